@@ -6,7 +6,7 @@ The operator comes from the register; nothing here knows which there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -65,6 +65,8 @@ def run_call_job(job: CallJob, options: RunOptions) -> Result:
     """Run an accepted call with complete options; return its Result, with the accepted call in `call`."""
     result = run_job(job, options, Result)
     result.call = job.accepted
+    if result.recording is not None:
+        job.trials.reuse(result.recording)
     return result
 
 
@@ -104,6 +106,11 @@ class CallJob(Job):
             self.plan, device, {name: None if mode == "timing" else flat_storage(values[name])[0] for name in inputs}
         )
         return tasks, [self.held[name] for name in inputs]
+
+    @cached_property
+    def trials(self) -> Trials:
+        """Return the trials of changes of the call, for advice."""
+        return Trials(self.operator, self.given, self.attributes, self.options, self.chip)
 
     @property
     def roles(self) -> Mapping[str, str]:
@@ -150,13 +157,12 @@ class CallJob(Job):
         """Return the report's fields of the job: problem, warnings, plan rows, workspace bytes, and in "advise" a function for
         the advice.
         """
-        trials = Trials(self.operator, self.given, self.attributes, self.options, self.chip)
         return {
             "problem": _problem(self.operator, self.arguments, self.accepted, filled(CacheOptions, self.options)),
             "warnings": (*self.accepted.warnings, *self.plan.warnings),
             "plan": tuple(self.plan.rows()),
             "workspace_bytes": self.plan.workspace_bytes,
-            "advise": partial(statements, self.chip, trials=trials),
+            "advise": partial(statements, self.chip, trials=self.trials),
         }
 
 

@@ -11,9 +11,10 @@ work as any block, and to lose as much time to others on the same memories as be
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 from ascend_sim.calls.tensors import TensorSpec, tensor_args
 from ascend_sim.chip import ChipSpec
@@ -23,7 +24,7 @@ from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.plan import Plan
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import AcceptOptions, PlanOptions, RunOptions
-from ascend_sim.runtime import run_tasks
+from ascend_sim.runtime import Recording, Task, run_tasks
 
 __all__ = ["Trials"]
 
@@ -45,6 +46,11 @@ class Trials:
         self._options = filled(PlanOptions, options)
         self._known: dict[tuple[str, str, bool], int | None] = {}
         self._plans: dict[str, Plan | None] = {}
+        self._run: Callable[[], Recording | None] = lambda: None
+
+    def reuse(self, recording: Recording) -> None:
+        """Take the programs of the unchanged call from its run, as long as somebody else holds that."""
+        self._run = ref(recording)
 
     @property
     def batch(self) -> int:
@@ -85,6 +91,8 @@ class Trials:
         task = next((one for one in tasks if one.name == kernel), None)
         if task is None or (task.block_dim > self._cores(task.core_kind) and not whole):
             return None
+        if not change:
+            task = self._built(task)
         if not whole:
             task = replace(task, block_dim=1)
         try:
@@ -94,6 +102,14 @@ class Trials:
         assert outcome.timeline is not None
         (span,) = outcome.timeline.tasks
         return span.finish - span.launch
+
+    def _built(self, task: Task) -> Task:
+        """Return a task of the unchanged call with the programs of its run; as it is if that is not held any more."""
+        run = self._run()
+        for index, launched in enumerate(run.tasks if run is not None else ()):
+            if run is not None and launched.name == task.name:
+                return replace(task, build=run.programs_of(index).__getitem__)
+        return task
 
     def _plan_of(self, change: Mapping[str, Any]) -> Plan | None:
         """Return the plan of the call with a change, cached; None if the changed call is refused."""

@@ -54,6 +54,13 @@ class Recording:
         device.repeat(tasks if self.repeated else ())
         return Engine(device, progress=progress).run(tasks)
 
+    def programs_of(self, index: int) -> dict[int, list[Program]]:
+        """Return {block: its programs} of the task with that index."""
+        found: dict[int, list[Program]] = {}
+        for run in self.timeline.of(index):
+            found.setdefault(run.program.block, []).append(run.program)
+        return found
+
     def without_kernels(self) -> Recording:
         """Return a copy that can be pickled and `rerun`: without the builders of programs and the columns of times."""
         tasks = [replace(task, build=not_built) for task in self.tasks]

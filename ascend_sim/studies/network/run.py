@@ -119,6 +119,13 @@ class NetworkRun(ShownResult):
         what = f"{self.network.name}, batch {self.batch}, {self.direction} on {self.chip}"
         return f"<NetworkRun of {what}: {len(self.layers)} layers, {self.totals['total']:,.1f} us>"
 
+    def _repr_html_(self) -> str:
+        """Return the summary and the table of layers as HTML, for notebooks."""
+        from ascend_sim.report.printed import printed_html
+        from ascend_sim.studies.network.pages import render
+
+        return super()._repr_html_() + printed_html(lambda console: render(self, console))
+
     @property
     def parts(self) -> tuple[str, ...]:
         """Return the names of the parts of a layer's time: the operator's outputs in this direction, then "layout"."""
@@ -154,7 +161,7 @@ class NetworkRun(ShownResult):
 
     @property
     def distinct(self) -> int:
-        """Return the number of layers that were simulated."""
+        """Return the number of distinct layers, each of which was simulated once."""
         return sum(same is None for same in self.same_as)
 
     @property
