@@ -188,7 +188,8 @@ SECTIONS: dict[str, list[Demo]] = {
         ),
     ],
     "Vectors: element by element": [
-        *(elements(name, 2) for name in ("add", "sub", "mul", "mul_add", "div", "max", "min")),
+        *(elements(name, 2) for name in ("add", "sub", "mul", "mul_add", "div", "max", "min", "add_relu", "sub_relu")),
+        *(elements(name, 2) for name in ("fused_mul_add", "fused_mul_add_relu")),
         *(elements(name, 2, dtypes=("int16", "uint16")) for name in ("bitwise_and", "bitwise_or")),
         elements("bitwise_not", 1, dtypes=("int16", "uint16")),
         *(elements(name, 1, 2) for name in ("adds", "muls", "maxs", "mins", "axpy", "leaky_relu")),
