@@ -39,10 +39,12 @@ class AcceptedCall:
 
     @property
     def storage_dtype(self) -> str:
-        """Return the dtype in memory of values of the compute dtype (fp32 for hf32)."""
+        """Return the dtype in memory of the operands of the cube: float32 if the compute dtype is hf32, else the
+        compute dtype.
+        """
         return stored_as(self.compute_dtype)
 
 
 def stored_as(compute_dtype: str) -> str:
-    """Return the dtype in memory of numbers that the cube multiplies as `compute_dtype`."""
+    """Return the dtype in memory of numbers that the cube multiplies as `compute_dtype`: float32 for hf32, else the same."""
     return "float32" if compute_dtype == "hf32" else compute_dtype

@@ -60,9 +60,7 @@ Flag = Annotated[bool, Field(strict=True), UnitName("bool")]
 
 
 def _only(size: int) -> AfterValidator:
-    """Return a validator that accepts no number but `size`: layouts, instructions and kernels are written for it
-    (`chip.fractal`).
-    """
+    """Return a validator that accepts only the number `size`; layouts, instructions and kernels are written for it."""
 
     def check(given: int) -> int:
         if given != size:
@@ -123,7 +121,7 @@ class Cores(Section):
 
 
 class Clock(Section):
-    """`cube_mhz` is the clock of every cycle count; `vector_mhz` only where vector cores have their own."""
+    """Clocks in MHz: `cube_mhz` counts all cycles; `vector_mhz` is set only where vector cores have a clock of their own."""
 
     cube_mhz: Megahertz
     vector_mhz: Megahertz | None = None
@@ -142,7 +140,7 @@ class Alignment(Section):
 
 
 class CubeRate(Section):
-    """`k0` is K of one fractal; a 16 x 16 output fractal takes `k_per_cycle` of K each cycle."""
+    """Cube rate of one dtype: `k0` is K of one fractal; a 16 x 16 output fractal takes `k_per_cycle` of K each cycle."""
 
     k0: Elements
     k_per_cycle: WholeElementRate
@@ -328,7 +326,7 @@ class Vector(Section):
     casts_source: str
 
     def scaled(self, factor: float) -> Vector:
-        """Return the unit with all cycles times `factor`."""
+        """Return a copy of the unit with all cycles times `factor`; the latency is rounded up."""
         return self.model_copy(
             update={
                 "head": self.head * factor,

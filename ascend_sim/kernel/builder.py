@@ -39,11 +39,11 @@ from ascend_sim.memory.sizes import whole_number
 
 
 class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abilities):
-    """Collects the rows of one program.
+    """Builder that collects the rows of one program.
 
-    `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
-    name is in `disarm` are disarmed. Raises SimError at once for too many flags or a missing path; `finish` checks
-    that flags are set as often as they are waited for, and every address.
+    `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose name
+    is in `disarm` are disarmed. Raises SimError at once for too many flags or a missing path; `finish` checks that flags are
+    set as often as they are waited for, and every address.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
 
     @property
     def block(self) -> int:
-        """Return the number of this block."""
+        """Return the number of this block, and note that the program asked for it, so that its stamps are tied to the block."""
         self._asked_block = True
         return self._block
 
     def _refuse(self, error: SimError, tool: str = "memcheck") -> None:
-        """Raise the error; under inspection record it as a fault of the check `tool` instead."""
+        """Raise the error; under inspection record it as a fault of the check `tool` and go on."""
         if self._inspection is None:
             raise error
         self._inspection.add(self._where, str(error), tool=tool)
@@ -118,9 +118,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
             self.notes.add()
 
     def next_tile(self, *, counted: bool = True) -> None:
-        """Begin a new tile: the rows that follow count to it.
+        """Begin a new tile: the rows that follow belong to it.
 
-        A tile that several programs share is `counted` by one of them.
+        A tile that several programs share is `counted` by one of them only.
         """
         self._tile += 1
         self._tiles += counted
@@ -308,7 +308,10 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return Program(self._block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, notes)
 
     def _checked(self, program: Program) -> Program:
-        """Return the program after a check of its addresses."""
+        """Return the program if its addresses are right.
+
+        Raises RowError for a row outside its space or unaligned, SimError for a loop beyond 64 bits.
+        """
         if not program.sheet.is_right(self.table.limits(), self._sizes):
             check_addresses(program, self._sizes)
             if program.sheet.wraps():
@@ -316,8 +319,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return program
 
     def finish(self) -> Program:
-        """Return the checked Program. Raises SimError if a flag is left raised or an address is outside its space or
-        unaligned.
+        """Return the checked Program; under inspection its faults are recorded instead.
+
+        Raises SimError if a flag is left raised, an instruction cannot run, or an address is outside its space or unaligned.
         """
         if self._outer is not None:
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
@@ -336,8 +340,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return checked
 
     def _inspect(self, program: Program, dropped: list[int], inspection: Inspection) -> None:
-        """Record as faults instructions that cannot run; flags and addresses are checked later, by the check of the
-        program.
+        """Record as faults the program's instructions that cannot run, overlap or misread sums; flags and addresses are
+        checked later.
         """
         assert self.notes is not None
         self.notes.without(dropped)
@@ -348,7 +352,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
 
 
 def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
-    """Return the places of the pieces as an array [piece][axis]."""
+    """Return the places of the pieces as an array [piece][axis]; a plain number has one axis."""
     wheres: list[Any] = [where for _, where in pieces]
     if wheres and isinstance(wheres[0], tuple) and len(wheres[0]) == 1:
         wheres = [where for (where,) in wheres]
@@ -359,7 +363,7 @@ def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
 
 
 class Closed(dict[Key, int]):
-    """Index of instructions of a finished program; a look-up raises, so that no further row is appended."""
+    """Index of instructions of a finished program: each look-up raises SimError, so that no further row is appended."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

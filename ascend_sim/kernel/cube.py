@@ -29,7 +29,9 @@ class MatrixPiece(NamedTuple):
 
 
 class CubeMethods:
-    """Instructions of the cube and its buffers; addresses are bytes inside a buffer, or operands in GM."""
+    """Methods of a builder for instructions of the cube and its buffers; addresses are bytes inside a buffer, or operands in
+    GM.
+    """
 
     if TYPE_CHECKING:
         chip: ChipSpec
@@ -70,7 +72,11 @@ class CubeMethods:
             self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, transpose=True)
 
     def _load_matrix(self, destination: str, dst: int, src: int, piece: MatrixPiece, transpose: bool) -> None:
-        """Load part of a matrix by img2col, as a map one pixel high under a 1 x 1 kernel."""
+        """Load part of an NZ matrix in L1 to L0A or L0B by img2col, as a map one pixel high under a 1 x 1 kernel.
+
+        Bytes for L0B are loaded in squares where the chip's img2col cannot transpose them. Raises SimError for a piece outside
+        the matrix, or one that does not begin at whole C0.
+        """
         dtype, held, (row, rows), (column, columns) = piece
         c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
         if row + rows > held or column % c0:
@@ -84,7 +90,11 @@ class CubeMethods:
         self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
 
     def _load_fractals(self, dst: int, src: int, piece: MatrixPiece) -> None:
-        """Load part of a matrix stored [N, K] as the right operand: a copy of its fractals, which have the order of L0B."""
+        """Load part of a matrix stored [N, K] as the right operand: a copy of its fractals, which have the order of L0B.
+
+        One load if the piece has all rows, otherwise one for each C0 columns. Raises SimError for rows that are no whole
+        fractals.
+        """
         dtype, held, (row, rows), (column, columns) = piece
         c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
         if any(count % FRACTAL for count in (row, rows, held)) or column % c0 or row + rows > held:
@@ -184,8 +194,10 @@ class CubeMethods:
         self._drain((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
 
     def _drain(self, key: Key, dst: int, src: int, scales: int, *more: str) -> None:
-        """Append a drain of L0C, the last field of `key` being the arithmetic; SimError unless that is a Quantisation or
-        None.
+        """Append a drain of L0C whose last field in `key` is its arithmetic, then the fields `more`; `scales` is the third
+        operand.
+
+        Raises SimError unless that field is a Quantisation or None.
         """
         if not isinstance(key[-1], Quantisation | None):
             raise SimError(f"{key[0].name}: pre is {key[-1]!r}; a Quantisation or None is allowed")
@@ -211,6 +223,6 @@ class CubeMethods:
 
 
 def refuse_both(what: str, atomic_add: bool, keep: str) -> None:
-    """Raise SimError if a copy to GM would add and keep an extreme."""
+    """Raise SimError if `atomic_add` is set: a copy to GM cannot add and keep an extreme (`keep`) at once."""
     if atomic_add:
         raise SimError(f"{what}: atomic_add and keep={keep!r}; a copy does one of them")

@@ -38,12 +38,13 @@ Tensor = LocalTensor
 
 
 class VectorMethods:
-    """Vector instructions; operands are `LocalTensor`s, the result comes first, and may lie where an operand lies.
+    """Methods of a builder for vector instructions on tensors in the Unified Buffer; the result comes first, and may lie
+    where an operand lies.
 
-    Element-wise methods take one shape and one format for all operands; a source of one row (one dimension) stands for
-    every row of a result of two. `mask` is the vendor's bitwise mask: an integer whose bit i is 1 if element i of every
-    repeat (256 bytes) takes part. Raises SimError at once for shapes or formats that do not go together and for what
-    the chip lacks; addresses are checked when the program is finished.
+    Element-wise methods take one shape and one format for all operands; a source of one row (one dimension) stands for every
+    row of a result of two. `mask` is the vendor's bitwise mask: an integer whose bit i is 1 if element i of every repeat (256
+    bytes) takes part. Raises SimError at once for shapes or formats that do not go together and for what the chip lacks;
+    addresses are checked when the program is finished.
     """
 
     if TYPE_CHECKING:
@@ -366,8 +367,10 @@ class VectorMethods:
         self._emit((ReduceBlocks, operation, src.dtype, count), dst.address, src.address)
 
     def _layout(self, what: str, dst: Tensor, sources: tuple[Tensor, ...]) -> tuple[int, int, tuple[int, ...]]:
-        """Return (elements of a row, rows, strides of dst and sources in bytes); tensors without gaps become one long
-        row.
+        """Return (elements of a row, rows, strides of dst and sources in bytes) of an element-wise instruction.
+
+        Tensors without gaps become one long row; a source of one row has stride 0. Raises SimError for sources of another
+        shape.
         """
         _check_local(what, dst, *sources)
         for source in sources:
@@ -391,7 +394,7 @@ class VectorMethods:
 
     @staticmethod
     def _run(what: str, tensor: Tensor) -> int:
-        """Return the number of elements of a tensor; SimError if they do not lie one behind the other."""
+        """Return the number of elements of a tensor. Raises SimError if there are gaps between its rows, or it is not in UB."""
         _check_local(what, tensor)
         if not tensor.packed:
             raise SimError(f"{what}: takes elements one behind the other; there are gaps between the rows of {tensor}")

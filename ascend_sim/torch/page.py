@@ -15,15 +15,17 @@ from ascend_sim.torch.report import HEADS, ModelReport
 
 
 def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
-    """Write the page: the table of layers, the totals, each layer's kernels, and calls that did not run. It loads no
-    other file.
+    """Write a model's report as one self-contained HTML page: table of layers, totals, each layer's kernels, calls that did not
+    run.
+
+    `links` maps layer names to the pages of layers.
     """
     with atomic_write(path) as file:
         file.write(page(report, links or {}).encode())
 
 
 def page(report: ModelReport, links: Mapping[str, str]) -> str:
-    """Return the page's HTML; `links` lead to the pages of layers."""
+    """Return the HTML text of a model's report; `links` maps layer names to their pages."""
     style = resources.files("ascend_sim.report").joinpath("page.css").read_text(encoding="utf-8")
     title = f"A model on {report.chip}"
     parts = [
@@ -62,7 +64,7 @@ def _layers(report: ModelReport, links: Mapping[str, str]) -> str:
 
 
 def _kernels(report: ModelReport) -> list[str]:
-    """Return the kernels of each distinct call as folded HTML, under the first layer that made it."""
+    """Return a folded HTML table of the kernels of each distinct call, under the first layer that made it."""
     parts, shown = [], set()
     for row in report.rows:
         for call in row.calls:

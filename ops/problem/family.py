@@ -14,7 +14,7 @@ from ascend_sim.ops.problem.layout import BLOCKED, PLANAR, Layout
 
 @frozen
 class Family:
-    """Properties of a family of chips that matter to cube kernels.
+    """A group of chips whose cube kernels are alike, with the properties that matter to those kernels.
 
     `core_kind` is the kind of core that has the cube; `coupled`: it has the vector unit too, through which results
     leave L0C. `layout` is that of the kernels' tensors unless the call brings another one.

@@ -54,7 +54,9 @@ class TilingInput:
 
     @cached_property
     def group_extension(self) -> int:
-        """Return how many groups are merged into one real group."""
+        """Return how many groups are merged into one real group: the fewest whose channels fill whole blocks (1 unless
+        `merged`).
+        """
         groups = self.problem.groups
         if not self.merged:
             return 1
@@ -97,20 +99,24 @@ class TilingInput:
 
     @cached_property
     def cout_padded(self) -> int:
-        """Return the output channels of one real group, rounded up to whole units (for 32-bit: pairs of C0 blocks)."""
+        """Return the output channels of one real group, rounded up to a multiple of `unit` (for 32-bit: to pairs of C0
+        blocks).
+        """
         return ceil_to(self.cout_g, self.unit)
 
     @cached_property
     def taps(self) -> int:
-        """Return the number of kernel positions in a plane, k_h * k_w."""
+        """Return the number of positions in one kernel plane, k_h * k_w."""
         return self.problem.k_h * self.problem.k_w
 
     @cached_property
     def depth_dilated(self) -> bool:
-        """Return True if kernel planes lie apart; a kernel of one plane is not dilated (inferred from a unit test)."""
+        """Return True if the kernel has several planes and they lie apart; one plane is never dilated (inferred from a
+        unit test).
+        """
         return self.problem.dilation_d > 1 and self.problem.k_d > 1
 
     @cached_property
     def images(self) -> int:
-        """Return the number of gradOutput planes that grad_weight sums over, N * D_out."""
+        """Return the number of gradOutput planes (depths of all images) that grad_weight sums over, N * D_out."""
         return self.problem.n * self.problem.d_out

@@ -25,9 +25,10 @@ __all__ = ["write_page"]
 def write_page(
     path: str | Path, run: NetworkRun, tuned: Tuned | None = None, links: Mapping[str, str] | None = None
 ) -> None:
-    """Write the page; `links` is {layer: link to its page}.
+    """Write the run as one self-contained HTML page: figure and table of layers, their ranking, the kinds of kernels.
 
-    Raises SimError without Plotly, and where the file cannot be written.
+    `tuned` adds what searched tilings save; `links` is {layer: link to its page}. Raises SimError without Plotly, and where the
+    file cannot be written.
     """
     check_plotly()
     figures = Figures()
@@ -107,5 +108,5 @@ def _share(part: float, whole: float) -> str:
 
 
 def _bar(part: float, whole: float) -> str:
-    """Return the HTML attribute with the length of a row's bar in per cent, for `table`."""
+    """Return the HTML attribute with the length of a row's bar in per cent of `whole` (0 of none), for `table`."""
     return f'style="--part: {100 * part / whole if whole else 0:.1f}%"'

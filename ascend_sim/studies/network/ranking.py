@@ -14,7 +14,9 @@ __all__ = ["ranking"]
 
 
 def ranking(run: NetworkRun, tuned: Tuned | None = None) -> str:
-    """Return the ranked layers as HTML, part of a page; with the savings of other tilings if they were searched."""
+    """Return the distinct layers, longest time first, as HTML for a page; `tuned` adds a column and a sentence on what
+    searched tilings save.
+    """
     saved = None if tuned is None else {name: before - after for name, before, after in tuned.ranked}
     return "\n".join(
         [
