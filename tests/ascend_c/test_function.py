@@ -119,6 +119,8 @@ REFUSED = {
     "Add(d, a, b, (uint64_t)64, 2, {2, 1, 1, 8, 8, 8});": (
         "blocks of dst 64 bytes and 2 rows 256 bytes apart would be written over each other"
     ),
+    "Abs(d, a, (uint64_t)64, 1, {1, 256, 8, 8});": "src0_block_stride = 256; 0 to 255 32-byte blocks are possible",
+    "Adds(d, a, 1.0f, (uint64_t)64, 1, {256, 1, 8, 8});": "dst_block_stride = 256; 1 to 255 32-byte blocks are possible",
     "Duplicate(d, 0.0f, (uint64_t)64, 1, 2, 8);": "vector_dup: a block stride of 2 (dst) is not simulated",
     "Add(d, a, b, 0);": "vadd: a count of 0 elements; it is at least 1",
     "ASSERT(x == nullptr);": "ASSERT(x == nullptr) is false",
