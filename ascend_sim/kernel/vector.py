@@ -93,15 +93,15 @@ class VectorMethods:
         self._binary("fused_mul_add", dst, left, right, mask, VectorMulAdd)
 
     def fused_mul_add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
-        """dst = the larger of left * dst + right and 0."""
+        """dst = max(left * dst + right, 0)."""
         self._binary("fused_mul_add_relu", dst, left, right, mask, VectorMulAdd)
 
     def add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
-        """dst = the larger of left + right and 0."""
+        """dst = max(left + right, 0)."""
         self._binary("add_relu", dst, left, right, mask)
 
     def sub_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
-        """dst = the larger of left - right and 0."""
+        """dst = max(left - right, 0)."""
         self._binary("sub_relu", dst, left, right, mask)
 
     def max(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:

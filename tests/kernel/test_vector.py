@@ -60,7 +60,7 @@ class VectorBench:
 RNG = np.random.default_rng(4)
 A, B = RNG.uniform(0.5, 4, (6, 24)).astype(np.float32), RNG.uniform(-4, 4, (6, 24)).astype(np.float32)
 HELD = RNG.uniform(-4, 4, (6, 24)).astype(np.float32)
-"""What the target holds before an instruction."""
+"""Numbers that the target holds before an instruction."""
 
 TWO: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum,
