@@ -15,6 +15,7 @@ from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import BEGIN, IN, OUT, floats, made, needs_compiler, vector_kernel, written
 from tests.support.places import DOCS
+from tests.support.sampling import part_of_cases
 
 pytestmark = needs_compiler
 EXAMPLE = DOCS / "ascend-c" / "add_custom.cpp"
@@ -204,6 +205,7 @@ PLANTED = {
 }
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", PLANTED)
 def test_check_finds_a_planted_mistake(tmp_path: Path, name: str) -> None:
     kernel = made(tmp_path, vector_kernel(PLANTED[name], tensors="x z"))
