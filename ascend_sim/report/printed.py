@@ -29,7 +29,9 @@ def printed(draw: Callable[[Console], object], width: int = 120) -> str:
 
 
 def printed_html(draw: Callable[[Console], object]) -> str:
-    """Return what `draw` prints on a console as HTML: a table for each grid, the lines between them as preformatted text."""
+    """Return the HTML of the output that `draw` prints on a console: a table for each grid, the lines between them as
+    preformatted text.
+    """
     console = _Pieces()
     draw(console)
     return f'<div class="ascend-sim">{"".join(console.html())}</div>'
