@@ -1,8 +1,8 @@
-"""Case files: one call of an operator in YAML, with a chip and a way to make its tensors.
+"""Case files: one call of an operator in YAML, with a chip and a source of its tensors' values.
 
-A case file names the arguments of the operator; what is left out has the operator's default, and a shape that follows
-from the others may be left out. CASE is the name of a case that ships with the package, the path of a file, or the address of a
-network's layer (`ascend_sim.ops.network`).
+A case file names the arguments of the operator; left-out arguments have the operator's default, and a shape that
+follows from the others may be left out. CASE is the name of a case that ships with the package, the path of a file, or
+the address of a network's layer (`ascend_sim.ops.network`).
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ def case_names() -> list[str]:
 def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
     """Return the case of that name, the case file at that path, or the layer at that address (`resnet50:conv1`).
 
-    Raises ConfigError (one line: file, field, what was given, what is allowed): no such case, file or layer, a whole network,
-    broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given` what a call would refuse
-    with a status is no error: shapes that contradict each other, values of attributes and dtypes that no rule allows.
+    Raises ConfigError (one line: file, field, given value, allowed values): no such case, file or layer, a whole
+    network, broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given` faults
+    that a call would refuse with a status raise nothing: shapes that contradict each other, values of attributes and
+    dtypes that no rule allows.
     """
     name = str(name_or_path)
     if not name.strip():

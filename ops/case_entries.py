@@ -1,4 +1,4 @@
-"""Entries of a case: the arguments of one call of an operator, validated, with a chip and a way to make its tensors."""
+"""Entries of a case: the arguments of one call of an operator, validated, with a chip and a source of its tensors' values."""
 
 from __future__ import annotations
 

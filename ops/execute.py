@@ -89,7 +89,7 @@ def values_again(
     """Compute only the values of a plan's tasks, without timing, on a fresh device with `inputs`; return output ->
     tensor.
 
-    Instructions run in the order of `timeline`; None means the functional order (one block after the other).
+    Instructions run in the order of `timeline`; None means block by block.
     """
     device = Device(chip, with_values=True)
     tasks, allocations = place(plan, device, inputs)

@@ -56,5 +56,5 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def batch_axis(self) -> int:
-        """Return the axis of input on which the batch is."""
+        """Return the axis of input on which the batch is: 1 for conv_tbc, else 0."""
         return 1 if self.kind == OVER_TIME else 0

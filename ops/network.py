@@ -105,7 +105,9 @@ def cases_of(layer: Layer) -> dict[str, Case]:
 
 
 def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, Any]) -> str:
-    """Return a short text with the shapes of input and weight, and the attributes that are not the defaults."""
+    """Return a short text with the shapes of input and weight and the attributes that are not the defaults: "1x3x8x8 *
+    4x3x3x3 s2".
+    """
     text = " * ".join("x".join(map(str, tensors[name])) for name in ("input", "weight"))
     usual = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "pad": 0, "groups": 1}
     for name, plain in usual.items():
@@ -138,9 +140,11 @@ def address_of(name: str) -> tuple[str, str] | None:
 
 
 def case_of_layer(network: str, layer: str) -> Case:
-    """Return the case that `run-network` runs for a layer, given by its name or its number from 1.
+    """Return the case that `run-network` runs for a layer, given by its name or its number from 1: its backward pass,
+    or with ":forward" behind `layer` its forward pass.
 
-    Raises ConfigError for an unknown layer (with similar names), and for a pass that the layer does not have.
+    Raises ConfigError for an unknown layer (with similar names), and for the backward pass of a layer without
+    gradients.
     """
     loaded = load_network(network)
     name = layer.removesuffix(_FORWARD)

@@ -224,7 +224,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return Status.INNER_NULLPTR
 
     def per_kernel(self, what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return cube kernel -> the user's value, under full names; SimError for an unknown kernel."""
+        """Return cube kernel -> the user's value of option `what`, under full names; SimError for an unknown kernel."""
         named = with_full_names(what, values)
         for name in named:
             if name not in self.cube_kernels:
@@ -248,7 +248,7 @@ class Operator(ABC, Generic[Arguments, Call]):
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def label(self, rank: int) -> str:
-        """Return the format label of a tensor of rank `rank`."""
+        """Return the format label of a tensor of rank `rank`: that in `formats`, else "ND"."""
         return self.formats.get(rank, "ND")
 
     def given_name(self, tensor: str) -> str:
@@ -256,7 +256,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return next((given for given, ours in self.names.items() if ours == tensor), tensor)
 
     def by_our_names(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a mapping by the caller's tensor names with our names as keys."""
+        """Return a mapping by the caller's tensor names with the names that plans use as keys."""
         return {self.names.get(name, name): value for name, value in given.items()}
 
     # -- reports -------------------------------------------------------------------------------------------------------

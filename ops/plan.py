@@ -1,7 +1,7 @@
 """The plan of a call: the kernels it launches, in order, and the tensors between them in one workspace.
 
 The order follows the released library on the split architecture (ops-nn, op_api of convolution_backward: stated): bias
-first, then Cast and TransData of all three inputs, grad_input, grad_weight; each result is turned back and cast once.
+first, then Cast and TransData of all three inputs, grad_input, grad_weight; each result is converted back and cast once.
 """
 
 from __future__ import annotations

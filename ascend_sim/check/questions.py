@@ -137,9 +137,9 @@ class Questions:
 
 
 def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-    """Return for each access how many rows of the pipe of footprint `other` have retired when it starts.
+    """Return for each access the number of rows of the pipe of footprint `other` that have retired when it starts.
 
-    A load of the scalar unit is over before anything behind it is issued.
+    A load of the scalar unit is over before anything behind it in its program is issued.
     """
     known = clocks.known(a.owner[footprint] // WIDTH, a.row[access], a.owner[other])
     loads = np.flatnonzero((a.owner[other] % WIDTH == PIPE_INDEX["S"]) & ~a.writes[other])

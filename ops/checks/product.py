@@ -59,7 +59,7 @@ class _Entry(BaseModel):
 
 
 class SourcedFlag(_Entry):
-    """A boolean with its source."""
+    """Entry of an operator's file: a boolean `value` with its source."""
 
     value: bool
 
@@ -130,7 +130,9 @@ class CubeEntry(_Entry):
 
 
 class ProductProfile(BaseModel):
-    """Accepted arguments of one product under one conformance profile."""
+    """Accepted arguments of an operator on one product under one conformance profile: ranks, dtypes, cubeMathType
+    table, ranges, limits, and special traits.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 

@@ -109,7 +109,7 @@ def grad_bias_reference(grad_output: Array, *, absolute: bool = False) -> tuple[
 def products_per_element(problem: ConvProblem) -> dict[str, int]:
     """Return gradient -> number of products in its longest sum, the K of the error bound.
 
-    An element of grad_input meets only every (stride / gcd(stride, dilation))-th tap of an axis; near a border fewer.
+    A sum of grad_input has only every (stride / gcd(stride, dilation))-th tap of an axis; near a border fewer.
     """
     sizes = (problem.k_d, problem.k_h, problem.k_w)
     taps = prod(

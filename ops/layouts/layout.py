@@ -57,7 +57,7 @@ class Lattice(NamedTuple):
 
 
 class MapPixels(NamedTuple):
-    """Separate pixels of one plane, `channels` channels from `place` on."""
+    """Regularly spaced pixels (`lattice`) of one plane, for `channels` channels from `place` on."""
 
     place: ChannelPlace
     channels: int

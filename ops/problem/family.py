@@ -35,7 +35,9 @@ PLAIN_SPLIT = Family("plain split", "AIC", PLANAR)
 
 
 def family_of(chip: ChipSpec) -> Family:
-    """Return the family of a chip, by its file: coupled cores, or a path from GM to L1 that transposes plain maps."""
+    """Return the family of a chip: COUPLED for coupled cores, PLAIN_SPLIT if a path from GM to L1 transposes plain maps
+    (dn2nz), else BLOCKED_SPLIT.
+    """
     if chip.cores.coupled:
         return COUPLED
     return PLAIN_SPLIT if "GM->L1:dn2nz" in chip.paths else BLOCKED_SPLIT

@@ -19,14 +19,15 @@ from ascend_sim.ops.problem.walk import WHOLE_ROWS, Walk
 
 @frozen
 class TilingInput:
-    """A problem on one chip, as tiling procedures read it.
+    """A problem on one chip, the input of tiling procedures.
 
     `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit)
-    bytes; `load3d` has the largest values of that instruction's fields. `family` says which kernels there are, `layout`
-    what they read. Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated);
-    in a plain layout, where a group may begin at any channel, they need not be (`merged` False). `group_unit` is the
-    input channels of a block that merged groups fill, 0 for C0. `walk` is grad_weight's way over gradOutput
-    (`grad_weight.parts`); the problem is then the one that it sees.
+    bytes; `load3d` has the largest values of that instruction's fields. `family` is the chip's family of kernels,
+    `layout` the layout of their tensors. Groups are merged so that channels of a real group fill whole blocks (ops-nn
+    group merge: stated); in a plain layout, where a group may begin at any channel, they need not be (`merged` False).
+    `group_unit` is the input channels of a block that merged groups fill, 0 for C0. `walk` is the order in which
+    grad_weight goes over gradOutput (`grad_weight.parts`); `problem` is then the one in its terms (strips stacked, taps
+    as planes).
     """
 
     problem: ConvProblem

@@ -10,7 +10,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 class RowWindow(NamedTuple):
     """Rows of the dilated map (gradOutput with zeros inserted) that a tile reads: `rows` rows from `first_row` on,
-    between `pad_top` zero rows above and `pad_bottom` below.
+    below `pad_top` zero rows and above `pad_bottom` zero rows.
 
     `rows` is 0 (and `first_row` 0) when the tile reads only padding.
     """

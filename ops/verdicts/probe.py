@@ -72,7 +72,9 @@ class Probed:
         return next((name for name, failed in tests.items() if failed), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result for a report, as a dict of plain values."""
+        """Return the result for a report as plain values: "ran", "correct", the "failed" test, numbers of "wrong"
+        elements, "least_chance", and the direction's counts and limit.
+        """
         return {
             "ran": True,
             "correct": self.correct,

@@ -92,7 +92,9 @@ def render_summary(run: NetworkRun, console: Console, more: str = "more: --full,
 
 
 def time_text(us: float, form: str = ".1f") -> str:
-    """Return the time of a part as text; "-" where no kernel computes it, such as a gradient that is not asked for."""
+    """Return a part's time as text in the number format `form`; "-" for 0, a part that no kernel computes, such as a
+    gradient not asked for.
+    """
     return f"{us:{form}}" if us else "-"
 
 

@@ -154,7 +154,7 @@ class NetworkRun(ShownResult):
 
     @property
     def distinct(self) -> int:
-        """Return the number of layers that were simulated."""
+        """Return the number of distinct layers, each of which was simulated once."""
         return sum(same is None for same in self.same_as)
 
     @property

@@ -25,8 +25,8 @@ SAME_FORMATS = {"ND": "NCHW", "NCDHW": "NCHW", "NDC1HWC0": "NC1HWC0", "FRACTAL_Z
 
 
 class ConvKernel(ConvRow):
-    """Entry for measured rows of one cube kernel of a convolution, launched alone; `gradient` is its output, "" for the
-    forward kernel.
+    """Task builder for measured rows of one cube kernel of a convolution, launched alone; `gradient` is its output, "" for
+    the forward kernel.
     """
 
     optional = (*ConvRow.optional, "block_dim")

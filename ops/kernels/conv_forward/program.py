@@ -4,7 +4,7 @@
     M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0)
 
 x (NDC1HWC0) GM -> L1 -> load_data_3d with the forward stride -> L0A. FRACTAL_Z has the order of L0B already, so weights go
-GM -> L1 -> L0B without a turn. Results leave L0C cast, in NDC1HWC0. On dav-3510 all three are NCDHW, and groups may be merged
+GM -> L1 -> L0B untransposed. Results leave L0C cast, in NDC1HWC0. On dav-3510 all three are NCDHW, and groups may be merged
 (`with_groups_merged`). A bias lies in L1 beside the weights, goes to BT with the first Mmad of a tile, and every sum begins
 with it in float32 (ops-nn, Conv3DV2 and arch35's Conv2DV2: stated).
 """
@@ -63,7 +63,9 @@ def conv_forward_task(
 
 
 class _ForwardBuilder:
-    """Builder of the program of one block: its share of tiles (strip, group, image, depth, pixels, channels)."""
+    """Builder of one block's program of the forward convolution: its share of tiles (strip, group, image, depth,
+    pixels, channels).
+    """
 
     def __init__(self, call: CubeCall, tiling: ConvForwardTiling, k: KernelBuilder, last_slot: int) -> None:
         self.call, self.tiling, self.k, self.bias_slot = call, tiling, k, last_slot

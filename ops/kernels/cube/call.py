@@ -12,7 +12,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 class ReportedTiling(Protocol):
-    """Interface of a tiling as a report needs it."""
+    """Interface of a tiling that a report can print."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Return every field under the vendor's name, `source` under its own."""
@@ -43,7 +43,9 @@ class CubeCall:
 
     @property
     def hf32_bits(self) -> int:
-        """Return the mantissa bits that the cube keeps of fp32 operands in HF32 mode; 0 in other modes."""
+        """Return the mantissa bits that the cube keeps of fp32 operands in HF32 mode; 0 in other modes and on chips
+        without it.
+        """
         return self.chip.cube.hf32_mantissa_bits or 0 if self.dtype == "hf32" else 0
 
     def info(

@@ -170,7 +170,7 @@ class TilingQuestion:
 
     @property
     def free(self) -> bool:
-        """Return True if the user gives no field."""
+        """Return True if the user gives no field: `fields` is None or {}."""
         return not self.fields
 
     @property

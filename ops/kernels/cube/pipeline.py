@@ -301,7 +301,7 @@ class CubePipeline:
                 staged.release()
 
     def close(self) -> None:
-        """Close all queues at the end of the program."""
+        """Close the queues of L0, L0C and, on coupled chips, of the results in UB, at the end of the program."""
         for queue in self._queues:
             queue.close()
         self.tiles.close()

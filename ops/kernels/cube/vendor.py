@@ -87,7 +87,9 @@ def tuned_rows() -> tuple[Row, ...]:
 
 
 def tuned_fields(row: Row) -> dict[str, int]:
-    """Return the tuned fields of a row under our names. Raises TilingError for values that our kernels cannot express."""
+    """Return the tuned fields of a row with the names and values that a user may give. Raises TilingError for values
+    that our kernels cannot express.
+    """
     fields = dict(row["tuned"])
     if fields.pop("enableSplitK", 0):
         raise TilingError("sums of 16-bit results in segments of K (enableSplitK) are not written")

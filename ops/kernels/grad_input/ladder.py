@@ -114,7 +114,11 @@ class GradInputQuestion(TilingQuestion):
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        """Return the cuts of the kernel to try, in order: the user's own, else all that the chip's kernel has; () for none."""
+        """Return the cuts of the kernel to try, in order: the user's own, else by rows, then by taps, if the chip's
+        kernel has them; () for none.
+
+        On dav-2201 they are tried only if the user gives no field.
+        """
         if self.cut is not None:
             return (self.cut,) if self.cut else ()
         may_cut = self.variant.kernel_parts or (self.variant.cuts_kernels and self.free)
@@ -237,7 +241,9 @@ def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTilin
 
 
 def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of a one-row problem in strips of columns; a refusal where one tile has the whole row."""
+    """Return the tiling of a one-row problem in strips of columns; a refusal if whole rows have no tiling, or one tile
+    has the whole row.
+    """
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows

@@ -182,7 +182,9 @@ def split_products(problem: ConvProblem, mode: int) -> int:
 
 def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
     """Return the problem that tilings of a split kernel are made for: the part with the most taps (the first of these),
-    in its widest strip.
+    in the widest of strips of `strip` columns.
+
+    Without strips (0) or a split it is the whole width, or the whole kernel.
     """
     if strip:
         p = inp.problem

@@ -5,7 +5,7 @@
 
 Dataflow: gradOutput (NDC1HWC0) GM -> L1, with zeros between the pixels where stride > 1 (a coupled core builds them in UB);
 load_data_3d -> L0A, always at stride 1. Weights (FRACTAL_Z) GM -> L1; to L0B transposed and with the taps in reverse.
-Results leave L0C cast, in NDC1HWC0; or in NCDHW, on dav-2201 by way of the vector cores (`grad_input_turn`).
+Results leave L0C cast, in NDC1HWC0; or in NCDHW, on dav-2201 through the vector cores (`turn`).
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class HeldFilters(NamedTuple):
 
 
 class _DataBuilder:
-    """Builder of the cube program of one block of grad_input."""
+    """Builder of one block's cube program of grad_input: each tile's loads, products and store, in order."""
 
     def __init__(
         self,
@@ -339,7 +339,7 @@ class _DataBuilder:
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def gradient_window(self, piece: PartMap, window: RowWindow, pixels: Span) -> MapWindow:
-        """Return load_data_3d's view of the zero-inserted rows of gradOutput in L1."""
+        """Return load_data_3d's view of the zero-inserted rows of gradOutput in L1, down to the row of the last of `pixels`."""
         p = piece.p
         return MapWindow(
             height=window.rows,
@@ -401,7 +401,7 @@ class _DataBuilder:
 
     @property
     def result(self) -> str:
-        """Return the dtype in which a tile leaves L0C."""
+        """Return the dtype in which a tile leaves L0C: float32 for 32-bit operands, else the compute dtype."""
         return "float32" if self.itemsize == 4 else self.call.dtype
 
     def write(self, part_map: PartMap, tile: DataTile, channels: int, *, atomic: bool = False) -> None:

@@ -145,7 +145,9 @@ class TileRows:
         return self.maps[tile.task.part].p.w_in
 
     def _further(self, placed: PlacedTile, band: int) -> PlacedTile:
-        """Return the tile moved down by `band` bands of rows."""
+        """Return the tile moved down by `band` bands of rows, with its windows; unchanged with a split kernel, which
+        has no bands.
+        """
         if not self._band:
             return placed
         rows, tile = band * self._band, placed.tile
@@ -158,7 +160,9 @@ class TileRows:
         return placed._replace(tile=tile._replace(task=task, m=tile.m + pixels), parts=tuple(parts))
 
     def _beside(self, placed: PlacedTile, block: int) -> PlacedTile:
-        """Return the tile moved by `block` channel blocks."""
+        """Return the tile moved by `block` channel blocks; unchanged where tiles have no channel blocks as places
+        (plain layouts, split kernels).
+        """
         if not self._block:
             return placed
         tile, channels = placed.tile, block * self._block

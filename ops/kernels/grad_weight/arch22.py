@@ -178,7 +178,7 @@ class OpenCubeBuilder(CubeBuilder):
         return (row - task.m_start) // self.tiling.base_m, (tile.column - task.n_start) // self.tiling.base_n
 
     def count(self, task: GradWeightTask) -> tuple[int, int]:
-        """Return (rows, columns) of the task's grid of tiles."""
+        """Return (rows, columns) of the task's grid of tiles, at least (1, 1); cached."""
         if task not in self._counts:
             places = [(0, 0), *(self.place(task, tile) for tile in filter_tiles(self.call, self.tiling, task))]
             rows, columns = zip(*places, strict=True)

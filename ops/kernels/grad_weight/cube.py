@@ -160,7 +160,7 @@ def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask)
 
 
 class CubeBuilder:
-    """Builder of the cube program of one block of grad_weight."""
+    """Builder of one block's cube program of grad_weight: steps that begin, sum and store the tiles of its tasks."""
 
     def __init__(
         self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: TaskWalks, runs: Runs

@@ -156,7 +156,7 @@ class GradWeightQuestion(TilingQuestion):
 
 
 def _answer(q: GradWeightQuestion) -> LadderAnswer[GradWeightTiling | OlderKernel] | Refusal:
-    """Return the first rung's answer, with the user's fields put into its tiling; the last refusal where no rung answers."""
+    """Return the first rung's answer with the user's fields, or the last refusal. TilingError for impossible fields."""
     check_walk(q.width or 0, q.taps or 0, q.inp)
     found = climb(LADDER, q)
     if isinstance(found, Refusal) or isinstance(found.tiling, OlderKernel):
@@ -232,7 +232,7 @@ ROWS: tuple[GradWeightRung, ...] = (
 def _rows_of(
     q: GradWeightQuestion, inp: TilingInput, *, split_wo: int = 0, split_kernel: int = 0
 ) -> GradWeightTiling | Refusal:
-    """Return the stand-in for `inp`, the problem in strips of `split_wo` columns or in single taps (`split_kernel` 1)."""
+    """Return the stand-in for `inp`, the problem in strips of `split_wo` columns or in single taps, or the last refusal."""
     rows = climb(ROWS, q.part(inp))
     if isinstance(rows, Refusal):
         return rows

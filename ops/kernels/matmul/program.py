@@ -186,7 +186,7 @@ class _Stream:
 
 
 class _MatmulBuilder:
-    """Builder of the program of one block of MatMul."""
+    """Builder of one block's program of MatMul: each tile's loads, products and store, in order."""
 
     def __init__(self, problem: MatMulProblem, tiling: MatMulTiling, k: KernelBuilder) -> None:
         self.problem, self.tiling, self.k = problem, tiling, k
@@ -300,7 +300,9 @@ class _MatmulBuilder:
         self.k.load_data_3d(destination, dst, src, self.itemsize, matrix_window(held), rows, columns, transpose)
 
     def load_right(self, address: int, n_count: int, inside: int, k_count: int, held: int) -> None:
-        """Load B to L0B as [K1][N1][16][C0], from element `inside` of the `held` elements of K in L1."""
+        """Load B to L0B as [K1][N1][16][C0], from element `inside` of the `held` elements of K in L1: by load_data_2d
+        or load_data_3d, as B is stored.
+        """
         columns, source = ceil_div(n_count, FRACTAL), self.b1.address
         if self.problem.transpose_b:
             first = inside // self.c0 * columns

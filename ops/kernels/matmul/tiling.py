@@ -52,7 +52,7 @@ class MatMulProblem:
 
     @property
     def storage(self) -> str:
-        """Return the dtype of A and B in memory."""
+        """Return the dtype of A and B in memory: float32 for hf32, else the compute dtype."""
         return "float32" if self.dtype == "hf32" else self.dtype
 
     @property

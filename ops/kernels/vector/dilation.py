@@ -74,7 +74,7 @@ def dilation_task(
 
 
 class Window(NamedTuple):
-    """A tile of the target: rows and columns of a plane."""
+    """A tile of the target: ranges of rows and columns of one plane."""
 
     plane: int
     rows: range

@@ -106,7 +106,9 @@ class _Feature:
         return fits and (self.hw == 1 or lists < ROWS_AT_ONCE * self.row_cycles + LIST_INSTRUCTIONS * self.issue)
 
     def pitch(self, pixels: int) -> int:
-        """Return the bytes in UB from one plain row of `pixels` pixels to the next."""
+        """Return the bytes in UB from one plain row of `pixels` pixels to the next: no gap if `dense`, else whole
+        32-byte blocks.
+        """
         return pixels * self.layout.itemsize if self.dense else self.layout.pitch(pixels)
 
     @property
@@ -115,7 +117,9 @@ class _Feature:
         return ceil_div(self.c, self.layout.c0)
 
     def pieces(self) -> list[FeaturePiece]:
-        """Return the pieces of an image, each of which is one tile."""
+        """Return the pieces of an image, each one tile: as many whole channel blocks as fit, else one block's pixels in
+        parts.
+        """
         layout = self.layout
         whole = layout.piece_bytes(self.hw, self.pitch(self.hw))
         if whole <= self.tile:

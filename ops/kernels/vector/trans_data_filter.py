@@ -147,7 +147,9 @@ class _Filter:
         return self.backs_off and self._short and not (self.dense and self._whole)
 
     def pitch(self, positions: int) -> int:
-        """Return the bytes in UB from one plain row of `positions` kernel positions to the next."""
+        """Return the bytes in UB from one plain row of `positions` kernel positions to the next: no gap if `dense`,
+        else whole 32-byte blocks.
+        """
         return positions * self.layout.itemsize if self.dense else self.layout.pitch(positions)
 
     def together(self, channels: int) -> int:

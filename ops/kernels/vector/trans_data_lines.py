@@ -94,7 +94,9 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def rows(self) -> int:
-        """Return how many output channels are dealt out together: those of one line if they share it, else of 16 lines."""
+        """Return how many output channels are dealt out together: those of one line if they share it, else of 16 lines;
+        where copies count whole blocks and rows are short, a multiple of 8.
+        """
         most = min(self.most // (self.blocks_at_once * self.run), _SHARED) if self.shared else LINES
         if self.by_blocks and self.c_in * self.positions < _EVEN:
             most = most // _EVEN * _EVEN  # so that what is left of a few begins with a block
@@ -114,7 +116,11 @@ class GradientLines(FilterUnits):
         return deal(units, self.cores, spare=(2,) if self.positions % self.run <= self.run // 2 else ())
 
     def units(self, block: int) -> Iterator[tuple[LineUnit, tuple[int, int]]]:
-        """Yield (unit, (its first output channel, first channel block)) for each unit of a block."""
+        """Yield (unit, (its first output channel, first channel block)) for each unit of a block.
+
+        Where copies count whole blocks, the last run has at least 8 positions, and so have the last channels of few
+        positions.
+        """
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, self.blocks_at_once), steps(self.positions, self.run)]
         if self.by_blocks:  # the last run, and the last channels of few positions, have a block

@@ -149,7 +149,9 @@ class GroupRows(MergedGroups):
 
     def _passes(self, blocks: range, gap: int, shift: int) -> Iterator[tuple[Pass, range]]:
         """Yield (pass, source blocks that it takes) over `blocks` of a group that begins with channel `shift` of the
-        target's block `gap`: COPY if `shift` is 0, else the three others.
+        target's block `gap`.
+
+        It is COPY if `shift` is 0, else FIRST, INNER and, where a target block follows, LAST.
         """
         if not shift:
             yield Pass.COPY, blocks

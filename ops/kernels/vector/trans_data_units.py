@@ -133,7 +133,8 @@ class WeightUnits(FilterUnits):
         return deal((ceil_div(self.c_out, self.rows), self.cin1, ceil_div(self.positions, self.run)), self.cores)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
-        """Yield (unit, its place) for each unit of a block, its share of the padding last.
+        """Yield (unit, its place) for each unit of a block; of weights that are transposed once, its share of the
+        padding last.
 
         A place is (first output channel, channel block), of padding (first output channel, first line of FRACTAL_Z).
         """

@@ -101,7 +101,9 @@ class _Forward(BiasInSums):
         self.data(ready["input"], ready["weight"])
 
     def landing(self, output: str, dtype: str) -> str:
-        """Return the name of the tensor for the kernel's result: if a BiasAdd follows, always a new intermediate."""
+        """Return the name of the tensor for the kernel's result: a new intermediate if a BiasAdd follows, else as in
+        `PlanDraft.landing`.
+        """
         if not self._adds:
             return super().landing(output, dtype)
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, self._bytes(dtype))

@@ -181,8 +181,8 @@ class _PartGrid:
         return self.batch * self.n * self.m
 
     def beats(self, other: _PartGrid) -> bool:
-        """Return True if this grid has fewer rounds, or as many and more cores, or as many cores and a smaller load
-        (then fewer parts of images and channels).
+        """Return True if this grid has fewer rounds, or as many and more cores, or as many cores and a smaller load (of
+        equal loads, more parts of images and channels).
         """
         if self.rounds < other.rounds or (self.rounds == other.rounds and self.cores > other.cores):
             return True
@@ -227,6 +227,8 @@ def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
 def _few_tiles(inp: TilingInput, ragged: bool) -> _PartGrid:
     """Return the grid for a dx with fewer fractals than cores: each core has one image and channel block, and pixels
     for about a microsecond of work.
+
+    A map is not cut where one fractal takes longer, or `ragged` forbids it.
     """
     m_total, work = _pixels(inp), inp.cout_padded // FRACTAL * inp.taps
     parts = 1  # where one fractal of dx takes more than that (inferred: the procedure then leaves the number as it is)
@@ -288,7 +290,9 @@ class _CoreShare:
         return self.inp.buffers["L1"] // ITEMSIZE
 
     def rows(self, fractals: int) -> int:
-        """Return the rows of zero-inserted gradOutput that `fractals` fractals of pixels read."""
+        """Return the most rows of zero-inserted gradOutput that a run of `fractals` fractals of pixels reads; whole
+        rows of dx need none more.
+        """
         p, pixels = self.inp.problem, fractals * FRACTAL
         if pixels >= p.w_in and pixels % p.w_in == 0:
             return p.k_h - 1 + pixels // p.w_in
@@ -352,7 +356,9 @@ class _CoreShare:
         return m0
 
     def _leaves_ub(self, m0: int, results: int) -> bool:
-        """Return True if UB has room for a row of gradOutput on its way in and `results` tiles of dx on their way out."""
+        """Return True if UB has room for a row of gradOutput (with stride 1: for two rows of its window) and `results`
+        tiles of dx.
+        """
         p = self.inp.problem
         row = p.w_out * p.stride_w * FRACTAL
         if p.stride_h == p.stride_w == 1:

@@ -221,6 +221,8 @@ def decided(p: DataProblem) -> GradInputTiling:
 def is_small_shape(p: DataProblem) -> bool:
     """Return True if the template "small shape" applies: K is short and there are few tiles a core (under 2.5), but not
     a whole number of rounds of them.
+
+    It does not for 8-bit operands and cut kernels.
     """
     few = p.itemsize > 1 and p.cut == UNCUT and p.blocks * p.c0 * p.inp.taps <= SMALL_K
     tiles = ceil_div(p.n * p.m * ACCUMULATOR_BYTES, p.inp.buffers["L0C"]) * p.lanes
@@ -230,7 +232,8 @@ def is_small_shape(p: DataProblem) -> bool:
 def small_shape(p: DataProblem) -> GradInputTiling:
     """Return the tiling of the template "small shape": the parts of M and N that need the fewest rounds of tasks.
 
-    Of equal ones it takes the one with more tasks, if a task's loads are no larger.
+    Of equal ones it takes the one with more tasks, if a task's loads are no larger. The block shrinks where L1 does not
+    hold it.
     """
     best = first_block(p)
     task, tasks = best.base_m, p.tasks(best.base_m, best.base_n)
@@ -280,6 +283,8 @@ def may_hold_weights(p: DataProblem) -> bool:
 def full_load(p: DataProblem) -> GradInputTiling:
     """Return the tiling of the template "full load": weights stay in L1 while a core goes through rows and depths. A
     longer K has a narrower block.
+
+    The block shrinks, and weights need not stay, where L1 does not hold it.
     """
     n = next(size for above, size in HELD_WIDTHS if p.k > above) // p.itemsize
     double = p.k <= FULL_LOAD_K and (p.n >= WIDE_TO_K * p.k or p.n >= WIDE_N)
@@ -323,7 +328,7 @@ def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 def inner_product(p: DataProblem) -> GradInputTiling:
     """Return the tiling of the template "inner product": the first block, dealt to the cores, with long sums in
-    segments of K.
+    segments of K; a smaller block where it does not fit L1.
     """
     segment = k_segment(p)
     block = dealt(first_block(p, ceil_to(segment * p.taps, p.c0)), p)

@@ -195,7 +195,9 @@ def core_grid(inp: TilingInput, channels: int, rows: int) -> CoreGrid | None:
 
 
 def spread(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling with smaller tiles, one for each core of `core_grid`; unchanged if no more cores would get work."""
+    """Return the tiling with smaller tiles, one for each core of `core_grid`; unchanged if no more cores would get
+    work, or no L1 steps fit.
+    """
     tasks, width = task_count(tiling, inp), inp.problem.w_in
     grid = core_grid(inp, ceil_to(tiling.single_core_cin, inp.unit), ceil_div(tiling.single_core_m, width))
     if grid is None or grid.cores <= tasks:

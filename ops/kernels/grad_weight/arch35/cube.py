@@ -169,8 +169,8 @@ class DirectCubeBuilder(CubeBuilder):
     def runs(self) -> Iterator[tuple[Run, Where]]:
         """Yield (run of steps, its place) of the tasks whose sums go to dW, then of the tiles that go to slots.
 
-        Each tile of a slot is a round, at whose begin and end all cores meet; a core without a tile in a round only
-        meets the others.
+        Each tile of a slot is a round, at whose begin and end all cores wait for each other; a core without a tile in a
+        round only waits.
         """
         inp = walked_input(self.call.inp, self.tiling)
         for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
@@ -226,7 +226,9 @@ class DirectCubeBuilder(CubeBuilder):
     # -- a plane -------------------------------------------------------------------------------------------------------
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """Append the loads and products of a plane, chunk by chunk."""
+        """Append the loads and products of a plane, chunk by chunk, from the first L1 buffers on; before them the
+        cycles that the library's version takes for a plane.
+        """
         if plane_cycles := self.kernel["plane_cycles"]["value"]:
             self.k.scalar(plane_cycles)
         self.a1.restart()

@@ -107,8 +107,8 @@ def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
 
 
 class Rounds(NamedTuple):
-    """Number of rounds in which all cores meet, one for each tile in a slot: those of unshared (own) tasks, then those
-    of shared tasks.
+    """Number of rounds, one for each tile in a slot, at whose begin and end all cores wait for each other: those of
+    unshared (own) tasks, then those of shared tasks.
     """
 
     own: int
@@ -139,8 +139,8 @@ def tasks_in_slots(
 
 
 def rounds(call: CubeCall, tiling: GradWeightTiling) -> Rounds:
-    """Return how often all cores meet: as often as the busiest block has tiles in slots, of unshared and of shared
-    tasks; computed over all blocks.
+    """Return the Rounds of a launch: as many as the busiest block has tiles in slots, of unshared and of shared tasks;
+    computed over all blocks.
     """
     inp = walked_input(call.inp, tiling)
     if tiling.stream_k_type == STREAM_NONE and not in_slots(inp):

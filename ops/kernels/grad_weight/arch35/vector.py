@@ -52,8 +52,8 @@ first store's.
 
 
 class Tree(NamedTuple):
-    """Place of a block in the tree of `blocks` that add up a tile in pairs. With no blocks this core only meets the
-    others.
+    """Place of a block in the tree of `blocks` that add up a tile in pairs. With no blocks this core only takes part in
+    the barriers.
 
     `place` is the block's index. `alone`: its pair has no second block. `levels`: the levels of the tree, for all
     cores. `leaves_at`: the level after which it hands its sum on; None for the pair that keeps the sum.
@@ -75,17 +75,17 @@ class Tree(NamedTuple):
 
     @property
     def pair(self) -> int:
-        """Return the number of its pair."""
+        """Return the index of the block's pair."""
         return self.place // 2
 
     @property
     def pairs(self) -> int:
-        """Return how many pairs there are."""
+        """Return the number of pairs of blocks; the last may have one block."""
         return ceil_div(len(self.blocks), 2)
 
 
 class DirectVectorBuilder:
-    """Builder of the program of one vector core; `size` is the bytes of dW, `rounds` how often cores meet over tiles in
+    """Builder of the program of one vector core; `size` is the bytes of dW, `rounds` the number of rounds over tiles in
     slots.
     """
 

@@ -91,8 +91,8 @@ def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, boo
 
 
 def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """Return the tiling with the longer of base_m and base_n lowered to the other, then both lowered, until L1 holds it; base_n
-    only where that saves a channel block in L1.
+    """Return the tiling with the longer of base_m and base_n lowered to the other, then both lowered, until L1 holds it
+    or both are 16; base_n only where that saves a channel block in L1.
     """
     while tiling.base_m > tiling.base_n and not _fits(tiling, p):
         tiling = tiling.but(base_m=tiling.base_m - FRACTAL)

@@ -39,7 +39,7 @@ WORK_SLACK = (21, 20)  # a grid may take 5 % more cube work than the best where 
 
 
 class _TaskShare(NamedTuple):
-    """Share of a task: `m` rows and `n` columns of dW, rows of gradOutput, images."""
+    """Share of a task: `m` rows and `n` columns of dW, summed over `rows` rows of gradOutput in each of `images` images."""
 
     m: int
     n: int

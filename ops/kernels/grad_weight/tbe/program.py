@@ -87,7 +87,7 @@ def tbe_grad_weight_task(
 
 
 class _TbeBuilder:
-    """Builder of the cube program of one block of the older kernel."""
+    """Builder of one block's cube program of the older kernel: steps that begin, sum and store its tiles of dW."""
 
     def __init__(
         self,
@@ -137,7 +137,11 @@ class _TbeBuilder:
         return self.k.finish()
 
     def products(self, plane: TbePlane, where: Where) -> None:
-        """Append the loads and products of a part of a plane: step by step, each operand loaded where L1 has other pixels."""
+        """Append the loads and products of a part of a plane, step by step; an operand is loaded where the step needs
+        other pixels in L1.
+
+        For a plane in the padding L0 is filled, but nothing is multiplied.
+        """
         batch, row = where.batch, where.row if self.moves else 0
         tile, last = self.placed(plane.tile, where), None
         for number, step in enumerate(plane.part.steps):
@@ -154,7 +158,9 @@ class _TbeBuilder:
             last = step
 
     def placed(self, tile: HeldTile, where: Where) -> HeldTile:
-        """Return the relative tile as it is at `where`, with absolute rows and columns."""
+        """Return the relative tile as it is at `where`, with absolute rows and columns; those of a gather are absolute
+        already.
+        """
         m, n = (where.m, where.n) if self.moves else (0, 0)
         # All channels of a real group but of the only one are whole blocks.
         return tile.at(m * FRACTAL, n, where.group if self.inp.real_groups > 1 else 0, self.per_block)

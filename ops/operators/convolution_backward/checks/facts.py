@@ -146,7 +146,7 @@ class ConvFacts:
 
     @property
     def axes(self) -> str:
-        """Return the spatial axes of the input, one letter each: "L", "HW" or "DHW"."""
+        """Return the spatial axes of the input, one letter each: "L", "HW" or "DHW"; "" for any other rank."""
         return {3: "L", 4: "HW", 5: "DHW"}.get(self.rank, "")
 
     @property

@@ -64,11 +64,11 @@ class BlockedPlan(Gradients):
         return ready | {"weight": self.to_fractal_z(inputs["weight"])}
 
     def data_op_type(self) -> str:
-        """Return the name of the library's operator for the data kernel, which depends on shape and dtype."""
+        """Return the name of the library's operator for the data kernel, by `routes.data_op_type`."""
         return data_op_type(self.call)
 
     def filter_op_type(self) -> str:
-        """Return the name of the library's operator for the filter kernel, which depends on shape and dtype."""
+        """Return the name of the library's operator for the filter kernel, by `routes.filter_op_type`."""
         return filter_op_type(self.call, self.inp)
 
     def data_call(self) -> CubeCall:

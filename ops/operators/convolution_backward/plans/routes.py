@@ -117,7 +117,11 @@ def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
 
 
 def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) -> ConvProblem:
-    """Return the data kernel's problem, with stride 1 if a Dilation `before` or `after` it inserts the zeros."""
+    """Return the data kernel's problem without strides if a Dilation `before` or `after` it inserts the zeros; `p`
+    itself with neither.
+
+    With one before, gradOutput is the dilated map; with one after, dx has gradOutput's size and no padding.
+    """
     if before is not None:
         return replace(p, h_out=before.target_height, w_out=before.target_width, stride_h=1, stride_w=1)
     if after is not None:

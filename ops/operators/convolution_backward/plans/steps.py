@@ -88,7 +88,7 @@ class PlanDraft:
                 self.view_copy(target, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 
     def filled(self, output: str, dtype: str, size: int, value: float) -> None:
-        """Append a fill of the first `size` bytes of tensor `output` with `value` in `dtype`."""
+        """Append a fill of the first `size` bytes of tensor `output` with `value` in `dtype`: ZerosLike for 0, else Fill."""
         op_type = "Fill" if value else "ZerosLike"
         name = f"{op_type}_{output}"
         self.launch(op_type, name, [], [output], mem_set_work(self.chip, size, name, dtype=dtype, value=value))
@@ -99,7 +99,7 @@ class PlanDraft:
         self.launch("MemSet", name, [], [target], mem_set_work(self.chip, count, name))
 
     def contiguous(self, name: str) -> str:
-        """Return the name of an input if it is contiguous; else append a ViewCopy and return the name of the copy."""
+        """Return the name of an input if it is contiguous from offset 0; else append a contiguous copy and return its name."""
         tensor = self.call.inputs[name]
         if tensor.is_contiguous and not tensor.offset:
             return name

@@ -161,7 +161,7 @@ def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
 
 
 def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
-    """Return the bytes in L1 of one channel of the gradOutput rows that a tile reads."""
+    """Return the bytes in L1 of one channel of the gradOutput rows that a tile reads; tap by tap those of 256 pixels."""
     if p.cut == NO_HK_WK:
         return CUT_PIXELS * p.itemsize
     return p.gradient_rows(tiling.base_m) * p.row_bytes
@@ -170,6 +170,8 @@ def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
 def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """Return the block with L1 steps that fill half of L1 with each operand, in whole channel blocks; one step divides
     the other.
+
+    A's step is at most load3d's K field; A's channels are counted as the vendor does.
     """
     half = p.inp.buffers["L1"] // 2
     single = p.cut == NO_HK_WK or (p.cut == NO_HK and p.width == 1)  # as the vendor counts these: no channels
@@ -202,6 +204,8 @@ def _in_whole_loads(blocks: int, block: GradInputTiling, p: DataProblem) -> int:
 def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """Return the block with equal L1 steps of A and B: the largest that fit, in whole slices or all of K; 1 where none
     does, even if 1 does not fit.
+
+    If parts differ in taps, the steps are lowered to whole base blocks of K.
     """
     room = ceil_div(p.inp.buffers["L1"] // p.itemsize, block.base_n * block.al1_buffers)
     most = ceil_div(min(ceil_div(p.blocks, block.al1_buffers) * p.slice, room), block.base_k)

@@ -128,7 +128,7 @@ class DividedProblem(DataProblem):
         return room > 0 or (room == 0 and self.mode == SPLIT_HW)
 
     def gradient_rows(self, pixels: int) -> int:
-        """Return the rows of gradOutput that `pixels` pixels of a part read."""
+        """Return the most rows of gradOutput that `pixels` pixels of a part read, at most the map's."""
         whole, rest = divmod(pixels, self.width)
         spanned = (whole + 2 if whole else 2) if rest else whole
         return min(spanned + self.rows - 1, self.inp.problem.h_out)
@@ -147,7 +147,12 @@ class DividedProblem(DataProblem):
 
 
 def library_split(inp: TilingInput) -> tuple[int, bool]:
-    """Return (kernelSplitMode of the library's kernel, True if gradOutput stays in L1 for all parts) by the library's rules."""
+    """Return (kernelSplitMode of the library's kernel, True if gradOutput stays in L1 for all parts) by the library's
+    rules.
+
+    (SPLIT_NONE, False) with groups, dilation, uneven padding, a small map of few channels, or a blocked layout; both
+    axes are split only in NCDHW.
+    """
     p = inp.problem
     # The library asks for equal pads. Those behind are what the sizes need here: less by what a stride leaves over.
     pads = ((p.pad_up, p.pad_down, p.stride_h), (p.pad_left, p.pad_right, p.stride_w))
@@ -165,8 +170,9 @@ def library_split(inp: TilingInput) -> tuple[int, bool]:
 
 
 def _stays(part: DividedProblem) -> bool:
-    """Return True if gradOutput stays in L1 for all parts: both operands fit whole, and cores are not better busied by
-    other blocks.
+    """Return True if gradOutput stays in L1 for all parts: both operands fit whole, with at most 256 output channels.
+
+    It does not where tiles of 512 pixels already busy all cores.
     """
     inp, p = part.inp, part.inp.problem
     if p.k_h == 1 or inp.cout_g > HELD_CHANNELS:

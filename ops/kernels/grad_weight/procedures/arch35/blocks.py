@@ -139,6 +139,8 @@ def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
     """Return the tiling with the lowest block whose tasks divide the cores, if images or rows suffice to share each
     task; unchanged if there is none.
+
+    Where L1 holds none of these blocks it is the last that was tried.
     """
     cores, columns = p.inp.cores, tiling.single_core_n
     most = min(p.m // FRACTAL, cores) // p.lanes // ceil_div(p.n, columns)
@@ -160,7 +162,9 @@ def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 def _finer(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
     """Return the tiling with fewer columns in a block, so that as many cores as possible have a task; unchanged if none
-    fits.
+    gives more tasks.
+
+    Where L1 holds none of these blocks it is the last that was tried.
     """
     cores, rows, own = p.inp.cores, tiling.single_core_m, ceil_div(p.n, tiling.single_core_n)
     most = min(p.n // p.slice, cores // p.lanes // ceil_div(p.m, rows))

@@ -28,7 +28,9 @@ LONGEST_PACKET = (
 
 @frozen
 class CycleCosts:
-    """Numbers of the estimate for one architecture; units and sources are in configs/cache_tiling.yaml."""
+    """Heads (cycles) and rates (bytes per cycle) of the cycle estimate for one architecture; units and sources are in
+    configs/cache_tiling.yaml.
+    """
 
     source: str
     mmad_head: int
@@ -48,7 +50,7 @@ class CycleCosts:
 
 @cache
 def cycle_costs(arch: str) -> CycleCosts:
-    """Return the numbers for an architecture; KeyError for one that has none."""
+    """Return the costs of an architecture, read once; KeyError for one that has none."""
     text = resources.files("ascend_sim.configs").joinpath("cache_tiling.yaml").read_text()
     return CycleCosts(**load_shipped(text)[arch])
 

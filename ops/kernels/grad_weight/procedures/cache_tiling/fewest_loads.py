@@ -101,7 +101,9 @@ class _Parts:
         return self.held and min(a, b) <= self.room
 
     def sides(self) -> Iterator[tuple[bool, int, int, int]]:
-        """Yield (True for A, size of its axis, size of the other, lines that fit L1) for each operand with a line that fits."""
+        """Yield (True for A, size of its axis, size of the other, lines that fit L1) for each operand with a line that
+        fits; nothing unless `held`.
+        """
         a = (True, self.m, self.n, self.line_a, self.least_b)
         b = (False, self.n, self.m, self.line_b, self.least_a)
         for of_a, axis, other, line, least in (a, b) if self.held else ():
@@ -156,7 +158,9 @@ def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
 
 
 def _loops(repeats: int, m: int, n: int, tile: int) -> int:
-    """Return the number of L0C tiles of a core: `repeats` times the blocks m x n, cut into tiles of `tile` blocks."""
+    """Return about how many L0C tiles a core has: `repeats` times the blocks m x n, cut into tiles of `tile` blocks;
+    rounded up if n is 1, else down.
+    """
     if n == 1:
         return repeats * ceil_div(m, min(m, tile))
     return repeats * m * n // min(m * n, tile)

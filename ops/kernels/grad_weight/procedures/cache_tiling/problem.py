@@ -196,8 +196,11 @@ class FilterProblem:
 
     @cached_property
     def conv1d(self) -> bool:
-        """Return True for a signal (one row) of which L1 holds columns only; its tiling follows from loads, not from
-        cycles. False for the 3-D operator.
+        """Return True for a one-row problem whose tiling follows from loads, not from cycles: L1 holds columns of the
+        row only.
+
+        Map or kernel must have several columns, L1 room for those of one K unit, and load3d fields for the problem.
+        False for the 3-D operator.
         """
         p = self.problem
         if self.volumetric or p.h_in + sum(self.pads[:2]) != 1 or p.k_h != 1:
@@ -251,7 +254,9 @@ class FilterProblem:
 
     @property
     def takes_whole_rows(self) -> bool:
-        """Return True if load3d can read the input in whole rows, the only way of the 3-D operator."""
+        """Return True if load3d can read the input in whole rows: L1 holds them, and load3d's fields the problem. The
+        3-D operator has no other path.
+        """
         return self._holds_whole_rows and self._load3d_holds
 
     @cached_property

@@ -112,7 +112,11 @@ def _whole_images(p: FilterProblem, batch: int, depth: int) -> bool:
 
 
 def share_of_core(p: FilterProblem, cuts: Cuts) -> Share:
-    """Return the share of one core under a cut, each axis rounded up."""
+    """Return the share of one core under a cut: images and K rounded up, M and channels by `share_of`, which may
+    enlarge them.
+
+    With several kernel planes channels are divided evenly.
+    """
     problem = p.problem
     channels = share_of(p.cin1, cuts.n, p.cores) if problem.k_d == 1 else p.cin1 // cuts.n
     plane = channels * p.taps

@@ -48,8 +48,8 @@ def richness(number: int, low: int, high: int) -> int:
 
 @lru_cache(maxsize=4096)
 def mapped(number: int, cores: int) -> int:
-    """Return `number`, or a power of two near it if it is 16 or more and has few divisors; the divisors of the result
-    are tried as cuts.
+    """Return `number`, or a power of two near it (32 to 2048) if it is 16 or more and has few divisors; the divisors of
+    the result are tried as cuts.
     """
     if number < SMALL or richness(number, 1, cores) > POOR:
         return number
@@ -129,7 +129,9 @@ def a1_bytes(p: FilterProblem, tile: Tile) -> int:
 
 
 def b1_bytes(p: FilterProblem, tile: Tile) -> int:
-    """Return the bytes of one L1 buffer of B."""
+    """Return the bytes of one L1 buffer of B: the pixels that a tile gathers (DMA), else the input of `window` in all
+    channel blocks that it touches.
+    """
     n = tile.n_bl1 * tile.n_l0
     if p.load is Load.DMA:
         return tile.k_bl1 * p.k0 * n * FRACTAL * p.itemsize
@@ -164,7 +166,9 @@ def with_k_of_b(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def _steps_in(p: FilterProblem, share: Share, tile: Tile, room: int, most: int) -> int:
-    """Return an estimate of the steps of K, up to `most`, whose input fits `room` bytes of L1; at least one."""
+    """Return an estimate of the steps of K, at least 1 and at most `most`, whose input fits `room` bytes of L1; `most`
+    where not one row fits.
+    """
     problem = p.problem
     if p.load is Load.DMA:
         return max(min(room // b1_bytes(p, tile._replace(k_bl1=tile.k_l0)), most), 1)
