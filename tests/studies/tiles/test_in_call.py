@@ -32,7 +32,7 @@ LAYERS = (
 )  # fmt: skip
 """Twenty layers of six networks and two cases: 2-D and 3-D, grouped, strided, in 16 and 32 bits."""
 SAMPLE = ("mobilenet_v2:block5_depthwise", "fp32_keep", "strided")
-"""Those of them that the suite tries, with fewer simulations."""
+"""Layers that the suite tries, with fewer simulations."""
 
 
 def kernel_us(loaded: Case, name: str, **settings: Any) -> float:
