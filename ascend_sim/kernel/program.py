@@ -269,7 +269,8 @@ class InstructionTable:
         return self._limits
 
     def unfit(self, core: str) -> NDArray[np.bool_]:
-        """Return True for instructions that this kind of core cannot run, that move no bytes or that step backwards.
+        """Return an array of bool: True for instructions that this kind of core cannot run, that move no bytes or that step
+        backwards.
 
         A core cannot run an instruction on a pipe or buffer that it lacks.
         """

@@ -19,6 +19,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import made, needs_compiler, recorded
 from tests.support.ascend_c.vendor_words import vendor_words
+from tests.support.sampling import part_of_cases
 
 pytestmark = needs_compiler
 RECORDED = json.loads(Path(__file__).with_name("matmul_words.json").read_text())["cases"]
@@ -126,6 +127,7 @@ def close(form: MatmulForm, found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=tolerance * 2, atol=tolerance * 12)
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("shape", [(128, 64, 192), (100, 90, 70), (20, 10, 40)])
 def test_a_product_is_right(kernel: Any, name: str, shape: tuple[int, int, int]) -> None:

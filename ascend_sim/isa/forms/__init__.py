@@ -41,6 +41,7 @@ _GROUP = {
     "ascend_sim.isa.bias": ("cube",),
     "ascend_sim.isa.direct": ("copies", "cube"),
     "ascend_sim.isa.l0c_to_ub": ("cube",),
+    "ascend_sim.isa.vector.base": ("vector",),
 }
 """Module of an instruction class -> its groups of declarations in configs/instructions."""
 

@@ -18,10 +18,8 @@ from ascend_sim.yaml_file import load_shipped
 _FIELD = re.compile(
     r"(?P<bits>\d+) bits( of (?P<register>\w+))?, (?P<unit>[^,;]+)(, (?P<low>-?\d+) to (?P<high>\d+))?(; (?P<source>.+))?"
 )
-GROUPS = ("copies", "loads", "cube")
-"""Groups of instructions: each is a file of configs/instructions and a module beside this one with the ways that the file
-names.
-"""
+GROUPS = ("copies", "loads", "cube", "vector")
+"""Groups of instructions: each is a file of configs/instructions and a module beside this one with the file's ways."""
 
 
 @frozen

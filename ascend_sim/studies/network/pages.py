@@ -71,7 +71,7 @@ def render(run: NetworkRun, console: Console) -> None:
         figures = ["refused" if times.refused else time_text(times.times[part]) for part in columns]
         table.row(layer.name, text_of(layer), *figures, *[same or ""] * several)
     totals = [time_text(run.totals[part]) for part in columns]
-    table.row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
+    table.row(counted(len(run.layers), "layer"), f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
     console.print(table)
     lines = [layout_line(run)] if run.layout else []
     lines.append(words(run.interval))

@@ -119,6 +119,13 @@ class NetworkRun(ShownResult):
         what = f"{self.network.name}, batch {self.batch}, {self.direction} on {self.chip}"
         return f"<NetworkRun of {what}: {len(self.layers)} layers, {self.totals['total']:,.1f} us>"
 
+    def _repr_html_(self) -> str:
+        """Return the summary and the table of layers as HTML, for notebooks."""
+        from ascend_sim.report.printed import printed_html
+        from ascend_sim.studies.network.pages import render
+
+        return super()._repr_html_() + printed_html(lambda console: render(self, console))
+
     @property
     def parts(self) -> tuple[str, ...]:
         """Return the names of the parts of a layer's time: the operator's outputs in this direction, then "layout"."""
