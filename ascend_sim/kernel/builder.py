@@ -295,7 +295,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         try:
             places = _places(pieces)
         except OverflowError:
-            return write()  # which says so
+            return write()  # raises the error for it
         outline = same, tuple([what for what, _ in pieces]), (places - places[0]).tobytes()
         return self.repeated_at(places[0].tolist(), outline, lambda: pieces, lambda _: write())
 

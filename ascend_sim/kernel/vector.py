@@ -88,6 +88,22 @@ class VectorMethods:
         """dst = left * right + dst."""
         self._binary("mul_add", dst, left, right, mask, VectorMulAdd)
 
+    def fused_mul_add(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left * dst + right."""
+        self._binary("fused_mul_add", dst, left, right, mask, VectorMulAdd)
+
+    def fused_mul_add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left * dst + right, 0)."""
+        self._binary("fused_mul_add_relu", dst, left, right, mask, VectorMulAdd)
+
+    def add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left + right, 0)."""
+        self._binary("add_relu", dst, left, right, mask)
+
+    def sub_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left - right, 0)."""
+        self._binary("sub_relu", dst, left, right, mask)
+
     def max(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
         """dst = the larger of left and right."""
         self._binary("max", dst, left, right, mask)

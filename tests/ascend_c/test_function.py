@@ -213,6 +213,17 @@ def test_check_finds_a_planted_mistake(tmp_path: Path, name: str) -> None:
     assert not report.passed and f"kernel.cpp:{FIRST_LINE + 1}" in report.render(), report.render()
 
 
+def test_a_check_tells_that_hints_to_the_l2_change_nothing(tmp_path: Path) -> None:
+    bodies = {"plain": f"{IN} Adds(d, a, 1.0f, 64); {OUT}"}
+    bodies["hinted"] = "zg.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);" + bodies["plain"]
+    said = {}
+    for name, body in bodies.items():
+        (tmp_path / name).mkdir()
+        kernel = made(tmp_path / name, vector_kernel(body, tensors="x z"))
+        said[name] = asim.check_kernel(kernel, 1, floats(64), asim.empty(64, "float32")).remarks
+    assert said["plain"] == [] and any("SetL2CacheHint changes nothing" in one for one in said["hinted"])
+
+
 def test_rows_name_the_line_of_a_called_function(tmp_path: Path) -> None:
     helper = tmp_path / "helper.h"
     helper.write_text(f"{BEGIN}inline void go(LocalTensor<float> d) {{\n    Duplicate(d, 1.0f, 64);\n}}\n")
