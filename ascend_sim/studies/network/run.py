@@ -112,19 +112,13 @@ class NetworkRun(ShownResult):
     launches: str = "cold"
 
     _drawn = "ascend_sim.studies.network.pages:render_summary"
+    _more = "ascend_sim.studies.network.pages:render"
     _options = MappingProxyType({"more": ""})
     _width = 10_000
 
     def __repr__(self) -> str:
         what = f"{self.network.name}, batch {self.batch}, {self.direction} on {self.chip}"
         return f"<NetworkRun of {what}: {len(self.layers)} layers, {self.totals['total']:,.1f} us>"
-
-    def _repr_html_(self) -> str:
-        """Return the summary and the table of layers as HTML, for notebooks."""
-        from ascend_sim.report.printed import printed_html
-        from ascend_sim.studies.network.pages import render
-
-        return super()._repr_html_() + printed_html(lambda console: render(self, console))
 
     @property
     def parts(self) -> tuple[str, ...]:
