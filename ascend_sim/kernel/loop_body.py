@@ -213,6 +213,8 @@ class _Names:
     def read(self, node: ast.AST, own: set[str]) -> None:
         """Add to `outside` the names that an expression reads and that are not in `own`, in the order in which Python
         evaluates its parts.
+
+        Raises NotFollowed for yield and await.
         """
         match node:
             case ast.Name():
@@ -280,7 +282,7 @@ class _Names:
                 found = self.after(inner, loop)
                 if found is None:
                     continue
-                if isinstance(node, ast.For | ast.While):  # its next turn; it may as well end
+                if isinstance(node, ast.For | ast.While):  # its next turn, which may not come
                     turn = set(found)
                     if isinstance(node, ast.For):
                         self.write(node.target, turn)

@@ -21,6 +21,7 @@ from ascend_sim.studies.tiles.command import kernels_of
 from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.outcome import SearchOutcome
 from ascend_sim.studies.tiles.search import search
+from tests.support.sampling import part_of_cases
 from tests.support.studies.searched import case
 
 OLDER = "Conv2DBackpropFilter"
@@ -47,6 +48,7 @@ def in_call(name: str, chip: str = "ascend910b3", **problem: Any) -> tuple[Case,
     return loaded, CubeKernel.of(accept_case(loaded, spec), spec, name, "call")
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("name", "chip", "problem"),
     [
