@@ -213,6 +213,8 @@ class _Names:
     def read(self, node: ast.AST, own: set[str]) -> None:
         """Add to `outside` the names that an expression reads and that are not in `own`, in the order in which Python
         evaluates its parts.
+
+        Raises NotFollowed for yield and await.
         """
         match node:
             case ast.Name():
