@@ -182,7 +182,7 @@ class CppKernel(KernelFunction):
         return super().core_on(chip)
 
     def remarks_on(self, races: Sequence[Race]) -> list[str]:
-        """Return remarks: the vendor's compiler would have ordered a reported race; the kernel's hints to the L2 change nothing."""
+        """Return remarks: the vendor's compiler would have ordered a reported race; hints to the L2 change nothing."""
         remarks = []
         if not self.auto_sync and any(orders(one) for one in races):
             remarks.append(

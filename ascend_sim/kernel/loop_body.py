@@ -315,5 +315,7 @@ def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
 
 
 def _loaded(target: ast.AST) -> ast.AST:
-    """Return the expression that reads the target of an augmented assignment."""
+    """Return the expression that reads the target of an augmented assignment: a name in the context Load; an attribute or
+    index as it is.
+    """
     return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target
