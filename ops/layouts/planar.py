@@ -251,7 +251,8 @@ class PlanarFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, self.filter_stride, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts of a tile's sum as filters [channel][tap] if the tile has all taps, else as single columns.
+        """Yield the parts of a tile's sum, as many filters at a time as `room` bytes hold: as filters [channel][tap] if
+        the tile has all taps, else as single columns.
 
         It is single columns also if a kernel has several planes, between whose taps those of a tile lie (ops-nn,
         Conv3DBackpropFilterV2 of arch35: stated). Of merged groups only some channels exist, so that each begins a

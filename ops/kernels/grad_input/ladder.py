@@ -176,7 +176,10 @@ def _procedure(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _own_rows(q: GradInputQuestion) -> GradInputTiling:
-    """Return a tiling of our own with whole rows of gradOutput in L1; TilingError where they do not fit."""
+    """Return a tiling of our own for whole rows of gradOutput in L1; TilingError where they do not fit.
+
+    Kernels that load whole slices get the stand-in tiling, raised to more pixels; others the one with the most room.
+    """
     inp = q.dealt
     return taller(sound_grad_input(inp), inp) if q.variant.whole_slices else roomy_grad_input(inp)
 

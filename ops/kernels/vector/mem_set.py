@@ -41,7 +41,7 @@ def mem_set_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a launch that fills the first `nbytes` of `target` with `value` in `dtype`."""
+    """Return a launch that fills the first `nbytes` of `target` with `value` in `dtype`; SimError if `nbytes` is below 1."""
     name = name or f"MemSet_{target.name}"
     return kernel_task(
         chip, TaskWords(op_type, name, disarm), mem_set_work(chip, nbytes, name, dtype=dtype, value=value), [target]

@@ -283,8 +283,9 @@ class _Filter:
 
 
 def to_fractal_z(k: KernelBuilder, inp: TilingInput, first: int, count: int, slots: tuple[int, int]) -> None:
-    """Append the conversion of weights to FRACTAL_Z for `count` output channels from `first` on (counted with padding);
-    `slots` as in `turn_tiles`.
+    """Append the conversion of weights to FRACTAL_Z for `count` output channels from `first` on (counted with padding).
+
+    `slots` are the numbers of the source and the target among the launch's tensors.
     """
     filters = _Filter(BlockLayout(inp.c0, inp.itemsize), inp, tile_bytes(k.chip.buffers["UB"]))
     turn_tiles(k, filters.pieces(first, count, count, padding=True), filters.tiles_of, True, inp.itemsize, slots)

@@ -178,6 +178,8 @@ def _divided(inp: TilingInput, split: int) -> GradInputTiling:
 def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) -> GradInputTiling:
     """Return the tiling with L1 steps, buffers and shares adapted to the user's fields, whose names are in `given`; the
     result may not fit.
+
+    A `full_load` that the user does not give is dropped where L1 does not keep the weights.
     """
     part = tiling_input(tiling, inp)
     if "full_load" in given and tiling.full_load:

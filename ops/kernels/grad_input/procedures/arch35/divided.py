@@ -257,8 +257,10 @@ def divided(p: DividedProblem, held: bool) -> GradInputTiling:
 
 
 def _blocks(tiling: GradInputTiling, p: DividedProblem, held: bool) -> int:
-    """Return the number of blocks to launch: one for each task, or for each share of the weights to transpose, at most
-    the cores.
+    """Return the number of blocks (cores) to launch: one for each task, at most the cores.
+
+    Weights that are transposed first, and not `held` in L1, raise it to one block for each WEIGHTS_A_CORE filters of 16
+    channels.
     """
     tasks = p.tasks(tiling.single_core_m, tiling.single_core_cin)
     if p.turned and not held:
