@@ -7,7 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ascend_sim.ascend_c.cube_words import CUBE_MAKERS, WordStep
-from ascend_sim.ascend_c.words import ALIGNED_IN, ALIGNED_OUT, BINARY, FORMATS, PIPE_NUMBERS, SCALAR, UNARY, WORDS, Word
+from ascend_sim.ascend_c.words import (
+    ALIGNED_IN,
+    ALIGNED_OUT,
+    BINARY,
+    FORMATS,
+    MULTIPLY_ADD,
+    PIPE_NUMBERS,
+    SCALAR,
+    UNARY,
+    WORDS,
+    Word,
+)
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore
@@ -45,7 +56,11 @@ SPACES = {"load_ub_": "UB", "load_gm_": "GM", "store_ub_": "UB", "store_gm_": "G
 """Where the words of the scalar unit read and write."""
 ITEMSIZES = {name: 1 << number for names in (ALIGNED_IN, ALIGNED_OUT) for number, name in enumerate(names)}
 """Bytes of an element, in which the padding of a copy counts."""
-_BINARY = dict(zip(BINARY, ("add", "sub", "mul", "div", "max", "min", "and", "or", "mul_add"), strict=True))
+_OPERATIONS = (
+    *("add", "sub", "mul", "div", "max", "min", "and", "or", "add_relu", "sub_relu"),
+    *("mul_add", "fused_mul_add", "fused_mul_add_relu"),
+)
+_BINARY = dict(zip(BINARY, _OPERATIONS, strict=True))
 _UNARY = dict(zip(UNARY, ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu", "not"), strict=True))
 _SCALAR = dict(zip(SCALAR, ("adds", "muls", "maxs", "mins", "leaky_relu", "axpy"), strict=True))
 _BLOCKED = (*BINARY, *UNARY, *SCALAR)
@@ -165,7 +180,7 @@ def _binary(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     dtype = _dtype(f["format"])
     it = _spread(name, f, (size_of(dtype),) * 3, ("dst", "src0", "src1"))
     dst, first, second = it.strides
-    kind = VectorMulAdd if name == "vmla" else VectorBinary
+    kind = VectorMulAdd if name in MULTIPLY_ADD else VectorBinary
     return kind, _BINARY[name], dtype, it.columns, it.rows, dst, first, it.mask, it.blocks, second
 
 

@@ -117,7 +117,8 @@ ND2NZ = {
 }
 """Bytes of an element by the word that makes NZ of rows."""
 
-BINARY = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vmla")
+MULTIPLY_ADD = ("vmla", "vmadd", "vmaddrelu")
+BINARY = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vaddrelu", "vsubrelu", *MULTIPLY_ADD)
 UNARY = ("vabs", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vrelu", "vnot")
 SCALAR = ("vadds", "vmuls", "vmaxs", "vmins", "vlrelu", "vaxpy")
 ALIGNED_IN = tuple(f"copy_gm_to_ubuf_align_b{bits}" for bits in (8, 16, 32))

@@ -97,7 +97,7 @@ class Questions:
         found.append(Questions(a, self.g[~same], self.f[~same]).unordered(clocks)[0])
         for x, g, f in Questions(
             a, self.g[same], self.f[same]
-        )._parts():  # of the writes before an access on its own pipe the last
+        )._parts():  # the last write before an access on its own pipe
             b = np.searchsorted(keys, f * self._base + a.place[x]) - 1
             there = b >= a.first[f]
             x, b, g, f = x[there], b[there], g[there], f[there]
@@ -137,9 +137,9 @@ class Questions:
 
 
 def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-    """Return for each access how many rows of the pipe of footprint `other` have retired when it starts.
+    """Return for each access the number of rows of the pipe of footprint `other` that have retired when it starts.
 
-    A load of the scalar unit is over before anything behind it is issued.
+    A load of the scalar unit is over before anything behind it in its program is issued.
     """
     known = clocks.known(a.owner[footprint] // WIDTH, a.row[access], a.owner[other])
     loads = np.flatnonzero((a.owner[other] % WIDTH == PIPE_INDEX["S"]) & ~a.writes[other])

@@ -306,10 +306,10 @@ class Vector(Section):
     """The vector unit. Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial
     repeat.
 
-    Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`. One
-    instruction has at most `repeats_per_instruction` repeats if its operands have strides (None: any number). `ops`
-    lists the formats of each operation, from `ops_source`. `casts` maps "float32->float16" to the unit's cast modes for
-    it, from `casts_source`; the first is the default.
+    Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`. One instruction
+    has at most `repeats_per_instruction` repeats if its operands have strides (None: any number), which are at most
+    `repeat_stride_blocks` blocks (None: any number). `ops` lists the formats of each operation, from `ops_source`. `casts`
+    maps "float32->float16" to the unit's cast modes for it, from `casts_source`; the first is the default.
     """
 
     repeat_bytes: Bytes
@@ -319,6 +319,7 @@ class Vector(Section):
     count_tail: Cycles
     row_overhead: Cycles | None = None
     repeats_per_instruction: Annotated[Count, Field(gt=0)] | None = None
+    repeat_stride_blocks: Annotated[Count, Field(gt=0)] | None = None
     banks: UbBanks
     ops: dict[str, VectorOp]
     ops_source: str

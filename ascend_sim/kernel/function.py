@@ -258,7 +258,7 @@ class Launch:
         try:
             k = self._written(_LineKernel, table, block, core, sub_block)
         except (Exception, SystemExit):
-            return None  # what it raises row by row is not what there is to tell
+            return None  # the first error is the one to report
         k.close_queues()
         number = k.lines_of_rows()[row]
         return None if number is None else (self.kernel.first_line[0], number)
@@ -285,7 +285,7 @@ def _tables(
         _kept.tables = lru_cache(_MOST_TABLES)(lambda *key: {})
     try:
         found: dict[str, InstructionTable] = _kept.tables(kernel, chip, blocks, alike)
-    except TypeError:  # a field that cannot be looked up
+    except TypeError:  # a field that cannot be hashed
         return {}
     return found
 

@@ -163,8 +163,8 @@ class Kernel(TracedLoops, KernelBuilder):
 
     @contextmanager
     def ordered(self, pipe: str) -> Iterator[None]:
-        """Append a barrier of `pipe` behind every instruction of that pipe in the block, so that each may read the one
-        before.
+        """Context manager in which a barrier of `pipe` follows every instruction of that pipe, so that each may read the
+        result of the one before.
         """
         self._check_pipe(pipe, "ordered")
         plain, number = self._emit, PIPE_INDEX[pipe]

@@ -280,7 +280,7 @@ class _Names:
                 found = self.after(inner, loop)
                 if found is None:
                     continue
-                if isinstance(node, ast.For | ast.While):  # its next turn; it may as well end
+                if isinstance(node, ast.For | ast.While):  # its next turn, which may not come
                     turn = set(found)
                     if isinstance(node, ast.For):
                         self.write(node.target, turn)

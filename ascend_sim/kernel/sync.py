@@ -145,7 +145,10 @@ class SyncMethods(StampedLoops):
         return flag
 
     def set_flag(self, flag: Flag) -> None:
-        """Append a set of the flag."""
+        """Append a set of the flag.
+
+        Raises SimError unless it is a flag of this program, from `flag` or `unit_flag`.
+        """
         try:
             self._balance[flag] += 1
         except (KeyError, TypeError):  # TypeError: it cannot be a key
@@ -155,8 +158,8 @@ class SyncMethods(StampedLoops):
     def wait_flag(self, flag: Flag, lead: int | None = None) -> None:
         """Append a wait for a flag; a unit flag's wait may end `lead` cycles early.
 
-        A unit flag joins M and FIX, and the lead is at most the work of the row before the set. The set may be issued later:
-        other pipes go on.
+        A unit flag joins M and FIX, and the lead is at most the work of the row before the set; another flag with a lead is
+        refused. The set may be issued later: other pipes go on. A wait for a disarmed flag holds nothing.
         """
         try:
             self._balance[flag] -= 1
@@ -215,12 +218,18 @@ class SyncMethods(StampedLoops):
         self._emit((ScalarWait, pipe))
 
     def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
-        """Raise a cross-core flag from `pipe`."""
+        """Raise a cross-core flag from `pipe`; `mode` says which cores it joins (CROSS_MODES).
+
+        Raises SimError for a flag, mode or pipe that the chip lacks; under inspection that is recorded and nothing appended.
+        """
         if self._check_cross(flag, mode, pipe):
             self._emit((CrossCoreSetFlag, flag, mode, pipe))
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
-        """Hold `pipe` until a cross-core flag is raised; its name to disarm it is `cross_name(flag)`."""
+        """Hold `pipe` until a cross-core flag is raised; its name to disarm it is `cross_name(flag)`.
+
+        Raises SimError as `cross_core_set`; a wait for a disarmed flag holds nothing.
+        """
         if self._check_cross(flag, mode, pipe):
             self._emit((CrossCoreWaitFlag, flag, mode, pipe, self.is_cross_armed(flag)))
 

@@ -88,6 +88,22 @@ class VectorMethods:
         """dst = left * right + dst."""
         self._binary("mul_add", dst, left, right, mask, VectorMulAdd)
 
+    def fused_mul_add(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left * dst + right."""
+        self._binary("fused_mul_add", dst, left, right, mask, VectorMulAdd)
+
+    def fused_mul_add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left * dst + right, 0)."""
+        self._binary("fused_mul_add_relu", dst, left, right, mask, VectorMulAdd)
+
+    def add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left + right, 0)."""
+        self._binary("add_relu", dst, left, right, mask)
+
+    def sub_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left - right, 0)."""
+        self._binary("sub_relu", dst, left, right, mask)
+
     def max(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
         """dst = the larger of left and right."""
         self._binary("max", dst, left, right, mask)
@@ -171,15 +187,24 @@ class VectorMethods:
     # -- fewer elements, more elements, other places ---------------------------------------------------------------------
 
     def reduce_sum(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the sum of row r of src."""
+        """dst[r] = the sum of row r of src.
+
+        Raises SimError unless dst has an element for each row.
+        """
         self._reduce("sum", dst, src)
 
     def reduce_max(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the largest of row r of src."""
+        """dst[r] = the largest of row r of src.
+
+        Raises SimError unless dst has an element for each row.
+        """
         self._reduce("max", dst, src)
 
     def reduce_min(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the smallest of row r of src."""
+        """dst[r] = the smallest of row r of src.
+
+        Raises SimError unless dst has an element for each row.
+        """
         self._reduce("min", dst, src)
 
     def reduce_max_index(self, dst: Tensor, src: Tensor) -> None:
@@ -191,7 +216,10 @@ class VectorMethods:
         self._reduce_index("min", dst, src)
 
     def pair_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
-        """dst[i] = src[2 i] + src[2 i + 1]."""
+        """dst[i] = src[2 i] + src[2 i + 1].
+
+        dst has half as many elements as src.
+        """
         self.vector("pair_reduce_sum", dst, src)
 
     def block_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
@@ -218,7 +246,10 @@ class VectorMethods:
         self._emit((VectorCopy, dst.dtype, count, rows, at, stride, self._mask(dst, mask)), dst.address, src.address)
 
     def broadcast_row(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r, c] = src[c]."""
+        """dst[r, c] = src[c].
+
+        Raises SimError unless src is one row as long as those of dst.
+        """
         if src.rows != 1 or src.columns != dst.columns:
             raise SimError(f"broadcast_row: src must be one row of {dst.columns} elements; it is {src}, dst {dst}")
         self.copy(dst, src)
@@ -239,7 +270,10 @@ class VectorMethods:
         self._emit((Gather, dst.dtype, count, source), dst.address, src.address, offsets.address)
 
     def transpose(self, dst: Tensor, src: Tensor) -> None:
-        """dst[c, r] = src[r, c]."""
+        """dst[c, r] = src[r, c].
+
+        Raises SimError unless dst has as many rows as src has columns, and the reverse.
+        """
         self._same_format("transpose", dst, src)
         if (dst.rows, dst.columns) != (src.columns, src.rows):
             raise SimError(f"transpose: dst must be {src.columns} x {src.rows}; it is {dst}, src {src}")
@@ -279,7 +313,10 @@ class VectorMethods:
     # -- instructions of a file each -------------------------------------------------------------------------------------
 
     def vector(self, name: str, dst: Tensor, *sources: Tensor | float) -> None:
-        """Append the vector instruction of that name (`isa/vector/named`); its sources follow in order."""
+        """Append the vector instruction of that name (`isa/vector/named`); its sources follow in order.
+
+        Raises SimError for an unknown name and for another number of sources than the instruction has.
+        """
         kind = named().get(name)
         if kind is None:
             raise SimError(f"vector: no instruction {name!r}; there are {', '.join(named())}")

@@ -75,8 +75,8 @@ def results_name(names: Collection[str]) -> str:
 
 
 def by_probe(figures: Mapping[str, Any]) -> str:
-    """Return a note on how an output's verdict was decided: by a probe, or on the caller's data alone; "" where it is not
-    known.
+    """Return a note on an output's verdict: " (probe)" or " (probe: REASON)" if a probe decided it, " (on this data)" if it
+    is correct without one, else "".
     """
     if figures.get("decided_by") != "probe":
         return " (on this data)" if figures.get("decided_by") and figures["correct"] else ""

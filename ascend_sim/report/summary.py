@@ -163,7 +163,7 @@ def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
     no operator's.
     """
     name = report["problem"].get("operator", "")
-    from ascend_sim.ops.operators import OPERATORS  # kernels of one's own need none
+    from ascend_sim.ops.operators import OPERATORS  # only operators need it
 
     maker = {launch: part for part, (launch, _) in OPERATORS[name].layer_parts.items()} if name in OPERATORS else {}
     times: dict[str, float] = {}

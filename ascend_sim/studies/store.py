@@ -115,7 +115,7 @@ class Store:
             self._database.execute("commit")
         # Readers and the writer do not wait for each other. What a killed process wrote stays; a power cut may cost the last
         # results, never the file.
-        with suppress(sqlite3.OperationalError):  # another process is at it
+        with suppress(sqlite3.OperationalError):  # another process holds the file
             self._database.execute("pragma journal_mode = wal")
         self._database.execute("pragma synchronous = normal")
 

@@ -87,6 +87,9 @@ class VectorCopy(VectorInstruction):
     def _rows(self) -> int:
         return self.rows
 
+    def _farthest(self) -> int:
+        return 0  # its repeat strides have 12 bits, or the gaps of a copy by blocks 16
+
     def pipe(self, chip: ChipSpec) -> str:
         rows_fit(chip, self.name, self.dtype, self.count, self.rows, self.dst_stride, self.src_stride)
         return super().pipe(chip)

@@ -255,7 +255,7 @@ class _Bench:
         try:
             checked, _ = check_case(case, model.chip, cube_math_type=number, conformance=self.conformance)
             product = self.operator.product(model.chip)
-        except AclnnError as error:  # a product that the operator does not know
+        except AclnnError as error:  # the operator does not know the chip's product
             return replace(row, status=error.status, message=error.message)
         if checked.failure is not None:
             refused = replace(row, status=checked.status, message=checked.failure.message)

@@ -163,7 +163,7 @@ def _name(kernel: MeasuredKernel) -> str:
     """Return the cache key of a prediction: a SHA-256 of the kernel and its chip's numbers."""
     try:
         chip = load_chip(kernel.chip).model_dump_json()
-    except SimError:  # `simulate` tells
+    except SimError:  # `simulate` reports it
         chip = kernel.chip
     return hashlib.sha256(f"{kernel!r} {chip}".encode()).hexdigest()
 
