@@ -207,7 +207,8 @@ def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputT
     """Return the stand-in tiling for strips of `strip` columns (0: the whole map) and a kernel cut as `cut` says, or
     the refusal.
 
-    Each strip's whole rows get the tiling of the rungs ROWS.
+    Each strip's whole rows get the tiling of the rungs ROWS; with a cut tiles have no more rows than load3d can take
+    for padding, and no weights stay.
     """
     inp = q.inp
     check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)

@@ -147,8 +147,8 @@ def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
 
 
 def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling without features that our kernel lacks (segments of K in 16 bits, weights that L1 does not
-    keep), with the fields that follow.
+    """Return the tiling without features that our kernel lacks (segments of K in 16 bits, segments of less than C0
+    channels, weights that L1 does not keep), with the fields that follow.
     """
     if tiling.k_segment and inp.itemsize != 4:
         tiling = tiling.but(k_segment=0)  # the library adds 16-bit segments up in a workspace
