@@ -126,8 +126,7 @@ def _immediate(dtype: str, bits: int) -> float:
 def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[str, ...]) -> _WordRows:
     """Return the elements that a vector word touches; `sides` names its operands, whose elements have `sizes` bytes.
 
-    In count mode `mask_low` is the number of elements, else the mask selects in each repeat. Raises SimError for layouts that
-    are not simulated.
+    In count mode `mask_low` is their number, else a mask selects in each repeat. SimError for layouts that are not simulated.
     """
     per = REPEAT // max(sizes)
     steps = [f[f"{side}_repeat"] * BLOCK for side in sides]
@@ -227,10 +226,7 @@ def _convert(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _gather(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-    """Return the key of a Gather: repeat after repeat reads its offsets, and no source element lies behind the source's tensor.
-
-    Raises SimError for masks and gaps.
-    """
+    """Return the key of a Gather; no source element lies behind the source's tensor. Raises SimError for masks and gaps."""
     dtype = _dtype(f["format"])
     it = _spread(name, f, (size_of(dtype),), ("dst",))
     if it.rows > 1 or it.mask is not None:
@@ -248,9 +244,7 @@ def _square(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _columns(name: str, f: dict[str, int], chip: ChipSpec) -> Sequence[WordStep]:
-    """Return one Transpose for each repeat: sixteen rows of one block each, of 2-byte elements, or of 4-byte ones with two
-    addresses a row.
-    """
+    """Return one Transpose a repeat: 16 rows of a block each, of 2-byte elements, or of 4-byte ones with two addresses."""
     dtype, repeat = _dtype(f["format"]), f["repeat"]
     size, dst_step, src_step = size_of(dtype), f["dst_step"], f["src_step"]
     if not 1 <= repeat <= 255:
@@ -274,11 +268,7 @@ def _compare(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _select(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-    """Return the key of a Select; bits of a mask tensor continue from repeat to repeat, the mask register holds those of one
-    repeat.
-
-    Raises SimError for gaps.
-    """
+    """Return the key of a Select; bits of a mask tensor continue over repeats, the mask register holds one repeat's."""
     dtype = _dtype(f["format"])
     by_register, by_scalar = f["mode"] == 0, f["mode"] == 1
     sides = ("dst", "src0") if by_scalar else ("dst", "src0", "src1")
@@ -318,10 +308,7 @@ def _reduce(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _reduce_with_index(name: str, f: dict[str, int], dtype: str) -> Key:
-    """Return the key of a ReduceWithIndex: each repeat is a row, of which the mask selects elements, and results adjoin.
-
-    Raises SimError for count mode and gaps.
-    """
+    """Return the key of a ReduceWithIndex: each repeat is a row, of which the mask selects elements. SimError for gaps."""
     if f["counting"] or not 1 <= f["repeat"] <= 255 or (f["dst_repeat"] != 1 and f["repeat"] > 1):
         raise SimError(f"{name}: results with their index in count mode, or with gaps, are not simulated")
     per = REPEAT // size_of(dtype)
