@@ -55,7 +55,7 @@ from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import SLOT_SHIFT
-from ascend_sim.options.description import names_of
+from ascend_sim.options.description import names_of, near_names
 from ascend_sim.options.run_options import LaunchOptions
 
 _FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
@@ -387,6 +387,7 @@ def _ended(recording: WordStream, limits: Limits) -> str:
     return f"the kernel crashed ({name.lower()}) behind the call in this line{hint}"
 
 
+@near_names
 def cpp_kernel(
     file: str | Path,
     *more: str | Path,
