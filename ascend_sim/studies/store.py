@@ -144,8 +144,8 @@ class Store:
         return None if row is None else self._checked(name, *row)
 
     def add(self, name: str, data: Mapping[str, Any]) -> bool:
-        """Store a result, delete the claim to it, and return True; return False if the name has a result already, which
-        stays.
+        """Store a result and delete the claim to it, and return True; return False if the name has a result already, which
+        then stays.
         """
         text = json.dumps(data)
         with self._told("written"), self._transaction():

@@ -19,18 +19,18 @@ Fields = Mapping[str, int]
 
 
 def filled(size: int) -> int:
-    """Return the bytes that a row takes in a local buffer, filled up to whole blocks."""
+    """Return the bytes that a row of `size` bytes takes in a local buffer: rounded up to whole 32-byte blocks."""
     return ceil_div(size, BLOCK_BYTES) * BLOCK_BYTES
 
 
 @cache
 def itemsize(item: str) -> int:
-    """Return the bytes of an item of that format."""
+    """Return the bytes of an item of format `item`."""
     return int(numpy_dtype(item).itemsize)
 
 
 class AnyRows(Way):
-    """Rows of a copy whose instruction fields are not published."""
+    """Way of a row copy (DataCopy) whose instruction fields are not published: every one passes."""
 
     kind = DataCopy
 
@@ -43,7 +43,9 @@ class AnyRows(Way):
 
 
 class BlockRows(AnyRows):
-    """Rows of whole blocks; each side has the gap from the end of a row to the start of the next."""
+    """Way of copies of rows of whole blocks; the fields hold the gap on each side from the end of a row to the next one's
+    start.
+    """
 
     names = ("n_burst", "len_burst", "src_gap", "dst_gap")
 
@@ -62,7 +64,7 @@ class BlockRows(AnyRows):
 
 
 class AnyCopies(Way):
-    """Copies in UB by elements, with a mask or without."""
+    """Way of copies within UB (VectorCopy) by elements, with a mask or without, without known fields."""
 
     kind = VectorCopy
 
@@ -74,7 +76,7 @@ class AnyCopies(Way):
 
 
 class CopiedRows(AnyCopies):
-    """Copies in UB as `BlockRows`."""
+    """Way of copies within UB with the fields of `BlockRows`."""
 
     names = BlockRows.names
 
@@ -94,7 +96,7 @@ class CopiedRows(AnyCopies):
 
 
 class StartedRows(AnyRows):
-    """Rows of whole blocks; each side has the distance from the start of a row to the start of the next."""
+    """Way of copies of rows of whole blocks; the fields hold the distance on each side from row start to row start."""
 
     names = ("n_burst", "len_burst", "src_stride", "dst_stride")
 
@@ -109,7 +111,7 @@ class StartedRows(AnyRows):
 
 
 def _sides(i: DataCopy) -> tuple[int, int]:
-    """Return the strides of a copy as (in GM, in the local buffer)."""
+    """Return the strides of a copy as (stride in GM, stride in the local buffer)."""
     return (i.src_stride, i.dst_stride) if i.source == "GM" else (i.dst_stride, i.src_stride)
 
 
@@ -120,7 +122,9 @@ def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
 
 
 class FilledRows(AnyRows):
-    """Rows of any bytes, filled up to blocks on the local side; the fields are the gaps between filled rows."""
+    """Way of copies of rows of any bytes, each filled up to blocks on the local side; the fields are the gaps between filled
+    rows.
+    """
 
     names: tuple[str, ...] = ("n_burst", "len_burst", "gm_gap", "local_gap")
 
@@ -137,7 +141,7 @@ class FilledRows(AnyRows):
 
 
 class SteppedRows(AnyRows):
-    """Rows of any bytes by their strides; on the local side they are filled up to blocks, or adjoin."""
+    """Way of copies of rows of any bytes, by their strides; rows on the local side are filled up to blocks, or adjoin."""
 
     names: tuple[str, ...] = ("n_burst", "len_burst", "gm_stride", "local_stride")
 
@@ -150,7 +154,7 @@ class SteppedRows(AnyRows):
 
     @staticmethod
     def copied(route: str, f: Fields) -> DataCopy:
-        """Return the copy that the fields `f`, which all its forms have, express on a route."""
+        """Return the copy on `route` that the fields common to all stepped forms express."""
         return _copied(route, f["len_burst"], f["n_burst"], f["gm_stride"], f["local_stride"])
 
     def rows_held(self, i: DataCopy) -> str:
@@ -221,7 +225,7 @@ class PaddedSteps(_Padding, SteppedRows):
 
 
 class Planes(SteppedRows):
-    """Stepped rows with a loop around them."""
+    """Way of copies of planes of stepped rows (DataCopyPlanes): an outer loop around them."""
 
     kind = DataCopyPlanes
     names = (*SteppedRows.names, "loop1_size", "loop1_gm", "loop1_local")
@@ -242,7 +246,7 @@ class Planes(SteppedRows):
 
 
 class Nd2Nz(Way):
-    """One row-major matrix to NZ; its fields count the distance of rows in elements."""
+    """Way of a row-major matrix to NZ; the field for the distance of rows counts elements."""
 
     kind = DataCopyNd2Nz
     names = ("n_value", "d_value", "src_d_value", "dst_nz_c0_stride")
@@ -265,7 +269,7 @@ class Nd2Nz(Way):
 
 
 class Nd2NzBytes(Nd2Nz):
-    """One row-major matrix to NZ; its fields count the distance of rows in bytes."""
+    """Way of a row-major matrix to NZ; the field for the distance of rows counts bytes."""
 
     names = ("n_value", "d_value", "loop1_src_stride", "dst_nz_c0_stride")
 
@@ -279,7 +283,7 @@ class Nd2NzBytes(Nd2Nz):
 
 
 class Dn2Nz(Way):
-    """Column-major matrices to NZ: field n counts pixels, field d channels."""
+    """Way of column-major matrices to NZ: field n counts pixels, field d channels."""
 
     kind = DataCopyDn2Nz
     names = (
@@ -310,7 +314,7 @@ class Dn2Nz(Way):
 
 
 class AnyFill(Way):
-    """Zeros all over a buffer, without known fields."""
+    """Way of zeros in a buffer (Fill), without known fields."""
 
     kind = Fill
 
@@ -322,7 +326,7 @@ class AnyFill(Way):
 
 
 class BlockFill(AnyFill):
-    """One run of zeros in whole blocks."""
+    """Way of one run of zeros in whole blocks."""
 
     names = ("block_num",)
 
@@ -334,7 +338,7 @@ class BlockFill(AnyFill):
 
 
 class FractalFill(BlockFill):
-    """One run of zeros in whole fractals."""
+    """Way of one run of zeros in whole fractals."""
 
     names = ("repeat",)
 

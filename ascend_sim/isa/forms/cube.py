@@ -19,7 +19,7 @@ Fields = Mapping[str, int]
 
 
 class ProductWay(Way):
-    """Extents of a product in the instruction word; m = 1 is a mode of its own, in which L0A does not hold fractals."""
+    """Way of a product (Mmad): its extents; m = 1 is a mode of its own (GEMV), in which L0A does not hold fractals."""
 
     kind = Mmad
     names: tuple[str, ...] = ("m", "k", "n", "c_matrix_init_val")
@@ -49,7 +49,7 @@ class ProductWay(Way):
 
 
 class ProductWithBias(ProductWay):
-    """Extents of a product, which may begin with the bias table."""
+    """Way of a product that may begin with the bias table."""
 
     names = (*ProductWay.names, "c_matrix_source")
 
@@ -73,7 +73,7 @@ class ProductWithBias(ProductWay):
 
 
 class ProductOfChoice(ProductWithBias):
-    """Products where the GEMV mode can be switched off."""
+    """Way of a product whose GEMV mode at m = 1 can be switched off."""
 
     names = (*ProductWithBias.names, "disable_gemv")
 
@@ -82,7 +82,7 @@ class ProductOfChoice(ProductWithBias):
 
 
 class BiasNumbers(Way):
-    """One run of numbers to the bias table, float16 widened."""
+    """Way of one run of numbers to the bias table (LoadBias), float16 widened."""
 
     kind = LoadBias
     names = ("conv_control", "len_burst")
@@ -96,7 +96,7 @@ class BiasNumbers(Way):
 
 
 class DrainBlocks(Way):
-    """L0C to GM in blocks of columns, as they lie in L0C."""
+    """Way from L0C to GM in blocks of columns, as in L0C (Fixpipe)."""
 
     kind = Fixpipe
     names = ("n_size", "m_size", "dst_stride", "src_stride", "channel_split")
@@ -113,7 +113,7 @@ class DrainBlocks(Way):
         return Fixpipe(f["m_size"], f["n_size"], f["src_stride"], item, c0, f["dst_stride"])
 
     def block_width(self, i: Fixpipe) -> str:
-        """Return the refusal of blocks in GM of another width than the unit makes, or ""."""
+        """Return the refusal of blocks in GM with another width than the Fixpipe makes, or ""."""
         whole = i.c0 == FRACTAL or _splits(i) or (i.c0 == BLOCK_BYTES and i.itemsize == 1)
         if not whole:
             return f"c0 = {i.c0} of {i.dtype}; blocks have {FRACTAL} columns, with the channel split 8 of float32"
@@ -130,7 +130,7 @@ def _item(i: Any) -> int:
 
 
 class DrainRows(Way):
-    """L0C to GM as rows of a matrix."""
+    """Way from L0C to GM as rows of a matrix (FixpipeNd)."""
 
     kind = FixpipeNd
     names = ("n_size", "m_size", "dst_stride", "src_stride")
@@ -151,7 +151,7 @@ class DrainRows(Way):
 
 
 class DrainPieceRows(Way):
-    """Part of an L0C tile to GM as rows of a matrix."""
+    """Way from L0C to GM of part of a tile (FixpipeDn) as rows of a matrix: the elements of a row adjoin."""
 
     kind = FixpipeDn
     names: tuple[str, ...] = DrainRows.names
@@ -196,7 +196,7 @@ class DrainPieceRows(Way):
 
 
 class DrainPieceColumns(DrainPieceRows):
-    """Part of an L0C tile to GM as columns of a matrix."""
+    """Way from L0C to GM of part of a tile (FixpipeDn) as columns of a matrix: the elements of a column adjoin."""
 
     def says(self, instruction: Any) -> bool:
         return True
@@ -211,7 +211,7 @@ class DrainPieceColumns(DrainPieceRows):
 
 
 class DrainPieceMatrices(DrainPieceRows):
-    """Part of an L0C tile to GM, each row as a matrix of its own: neither rows nor columns need adjoin."""
+    """Way from L0C to GM of part of a tile (FixpipeDn), each row as a matrix: neither rows nor columns need to adjoin."""
 
     names = ("n_size", "dst_stride", "src_stride", "dn_num", "dst_dn_stride")
 
@@ -229,14 +229,14 @@ class DrainPieceMatrices(DrainPieceRows):
         return FixpipeDn(f["dn_num"], f["n_size"], f["src_stride"], 0, item, rows, columns)
 
     def both_apart(self, i: FixpipeDn) -> str:
-        """Return the refusal of elements that adjoin in a row or a column, which the other forms can express; else ""."""
+        """Return the refusal of elements that adjoin along a row or a column, which other forms express; else ""."""
         if _item(i) not in (i.row_stride, i.column_stride) and i.m > 1 and i.n > 1:
             return ""
         return "matrices of one row are for rows and columns that both lie apart"
 
 
 class DrainFractals(Way):
-    """L0C to UB in columns of whole fractals."""
+    """Way from L0C to UB in columns of whole fractals (L0cToUb)."""
 
     kind = L0cToUb
     names = ("n_burst", "len_burst", "src_gap")

@@ -75,7 +75,7 @@ WITH_SCALAR = {
     "leaky_relu": Operation(lambda x, slope: np.where(x > 0, x, x * slope)),
     "axpy": Operation(lambda x, scalar, total: x * scalar + total),
 }
-"""The scalar is an immediate of the format of the operands; `axpy` adds to what stands in dst and rounds the product too."""
+"""Operations with a scalar, an immediate of the operands' format; `axpy` adds to dst and rounds the product too."""
 
 
 def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
@@ -179,7 +179,10 @@ class VectorScalar(Elementwise):
 
 
 def immediate(dtype: str, value: float, what: str) -> Any:
-    """Return a scalar operand as a number of `dtype`: rounded to a float format, refused where an integer format lacks it."""
+    """Return the scalar operand `value` as a number of `dtype`, rounded to a float format.
+
+    Raises SimError, begun by `what`, if an integer format cannot hold it.
+    """
     held = storage(dtype)
     if dtype not in INTEGERS:
         with np.errstate(over="ignore"):

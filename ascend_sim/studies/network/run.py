@@ -300,8 +300,10 @@ def run_network(
 
 
 def _problem(layer: Layer, direction: str, tiling: Mapping[str, Mapping[str, int]] | None) -> str:
-    """Return the key of a layer's call as JSON, equal for layers with the same operator, tensors, attributes and tiling,
-    which take equal time.
+    """Return the key of a layer's call as JSON: operator, tensors, attributes, cubeMathType, tiling, and whether it has
+    gradients.
+
+    Layers with equal keys take equal time.
     """
     operator = OPERATORS.of_pass(direction, layer.kind)
     case: Case = operator.of_layer(layer)
