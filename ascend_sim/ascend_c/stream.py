@@ -136,7 +136,7 @@ def _texts(body: NDArray[Any]) -> list[str]:
 
 
 def _check(recording: WordStream, rows: NDArray[np.int64]) -> None:
-    """Raise SimError for rows with an unknown word or line: user code runs in the process and may write anything."""
+    """Raise SimError for rows with an unknown word or line: the kernel may have overwritten the recorder's memory."""
     known = (len(recording.shapes), len(recording.lines))
     if len(rows) and any(rows[:, at].min() < 0 or rows[:, at].max() >= known[at] for at in range(2)):
         raise SimError(

@@ -129,9 +129,10 @@ def _where(place: Place, memory: Memory, address: int) -> tuple[NDArray[np.uint8
 def _view(
     place: Place, buffer: NDArray[Any], begin: int, dtype: np.dtype[Any] | None = None, packed: bool = False
 ) -> NDArray[Any]:
-    """Return a view of the items of nested loops in a buffer or, if `packed`, in the bytes taken.
+    """Return a view of a place's items, the nested loops as axes, in a buffer from `begin` on or, if `packed`, in the bytes
+    taken.
 
-    With `dtype` the items are numbers along a last axis.
+    With `dtype` an item is an array of numbers along a last axis, else one unsigned number or raw bytes.
     """
     strides, offset = (place.packed, 0) if packed else (place.strides, place.offset)
     if dtype is None:

@@ -37,7 +37,9 @@ class Quantisation:
         return self.by_column or bool(self.scale)
 
     def __post_init__(self) -> None:
-        """Raise SimError for a source that L0C never holds, and for a scale that no word holds."""
+        """Raise SimError for a source that L0C never holds, for a flag that is no bool, and for a scale that the unit cannot
+        hold.
+        """
         if self.source not in SUMS:
             raise SimError(f"quantisation: source {self.source!r}; L0C holds {' or '.join(SUMS)}")
         for name in ("by_column", "relu"):

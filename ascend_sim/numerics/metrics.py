@@ -128,7 +128,7 @@ def compare(
 
 
 class _Totals:
-    """Sums over the chunks of one comparison."""
+    """Counts and sums of one comparison, added chunk by chunk; `comparison` makes the metrics of them."""
 
     def __init__(self) -> None:
         self.elements = self.finite = self.matched = self.bit_equal = self.over_3 = self.over_4 = 0

@@ -1,4 +1,6 @@
-"""Fields of copies of rows, conversions to NZ and fills; see configs/instructions/copies.yaml."""
+"""Translation of copies of rows, conversions to NZ and fills to instruction fields and back; see
+configs/instructions/copies.yaml.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def itemsize(item: str) -> int:
 
 
 class AnyRows(Way):
-    """Way of a row copy (DataCopy) whose instruction fields are not published: every one passes."""
+    """Translation of a row copy (DataCopy) whose instruction fields are not published: it has none, so that every copy
+    passes.
+    """
 
     kind = DataCopy
 
@@ -43,8 +47,9 @@ class AnyRows(Way):
 
 
 class BlockRows(AnyRows):
-    """Way of copies of rows of whole blocks; the fields hold the gap on each side from the end of a row to the next one's
-    start.
+    """Translation of a copy of rows of whole blocks (DataCopy) to fields and back.
+
+    The fields are row count, row length, and for each side the gap from the end of a row to the next one's start.
     """
 
     names = ("n_burst", "len_burst", "src_gap", "dst_gap")
@@ -64,7 +69,7 @@ class BlockRows(AnyRows):
 
 
 class AnyCopies(Way):
-    """Way of copies within UB (VectorCopy) by elements, with a mask or without, without known fields."""
+    """Translation of a copy within UB by elements (VectorCopy) whose instruction fields are not published."""
 
     kind = VectorCopy
 
@@ -76,7 +81,7 @@ class AnyCopies(Way):
 
 
 class CopiedRows(AnyCopies):
-    """Way of copies within UB with the fields of `BlockRows`."""
+    """Translation of a copy within UB (VectorCopy) to the fields of `BlockRows` and back; it has no mask."""
 
     names = BlockRows.names
 
@@ -96,7 +101,9 @@ class CopiedRows(AnyCopies):
 
 
 class StartedRows(AnyRows):
-    """Way of copies of rows of whole blocks; the fields hold the distance on each side from row start to row start."""
+    """Translation of a copy of rows of whole blocks (DataCopy) to fields and back; strides count from row start to row
+    start.
+    """
 
     names = ("n_burst", "len_burst", "src_stride", "dst_stride")
 
@@ -122,8 +129,9 @@ def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
 
 
 class FilledRows(AnyRows):
-    """Way of copies of rows of any bytes, each filled up to blocks on the local side; the fields are the gaps between filled
-    rows.
+    """Translation of a copy of rows of any bytes (DataCopy) to fields and back.
+
+    Rows are filled up to blocks on the local side; the fields are the gaps between filled rows.
     """
 
     names: tuple[str, ...] = ("n_burst", "len_burst", "gm_gap", "local_gap")
@@ -141,7 +149,10 @@ class FilledRows(AnyRows):
 
 
 class SteppedRows(AnyRows):
-    """Way of copies of rows of any bytes, by their strides; rows on the local side are filled up to blocks, or adjoin."""
+    """Translation of a copy of rows of any bytes (DataCopy) to count, length and strides and back.
+
+    Rows on the local side are filled up to blocks, or adjoin, by the form's rule.
+    """
 
     names: tuple[str, ...] = ("n_burst", "len_burst", "gm_stride", "local_stride")
 
@@ -225,7 +236,7 @@ class PaddedSteps(_Padding, SteppedRows):
 
 
 class Planes(SteppedRows):
-    """Way of copies of planes of stepped rows (DataCopyPlanes): an outer loop around them."""
+    """Translation of a copy of planes of rows (DataCopyPlanes): the fields of `SteppedRows` and an outer loop."""
 
     kind = DataCopyPlanes
     names = (*SteppedRows.names, "loop1_size", "loop1_gm", "loop1_local")
@@ -246,7 +257,7 @@ class Planes(SteppedRows):
 
 
 class Nd2Nz(Way):
-    """Way of a row-major matrix to NZ; the field for the distance of rows counts elements."""
+    """Translation of one row-major matrix to NZ (DataCopyNd2Nz) to fields and back; the distance of rows counts elements."""
 
     kind = DataCopyNd2Nz
     names = ("n_value", "d_value", "src_d_value", "dst_nz_c0_stride")
@@ -269,7 +280,7 @@ class Nd2Nz(Way):
 
 
 class Nd2NzBytes(Nd2Nz):
-    """Way of a row-major matrix to NZ; the field for the distance of rows counts bytes."""
+    """Translation of one row-major matrix to NZ (DataCopyNd2Nz) to fields and back; the distance of rows counts bytes."""
 
     names = ("n_value", "d_value", "loop1_src_stride", "dst_nz_c0_stride")
 
@@ -283,7 +294,9 @@ class Nd2NzBytes(Nd2Nz):
 
 
 class Dn2Nz(Way):
-    """Way of column-major matrices to NZ: field n counts pixels, field d channels."""
+    """Translation of column-major matrices to NZ (DataCopyDn2Nz) to fields and back: field n counts pixels, field d
+    channels.
+    """
 
     kind = DataCopyDn2Nz
     names = (
@@ -314,7 +327,7 @@ class Dn2Nz(Way):
 
 
 class AnyFill(Way):
-    """Way of zeros in a buffer (Fill), without known fields."""
+    """Translation of zeros all over a buffer (Fill) whose instruction fields are not published."""
 
     kind = Fill
 
@@ -326,7 +339,7 @@ class AnyFill(Way):
 
 
 class BlockFill(AnyFill):
-    """Way of one run of zeros in whole blocks."""
+    """Translation of one run of zeros (Fill) to one field, the number of 32-byte blocks, and back."""
 
     names = ("block_num",)
 
@@ -338,7 +351,7 @@ class BlockFill(AnyFill):
 
 
 class FractalFill(BlockFill):
-    """Way of one run of zeros in whole fractals."""
+    """Translation of one run of zeros (Fill) to one field, the number of fractals, and back."""
 
     names = ("repeat",)
 

@@ -1,4 +1,6 @@
-"""Fields of the cube's product and of the ways out of L0C; see configs/instructions/cube.yaml."""
+"""Translation of the cube's products and of stores out of L0C to instruction fields and back; see
+configs/instructions/cube.yaml.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ Fields = Mapping[str, int]
 
 
 class ProductWay(Way):
-    """Way of a product (Mmad): its extents; m = 1 is a mode of its own (GEMV), in which L0A does not hold fractals."""
+    """Translation of a product (Mmad) to its extents and back; m = 1 is the GEMV mode, in which L0A does not hold fractals."""
 
     kind = Mmad
     names: tuple[str, ...] = ("m", "k", "n", "c_matrix_init_val")
@@ -49,7 +51,7 @@ class ProductWay(Way):
 
 
 class ProductWithBias(ProductWay):
-    """Way of a product that may begin with the bias table."""
+    """Translation of a product (Mmad) that may begin with the bias table to fields and back."""
 
     names = (*ProductWay.names, "c_matrix_source")
 
@@ -73,7 +75,7 @@ class ProductWithBias(ProductWay):
 
 
 class ProductOfChoice(ProductWithBias):
-    """Way of a product whose GEMV mode at m = 1 can be switched off."""
+    """Translation of a product (Mmad) with bias to fields and back, where the GEMV mode of m = 1 can be switched off."""
 
     names = (*ProductWithBias.names, "disable_gemv")
 
@@ -82,7 +84,7 @@ class ProductOfChoice(ProductWithBias):
 
 
 class BiasNumbers(Way):
-    """Way of one run of numbers to the bias table (LoadBias), float16 widened."""
+    """Translation of a load of the bias table (LoadBias) to its length and a conversion bit, set for float16, and back."""
 
     kind = LoadBias
     names = ("conv_control", "len_burst")
@@ -96,7 +98,7 @@ class BiasNumbers(Way):
 
 
 class DrainBlocks(Way):
-    """Way from L0C to GM in blocks of columns, as in L0C (Fixpipe)."""
+    """Translation of a store of L0C to GM in blocks of columns (Fixpipe) to fields and back."""
 
     kind = Fixpipe
     names = ("n_size", "m_size", "dst_stride", "src_stride", "channel_split")
@@ -130,7 +132,7 @@ def _item(i: Any) -> int:
 
 
 class DrainRows(Way):
-    """Way from L0C to GM as rows of a matrix (FixpipeNd)."""
+    """Translation of a store of L0C to GM as rows of a matrix (FixpipeNd) to fields and back."""
 
     kind = FixpipeNd
     names = ("n_size", "m_size", "dst_stride", "src_stride")
@@ -151,7 +153,7 @@ class DrainRows(Way):
 
 
 class DrainPieceRows(Way):
-    """Way from L0C to GM of part of a tile (FixpipeDn) as rows of a matrix: the elements of a row adjoin."""
+    """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back; elements of a row adjoin in GM."""
 
     kind = FixpipeDn
     names: tuple[str, ...] = DrainRows.names
@@ -196,7 +198,9 @@ class DrainPieceRows(Way):
 
 
 class DrainPieceColumns(DrainPieceRows):
-    """Way from L0C to GM of part of a tile (FixpipeDn) as columns of a matrix: the elements of a column adjoin."""
+    """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back; elements of a column adjoin
+    in GM.
+    """
 
     def says(self, instruction: Any) -> bool:
         return True
@@ -211,7 +215,10 @@ class DrainPieceColumns(DrainPieceRows):
 
 
 class DrainPieceMatrices(DrainPieceRows):
-    """Way from L0C to GM of part of a tile (FixpipeDn), each row as a matrix: neither rows nor columns need to adjoin."""
+    """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back, each row as a matrix of its own.
+
+    Neither rows nor columns need to adjoin.
+    """
 
     names = ("n_size", "dst_stride", "src_stride", "dn_num", "dst_dn_stride")
 
@@ -236,7 +243,7 @@ class DrainPieceMatrices(DrainPieceRows):
 
 
 class DrainFractals(Way):
-    """Way from L0C to UB in columns of whole fractals (L0cToUb)."""
+    """Translation of a move from L0C to UB in columns of whole fractals (L0cToUb) to fields and back."""
 
     kind = L0cToUb
     names = ("n_burst", "len_burst", "src_gap")

@@ -24,7 +24,9 @@ GROUPS = ("copies", "loads", "cube", "vector")
 
 @frozen
 class Atomics:
-    """Atomic `operations` on GM of `architectures`: numbers of `dtypes`, out of the buffers `origins`."""
+    """Entry of configs/instructions/atomics: `architectures` can do atomic `operations` on GM with numbers of `dtypes` from the
+    buffers `origins`.
+    """
 
     architectures: tuple[str, ...]
     source: str
@@ -35,7 +37,9 @@ class Atomics:
 
 @frozen
 class Conversions:
-    """Conversions of numbers in L0C by the Fixpipe of `architectures`, without a scale and with one."""
+    """Entry of configs/instructions/conversions: for `architectures`, {format in L0C: output formats} of the Fixpipe, without
+    and with a scale.
+    """
 
     architectures: tuple[str, ...]
     source: str

@@ -51,7 +51,7 @@ class Field:
 
 @frozen
 class FormRule:
-    """Rule on several fields: the name of the way's method that checks it, and its text."""
+    """Rule across several fields: the name of the `Way` method that checks it, its text, and its source."""
 
     name: str
     words: str
