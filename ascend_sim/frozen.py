@@ -1,8 +1,8 @@
 """`@frozen`: a frozen dataclass whose `__repr__`, `__eq__` and `__hash__` are written when they are first called.
 
 A dataclass writes the source of six methods as its module is imported and has Python compile each. Hardly any object of the
-classes that a command imports is ever printed or compared, so these three wait. From then on they are those of a dataclass, as
-fast and with the same answers. What makes objects does not wait: another thread may ask for it while it is being replaced.
+classes that a command imports is ever printed or compared, so these three wait; later they are a dataclass's own. `__init__`
+does not wait: another thread might call it while it is being replaced.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ _MADE_LATER = ("__repr__", "__eq__", "__hash__")
 
 
 class _Unwritten:
-    """Descriptor of a method that is generated when it is first looked up, in its class or a subclass."""
+    """Descriptor in place of a method; at its first look-up, in its class or a subclass, the method is generated and replaces
+    it.
+    """
 
     def __init__(self, cls: type, name: str) -> None:
         self.cls, self.name = cls, name
@@ -30,7 +32,8 @@ class _Unwritten:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: _Class) -> _Class:
-    """Make a class a frozen dataclass as `dataclass(frozen=True)` does, but faster to import; return the class.
+    """Make a class a frozen dataclass, as `dataclass(frozen=True)` does, and return it; `__repr__`, `__eq__`, `__hash__` are
+    generated at first use.
 
     Methods that the class defines itself stay.
     """
@@ -42,7 +45,7 @@ def frozen(cls: _Class) -> _Class:
 
 
 def _write_methods(cls: type) -> None:
-    """Generate the methods of `cls` that are still missing, taken from a dataclass with the same fields."""
+    """Replace every `_Unwritten` of `cls` by the method of a dataclass with the same fields."""
     alike = [(one.name, Any, field(repr=one.repr, hash=one.hash, compare=one.compare)) for one in fields(cls)]
     described = {"__doc__": __doc__}  # else a dataclass works out its signature, which takes longest
     twin = make_dataclass(cls.__name__, alike, namespace=described, init=False, unsafe_hash=True)

@@ -1,4 +1,4 @@
-"""The caller's tensors: arrays with values, or shapes and dtypes alone."""
+"""The caller's tensors as arguments of an operator: arrays with values, or TensorSpecs."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class TensorSpec:
 def tensor_args(
     operator: Operator[Any, Any], given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None = None
 ) -> dict[str, TensorArg | None]:
-    """Return the caller's tensors as the operator's checks take them; `dtypes` names the format of uint8 codes (by
-    tensor).
+    """Return {name: TensorArg} of the caller's tensors for the operator's checks; `dtypes` names the format of uint8 codes
+    (one, or by tensor).
 
     Raises SimError for anything but arrays and TensorSpecs, and for None unless the tensor is optional.
     """
@@ -69,7 +69,10 @@ def tensor_args(
 
 
 def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return {tensor: the format of its uint8 codes}. Raises SimError for an unknown tensor or format."""
+    """Return {tensor: the format of its uint8 codes}; a single name in `dtypes` counts for all tensors of codes.
+
+    Raises SimError for an unknown tensor or format, for an array of another dtype, and for a name without any codes.
+    """
     codes = [name for name, value in given.items() if isinstance(value, np.ndarray) and value.dtype == np.uint8]
     formats = dict.fromkeys(codes, dtypes) if isinstance(dtypes, str) else dict(dtypes or {})
     if isinstance(dtypes, str) and not codes:
@@ -85,7 +88,9 @@ def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | No
 
 
 def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | None) -> TensorArg:
-    """Return an array or a TensorSpec as an argument of the operator; `codes` is the format of uint8 codes."""
+    """Return an array or a TensorSpec as TensorArg with dtype, format label, strides and storage; `codes` is the format of
+    uint8 codes.
+    """
     if isinstance(value, TensorSpec):
         whole = TensorArg(value.shape, dtype_name(value.dtype), operator.label(len(value.shape)), value.strides)
         if whole.is_contiguous:
@@ -104,7 +109,7 @@ def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | 
 
 
 def fresh_like(array: Array) -> tuple[Array, Array]:
-    """Return new flat memory (zeros) as large as that under an array, and its view with the array's shape and strides."""
+    """Return (zeros as large as the flat memory under an array, a view of them with the array's shape and strides)."""
     storage, strides, offset = flat_storage(array)
     storage = np.zeros_like(storage)
     if strides is None:
@@ -113,7 +118,11 @@ def fresh_like(array: Array) -> tuple[Array, Array]:
 
 
 def flat_storage(array: Array) -> tuple[Array, tuple[int, ...] | None, int]:
-    """Return the flat memory under an array, its strides in elements and the offset of its first element."""
+    """Return (flat memory under an array, strides in elements or None if contiguous, offset of the first element).
+
+    The memory of a strided view is copied. A view whose strides are no whole elements, or an empty one, is copied to
+    contiguous.
+    """
     if array.flags.c_contiguous:
         return array.reshape(-1), None, 0
     if array.size == 0 or any(stride % array.itemsize for stride in array.strides):

@@ -20,9 +20,10 @@ from ascend_sim.memory.regions import Region
 
 @frozen
 class DataCopy(Instruction):
-    """`rows` rows of `row_bytes` from `source` to `destination` (buffer names or "GM"), strides in bytes.
+    """Copy `rows` rows of `row_bytes` from `source` to `destination` (buffer names or "GM"), strides in bytes.
 
-    `operand` names what is moved ("A", "B", ...) for the counts per operand.
+    `atomic_add` is the format in which the numbers are added in GM, "" for a plain copy. `operand` ("A", "B", ...) is the
+    counted operand.
     """
 
     source: str
@@ -44,6 +45,11 @@ class DataCopy(Instruction):
     def atomic(self) -> bool:  # type: ignore[override]
         return bool(self.atomic_add)
 
+    @property
+    def held_bytes(self) -> int:
+        """Return the bytes of a row in the local buffer."""
+        return self.row_bytes
+
     def pipe(self, chip: ChipSpec) -> str:
         return chip.path(self.source, self.destination).pipe
 
@@ -56,7 +62,7 @@ class DataCopy(Instruction):
         return Cost(path.head, path.head, work, path.latency)
 
     def _unaligned(self, block: int) -> bool:
-        """Return True if rows begin or end inside a block of GM, as far as their lengths and strides show."""
+        """Return True if a row begins or ends inside a block of GM, as far as length and stride show."""
         stride = self.src_stride if self.source == "GM" else self.dst_stride
         return self.row_bytes % block > 0 or (self.rows > 1 and stride % block > 0)
 
@@ -121,14 +127,14 @@ class KeepsExtreme(Instruction):
 
 @frozen
 class DataCopyExtreme(KeepsExtreme, DataCopy):
-    """A copy to GM that keeps an extreme, in the format `atomic_add`."""
+    """A copy to GM that keeps the larger or smaller of the new and the stored number (`keep`), in the format `atomic_add`."""
 
 
 @frozen
 class DataCopyPadded(DataCopy):
     """Copy from GM whose rows get `left` and `right` bytes of `value`, a number of `itemsize` bytes (asc-devkit, DataCopyPad).
 
-    The padding costs nothing of its own (assumed).
+    The padding costs nothing of its own (assumed). Raises SimError for rows or padding of no whole numbers.
     """
 
     left: int = 0
@@ -138,18 +144,30 @@ class DataCopyPadded(DataCopy):
 
     name = "data_copy_padded"
 
+    def __post_init__(self) -> None:
+        for what, size in (("rows", self.row_bytes), ("left", self.left), ("right", self.right)):
+            if self.itemsize < 1 or size % self.itemsize or size < 0:
+                raise SimError(
+                    f"{self.name}: {what} of {size} bytes; they are whole elements of {self.itemsize} bytes "
+                    f"(asc-devkit, DataCopyPad)"
+                )
+        if not 0 <= self.value < 1 << 8 * self.itemsize:
+            raise SimError(
+                f"{self.name}: value {self.value}; it is the bits of an element, 0 to {(1 << 8 * self.itemsize) - 1:#x}"
+            )
+
     @property
-    def _whole(self) -> int:
+    def held_bytes(self) -> int:
         return self.left + self.row_bytes + self.right
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", self.destination, self._whole, self.dst_stride, self.rows),)
+        return (Region("dst", self.destination, self.held_bytes, self.dst_stride, self.rows),)
 
     def moves(self, model: ValueModel) -> Moves:
         item = self.itemsize
         taken = offsets_of((self.rows, self.row_bytes // item), (self.src_stride, item))
         padded = np.pad(taken, ((0, 0), (self.left // item, self.right // item)), constant_values=-1)
-        put = loops("dst", self.destination, (self.rows, self._whole), (self.dst_stride, 1), 1)
+        put = loops("dst", self.destination, (self.rows, self.held_bytes), (self.dst_stride, 1), 1)
         return moves(listed("src0", self.source, padded, item), put=put, fill=self.value.to_bytes(item, "little"))
 
 
@@ -239,7 +257,7 @@ class DataCopyNd2Nz(Instruction):
 
 @frozen
 class Fill(Instruction):
-    """Set `size` bytes of a buffer to zero (the only constant that the kernels need)."""
+    """Set `size` bytes of the buffer `destination` to zero, the only constant that the kernels need."""
 
     destination: str
     size: int

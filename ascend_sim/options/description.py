@@ -1,7 +1,7 @@
 """Descriptions of options, and their use in Python; `ascend_sim.cli.options` uses them for the shell."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
@@ -16,6 +16,8 @@ __all__ = [
     "filled",
     "listed",
     "names_of",
+    "near_hint",
+    "near_names",
     "of_case",
     "options_in",
     "with_options",
@@ -70,7 +72,7 @@ class Described(NamedTuple):
 
 @dataclass_transform(kw_only_default=True)
 def described(options: Class) -> Class:
-    """Mark a class of options, so that editors that only read source (Jedi) complete its keywords; return the class."""
+    """Return the class of options unchanged; the decorator makes editors that only read source (Jedi) complete its keywords."""
     return options
 
 
@@ -84,7 +86,9 @@ def of_case(options: Class) -> Class:
 
 
 def options_in(options: type) -> Iterator[Described]:
-    """Yield the options of a class; in one marked `of_case`, options that a case may set have the default None."""
+    """Yield each option of a class, in order, with its name and type; in a class marked `of_case`, options of a case have the
+    default None.
+    """
     cased = getattr(options, "_of_case", False)
     for name, annotation in options.__annotations__.items():
         (option,) = annotation.__metadata__
@@ -95,7 +99,7 @@ def options_in(options: type) -> Iterator[Described]:
 
 
 def names_of(options: type) -> frozenset[str]:
-    """Return the names of the options of a class."""
+    """Return the names of all options of a class, inherited ones included."""
     return frozenset(options.__annotations__)
 
 
@@ -112,15 +116,43 @@ def check_choices(options: type, given: Mapping[str, Any]) -> None:
 
 
 def listed(choices: Sequence[str]) -> str:
-    """Return names joined for an error message: with "and" before the last, commas between others."""
+    """Return names joined for an error message: "a and b" for two, else commas between them."""
     return (" and " if len(choices) == 2 else ", ").join(choices)
 
 
-def with_options(options: type, rest: str = "", **defaults: Any) -> Callable[[Function], Function]:
-    """Return a decorator for a function whose `**` takes these options: they appear in its signature and help.
+def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise TypeError for the first keyword that a function does not know, with the nearest one that it knows."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{near_hint(name, known)}")
 
-    The function gets all of them, with a default for each left out (`defaults` replace the described ones). Another
-    name raises TypeError, as for any function, unless `rest` names what further keywords are.
+
+def near_hint(name: str, known: Collection[str]) -> str:
+    """Return the end of an error message, "; did you mean 'chip'?", for an unknown name; "" without a near one."""
+    from difflib import get_close_matches  # an error alone needs it
+
+    near = get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def near_names(function: Function) -> Function:
+    """Return a function that names the nearest keyword in its TypeError for one that it does not know."""
+    known = inspect.signature(function).parameters
+
+    @wraps(function)
+    def face(*given: Any, **named: Any) -> Any:
+        if not named.keys() <= known.keys():
+            check_keywords(function.__name__, named, known)
+        return function(*given, **named)
+
+    return face  # type: ignore[return-value]
+
+
+def with_options(options: type, rest: str = "", **defaults: Any) -> Callable[[Function], Function]:
+    """Return a decorator for a function whose `**` takes these options: they appear in its signature and docstring.
+
+    The function gets all of them, with a default for each left out (`defaults` replace the described ones). Another keyword
+    raises TypeError, unless `rest` names such further keywords.
     """
 
     def decorate(function: Function) -> Function:
@@ -140,9 +172,7 @@ def with_options(options: type, rest: str = "", **defaults: Any) -> Callable[[Fu
 
         @wraps(function)
         def face(*given: Any, **named: Any) -> Any:
-            for name in () if rest else named:
-                if name not in known:
-                    raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
+            check_keywords(function.__name__, () if rest else named, known)
             return function(*given, **{**left_out, **named})
 
         face.__signature__ = signature.replace(parameters=[*own, *added, *last])  # type: ignore[attr-defined]

@@ -13,7 +13,9 @@ from ascend_sim.report.grid import Grid
 
 
 def plan_table(rows: Sequence[Mapping[str, Any]], workspace_bytes: int) -> Grid:
-    """Return a table of a plan's kernels in launch order with the tensors that they read and write (`Plan.rows`)."""
+    """Return a table of a plan's kernels in launch order with the tensors that each reads and writes (`rows` as of
+    `Plan.rows`).
+    """
     table = Grid(f"\nPlan: {len(rows)} kernels, workspace {binary_size(workspace_bytes)}", ("kernel", "", "tensors"))
     for row in rows:
         for word, tensors in (("reads", row["inputs"]), ("writes", row["outputs"])):
@@ -27,10 +29,25 @@ def plan_table(rows: Sequence[Mapping[str, Any]], workspace_bytes: int) -> Grid:
 
 
 def status_table(result: CheckResult, rules: Sequence[Rule]) -> Grid:
-    """Return a table of an operator's rules with pass, fail, skipped or not reached, and their sources."""
+    """Return a table of the rules that a check went through, each with its verdict (pass, fail, skipped, ...) and its
+    source.
+    """
     sources = {rule.id: rule.source for rule in rules}
     table = Grid(f"status {result.status}", ("rule", "verdict", "~source"))
     for identity, verdict in result.trace:
         style = {"fail": "bold red", "pass": "green"}.get(verdict, "dim")
         table.row(identity, Text(verdict, style=style), sources.get(identity, ""))
+    return table
+
+
+def status_summary(result: CheckResult) -> Grid:
+    """Return a table of verdicts: how many rules of a check have each, and their names; the rule that fails comes first."""
+    rules: dict[str, list[str]] = {}
+    for identity, verdict in result.trace:
+        rules.setdefault(verdict, []).append(identity)
+    title = "" if result.failure else f"status {result.status}"  # a failure has its own line
+    table = Grid(title, ("verdict", ">rules", "~which"))
+    for verdict in sorted(rules, key=lambda one: one != "fail"):
+        style = {"fail": "bold red", "pass": "green"}.get(verdict, "dim")
+        table.row(Text(verdict, style=style), str(len(rules[verdict])), ", ".join(rules[verdict]))
     return table

@@ -39,13 +39,17 @@ KINDS = {
     "table search": "at most; aclnn chooses this tiling, a tuned table of its library or an own kernel may have another",
     "stand-in search": "at most; searched on a stand-in, aclnn cannot set it",
     "bound": "at most",
+    "room": "computed; these products come for nothing, the call gets no shorter",
     "cause": "a cause; no change of the call is known that helps",
 }
 """Origin of an advice's gain, and its way to a device, in words."""
 
 
 def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
-    """Return the figures and the advice of a report as plain data; `case` names the call in commands."""
+    """Return the figures and the advice of a report as plain data; `case` names the call in commands.
+
+    Parts, interval and advice are empty or None for a run without times.
+    """
     problem, total, outputs = report["problem"], report["total_us"], report["outputs"]
     judged = [figures["correct"] for figures in outputs.values() if figures.get("correct") is not None]
     return {
@@ -68,8 +72,10 @@ def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
 
 
 def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = ()) -> list[str]:
-    """Return a summary as lines; `check` are the lines of a check, `more` is the last one, which says where to find the
-    rest.
+    """Return a summary as at most fifteen lines; `check` are the lines of a check, `more` is the last one, which says where
+    to find the rest.
+
+    Of wrong outputs, findings and warnings two each are shown, and as much advice as fits, three at most.
     """
     called = "  ".join(one for one in (summary["operator"], summary["case"], summary["chip"]) if one)
     lines = [f"{called}   {head_words(summary['total_us'], summary['interval'])}"]
@@ -98,7 +104,9 @@ def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = 
 
 
 def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
-    """Return a time with its interval; "no times" in functional mode."""
+    """Return the total time with its 80 % interval as text, and a note if most of it is from other kinds or chips; "no
+    times" for None.
+    """
     if total is None:
         return "no times"
     if not interval or not interval["of_us"]:
@@ -114,22 +122,24 @@ def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
 
 
 def before_words(summary: Mapping[str, Any]) -> str:
-    """Return in words the state in which the run found the L2 and the cores' instruction caches."""
+    """Return the states of the L2 and of the cores' instruction caches before the run in words."""
     return f"L2 {summary['l2']}, code {summary.get('launches') or 'cold'} at the start"
 
 
 def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Return in words the parts of a time with their shares, largest first; the smallest ones are left out."""
+    """Return the five largest parts of a time with their shares as text, in the given order."""
     return "   ".join(f"{one['part']} {100 * one['share']:.0f} %" for one in parts[:_PARTS])
 
 
 def command_html(command: str) -> str:
-    """Return a command on a line of its own as HTML, to which the page adds a button that copies it; "" for none."""
+    """Return a command as HTML on a line of its own, to which the page adds a copy button; "" for no command."""
     return f'<br><code class="command">{escape(command)}</code>' if command else ""
 
 
 def summary_html(report: Mapping[str, Any]) -> str:
-    """Return the time's parts as cards, its uncertainty, and each advice with its command, as HTML."""
+    """Return a report's summary as HTML: the time's parts as cards, its uncertainty, and three pieces of advice with
+    commands.
+    """
     summary = report.get("summary") or summary_of(report)
     cards = [
         f'<div class="fact"><b>{100 * one["share"]:.0f} %</b>{escape(one["part"])}, {one["us"]:,.1f} us</div>'
@@ -150,9 +160,11 @@ def summary_html(report: Mapping[str, Any]) -> str:
 
 
 def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
-    """Return the time of each part, longest first: an operator's outputs and layout, or for another run its kernels."""
+    """Return dicts "part", "us", "share", longest first: the operator's outputs and layout, or the kernels of a run that is
+    no operator's.
+    """
     name = report["problem"].get("operator", "")
-    from ascend_sim.ops.operators import OPERATORS  # kernels of one's own need none
+    from ascend_sim.ops.operators import OPERATORS  # only operators need it
 
     maker = {launch: part for part, (launch, _) in OPERATORS[name].layer_parts.items()} if name in OPERATORS else {}
     times: dict[str, float] = {}
@@ -164,10 +176,10 @@ def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
 
 
 def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the kernels' statements as advice: simulated gains before bounds, the largest gain first.
+    """Return the kernels' statements as advice: simulated gains first, then bounds, then causes, the largest gain first in
+    each.
 
-    One change that helps several kernels is one advice, and so is one search that may help with several parts of a
-    kernel.
+    One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel.
     """
     found: dict[str, dict[str, Any]] = {}
     for kernel in report["kernels"]:
@@ -183,7 +195,7 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
                 known["kernels"] += one["kernels"]
             if one["gain_us"] is not None:
                 known["gain_us"] = round((known["gain_us"] or 0.0) + one["gain_us"], 4)
-    order = {"simulated": 0, "stand-in": 0, "table": 0, "own kernel": 0, "cause": 2}
+    order = {"simulated": 0, "stand-in": 0, "table": 0, "own kernel": 0, "room": 2, "cause": 2}
     return sorted(found.values(), key=lambda one: (order.get(one["kind"], 1), -(one["gain_us"] or 0.0)))
 
 
@@ -199,6 +211,8 @@ def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping
         what, kind = said["text"].split(": ", 1)[1].split(". ")[0], "cause"
     elif "tiling" in change or "block_dim" in change:
         kind = "stand-in" if stand_in else "table" if table else "own kernel"
+    elif "channels" in change:
+        kind, gain = "room", None
     us = None if gain is None else gain * kernel["task_us"] / sum(kernel["waterfall"].values()) / change.get("batch", 1)
     return {
         "kernels": [kernel["name"]],
@@ -211,7 +225,7 @@ def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping
 
 
 def _change(report: Mapping[str, Any], kernel: Mapping[str, Any], change: Mapping[str, Any]) -> str:
-    """Return a change of the call in a few words; "" for none."""
+    """Return the first entry of a change of the call in a few words, "baseM=256 (now 128)"; "" for none."""
     for name, value in change.items():
         if name == "tiling":
             fields = value[kernel["name"]].items()
@@ -221,7 +235,7 @@ def _change(report: Mapping[str, Any], kernel: Mapping[str, Any], change: Mappin
         if name == "batch":
             return f"batch {value * _batch(report)} in one launch, for the work of this call"
         if name == "channels":
-            return f"channels in multiples of {value}"
+            return f"channels in multiples of {value} take no longer"
         return f"{name}={value}"
     return ""
 

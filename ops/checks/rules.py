@@ -55,7 +55,11 @@ class CheckResult:
 
 @frozen
 class Rule:
-    """One check: `check(facts)` returns None or a Failure; `when(facts)` is True where it applies (else "skipped")."""
+    """One check of a call: `check(facts)` returns None or a Failure; where `when(facts)` is False it counts as
+    "skipped".
+
+    It holds only in `profiles`; `source` names the document that asks for it.
+    """
 
     id: str
     source: str
@@ -79,7 +83,9 @@ class RuleList:
     def rule(
         self, id: str, source: str, *, only: Conformance | None = None, when: Callable[[Any], bool] | None = None
     ) -> Callable[[Callable[[Any], Failure | None]], Callable[[Any], Failure | None]]:
-        """Return a decorator that adds a rule with this id and source; it holds in the profile `only`, or in both for None."""
+        """Return a decorator that adds a rule with this id and source; it holds in the profile `only`, or in both for
+        None, and is skipped where `when(facts)` is False.
+        """
         profiles = CONFORMANCES if only is None else (only,)
 
         def append(check: Callable[[Any], Failure | None]) -> Callable[[Any], Failure | None]:
@@ -116,7 +122,7 @@ def fail(message: str, status: int = Status.PARAM_INVALID) -> Failure:
 
 
 class _Short(Repr):
-    """Writer of values as `repr` does, of bounded length, also for integers beyond Python's limit of printable digits."""
+    """Writer of values like `repr`, of bounded length: an integer of more than 128 bits is written as its number of bits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,5 +136,5 @@ _short = _Short()
 
 
 def show(value: Any) -> str:
-    """Return a value as text for an error message, never longer than a line; tuples are shown as lists."""
+    """Return a value as text of bounded length for an error message; tuples are written as lists."""
     return _short.repr(list(value) if isinstance(value, tuple) else value)

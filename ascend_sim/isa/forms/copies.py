@@ -1,4 +1,6 @@
-"""Fields of copies of rows, conversions to NZ and fills; see configs/instructions/copies.yaml."""
+"""Translation of copies of rows, conversions to NZ and fills to instruction fields and back; see
+configs/instructions/copies.yaml.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.base import Instruction, ceil_div
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.isa.forms.form import Way
-from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPlanes, Fill
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPadded, DataCopyPlanes, Fill
 from ascend_sim.isa.vector.base import size_of
 from ascend_sim.isa.vector.movement import VectorCopy
 from ascend_sim.numerics import numpy_dtype
@@ -19,23 +21,25 @@ Fields = Mapping[str, int]
 
 
 def filled(size: int) -> int:
-    """Return the bytes that a row takes in a local buffer, filled up to whole blocks."""
+    """Return the bytes that a row of `size` bytes takes in a local buffer: rounded up to whole 32-byte blocks."""
     return ceil_div(size, BLOCK_BYTES) * BLOCK_BYTES
 
 
 @cache
 def itemsize(item: str) -> int:
-    """Return the bytes of an item of that format."""
+    """Return the bytes of an item of format `item`."""
     return int(numpy_dtype(item).itemsize)
 
 
 class AnyRows(Way):
-    """Rows of a copy whose instruction fields are not published."""
+    """Translation of a row copy (DataCopy) whose instruction fields are not published: it has none, so that every copy
+    passes.
+    """
 
     kind = DataCopy
 
     def says(self, instruction: Any) -> bool:
-        return getattr(instruction, "planes", 1) == 1
+        return getattr(instruction, "planes", 1) == 1 and not isinstance(instruction, DataCopyPadded)
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
         source, destination = route.split("->")
@@ -43,7 +47,10 @@ class AnyRows(Way):
 
 
 class BlockRows(AnyRows):
-    """Rows of whole blocks; each side has the gap from the end of a row to the start of the next."""
+    """Translation of a copy of rows of whole blocks (DataCopy) to fields and back.
+
+    The fields are row count, row length, and for each side the gap from the end of a row to the next one's start.
+    """
 
     names = ("n_burst", "len_burst", "src_gap", "dst_gap")
 
@@ -62,7 +69,7 @@ class BlockRows(AnyRows):
 
 
 class AnyCopies(Way):
-    """Copies in UB by elements, with a mask or without."""
+    """Translation of a copy within UB by elements (VectorCopy) whose instruction fields are not published."""
 
     kind = VectorCopy
 
@@ -74,7 +81,7 @@ class AnyCopies(Way):
 
 
 class CopiedRows(AnyCopies):
-    """Copies in UB as `BlockRows`."""
+    """Translation of a copy within UB (VectorCopy) to the fields of `BlockRows` and back; it has no mask."""
 
     names = BlockRows.names
 
@@ -94,7 +101,9 @@ class CopiedRows(AnyCopies):
 
 
 class StartedRows(AnyRows):
-    """Rows of whole blocks; each side has the distance from the start of a row to the start of the next."""
+    """Translation of a copy of rows of whole blocks (DataCopy) to fields and back; strides count from row start to row
+    start.
+    """
 
     names = ("n_burst", "len_burst", "src_stride", "dst_stride")
 
@@ -109,7 +118,7 @@ class StartedRows(AnyRows):
 
 
 def _sides(i: DataCopy) -> tuple[int, int]:
-    """Return the strides of a copy as (in GM, in the local buffer)."""
+    """Return the strides of a copy as (stride in GM, stride in the local buffer)."""
     return (i.src_stride, i.dst_stride) if i.source == "GM" else (i.dst_stride, i.src_stride)
 
 
@@ -120,16 +129,19 @@ def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
 
 
 class FilledRows(AnyRows):
-    """Rows of any bytes, filled up to blocks on the local side; the fields are the gaps between filled rows."""
+    """Translation of a copy of rows of any bytes (DataCopy) to fields and back.
 
-    names = ("n_burst", "len_burst", "gm_gap", "local_gap")
+    Rows are filled up to blocks on the local side; the fields are the gaps between filled rows.
+    """
+
+    names: tuple[str, ...] = ("n_burst", "len_burst", "gm_gap", "local_gap")
 
     def values(self, instruction: DataCopy) -> tuple[int, ...]:
         i = instruction
         if i.rows == 1:
             return 1, i.row_bytes, 0, 0
         far, near = _sides(i)
-        return i.rows, i.row_bytes, far - i.row_bytes, near - filled(i.row_bytes)
+        return i.rows, i.row_bytes, far - i.row_bytes, near - filled(i.held_bytes)
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
         size = fields["len_burst"]
@@ -137,7 +149,10 @@ class FilledRows(AnyRows):
 
 
 class SteppedRows(AnyRows):
-    """Rows of any bytes by their strides; on the local side they are filled up to blocks, or adjoin."""
+    """Translation of a copy of rows of any bytes (DataCopy) to count, length and strides and back.
+
+    Rows on the local side are filled up to blocks, or adjoin, by the form's rule.
+    """
 
     names: tuple[str, ...] = ("n_burst", "len_burst", "gm_stride", "local_stride")
 
@@ -150,14 +165,14 @@ class SteppedRows(AnyRows):
 
     @staticmethod
     def copied(route: str, f: Fields) -> DataCopy:
-        """Return the copy that the fields `f`, which all its forms have, express on a route."""
+        """Return the copy on `route` that the fields common to all stepped forms express."""
         return _copied(route, f["len_burst"], f["n_burst"], f["gm_stride"], f["local_stride"])
 
     def rows_held(self, i: DataCopy) -> str:
         """Return the refusal of local rows that overlap, or ""."""
-        near, held = _sides(i)[1], filled(i.row_bytes)
+        near, held = _sides(i)[1], filled(i.held_bytes)
         if i.rows > 1 and near < held:
-            return f"local_stride = {near}; a row of {i.row_bytes} bytes takes {held} there"
+            return f"local_stride = {near}; a row of {i.held_bytes} bytes takes {held} there"
         return ""
 
     def rows_adjoin(self, i: DataCopy) -> str:
@@ -168,8 +183,60 @@ class SteppedRows(AnyRows):
         return ""
 
 
+_PADS = ("left_pad", "right_pad")
+
+
+class _Padding(AnyRows):
+    """Base of rows with elements of one number before and behind them."""
+
+    kind = DataCopyPadded
+
+    def says(self, instruction: Any) -> bool:
+        return True
+
+    def values(self, instruction: Any) -> tuple[int, ...]:
+        i = instruction
+        return *super().values(i), i.left // i.itemsize, i.right // i.itemsize
+
+    def pads_of_a_block(self, i: DataCopyPadded) -> str:
+        """Return the refusal of more padding on a side than a block, or ""."""
+        if max(i.left, i.right) > BLOCK_BYTES:
+            return f"padding of {i.left} and {i.right} bytes; {BLOCK_BYTES} are possible on a side"
+        return ""
+
+    def zero_of_eight(self, i: DataCopyPadded) -> str:
+        """Return the refusal of another number of 64 bits than 0, or ""."""
+        if i.itemsize > 4 and i.value:
+            return f"value {i.value:#x} of {i.itemsize} bytes; 0 alone is possible"
+        return ""
+
+
+class PaddedRows(_Padding, FilledRows):
+    """Filled rows with padding."""
+
+    names = (*FilledRows.names, *_PADS)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        f, unit = fields, itemsize(item)
+        left, right = (f[name] * unit for name in _PADS)
+        size, held = f["len_burst"], filled(left + f["len_burst"] + right)
+        one = _copied(route, size, f["n_burst"], size + f["gm_gap"], held + f["local_gap"])
+        return DataCopyPadded(**vars(one), left=left, right=right, itemsize=unit)
+
+
+class PaddedSteps(_Padding, SteppedRows):
+    """Stepped rows with padding."""
+
+    names = (*SteppedRows.names, *_PADS)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        unit = itemsize(item)
+        left, right = (fields[name] * unit for name in _PADS)
+        return DataCopyPadded(**vars(self.copied(route, fields)), left=left, right=right, itemsize=unit)
+
+
 class Planes(SteppedRows):
-    """Stepped rows with a loop around them."""
+    """Translation of a copy of planes of rows (DataCopyPlanes): the fields of `SteppedRows` and an outer loop."""
 
     kind = DataCopyPlanes
     names = (*SteppedRows.names, "loop1_size", "loop1_gm", "loop1_local")
@@ -190,7 +257,7 @@ class Planes(SteppedRows):
 
 
 class Nd2Nz(Way):
-    """One row-major matrix to NZ; its fields count the distance of rows in elements."""
+    """Translation of one row-major matrix to NZ (DataCopyNd2Nz) to fields and back; the distance of rows counts elements."""
 
     kind = DataCopyNd2Nz
     names = ("n_value", "d_value", "src_d_value", "dst_nz_c0_stride")
@@ -213,7 +280,7 @@ class Nd2Nz(Way):
 
 
 class Nd2NzBytes(Nd2Nz):
-    """One row-major matrix to NZ; its fields count the distance of rows in bytes."""
+    """Translation of one row-major matrix to NZ (DataCopyNd2Nz) to fields and back; the distance of rows counts bytes."""
 
     names = ("n_value", "d_value", "loop1_src_stride", "dst_nz_c0_stride")
 
@@ -227,7 +294,9 @@ class Nd2NzBytes(Nd2Nz):
 
 
 class Dn2Nz(Way):
-    """Column-major matrices to NZ: field n counts pixels, field d channels."""
+    """Translation of column-major matrices to NZ (DataCopyDn2Nz) to fields and back: field n counts pixels, field d
+    channels.
+    """
 
     kind = DataCopyDn2Nz
     names = (
@@ -258,7 +327,7 @@ class Dn2Nz(Way):
 
 
 class AnyFill(Way):
-    """Zeros all over a buffer, without known fields."""
+    """Translation of zeros all over a buffer (Fill) whose instruction fields are not published."""
 
     kind = Fill
 
@@ -270,7 +339,7 @@ class AnyFill(Way):
 
 
 class BlockFill(AnyFill):
-    """One run of zeros in whole blocks."""
+    """Translation of one run of zeros (Fill) to one field, the number of 32-byte blocks, and back."""
 
     names = ("block_num",)
 
@@ -282,7 +351,7 @@ class BlockFill(AnyFill):
 
 
 class FractalFill(BlockFill):
-    """One run of zeros in whole fractals."""
+    """Translation of one run of zeros (Fill) to one field, the number of fractals, and back."""
 
     names = ("repeat",)
 
@@ -295,6 +364,8 @@ WAYS: dict[str, Way] = {
     "started_rows": StartedRows(),
     "filled_rows": FilledRows(),
     "stepped_rows": SteppedRows(),
+    "padded_rows": PaddedRows(),
+    "padded_steps": PaddedSteps(),
     "planes": Planes(),
     "nd2nz": Nd2Nz(),
     "nd2nz_bytes": Nd2NzBytes(),

@@ -66,7 +66,7 @@ class Duplicate(VectorInstruction):
 
 @frozen
 class VectorCopy(VectorInstruction):
-    """`rows` rows of `count` elements from src0 to dst, both in UB; a `src_stride` of 0 broadcasts one row to all."""
+    """Copy `rows` rows of `count` elements from src0 to dst, both in UB; a `src_stride` of 0 broadcasts one row to all."""
 
     dtype: str
     count: int
@@ -86,6 +86,9 @@ class VectorCopy(VectorInstruction):
 
     def _rows(self) -> int:
         return self.rows
+
+    def _farthest(self) -> int:
+        return 0  # its repeat strides have 12 bits, or the gaps of a copy by blocks 16
 
     def pipe(self, chip: ChipSpec) -> str:
         rows_fit(chip, self.name, self.dtype, self.count, self.rows, self.dst_stride, self.src_stride)

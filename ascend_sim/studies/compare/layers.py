@@ -163,8 +163,9 @@ def _title(said: Mapping[str, Any]) -> str:
 
 
 def _layers(said: Mapping[str, Any], direction: str, *, training: bool) -> Iterator[tuple[str, dict[str, float], str]]:
-    """Yield (name, us by part, shapes as text) of each layer in a file's data; repeated names are numbered, and forward
-    layers of a training step marked.
+    """Yield (name, us by part, shapes as text) of each layer in a file's data; a repeated name gets "#2", "#3" and so on.
+
+    In the file of a training step forward layers get ":forward".
     """
     used: dict[str, int] = {}
     for row in said["layers"]:

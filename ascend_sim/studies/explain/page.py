@@ -20,6 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.ops.convolution.formula import like, places
 from ascend_sim.ops.verdicts.values import numbers
+from ascend_sim.report.columns import many
 from ascend_sim.studies.explain.formula_text import formula_lines
 from ascend_sim.studies.explain.run import Explanation
 from ascend_sim.studies.explain.text import (
@@ -77,6 +78,7 @@ def explain_data(explanation: Explanation) -> dict[str, Any]:
     return {
         "element": element(explanation),
         "about": about(explanation),
+        "caption": _caption(explanation),
         "formula": formula_lines(explanation),
         "gemm": gemm_lines(explanation),
         "result": result_lines(explanation),
@@ -88,6 +90,16 @@ def explain_data(explanation: Explanation) -> dict[str, Any]:
         "allParts": len(explanation.parts),
         "steps": steps,
     }
+
+
+def _caption(explanation: Explanation) -> str:
+    """Return three sentences: what the page follows, what its steps are, and how to take them."""
+    mmads = sum(len(part.mmads) for part in explanation.parts)
+    return (
+        f"This page follows one number, {element(explanation)}, through the chip. First its operands come to L1, then "
+        f"{many(mmads, 'mmad')} multiply rows by columns and add to the sum in L0C, and at last the sum leaves for GM. "
+        "Press step or the arrow keys, and everything below shows that moment."
+    )
 
 
 def _finite(value: float | np.floating[Any]) -> float | str:
@@ -209,7 +221,7 @@ def _part(explanation: Explanation, part: SumPart, maps: dict[str, _Map]) -> dic
     rows = np.asarray(sorted(followed))
     begin, end = int(run.start[rows].min()), int(run.retire[rows].max())
     first = int(run.start[part.mmads[0].row[1]])
-    window = max(begin, 2 * first - end), end  # of what came long before, only the loads that the element needs
+    window = max(begin, 2 * first - end), end  # earlier rows are shown only if the element needs them
     return {
         "where": f"{run.program.where} on core {run.core}",
         "window": window,

@@ -12,6 +12,7 @@ from fractions import Fraction
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import reference
 from ascend_sim.numerics.formats import Format, format_of, rounding_mode
+from ascend_sim.options.description import near_names
 
 _WORDS = {
     "rint": "nearest, a tie goes to the even neighbour",
@@ -25,6 +26,7 @@ _WORDS = {
 }
 
 
+@near_names
 def explain_format(
     name: object, value: str | float | None = None, *, rounding: str | None = None, mantissa_bits: int | None = None
 ) -> str:
@@ -182,7 +184,9 @@ def _result_line(fmt: Format, value: float | Fraction, mode: str) -> str:
 
 
 def _pattern(fmt: Format, value: float) -> str:
-    """Return the bits of a value of the format, its fields apart."""
+    """Return a value's code in the format as bits, with a blank between sign, prefix, exponent and mantissa, and in
+    hexadecimal; hf32 as float32.
+    """
     stored = format_of("float32") if fmt.name == "hf32" else fmt
     code = reference.encode(value, stored)
     text = f"{code:0{stored.bits}b}"
@@ -197,7 +201,7 @@ def _pattern(fmt: Format, value: float) -> str:
 
 
 def _fraction_bits(remainder: Fraction, limit: int = 32) -> str:
-    """Return the binary digits of a fraction below 1, cut with "..." where they do not end."""
+    """Return the binary digits of a fraction below 1, at most `limit` of them with "..." where it does not end there."""
     if not remainder:
         return "0"
     digits = ""

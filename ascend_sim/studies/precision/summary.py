@@ -108,8 +108,8 @@ def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str,
 
 
 def render_summary(table: PrecisionTable, console: Console, more: str = "more: --full") -> None:
-    """Print a line for each distinct computation, the sentences, the refused rows, and last `more`, where to find the
-    rest.
+    """Print a table with a line for each distinct computation, the sentences, refused rows and notes, and last `more`,
+    unless it is "".
     """
     chips = f" on {next(iter(table.overflow))}" if len(table.overflow) == 1 else ""
     say(console, f"{table.operator} {table.case}{chips}: inputs {table.inputs}; {table.conformance}", style="bold")

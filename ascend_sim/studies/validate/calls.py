@@ -25,7 +25,10 @@ from ascend_sim.studies.validate.launch import Launched
 
 
 def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
-    """Return (operator, measured us or None) of each kernel of a call in order; [] if the row names none."""
+    """Return (operator, measured us or None) of each kernel of a call in order; [] if the row names none.
+
+    Raises ValueError for a time that is no number.
+    """
     found = []
     for entry in kernel.label("kernels").split():
         name, _, us = entry.partition("=")
@@ -39,8 +42,8 @@ def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
 
 
 class ConvCall(ConvRow):
-    """Base of entries for a measured call of one convolution, which may launch several kernels; warm unless the row says
-    otherwise.
+    """Base of the task builders for measured calls of one convolution, which may launch several kernels; code is warm unless
+    the row says otherwise.
     """
 
     launches = "warm"
@@ -64,7 +67,9 @@ class ConvCall(ConvRow):
 
 
 class FilterCall(ConvCall):
-    """Entry for torch_npu.npu_conv3d_backward for the weight alone: the graph operator that the row names, whose dW is fp32."""
+    """Task builder for calls of torch_npu.npu_conv3d_backward for the weight alone: the graph operator that the row names,
+    whose dW is fp32.
+    """
 
     direction = "backward"
 
@@ -78,7 +83,8 @@ class FilterCall(ConvCall):
 
 
 class ForwardConvolution(ConvCall):
-    """Entry for a forward convolution. The bias, which the cube adds on its way, is not simulated: a few hundred bytes.
+    """Task builder for calls of a forward convolution. The bias, which the cube adds on its way, is not simulated: a few
+    hundred bytes.
 
     If the row names kernels, the call is our own or that of the graph's operator: the one whose kernels differ less from these.
     """
@@ -99,6 +105,6 @@ def _apart(named: Sequence[str], plan: Plan) -> int:
 
 
 class TransposedCall(ForwardConvolution):
-    """Entry for a transposed convolution, whose kernel is the one that computes the input's gradient."""
+    """Task builder for calls of a transposed convolution, whose kernel is the one that computes the input's gradient."""
 
     transposed = True

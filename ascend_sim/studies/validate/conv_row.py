@@ -19,7 +19,9 @@ AXES = ("d", "h", "w")
 
 
 class ConvRow(MeasuredLaunch):
-    """Entry for measured rows with the sizes of a convolution in columns; columns of the depth (Di, Do, kd ...) make it 3-D."""
+    """Base of the task builders for rows with the sizes of a convolution in columns; columns of the depth (Di, Do, kd ...)
+    make it 3-D.
+    """
 
     columns = (
         "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total",

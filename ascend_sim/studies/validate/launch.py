@@ -15,7 +15,8 @@ Launched = tuple[list[Task], list[Allocation]]
 
 
 class MeasuredLaunch:
-    """Base of the entries of `launches`: checks the rows of one measured operator and makes their tasks.
+    """Base of the task builders in `launches`: one checks the measured rows of an operator and builds the tasks that
+    simulate them.
 
     `columns` must be given in a row, as they give its size; `optional` ones may be left out.
     """
@@ -33,7 +34,9 @@ class MeasuredLaunch:
         return ""
 
     def check(self, kernel: MeasuredKernel) -> None:
-        """Raise ValueError for a missing column; entries extend it to columns that contradict each other."""
+        """Raise ValueError if the row lacks one of `columns`; subclasses also check that columns do not contradict each
+        other.
+        """
         self._require(kernel, self.columns)
 
     def is_long(self, kernel: MeasuredKernel) -> bool:
@@ -53,7 +56,7 @@ class MeasuredLaunch:
         return [task], inputs
 
     def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
-        """Return the task and the input tensors of an operator that launches one kernel; such an entry overrides it."""
+        """Return (task, its input tensors) of an operator that launches one kernel. Subclasses implement this or `tasks`."""
         raise NotImplementedError
 
     @staticmethod

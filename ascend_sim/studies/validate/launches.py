@@ -45,8 +45,8 @@ Launched = tuple[Task, list[Allocation]]
 
 
 class ConvGradient(MeasuredLaunch):
-    """Entry for the 2-D cube kernel of a convolution backward that computes `gradient` alone, with the row's number of
-    blocks if it is given.
+    """Task builder for the 2-D cube kernel of a convolution backward that computes `gradient` alone, with the row's number
+    of blocks if given.
     """
 
     columns = (
@@ -111,7 +111,7 @@ class ConvGradient(MeasuredLaunch):
 
 
 class MatMul(MeasuredLaunch):
-    """Entry for a matrix product, with the number of blocks and the tiling fields that the row has."""
+    """Task builder for measured matrix products, with the number of blocks and the tiling fields that the row has."""
 
     columns = ("M", "N", "K")
     tiling: ClassVar = {"block_dim": "usedCoreNum"} | {
@@ -162,7 +162,7 @@ class MatMul(MeasuredLaunch):
 
 
 class FeatureTurn(MeasuredLaunch):
-    """Entry for a TransData of a feature map, NCHW on one side and NC1HWC0 on the other."""
+    """Task builder for a TransData of a feature map, NCHW on one side and NC1HWC0 on the other."""
 
     columns = ("N", "Ci", "Hi", "Wi", "C0")
 
@@ -174,7 +174,7 @@ class FeatureTurn(MeasuredLaunch):
 
 
 class FilterTurn(MeasuredLaunch):
-    """Entry for a TransData of a filter, NCHW on one side and FRACTAL_Z on the other."""
+    """Task builder for a TransData of a filter, NCHW on one side and FRACTAL_Z on the other."""
 
     columns = ("Co", "Ci", "kh", "kw", "C0")
 
@@ -186,8 +186,8 @@ class FilterTurn(MeasuredLaunch):
 
 
 class TransData(MeasuredLaunch):
-    """Entry for a layout conversion: of a feature map if one side is NC1HWC0, of a filter if it is FRACTAL_Z; the other side
-    is NCHW.
+    """Task builder for layout conversions: of a feature map if one side is NC1HWC0, of a filter if it is FRACTAL_Z; the
+    other side is NCHW.
     """
 
     turns: ClassVar[Mapping[str, MeasuredLaunch]] = {"NC1HWC0": FeatureTurn(), "FRACTAL_Z": FilterTurn()}
@@ -226,7 +226,7 @@ class TransData(MeasuredLaunch):
 
 
 class Cast(MeasuredLaunch):
-    """Entry for the conversion of `N` elements from `dtype` to `dtype_out`."""
+    """Task builder for the conversion of `N` elements from `dtype` to `dtype_out`."""
 
     columns = ("N",)
 
@@ -244,7 +244,7 @@ class Cast(MeasuredLaunch):
 
 
 class ReduceSum(MeasuredLaunch):
-    """Entry for the sum of a tensor [N, Ci, Hi Wi] over N and Hi Wi."""
+    """Task builder for the sum of a tensor [N, Ci, Hi Wi] over N and Hi Wi."""
 
     columns = ("N", "Ci", "Hi", "Wi")
 
@@ -257,7 +257,7 @@ class ReduceSum(MeasuredLaunch):
 
 
 class MemSet(MeasuredLaunch):
-    """Entry for the zero fill of a filter in FRACTAL_Z."""
+    """Task builder for the zero fill of a filter in FRACTAL_Z."""
 
     columns = ("Co", "Ci", "kh", "kw")
 
@@ -269,8 +269,8 @@ class MemSet(MeasuredLaunch):
 
 
 class MicroBenchmark(MeasuredLaunch):
-    """Base of entries for small programs of `microbench`; a row's `duration_us` is the time of its `quantity`, by default
-    the first.
+    """Base of the task builders for small programs of `microbench`; a row's `duration_us` is the time of its `quantity`, by
+    default the first.
     """
 
     quantities: ClassVar[tuple[str, ...]] = ()
@@ -287,7 +287,7 @@ class MicroBenchmark(MeasuredLaunch):
 
 
 class Add(MicroBenchmark):
-    """Entry for the vector add of M x N halves as an ordinary launch."""
+    """Task builder for the vector add of M x N halves, launched like any kernel."""
 
     columns = ("M", "N", "tile_n", "block_dim")
     optional = ("buffers", "bypass")
@@ -301,7 +301,9 @@ class Add(MicroBenchmark):
 
 
 class Timed(MicroBenchmark):
-    """Base of entries for small programs whose measured time is not that of a launch: `us` predicts it without a task."""
+    """Base of predictions for small programs whose measured time is not that of a launch: `us` returns the time, and there
+    is no task.
+    """
 
     def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:
         """Return the predicted time in us as its source counts it. Raises SimError for what the chip cannot run."""
@@ -309,7 +311,7 @@ class Timed(MicroBenchmark):
 
 
 class CopyStream(Timed):
-    """Entry for a stream in which all cores read one matrix from GM, tile by tile: time of MTE2, or of the cores for
+    """Prediction for a stream in which all cores read one matrix from GM, tile by tile: time of MTE2, or of the cores for
     quantity "core".
     """
 
@@ -333,7 +335,7 @@ class CopyStream(Timed):
 
 
 class Copy(Timed):
-    """Entry for one transfer of `nbytes` on an idle device."""
+    """Prediction for one transfer of `nbytes` on an idle device."""
 
     columns = ("nbytes",)
     quantities = ("transfer",)
