@@ -70,6 +70,8 @@ def sentence(sweep: Sweep) -> str:
     if len(sweep.ran) == 1:
         return f"{counts}: {best['us']:,.2f} us with {setting}"
     worst = max(row["us"] for row in sweep.ran)
+    if worst == best["us"]:
+        return f"{counts}; each takes {best['us']:,.2f} us"
     return f"{counts}; the shortest is {best['us']:,.2f} us with {setting}, the longest {worst / best['us']:.2f} times that"
 
 
