@@ -18,7 +18,8 @@ _PIPE = (
     "HasTensorInQue HasIdleBuffer VacantInQue GetTensorCountInQue AllocEventID ReleaseEventID FetchEventID Reset Destroy"
 )
 _SYNC = (
-    "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicNone GetBlockIdx "
+    "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicMax "
+    "SetAtomicMin SetAtomicNone GetBlockIdx "
     "GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation DisableDmaAtomic InitSocState Trap set_flag wait_flag "
     "pipe_barrier"
 )
@@ -112,7 +113,7 @@ _REFUSED = {
         "GetArchVersion GetCmpMask GetCtrlSpr GetShapeSize GetSysWorkSpacePtr "
         "GetUintDivMagicAndShift InitBufPool Interleave ListTensorDesc "
         "LocalMemAllocator MulCast PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
-        "Scatter SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr "
+        "Scatter SetAtomicType SetCmpMask SetCtrlSpr "
         "ShapeInfo ShiftLeft ShiftRight SubRelu SubReluCast Subs TBufPool TensorDesc "
         "TransposeParamsExt TransposeType Truncate "
         "SoftmaxFlashV2 RmsNorm AscendDequant AscendQuant DropOut"
