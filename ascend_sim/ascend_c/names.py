@@ -6,26 +6,29 @@ The page docs/ascend-c.md is made of this table (`python tools/ascend_c_page.py`
 from __future__ import annotations
 
 ARCHITECTURES = ("dav-2201",)
-"""Where compiled kernels run: 910B and 910_93."""
+"""Architectures on which compiled kernels run: those of 910B and 910_93."""
 
 _TYPES = (
     "TPosition QuePosition HardEvent RoundMode CMPMODE MaskMode ReduceOrder BinaryRepeatParams UnaryRepeatParams "
     "CopyRepeatParams BrcbRepeatParams SELMODE DataCopyParams DataCopyExtParams DataCopyPadParams DataCopyPadExtParams"
 )
-_TENSORS = "GlobalTensor SetGlobalBuffer LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition GetPhyAddr"
+_TENSORS = (
+    "GlobalTensor SetGlobalBuffer SetL2CacheHint LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition "
+    "GetPhyAddr"
+)
 _PIPE = (
     "TPipe TQue TQueBind TBuf Init InitBuffer AllocTensor FreeTensor EnQue DeQue Get GetWithOffset GetTPipePtr FreeAllEvent "
     "HasTensorInQue HasIdleBuffer VacantInQue GetTensorCountInQue AllocEventID ReleaseEventID FetchEventID Reset Destroy"
 )
 _SYNC = (
-    "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicMax "
-    "SetAtomicMin SetAtomicNone GetBlockIdx "
-    "GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation DisableDmaAtomic InitSocState Trap set_flag wait_flag "
-    "pipe_barrier"
+    "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicMax SetAtomicMin "
+    "SetAtomicNone GetBlockIdx GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation DisableDmaAtomic InitSocState Trap "
+    "SetNextTaskStart WaitPreTaskEnd set_flag wait_flag pipe_barrier"
 )
 _COPY = "DataCopy DataCopyPad SetPadValue Copy"
 _VECTOR = (
-    "Add Sub Mul Div Max Min And Or MulAddDst Abs Exp Ln Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy "
+    "Add Sub Mul Div Max Min And Or AddRelu SubRelu MulAddDst FusedMulAdd FusedMulAddRelu Abs Exp Ln Sqrt Rsqrt Reciprocal "
+    "Relu Not Adds Muls Maxs Mins LeakyRelu Axpy CreateVecIndex "
     "Duplicate Cast Compare CompareScalar Compares Select Brcb RepeatReduceSum WholeReduceSum WholeReduceMax WholeReduceMin "
     "BlockReduceSum BlockReduceMax "
     "BlockReduceMin PairReduceSum ReduceSum ReduceMax ReduceMin Gather Transpose TransDataTo5HD "
@@ -42,7 +45,8 @@ _CUBE_TYPES = (
 )
 _MATMUL = (
     "Matmul MatmulImpl MatmulType TCubeTiling CubeFormat REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias DisableBias ClearBias "
-    "SetOrgShape SetSingleShape SetTail SetHF32 Iterate IterateAll GetTensorC End"
+    "SetOrgShape SetSingleShape SetTail SetHF32 Iterate IterateAll GetTensorC End MatmulConfig GetNormalConfig GetMDLConfig "
+    "GetMMConfig MatmulConfigMode SetSubBlockIdx SetUserDefInfo SetSelfDefineData SetWorkspace SetLocalWorkspace"
 )
 _VALUES = (
     "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace ScalarCast ScalarCountLeadingZero "
@@ -53,7 +57,10 @@ _MACROS = (
     "GET_TILING_DATA_MEMBER REGISTER_TILING_FOR_TILINGKEY TILING_KEY_IS TILING_KEY_VAR ASCEND_IS_AIC ASCEND_IS_AIV"
 )
 
-_ELEMENTS = "Sigmoid Tanh Erf Sin Cos Floor Ceil Round Trunc Sign Log Log2 Log10 Silu Swish Gelu FasterGelu Power"
+_ELEMENTS = (
+    "Sigmoid Tanh Erf Sin Cos Floor Ceil Round Trunc Sign Log Log2 Log10 Silu Swish Gelu FasterGelu Power "
+    "ArithProgression"
+)
 _ROWS = (
     "SoftMax SimpleSoftMax LayerNorm Sum Mean ReduceMean Broadcast BroadCast SoftMaxTiling LayerNormTiling SoftMaxShapeInfo "
     "SumParams MeanParams"
@@ -77,10 +84,10 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "sizes and scalar functions": tuple(_VALUES.split()),
     "printing (to stderr)": ("printf", "PRINTF"),
 }
-"""Names that are simulated, by what they are for."""
+"""Purpose -> names of the API that are simulated."""
 
 ASSUMED = ("functions of elements", "functions of rows")
-"""Groups whose calls are compositions of our own: values are right, and time is assumed."""
+"""Purposes whose calls are compositions of this project: values are right, and time is assumed."""
 
 _SCALAR = "scalar access to memory"
 _CUBE = "kernels of the cube core"
@@ -90,9 +97,7 @@ _CROSS = "flags between cores"
 _OTHER = "not written yet"
 _REFUSED = {
     _SCALAR: (
-        "DataCachePreload DataSyncBarrier "
-        "GetAccVal GetReduceMaxMinCount AtomicAdd AtomicCas AtomicMax AtomicMin "
-        "SetL2CacheHint"
+        "DataCachePreload DataSyncBarrier GetAccVal GetReduceMaxMinCount AtomicAdd AtomicCas AtomicMax AtomicMin"
     ),
     _CUBE: (
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
@@ -100,25 +105,25 @@ _REFUSED = {
     ),
     _OF_MATMUL: (
         "SetBatchNum IterateBatch IterateNBatch SetQuantScalar SetQuantVector SetAntiQuantScalar SetAntiQuantVector "
-        "SetSparseIndex GetOffsetC SetWorkspace SetLocalWorkspace SetSubBlockIdx SetSelfDefineData SetUserDefInfo"
+        "SetSparseIndex GetOffsetC"
     ),
     _SORT: (
         "Sort Sort32 MrgSort MrgSort4 MrgSort4Info Concat Extract GetSortLen GetSortOffset TopK RpSort16 ProposalConcat "
         "ProposalExtract"
     ),
-    _CROSS: "IBSet IBWait SetNextTaskStart WaitPreTaskEnd TQueSync",
+    _CROSS: "IBSet IBWait TQueSync",
     _OTHER: (
-        "AddDeqRelu AddRelu AddReluCast CastDeq ClearSpr "
-        "CreateVecIndex DumpTensor FusedMulAdd FusedMulAddRelu GatherMask GatherMaskParams Gatherb "
+        "AddDeqRelu AddReluCast CastDeq ClearSpr "
+        "DumpTensor GatherMask GatherMaskParams Gatherb "
         "GetArchVersion GetCmpMask GetCtrlSpr GetShapeSize GetSysWorkSpacePtr "
         "GetUintDivMagicAndShift InitBufPool Interleave ListTensorDesc "
         "LocalMemAllocator MulCast PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
         "Scatter SetAtomicType SetCmpMask SetCtrlSpr "
-        "ShapeInfo ShiftLeft ShiftRight SubRelu SubReluCast Subs TBufPool TensorDesc "
+        "ShapeInfo ShiftLeft ShiftRight SubReluCast Subs TBufPool TensorDesc "
         "TransposeParamsExt TransposeType Truncate "
         "SoftmaxFlashV2 RmsNorm AscendDequant AscendQuant DropOut"
     ),
 }
 
 REFUSED: dict[str, str] = {name: why for why, names in _REFUSED.items() for name in names.split()}
-"""Names that are refused at compile time, and why."""
+"""Name that is refused at compile time -> reason."""

@@ -1,4 +1,4 @@
-"""From the words of dav-2201 to instructions: what a word does, as the key of an instruction, by its fields."""
+"""Translation of the words of dav-2201 into instructions, each as a key of the instruction table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ascend_sim.ascend_c.words import (
     ALIGNED_OUT,
     BINARY,
     FORMATS,
+    MULTIPLY_ADD,
     PIPE_NUMBERS,
     SCALAR,
     UNARY,
@@ -48,22 +49,26 @@ from ascend_sim.kernel.program import Key
 from ascend_sim.numerics.integers import INTEGERS
 
 BLOCK = 32
-"""Bytes of a block of the Unified Buffer, in which the words count (public documentation of the repeat and copy parameters)."""
+"""Bytes of a block of UB, in which the words count (public documentation of the repeat and copy parameters)."""
 REPEAT = 256
-"""Bytes that a vector word takes up in one repeat (the same)."""
+"""Bytes that a vector word processes in one repeat (the same documentation)."""
 
 SPACES = {"load_ub_": "UB", "load_gm_": "GM", "store_ub_": "UB", "store_gm_": "GM"}
-"""Where the words of the scalar unit read and write."""
+"""Word of the scalar unit -> the space that it reads or writes."""
 ITEMSIZES = {name: 1 << number for names in (ALIGNED_IN, ALIGNED_OUT) for number, name in enumerate(names)}
-"""Bytes of an element, in which the padding of a copy counts."""
-_BINARY = dict(zip(BINARY, ("add", "sub", "mul", "div", "max", "min", "and", "or", "mul_add"), strict=True))
+"""Word of an aligned copy -> bytes of an element, in which its padding counts."""
+_OPERATIONS = (
+    *("add", "sub", "mul", "div", "max", "min", "and", "or", "add_relu", "sub_relu"),
+    *("mul_add", "fused_mul_add", "fused_mul_add_relu"),
+)
+_BINARY = dict(zip(BINARY, _OPERATIONS, strict=True))
 _UNARY = dict(zip(UNARY, ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu", "not"), strict=True))
 _SCALAR = dict(zip(SCALAR, ("adds", "muls", "maxs", "mins", "leaky_relu", "axpy"), strict=True))
 _BLOCKED = (*BINARY, *UNARY, *SCALAR)
 """Words whose instructions have block strides."""
 _ROUNDING = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
 _SCALE_OF_ONE = 0x3C00
-"""The bits of 1 as float16, which SetDeqScale puts into its register."""
+"""Bits of 1 as float16, which SetDeqScale puts into its register."""
 _COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
 _ORDERS = ("", "value index", "index value", "index")
 """Orders of results by their number (asim/vector.h, asim_order)."""
@@ -71,9 +76,9 @@ _REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", 
 
 
 class _WordRows(NamedTuple):
-    """The elements of a vector word that take part: `rows` of `columns` elements; `mask` for each repeat, None for all.
+    """The elements of a vector word that take part: `rows` rows of `columns` elements; `mask` for each repeat, None for all.
 
-    `blocks` are the bytes from block to block of each operand, empty where all blocks adjoin.
+    `strides` are the bytes from row to row of each operand; `blocks` from block to block, empty where all blocks adjoin.
     """
 
     columns: int
@@ -84,9 +89,9 @@ class _WordRows(NamedTuple):
 
 
 def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
-    """Return the instructions of a word with their offsets; () for a word without a row.
+    """Return the instructions of a word with their operands' offsets; () for a word without a row.
 
-    Raises SimError for fields that no instruction here can say.
+    Raises SimError for fields that no instruction here can express.
     """
     if word.name in CUBE_MAKERS:
         return CUBE_MAKERS[word.name](word.name, word.fields, chip)
@@ -97,9 +102,9 @@ def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
 
 
 def key_of(word: Word, chip: ChipSpec) -> Key | None:
-    """Return the key of the one instruction of a word; None for a word without a row.
+    """Return the key of the only instruction of a word; None for a word without a row (a register or a note).
 
-    Raises SimError for fields that no instruction here can say.
+    Raises SimError for fields that no instruction here can express.
     """
     if WORDS[word.name].register or WORDS[word.name].note:
         return None
@@ -113,14 +118,17 @@ def _dtype(number: int) -> str:
 
 
 def _immediate(dtype: str, bits: int) -> float:
-    """Return the number of a scalar operand, which is recorded as the bits of a float32 for floats."""
+    """Return the scalar operand that is recorded as `bits`: an integer itself, or a float from the bits of a float32."""
     if dtype in INTEGERS:
         return bits
     return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
 
 
 def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[str, ...]) -> _WordRows:
-    """Return the elements that a word touches in its operands `sides`, whose elements have `sizes` bytes."""
+    """Return the elements that a vector word touches; `sides` names its operands, whose elements have `sizes` bytes.
+
+    In count mode `mask_low` is their number, else a mask selects in each repeat. SimError for layouts that are not simulated.
+    """
     per = REPEAT // max(sizes)
     steps = [f[f"{side}_repeat"] * BLOCK for side in sides]
     adjoining = all(step == per * size for step, size in zip(steps, sizes, strict=True))
@@ -160,12 +168,12 @@ def _spread(name: str, f: dict[str, int], sizes: tuple[int, ...], sides: tuple[s
 
 
 def _bits(f: dict[str, int]) -> int:
-    """Return the mask registers as one number whose bit i stands for element i of a repeat."""
+    """Return the two mask registers as one 128-bit number; bit i stands for element i of a repeat."""
     return (f["mask_high"] & (1 << 64) - 1) << 64 | f["mask_low"] & (1 << 64) - 1
 
 
 def _check_blocks(name: str, f: dict[str, int], sides: tuple[str, ...], size: int) -> None:
-    """Raise SimError for operands with gaps between their blocks; a single block has no gap."""
+    """Raise SimError for operands of `size` bytes a repeat with gaps between their blocks; a single block has no gap."""
     for side in sides:
         stride = f.get(f"{side}_block", 1)
         if stride != 1 and size > BLOCK:
@@ -176,7 +184,7 @@ def _binary(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     dtype = _dtype(f["format"])
     it = _spread(name, f, (size_of(dtype),) * 3, ("dst", "src0", "src1"))
     dst, first, second = it.strides
-    kind = VectorMulAdd if name == "vmla" else VectorBinary
+    kind = VectorMulAdd if name in MULTIPLY_ADD else VectorBinary
     return kind, _BINARY[name], dtype, it.columns, it.rows, dst, first, it.mask, it.blocks, second
 
 
@@ -219,7 +227,7 @@ def _convert(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _gather(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-    """One repeat after the other reads its offsets; what they reach ends with the source's tensor."""
+    """Return the key of a Gather; no source element lies behind the source's tensor. Raises SimError for masks and gaps."""
     dtype = _dtype(f["format"])
     it = _spread(name, f, (size_of(dtype),), ("dst",))
     if it.rows > 1 or it.mask is not None:
@@ -237,7 +245,7 @@ def _square(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _columns(name: str, f: dict[str, int], chip: ChipSpec) -> Sequence[WordStep]:
-    """Sixteen rows of a block each, turned: rows of 16 elements of 2 bytes, or of 4 bytes, two addresses a row."""
+    """Return one Transpose a repeat: 16 rows of a block each, of 2-byte elements, or of 4-byte ones with two addresses."""
     dtype, repeat = _dtype(f["format"]), f["repeat"]
     size, dst_step, src_step = size_of(dtype), f["dst_step"], f["src_step"]
     if not 1 <= repeat <= 255:
@@ -261,9 +269,7 @@ def _compare(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _select(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-    """Return the key of a Select. The bits of a mask continue from repeat to repeat; the mask register has one
-    repeat's.
-    """
+    """Return the key of a Select; bits of a mask tensor continue over repeats, the mask register holds one repeat's."""
     dtype = _dtype(f["format"])
     by_register, by_scalar = f["mode"] == 0, f["mode"] == 1
     sides = ("dst", "src0") if by_scalar else ("dst", "src0", "src1")
@@ -303,9 +309,7 @@ def _reduce(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 
 def _reduce_with_index(name: str, f: dict[str, int], dtype: str) -> Key:
-    """Return the key of a ReduceWithIndex: each repeat is a row, whatever part of it counts, and results lie without
-    gaps.
-    """
+    """Return the key of a ReduceWithIndex: each repeat is a row, of which the mask selects elements. SimError for gaps."""
     if f["counting"] or not 1 <= f["repeat"] <= 255 or (f["dst_repeat"] != 1 and f["repeat"] > 1):
         raise SimError(f"{name}: results with their index in count mode, or with gaps, are not simulated")
     per = REPEAT // size_of(dtype)

@@ -7,6 +7,7 @@ leaf is replaced as a whole (a new value never keeps the old value's source), an
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -30,7 +31,8 @@ class ChipLayer:
     tree: Tree
 
 
-def shipped_files() -> dict[str, str]:
+@functools.cache
+def shipped_files() -> Mapping[str, str]:
     """Return {name of a chip file in the package, families included: its path as messages show it}."""
     folder = resources.files("ascend_sim.configs").joinpath("chips")
     names = sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))

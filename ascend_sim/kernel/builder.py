@@ -158,7 +158,10 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     # -- the scalar unit -----------------------------------------------------------------------------------------------
 
     def scalar(self, cycles: int) -> None:
-        """Append scalar time for loop control and address work: `cycles`, a whole number from 0."""
+        """Append scalar time for loop control and address work: `cycles`, a whole number from 0.
+
+        Raises SimError for another number.
+        """
         if not isinstance(cycles, int | np.integer) or isinstance(cycles, bool) or cycles < 0:
             raise SimError(
                 f"block {self.block} {self.core_kind}: scalar({cycles!r}): a whole number of cycles from 0; time does not "
@@ -185,7 +188,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     ) -> None:
         """Copy rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`.
 
-        `keep` "max" or "min" leaves the larger or the smaller of both numbers in GM; `atomic_add` is their format.
+        Strides are bytes from the beginning of one row to the next; `atomic_add` names the dtype in which rows are added to
+        those in GM, "" for a plain copy; with `keep` "max" or "min" the larger or the smaller number stays there instead.
+        `operand` is a label for the counts of bytes.
         """
         shape = source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand
         if keep:
@@ -197,7 +202,10 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     def data_copy_planes(
         self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, planes: CopyLoop
     ) -> None:
-        """Copy planes of rows of bytes from one space to another; see `DataCopyPlanes`."""
+        """Copy planes of rows of bytes from one space to another; see `DataCopyPlanes`.
+
+        `rows` and `planes` have the numbers of turns and the strides in bytes on both sides.
+        """
         key = (DataCopyPlanes, source, destination, row_bytes, *rows, "", "", *planes)
         self._emit(key, dst, src)
 
@@ -212,13 +220,20 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         rows_padded: int,
         operand: str = "",
     ) -> None:
-        """Convert a row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`."""
+        """Convert a row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`.
+
+        The rows lie `src_stride` bytes apart in GM and go to [ceil(cols / C0)][rows_padded][C0].
+        """
         self._emit((DataCopyNd2Nz, rows, cols, itemsize, src_stride, rows_padded, operand), dst, src)
 
     def data_copy_dn2nz(
         self, dst: int, src: int, matrices: ChannelMatrices, operand: str = "", most_bytes_per_cycle: float = 0
     ) -> None:
-        """Convert channels that lie apart in GM to blocks of channels in L1; see `DataCopyDn2Nz`."""
+        """Convert channels that lie apart in GM to blocks of channels in L1; see `DataCopyDn2Nz`.
+
+        A last block is filled up with zeros; `most_bytes_per_cycle` is a rate that the copy does not exceed, 0 for that of the
+        path.
+        """
         self._emit((DataCopyDn2Nz, *matrices, operand, most_bytes_per_cycle), dst, src)
 
     def fill(self, destination: str, dst: int, size: int) -> None:
@@ -228,7 +243,10 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     # -- vector --------------------------------------------------------------------------------------------------------
 
     def vector_binary(self, operation: str, dst: int, left: int, right: int, dtype: str, count: int) -> None:
-        """Add, subtract, multiply or take the maximum of two operands in UB, element by element."""
+        """Add, subtract, multiply or take the maximum of two operands in UB, element by element.
+
+        `operation` is "add", "sub", "mul" or "max"; `count` elements of `dtype` go to `dst`.
+        """
         self._emit((VectorBinary, operation, dtype, count), dst, left, right)
 
     def vector_cast(
@@ -245,21 +263,33 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         self._emit((Duplicate, dtype, count, value), dst)
 
     def reduce_rows(self, dst: int, src: int, rows: int, columns: int, row_stride: int) -> None:
-        """Sum each row of fp32 elements in UB."""
+        """Sum each row of fp32 elements in UB.
+
+        dst[r] is the sum of row r; rows lie `row_stride` bytes apart.
+        """
         self._emit((ReduceRows, rows, columns, row_stride), dst, src)
 
     def scatter(self, dst: int, src: int, dtype: str, loops: ScatterLoops) -> None:
-        """Copy elements in UB to separate places; see `Scatter`."""
+        """Copy elements in UB to separate places; see `Scatter`.
+
+        Elements of a row adjoin in `src`; groups, rows and columns have their strides in `loops`.
+        """
         self._emit((Scatter, dtype, *loops), dst, src)
 
     def transpose_blocks(
         self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, layout: TurnLayout
     ) -> None:
-        """Transpose between [channels][pixels] and [pixels][C0] in UB; see `TransposeBlocks`."""
+        """Transpose between [channels][pixels] and [pixels][C0] in UB; see `TransposeBlocks`.
+
+        `to_c0` is True for the way to blocks, in which missing channels become zero.
+        """
         self._emit((TransposeBlocks, to_c0, itemsize, channels, pixels, *layout), dst, src)
 
     def interleave(self, dst: int, even: int, odd: int, itemsize: int, count: int) -> None:
-        """Interleave the elements of two runs in UB."""
+        """Interleave the elements of two runs in UB.
+
+        dst[2 i] = even[i] and dst[2 i + 1] = odd[i], for `count` elements of each run.
+        """
         self._emit((Interleave, itemsize, count), dst, even, odd)
 
     # -- finish --------------------------------------------------------------------------------------------------------
@@ -276,7 +306,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         try:
             places = _places(pieces)
         except OverflowError:
-            return write()  # which says so
+            return write()  # raises the error for it
         outline = same, tuple([what for what, _ in pieces]), (places - places[0]).tobytes()
         return self.repeated_at(places[0].tolist(), outline, lambda: pieces, lambda _: write())
 

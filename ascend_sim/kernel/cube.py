@@ -51,7 +51,11 @@ class CubeMethods:
         transpose: bool = False,
         dst_stride: int = 1,
     ) -> None:
-        """Load fractals from L1 to L0A or L0B; see `LoadData2D`."""
+        """Load fractals from L1 to L0A or L0B; see `LoadData2D`.
+
+        `repeat` fractals of 512 bytes, `src_stride` fractals apart in L1 and `dst_stride` apart in `destination`; with
+        `transpose` squares are turned on the way.
+        """
         self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose, dst_stride), dst, src)
 
     def _load_squares(self, dst: int, src: int, held: int, rows: Span, columns: Span) -> None:
@@ -122,7 +126,11 @@ class CubeMethods:
         columns: Span | ColumnRuns,
         transpose: bool = False,
     ) -> None:
-        """Load img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`."""
+        """Load img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`.
+
+        The map and the kernel over it are those of `window`. To L0A it is the left operand, with `transpose` its transpose; to
+        L0B its rows are K. Padding reads as zero.
+        """
         span, runs = columns[:2], columns[2:]
         self._emit((LoadData3D, destination, itemsize, *window, *rows, *span, transpose, *runs), dst, src)
 
@@ -149,7 +157,10 @@ class CubeMethods:
         self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits, gemv, bias), dst, left, right)
 
     def load_bias(self, dst: int, src: int, count: int, dtype: str) -> None:
-        """Load numbers from L1 to the bias table; see `LoadBias`."""
+        """Load numbers from L1 to the bias table; see `LoadBias`.
+
+        Float16 is widened to float32 on the way; other dtypes stay.
+        """
         self._emit((LoadBias, count, dtype), dst, src)
 
     def fixpipe(
@@ -170,8 +181,9 @@ class CubeMethods:
     ) -> None:
         """Store a tile of L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`.
 
-        `scales` is the address of the columns' scales in the Fixpipe buffer. `keep` "max" or "min" leaves the larger or the
-        smaller of both numbers in GM.
+        `m` x `n` of a tile of `m_padded` rows go to [n / c0][m][c0] as `dtype`, blocks `dst_stride` bytes apart; `atomic_add`
+        adds to what GM holds, `keep` "max" or "min" leaves the larger or the smaller number there. `scales` is the address of
+        the columns' scales in the Fixpipe buffer.
         """
         shape = m, n, m_padded, dtype, c0, dst_stride
         if keep:
@@ -197,7 +209,8 @@ class CubeMethods:
     ) -> None:
         """Store a tile of L0C to rows in GM; see `FixpipeNd`.
 
-        `scales` and `keep` are as in `fixpipe`.
+        `m` x `n` of a tile of `m_padded` rows go to rows `dst_stride` bytes apart as `dtype`; `atomic_add` adds to what GM
+        holds. `scales` is the address of the columns' scales in the Fixpipe buffer, `keep` is as in `fixpipe`.
         """
         shape = m, n, m_padded, dtype, dst_stride
         if keep:
@@ -225,12 +238,19 @@ class CubeMethods:
         column_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """Store part of a tile of L0C to single elements in GM; see `FixpipeDn`."""
+        """Store part of a tile of L0C to single elements in GM; see `FixpipeDn`.
+
+        Element (i, j) of `piece` goes to `dst` + i * `row_stride` + j * `column_stride` (bytes) as `dtype`; `atomic_add` adds
+        to what GM holds.
+        """
         m, n, m_padded, first, row = piece
         self._emit((FixpipeDn, m, n, m_padded, first, dtype, row_stride, column_stride, atomic_add, row), dst, src)
 
     def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
-        """Store a tile of L0C to UB; see `L0cToUb`."""
+        """Store a tile of L0C to UB; see `L0cToUb`.
+
+        `rows` rows of `columns` blocks of 16 columns, of a tile of `m_padded` rows, as `dtype`.
+        """
         self._emit((L0cToUb, rows, columns, m_padded, dtype), dst, src)
 
 

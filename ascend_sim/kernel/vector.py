@@ -88,6 +88,22 @@ class VectorMethods:
         """dst = left * right + dst."""
         self._binary("mul_add", dst, left, right, mask, VectorMulAdd)
 
+    def fused_mul_add(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left * dst + right."""
+        self._binary("fused_mul_add", dst, left, right, mask, VectorMulAdd)
+
+    def fused_mul_add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left * dst + right, 0)."""
+        self._binary("fused_mul_add_relu", dst, left, right, mask, VectorMulAdd)
+
+    def add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left + right, 0)."""
+        self._binary("add_relu", dst, left, right, mask)
+
+    def sub_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left - right, 0)."""
+        self._binary("sub_relu", dst, left, right, mask)
+
     def max(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
         """dst = the larger of left and right."""
         self._binary("max", dst, left, right, mask)
@@ -218,20 +234,29 @@ class VectorMethods:
         self._emit((VectorCopy, dst.dtype, count, rows, at, stride, self._mask(dst, mask)), dst.address, src.address)
 
     def broadcast_row(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r, c] = src[c]."""
+        """dst[r, c] = src[c].
+
+        Raises SimError unless src is one row as long as those of dst.
+        """
         if src.rows != 1 or src.columns != dst.columns:
             raise SimError(f"broadcast_row: src must be one row of {dst.columns} elements; it is {src}, dst {dst}")
         self.copy(dst, src)
 
     def broadcast_column(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r, c] = src[r]; src has as many elements as dst has rows, one behind the other."""
+        """dst[r, c] = src[r]; src has as many elements as dst has rows, one behind the other.
+
+        Raises SimError for another number of elements or gaps between them.
+        """
         self._same_format("broadcast_column", dst, src)
         if src.rows * src.columns != dst.rows or not src.packed:
             raise SimError(f"broadcast_column: src must be {dst.rows} elements without gaps; it is {src}, dst {dst}")
         self._emit((BroadcastColumn, dst.dtype, dst.columns, dst.rows, dst.row_stride), dst.address, src.address)
 
     def gather(self, dst: Tensor, src: Tensor, offsets: Tensor) -> None:
-        """dst[i] = the element `offsets[i]` bytes behind the start of src; offsets are uint32, tensors without gaps."""
+        """dst[i] = the element `offsets[i]` bytes behind the start of src; offsets are uint32, tensors without gaps.
+
+        Raises SimError unless there is an offset for each element of dst.
+        """
         self._same_format("gather", dst, src)
         count, source = self._run("gather", dst), self._run("gather", src)
         if offsets.dtype != "uint32" or self._run("gather", offsets) != count:
@@ -239,7 +264,10 @@ class VectorMethods:
         self._emit((Gather, dst.dtype, count, source), dst.address, src.address, offsets.address)
 
     def transpose(self, dst: Tensor, src: Tensor) -> None:
-        """dst[c, r] = src[r, c]."""
+        """dst[c, r] = src[r, c].
+
+        Raises SimError unless dst has as many rows as src has columns, and the reverse.
+        """
         self._same_format("transpose", dst, src)
         if (dst.rows, dst.columns) != (src.columns, src.rows):
             raise SimError(f"transpose: dst must be {src.columns} x {src.rows}; it is {dst}, src {src}")
@@ -249,7 +277,10 @@ class VectorMethods:
     # -- comparison and selection ----------------------------------------------------------------------------------------
 
     def compare(self, dst: Tensor, mode: str, left: Tensor, right: Tensor | float) -> None:
-        """Bit i of dst (uint8) = left[i] `mode` right[i] or a scalar; `mode` is lt, gt, ge, eq, ne or le."""
+        """Bit i of dst (uint8) = left[i] `mode` right[i] or a scalar; `mode` is lt, gt, ge, eq, ne or le.
+
+        Raises SimError for operands of different shapes or with gaps, and for fewer bits in dst than elements.
+        """
         count = self._run("compare", left)
         self._bits("compare", dst, count)
         if isinstance(right, LocalTensor):
@@ -261,7 +292,10 @@ class VectorMethods:
             self._emit((Compare, mode, left.dtype, count, right), dst.address, left.address)
 
     def select(self, dst: Tensor, mask: Tensor, on_true: Tensor, on_false: Tensor | float) -> None:
-        """dst[i] = on_true[i] where bit i of `mask` (uint8, from `compare`) is set, else on_false[i] or a scalar."""
+        """dst[i] = on_true[i] where bit i of `mask` (uint8, from `compare`) is set, else on_false[i] or a scalar.
+
+        Raises SimError for operands of another shape than dst or with gaps, and for fewer bits than elements.
+        """
         self._same_format("select", dst, on_true)
         count = self._run("select", dst)
         self._bits("select", mask, count)
@@ -279,7 +313,10 @@ class VectorMethods:
     # -- instructions of a file each -------------------------------------------------------------------------------------
 
     def vector(self, name: str, dst: Tensor, *sources: Tensor | float) -> None:
-        """Append the vector instruction of that name (`isa/vector/named`); its sources follow in order."""
+        """Append the vector instruction of that name (`isa/vector/named`); its sources follow in order.
+
+        Raises SimError for an unknown name and for another number of sources than the instruction has.
+        """
         kind = named().get(name)
         if kind is None:
             raise SimError(f"vector: no instruction {name!r}; there are {', '.join(named())}")

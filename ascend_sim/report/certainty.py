@@ -264,7 +264,8 @@ def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: boo
     """Return the interval of `of_kind` as multiples of the predicted time, which is `long` (`LONG_US`) or short; None with
     fewer than two kernels.
 
-    The kernels are those of the same length and chip, else of the same length, else all: the first that are eight.
+    The kernels are those of the same length and chip if there are eight, else those of the same length if there are eight, else
+    all.
     """
     sized = kind.where(lambda _, one: (one.us >= LONG_US) == long)
     of = next((some for some in (sized.on(chip), sized) if some.kernels >= ENOUGH), kind)

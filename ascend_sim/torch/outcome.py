@@ -113,7 +113,7 @@ def simulate_call(
             problem = matmul_problem(a, b, settings.options["cube_math_type"], settings.chip)
             l2, engine = settings.options["l2"], settings.options["engine"]
             report = time_matmul(problem, settings.chip, l2=l2, engine=engine, before=call.before or ())
-            return _of_report(report, {"MatMul": call.part}), {}
+            return _of_report(report, {"MatMul": call.part}, settings.chip), {}
         operator = OPERATORS[call.operator]
         tensors: dict[str, Any] = (
             call.given if arrays is None else {name: arrays.get(name) for name in operator.tensors}
@@ -132,17 +132,20 @@ def simulate_call(
     # The bias of a forward convolution is a part of its output.
     parts = {name: part for part, (name, _) in operator.layer_parts.items()}
     parts = {name: "output" if part == "bias" else part for name, part in parts.items()}
-    outcome = _of_report(result.report, parts)
+    outcome = _of_report(result.report, parts, settings.chip)
     if kept is not None and first is not None:
         kept.keep(call, first, outcome)
     return outcome, result.outputs
 
 
-def _of_report(report: Report, part_of: Mapping[str, str]) -> CallOutcome:
+def _of_report(report: Report, part_of: Mapping[str, str], chip: ChipSpec) -> CallOutcome:
     """Return the outcome with the few figures of a report that a step keeps; `part_of` maps a kernel's name to its part, else
     "layout".
     """
-    kernels: tuple[Mapping[str, Any], ...] = tuple({key: one.get(key) for key in _KERNEL} for one in report.kernels)
+    kernels: tuple[Mapping[str, Any], ...] = tuple(
+        {key: one.get(key) for key in _KERNEL} | {"ideal_us": round(chip.us(one.get("ideal_cycles") or 0), 4)}
+        for one in report.kernels
+    )
     parts: dict[str, float] = {}
     for kernel in kernels if report.total_us is not None else ():
         part = part_of.get(kernel["name"], LAYOUT)

@@ -15,6 +15,7 @@ from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import BEGIN, IN, OUT, floats, made, needs_compiler, vector_kernel, written
 from tests.support.places import DOCS
+from tests.support.sampling import part_of_cases
 
 pytestmark = needs_compiler
 EXAMPLE = DOCS / "ascend-c" / "add_custom.cpp"
@@ -204,11 +205,23 @@ PLANTED = {
 }
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", PLANTED)
 def test_check_finds_a_planted_mistake(tmp_path: Path, name: str) -> None:
     kernel = made(tmp_path, vector_kernel(PLANTED[name], tensors="x z"))
     report = asim.check_kernel(kernel, 1, floats(64), asim.empty(64, "float32"))
     assert not report.passed and f"kernel.cpp:{FIRST_LINE + 1}" in report.render(), report.render()
+
+
+def test_a_check_tells_that_hints_to_the_l2_change_nothing(tmp_path: Path) -> None:
+    bodies = {"plain": f"{IN} Adds(d, a, 1.0f, 64); {OUT}"}
+    bodies["hinted"] = "zg.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);" + bodies["plain"]
+    said = {}
+    for name, body in bodies.items():
+        (tmp_path / name).mkdir()
+        kernel = made(tmp_path / name, vector_kernel(body, tensors="x z"))
+        said[name] = asim.check_kernel(kernel, 1, floats(64), asim.empty(64, "float32")).remarks
+    assert said["plain"] == [] and any("SetL2CacheHint changes nothing" in one for one in said["hinted"])
 
 
 def test_rows_name_the_line_of_a_called_function(tmp_path: Path) -> None:

@@ -56,7 +56,16 @@ BINARY = {
     "min": Operation(np.minimum),
     "and": Operation(np.bitwise_and),
     "or": Operation(np.bitwise_or),
+    "add_relu": Operation(lambda x, y: np.maximum(x + y, x.dtype.type(0))),
+    "sub_relu": Operation(lambda x, y: np.maximum(x - y, x.dtype.type(0))),
 }
+
+MULTIPLY_ADD = {
+    "mul_add": Operation(lambda x, y, held: x * y + held),
+    "fused_mul_add": Operation(lambda x, y, held: x * held + y),
+    "fused_mul_add_relu": Operation(lambda x, y, held: np.maximum(x * held + y, x.dtype.type(0))),
+}
+"""`held` is what stands in dst. That the product is rounded too is assumed, as for `axpy`."""
 
 WITH_SCALAR = {
     "adds": Operation(np.add),
@@ -66,7 +75,7 @@ WITH_SCALAR = {
     "leaky_relu": Operation(lambda x, slope: np.where(x > 0, x, x * slope)),
     "axpy": Operation(lambda x, scalar, total: x * scalar + total),
 }
-"""The scalar is an immediate of the format of the operands; `axpy` adds to what stands in dst and rounds the product too."""
+"""Operations with a scalar, an immediate of the operands' format; `axpy` adds to dst and rounds the product too."""
 
 
 def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
@@ -122,21 +131,21 @@ class VectorBinary(Elementwise):
 
 @frozen
 class VectorMulAdd(VectorBinary):
-    """dst = src0 * src1 + dst (MulAddDst of asc-devkit); that the product is rounded too is assumed, as for `axpy`."""
+    """dst = operation(src0, src1, dst); `operation` is a row of `MULTIPLY_ADD`."""
 
     name = "vector_mul_add"
 
     def __post_init__(self) -> None:
-        if self.operation != "mul_add":
-            raise SimError(f"vector_mul_add: operation {self.operation!r}; it is mul_add")
+        _listed(MULTIPLY_ADD, self.operation)
 
     def reads(self) -> tuple[Region, ...]:
         return (*super().reads(), *self.writes())
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         right = self._view(memory, src1, "src1", self.src1_stride)
-        total = self._view(memory, dst, "dst", self.dst_stride)
-        return memory.model.settled(np.asarray(self.source(memory, src0) * right + total, storage(self.dtype)))
+        held = self._view(memory, dst, "dst", self.dst_stride)
+        operands = self.source(memory, src0), right, held
+        return memory.model.settled(_apply(MULTIPLY_ADD[self.operation], self.dtype, *operands))
 
 
 @frozen
@@ -170,7 +179,10 @@ class VectorScalar(Elementwise):
 
 
 def immediate(dtype: str, value: float, what: str) -> Any:
-    """Return a scalar operand as a number of `dtype`: rounded to a float format, refused where an integer format lacks it."""
+    """Return the scalar operand `value` as a number of `dtype`, rounded to a float format.
+
+    Raises SimError, begun by `what`, if an integer format cannot hold it.
+    """
     held = storage(dtype)
     if dtype not in INTEGERS:
         with np.errstate(over="ignore"):

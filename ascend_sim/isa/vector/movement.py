@@ -66,7 +66,7 @@ class Duplicate(VectorInstruction):
 
 @frozen
 class VectorCopy(VectorInstruction):
-    """`rows` rows of `count` elements from src0 to dst, both in UB; a `src_stride` of 0 broadcasts one row to all."""
+    """Copy `rows` rows of `count` elements from src0 to dst, both in UB; a `src_stride` of 0 broadcasts one row to all."""
 
     dtype: str
     count: int

@@ -71,7 +71,7 @@ def render(run: NetworkRun, console: Console) -> None:
         figures = ["refused" if times.refused else time_text(times.times[part]) for part in columns]
         table.row(layer.name, text_of(layer), *figures, *[same or ""] * several)
     totals = [time_text(run.totals[part]) for part in columns]
-    table.row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
+    table.row(counted(len(run.layers), "layer"), f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
     console.print(table)
     lines = [layout_line(run)] if run.layout else []
     lines.append(words(run.interval))
@@ -85,7 +85,7 @@ def render(run: NetworkRun, console: Console) -> None:
 def render_summary(run: NetworkRun, console: Console, more: str = "more: --full, --html page.html") -> None:
     """Print the result of a pass in a few lines; the last one is `more`, which says where to find the rest."""
     for line in lines_of(summary_of(run), more):
-        if line.startswith("next: "):  # whole, to be copied
+        if line.startswith("next: "):  # not wrapped, so that it can be copied
             console.print(line, soft_wrap=True, highlight=False, markup=False)
         else:
             say(console, line, indent="   ")

@@ -98,8 +98,8 @@ def _next(run: Any, layer: str) -> str:
 
 
 def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:
-    """Return a summary as at most fifteen lines; the last one is `more`, which says where to find the rest, unless that is
-    "".
+    """Return a summary as lines: time, parts, the layers with most time, trouble, the next command; the last one is `more`,
+    unless that is "".
 
     Of refusals and findings two each are shown, the others counted.
     """

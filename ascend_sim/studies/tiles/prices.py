@@ -143,9 +143,10 @@ def cuts(total: int, size: int) -> list[int]:
 
 
 def lengths(total: Ints, size: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Yield (indices of the totals, lengths, counts) of their pieces: first the whole pieces of `size`, then the rests.
+    """Cut each element of `total` into pieces of `size` and yield three arrays: indices of totals, length of their pieces,
+    number of these pieces.
 
-    Pieces that do not occur are left out.
+    They come twice: for the whole pieces, then for the rests. Totals without such a piece are left out.
     """
     count, rest = np.divmod(total, size)
     for length, times in ((size, count), (rest, (rest > 0).astype(np.int64))):

@@ -57,7 +57,7 @@ class Exchange:
 
     @property
     def pitch(self) -> int:
-        """Return the bytes from one channel of a tile to the next in a slot."""
+        """Return the bytes from one channel of a tile to the next in a slot: its base_m pixels, in whole blocks of 32 bytes."""
         return ceil_to(self.tiling.base_m * self.call.inp.itemsize, BLOCK_BYTES)
 
     @property
@@ -160,7 +160,9 @@ class _Interleaver:
         self.dx = PlanarMap(self.p.c_in, (self.p.d_in, self.p.h_in, self.p.w_in), self.itemsize)
 
     def write(self, tiles: Sequence[DataTile]) -> None:
-        """Append the interleaving of all tiles of the block, for this core's share of the channels."""
+        """Append, for each tile of the block, the wait for its slot and the interleaving of its parts' columns into
+        rows of dx, for this core's share of the channels; then the slot is freed, if a later tile needs it.
+        """
         k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
         turns = self.exchange.turns
         pieces = (

@@ -21,6 +21,7 @@ from ascend_sim.studies.tiles.command import kernels_of
 from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.outcome import SearchOutcome
 from ascend_sim.studies.tiles.search import search
+from tests.support.sampling import part_of_cases
 from tests.support.studies.searched import case
 
 OLDER = "Conv2DBackpropFilter"
@@ -32,7 +33,7 @@ LAYERS = (
 )  # fmt: skip
 """Twenty layers of six networks and two cases: 2-D and 3-D, grouped, strided, in 16 and 32 bits."""
 SAMPLE = ("mobilenet_v2:block5_depthwise", "fp32_keep", "strided")
-"""Those of them that the suite tries, with fewer simulations."""
+"""Layers that the suite tries, with fewer simulations."""
 
 
 def kernel_us(loaded: Case, name: str, **settings: Any) -> float:
@@ -47,6 +48,7 @@ def in_call(name: str, chip: str = "ascend910b3", **problem: Any) -> tuple[Case,
     return loaded, CubeKernel.of(accept_case(loaded, spec), spec, name, "call")
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("name", "chip", "problem"),
     [
