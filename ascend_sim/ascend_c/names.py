@@ -62,8 +62,8 @@ _ELEMENTS = (
     "ArithProgression"
 )
 _ROWS = (
-    "SoftMax SimpleSoftMax LayerNorm Sum Mean ReduceMean Broadcast BroadCast SoftMaxTiling LayerNormTiling SoftMaxShapeInfo "
-    "SumParams MeanParams"
+    "SoftMax SimpleSoftMax LayerNorm RmsNorm Sum Mean ReduceMean Broadcast BroadCast SoftMaxTiling LayerNormTiling "
+    "RmsNormTiling SoftMaxShapeInfo SumParams MeanParams"
 )
 
 SIMULATED: dict[str, tuple[str, ...]] = {
@@ -121,7 +121,7 @@ _REFUSED = {
         "Scatter SetAtomicType SetCmpMask SetCtrlSpr "
         "ShapeInfo ShiftLeft ShiftRight SubReluCast Subs TBufPool TensorDesc "
         "TransposeParamsExt TransposeType Truncate "
-        "SoftmaxFlashV2 RmsNorm AscendDequant AscendQuant DropOut"
+        "SoftmaxFlashV2 AscendDequant AscendQuant DropOut"
     ),
 }
 
