@@ -18,7 +18,7 @@ ENTRIES = {"row_sums": ("--entry", "row_sums<float>")}
 NAMES = sorted(path.stem for path in FOLDER.glob("*.cpp"))
 
 
-@part_of_cases(3)
+@part_of_cases(6)
 @pytest.mark.parametrize("chip", ("ascend910b3", "ascend910_9391"))
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_is_right(name: str, chip: str) -> None:

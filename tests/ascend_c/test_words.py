@@ -94,7 +94,7 @@ def test_a_call_returns_what_it_returns(core: str, folder: Path) -> None:
     assert [word for words in _recorded_cases(folder, core) for word in words if word[0] == "RETURNS"] == wanted
 
 
-@part_of_cases(3)
+@part_of_cases(5)
 @needs_compiler
 @pytest.mark.parametrize("number", range(len(SCENARIOS)))
 def test_a_scenario_of_queues(number: int, tmp_path: Path) -> None:

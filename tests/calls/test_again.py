@@ -31,7 +31,7 @@ def options(chip: str, **more: Any) -> RunOptions:
     return RunOptions(chip=chip, mode="functional", **more)
 
 
-@part_of_cases(2)
+@part_of_cases(0, "compiled-ascend910b3")
 @pytest.mark.usefixtures("each_engine")
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589", "ascend910a"])
 def test_other_values_have_the_bits_of_a_run_of_their_own(chip: str) -> None:

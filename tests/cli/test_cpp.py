@@ -161,7 +161,7 @@ REFUSED = {
 }
 
 
-@part_of_cases(3)
+@part_of_cases(6)
 @pytest.mark.parametrize("arguments", REFUSED)
 def test_bad_input_is_one_line(file: Path, arguments: tuple[str, ...]) -> None:
     Path("other.py").touch()

@@ -63,7 +63,7 @@ def measured_rows() -> str:
     return "".join(rows[:4])
 
 
-@part_of_cases(3)
+@part_of_cases(6)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Words that a terminal cut would be shorter at 80 columns than at 120, or end in an ellipsis."""

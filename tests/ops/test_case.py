@@ -404,7 +404,7 @@ def test_errors_of_tbc_cases(tmp_path, change, message):
         ("operator: convolution_backward\nstride: [1,\n", "line 3, column 1: broken YAML: "),
         ("groups: 1\nchip: x\ngroups: 2\n", "line 3, column 1: broken YAML: 'groups' is given twice"),
         ("[a]: 1\n", "line 1, column 1: broken YAML: found unhashable key"),
-        ("", "a case file is a mapping of field names to values, this one is NoneType"),
+        ("", "a case file is a mapping of field names to values, this one is empty"),
         ("- 1\n", "a case file is a mapping of field names to values, this one is list"),
     ],
 )

@@ -165,7 +165,7 @@ def sweep(
             row |= made
         rows.append(row)
     if not points:
-        raise ConfigError(f"none of the {len(rows)} points can be: {rows[0]['reason']}")
+        raise ConfigError(f"no point can run, of {len(rows)}: {rows[0]['reason']}")
     pool: Pool = Processes(min(jobs, max(len(points), 1))) if scheduler is None else Cluster(scheduler, ROOM)
     store = Store({"study": "sweep"}, None if out is None else Path(out) / RESULTS, room=ROOM)
     try:

@@ -386,7 +386,7 @@ def test_every_cross_core_wait_matters(name: str, flag: int, waiting: str) -> No
     assert case.goes_wrong([f"cross-core {flag}"]), waiting
 
 
-@part_of_cases(4)
+@part_of_cases(7)
 @pytest.mark.parametrize("library", ["9.0.0", "2026-08"])
 @pytest.mark.parametrize(
     "flag", ["all vectors", "dW cleared", "slots cleared", "a level", "all cubes", "cube to vector", "slots read"]

@@ -75,7 +75,7 @@ def check_in_both_modes(problem: CallAttributes, chip: str | ChipSpec, determini
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-@part_of_cases(4)
+@part_of_cases(8)
 @pytest.mark.parametrize(
     ("problem", "deterministic"),
     [(LAYER, True), (STRIDED, False), (ONE_BY_ONE, True), (CROPPED, False), (DEPTHWISE, True)],

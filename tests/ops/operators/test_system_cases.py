@@ -71,7 +71,7 @@ def test_convolution_backward_row_is_correct(case: dict[str, Any]) -> None:
     _assert_correct(result.report.to_dict())
 
 
-@part_of_cases(8)
+@part_of_cases(24)
 @pytest.mark.parametrize("case", _rows("cases_st_tbc.json", ("self", "input", "weight", "bias")))
 def test_conv_tbc_backward_row_is_correct(case: dict[str, Any]) -> None:
     tensors = _tensors(case, ("self", "input", "weight", "bias"))

@@ -22,7 +22,7 @@ from ascend_sim.studies.explain.page import explain_html
 from ascend_sim.studies.explain.run import explain
 from ascend_sim.studies.explain.text import explain_page
 from tests.support.ops.forward_calls import COUPLED, SPLIT, TYPES, Array, Forward
-from tests.support.sampling import part_of_cases, sampled
+from tests.support.sampling import sampled
 
 torch = pytest.importorskip("torch")
 
@@ -89,7 +89,6 @@ TURNED = replace(PLAIN, transposed=True, output_padding=(1, 0))
 DEEP = Forward(1, 16, 20, (5, 7, 6), (3, 2, 3), (1, 2, 2), (1, 0, 1), (1, 1, 1), groups=2)
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
 @pytest.mark.parametrize("one", [PLAIN, TURNED, DEEP], ids=["plain", "transposed", "3-D"])
 def test_with_time(one: Forward, chip: str) -> None:

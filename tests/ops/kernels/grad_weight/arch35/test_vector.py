@@ -112,7 +112,6 @@ MERGED: dict[str, tuple[tuple[tuple[int, ...], tuple[int, ...]], int, dict[str, 
 }
 
 
-@part_of_cases(3)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("name", MERGED)
 def test_tiles_of_merged_groups_leave_a_core_through_its_slot(name: str, dtype: str) -> None:
