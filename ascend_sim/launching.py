@@ -30,10 +30,11 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.function import KernelFunction, Launch
 from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.tensor import Tensor, dtype_name, storage_dtype
+from ascend_sim.keywords import near_names
 from ascend_sim.memory.gm import SLOT_SHIFT
 from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.kinds import SHAPE, check_kinds
-from ascend_sim.options.description import filled, near_names, with_options
+from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import LaunchOptions
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs

@@ -62,6 +62,7 @@ OPEN = {
     "ascend_sim/isa/moves.py": {"moves": LATER},
     "ascend_sim/kernel/function.py": {"__call__": "the kernel's own fields"},
     "ascend_sim/launching.py": {"launch": "the options, and the kernel's own fields"},
+    "ascend_sim/keywords.py": {"face": "a decorator"},
     "ascend_sim/options/description.py": {"face": "a decorator", "with_options": "defaults of a face, by option"},
     "ascend_sim/report/figures.py": {"new_figure": ANYTHING},
     "ascend_sim/report/what_if.py": {"_with": "sections of a chip file"},

@@ -54,8 +54,9 @@ from ascend_sim.kernel.function import KernelFunction, Race
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.keywords import near_names
 from ascend_sim.memory.gm import SLOT_SHIFT
-from ascend_sim.options.description import names_of, near_names
+from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
 
 _FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")

@@ -21,9 +21,9 @@ _PIPE = (
     "HasTensorInQue HasIdleBuffer VacantInQue GetTensorCountInQue AllocEventID ReleaseEventID FetchEventID Reset Destroy"
 )
 _SYNC = (
-    "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicNone GetBlockIdx "
-    "GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation DisableDmaAtomic InitSocState Trap SetNextTaskStart "
-    "WaitPreTaskEnd set_flag wait_flag pipe_barrier"
+    "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicMax SetAtomicMin "
+    "SetAtomicNone GetBlockIdx GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation DisableDmaAtomic InitSocState Trap "
+    "SetNextTaskStart WaitPreTaskEnd set_flag wait_flag pipe_barrier"
 )
 _COPY = "DataCopy DataCopyPad SetPadValue Copy"
 _VECTOR = (
@@ -118,7 +118,7 @@ _REFUSED = {
         "GetArchVersion GetCmpMask GetCtrlSpr GetShapeSize GetSysWorkSpacePtr "
         "GetUintDivMagicAndShift InitBufPool Interleave ListTensorDesc "
         "LocalMemAllocator MulCast PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
-        "Scatter SetAtomicMax SetAtomicMin SetAtomicType SetCmpMask SetCtrlSpr "
+        "Scatter SetAtomicType SetCmpMask SetCtrlSpr "
         "ShapeInfo ShiftLeft ShiftRight SubReluCast Subs TBufPool TensorDesc "
         "TransposeParamsExt TransposeType Truncate "
         "SoftmaxFlashV2 AscendDequant AscendQuant DropOut"

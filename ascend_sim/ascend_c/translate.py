@@ -18,12 +18,13 @@ from ascend_sim.ascend_c.words import (
     UNARY,
     WORDS,
     Word,
+    atomic_of,
 )
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore
 from ascend_sim.isa.sync import CrossCoreSetFlag, PipeBarrier
-from ascend_sim.isa.transfer import DataCopy, DataCopyPadded
+from ascend_sim.isa.transfer import DataCopy, DataCopyExtreme, DataCopyPadded
 from ascend_sim.isa.vector import (
     BroadcastColumn,
     Compare,
@@ -345,7 +346,7 @@ def _move(source: str, destination: str) -> Callable[[str, dict[str, int], ChipS
         size, count = f["length"] * BLOCK, f["count"]
         _check_move(name, count, size)
         steps = (size + f["src_gap"] * BLOCK, size + f["dst_gap"] * BLOCK) if count > 1 else (0, 0)
-        return DataCopy, source, destination, size, count, *steps, _atomic(f, destination), ""
+        return _copied(f, (source, destination, size, count, *steps))
 
     return make
 
@@ -367,22 +368,23 @@ def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], Ch
         if destination == "GM":
             in_gm, in_ub = size + f["dst_gap"], whole + f["src_gap"] * BLOCK
         steps = (in_gm, in_ub) if destination == "UB" else (in_ub, in_gm)
-        moved = source, destination, size, count, *(steps if count > 1 else (0, 0)), _atomic(f, destination), ""
+        moved = source, destination, size, count, *(steps if count > 1 else (0, 0))
         if f["pads"] and left + right:
-            return DataCopyPadded, *moved, left, right, f["padding"] & (1 << 8 * item) - 1, item
-        return DataCopy, *moved
+            return DataCopyPadded, *moved, "", "", left, right, f["padding"] & (1 << 8 * item) - 1, item
+        return _copied(f, moved)
 
     return make
+
+
+def _copied(f: dict[str, int], moved: tuple[str | int, ...]) -> Key:
+    """Return the key of a copy of rows, which on the way to GM adds or keeps an extreme as the atomic register says."""
+    added, keep = atomic_of(f["atomic"]) if moved[1] == "GM" else ("", "")
+    return (DataCopyExtreme, *moved, added, "", keep) if keep else (DataCopy, *moved, added, "")
 
 
 def _check_move(name: str, count: int, size: int) -> None:
     if count < 1 or size < 1:
         raise SimError(f"{name}: {count} blocks of {size} bytes; a copy moves at least one of each")
-
-
-def _atomic(f: dict[str, int], destination: str) -> str:
-    """Return the format in which a copy to GM adds, by SetAtomicAdd; "" if it overwrites, or does not go to GM."""
-    return FORMATS[f["atomic"]] if destination == "GM" else ""
 
 
 def _barrier(name: str, f: dict[str, int], chip: ChipSpec) -> Key:

@@ -125,9 +125,20 @@ SCALAR = ("vadds", "vmuls", "vmaxs", "vmins", "vlrelu", "vaxpy")
 ALIGNED_IN = tuple(f"copy_gm_to_ubuf_align_b{bits}" for bits in (8, 16, 32))
 ALIGNED_OUT = tuple(f"copy_ubuf_to_gm_align_b{bits}" for bits in (8, 16, 32))
 
+EXTREMES = ("", "max", "min")
+"""Which of two numbers stays in GM, "" for their sum, by the number of the operation (asim/sync.h, set_atomic)."""
+
+
+def atomic_of(register: int) -> tuple[str, str]:
+    """Return the format of the atomic register ("" if a copy overwrites), and which of two numbers stays ("" for the sum)."""
+    return FORMATS[register & 0xFF], EXTREMES[register >> 8]
+
+
 WORDS: dict[str, WordForm] = {
     "set_atomic_none": _register(),
     "set_atomic_add": _register(),
+    "set_atomic_max": _register(),
+    "set_atomic_min": _register(),
     "set_atomic_format": _register("format"),
     "set_mask_norm": _register(),
     "set_mask_count": _register(),

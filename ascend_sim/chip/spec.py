@@ -36,7 +36,7 @@ from ascend_sim.chip.sections import (
     Vector,
 )
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.options.description import near_names
+from ascend_sim.keywords import near_names
 
 _PATH_KEY = re.compile(r"(?P<source>\w+)->(?P<destination>\w+)(:(?P<variant>\w+))?")
 _FAMILY = "dav-"

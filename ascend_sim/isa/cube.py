@@ -376,6 +376,11 @@ class FixpipeNd(Drain):
 
 
 @frozen
+class FixpipeExtreme(KeepsExtreme, Fixpipe):
+    """A drain to blocks of GM that keeps an extreme."""
+
+
+@frozen
 class FixpipeNdExtreme(KeepsExtreme, FixpipeNd):
     """A drain to rows of GM (`FixpipeNd`) that keeps the larger or smaller of the new and the stored number."""
 

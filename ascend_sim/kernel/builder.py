@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ascend_sim.errors import SimError
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.isa.sync import Scalar
-from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, DataCopyPlanes, Fill
+from ascend_sim.isa.transfer import DataCopy, DataCopyExtreme, DataCopyNd2Nz, DataCopyPastL2, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, Scatter, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.abilities import Abilities
 from ascend_sim.kernel.check import (
@@ -184,15 +184,20 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         atomic_add: str = "",
         operand: str = "",
         l2_bypass: bool = False,
+        keep: str = "",
     ) -> None:
         """Copy rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`.
 
         Strides are bytes from the beginning of one row to the next; `atomic_add` names the dtype in which rows are added to
-        those in GM, "" for a plain copy; `operand` is a label for the counts of bytes.
+        those in GM, "" for a plain copy; with `keep` "max" or "min" the larger or the smaller number stays there instead.
+        `operand` is a label for the counts of bytes.
         """
-        opcode = DataCopyPastL2 if l2_bypass else DataCopy
-        key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
-        self._emit(key, dst, src)
+        shape = source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand
+        if keep:
+            if not atomic_add or l2_bypass:
+                raise SimError(f"data_copy: keep={keep!r} needs the format in atomic_add, and no l2_bypass")
+            return self._emit((DataCopyExtreme, *shape, keep), dst, src)
+        self._emit((DataCopyPastL2 if l2_bypass else DataCopy, *shape), dst, src)
 
     def data_copy_planes(
         self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, planes: CopyLoop

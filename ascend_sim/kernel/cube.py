@@ -9,7 +9,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.bias import LoadBias
-from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
+from ascend_sim.isa.cube import Fixpipe, FixpipeExtreme, FixpipeNd, FixpipeNdExtreme, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
@@ -177,14 +177,21 @@ class CubeMethods:
         unit_flag: bool = False,
         pre: Quantisation | None = None,
         scales: int = 0,
+        keep: str = "",
     ) -> None:
         """Store a tile of L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`.
 
         `m` x `n` of a tile of `m_padded` rows go to [n / c0][m][c0] as `dtype`, blocks `dst_stride` bytes apart; `atomic_add`
-        adds to what GM holds. `scales` is the address of the columns' scales in the Fixpipe buffer.
+        adds to what GM holds, `keep` "max" or "min" leaves the larger or the smaller number there. `scales` is the address of
+        the columns' scales in the Fixpipe buffer.
         """
-        opcode = FixpipeUnitFlag if unit_flag else Fixpipe
-        self._drain((opcode, m, n, m_padded, dtype, c0, dst_stride, atomic_add, pre), dst, src, scales)
+        shape = m, n, m_padded, dtype, c0, dst_stride
+        if keep:
+            refuse_both("fixpipe", atomic_add, keep)
+            if unit_flag:
+                raise SimError(f"fixpipe: unit_flag and keep={keep!r} together are not simulated")
+            return self._drain((FixpipeExtreme, *shape, True, pre), dst, src, scales, keep)
+        self._drain((FixpipeUnitFlag if unit_flag else Fixpipe, *shape, atomic_add, pre), dst, src, scales)
 
     def fixpipe_nd(
         self,
@@ -198,13 +205,18 @@ class CubeMethods:
         atomic_add: bool = False,
         pre: Quantisation | None = None,
         scales: int = 0,
+        keep: str = "",
     ) -> None:
         """Store a tile of L0C to rows in GM; see `FixpipeNd`.
 
         `m` x `n` of a tile of `m_padded` rows go to rows `dst_stride` bytes apart as `dtype`; `atomic_add` adds to what GM
-        holds. `scales` is the address of the columns' scales in the Fixpipe buffer.
+        holds. `scales` is the address of the columns' scales in the Fixpipe buffer, `keep` is as in `fixpipe`.
         """
-        self._drain((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
+        shape = m, n, m_padded, dtype, dst_stride
+        if keep:
+            refuse_both("fixpipe_nd", atomic_add, keep)
+            return self._drain((FixpipeNdExtreme, *shape, True, pre), dst, src, scales, keep)
+        self._drain((FixpipeNd, *shape, atomic_add, pre), dst, src, scales)
 
     def _drain(self, key: Key, dst: int, src: int, scales: int, *more: str) -> None:
         """Append a drain of L0C whose last field in `key` is its arithmetic, then the fields `more`; `scales` is the third

@@ -26,8 +26,9 @@ from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.mistakes import explain_mistake
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.keywords import near_hint, near_names
 from ascend_sim.memory.gm import room_of
-from ascend_sim.options.description import names_of, near_hint, near_names
+from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
 
 __all__ = ["KernelError", "KernelFunction", "Launch", "kernel_function"]

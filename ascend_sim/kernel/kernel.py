@@ -22,10 +22,8 @@ from typing import Any, NamedTuple, overload
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
-from ascend_sim.isa.cube import FixpipeNdExtreme
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.sync import PipeBarrier
-from ascend_sim.isa.transfer import DataCopyExtreme
 from ascend_sim.kernel.builder import Closed, KernelBuilder
 from ascend_sim.kernel.cube import MatrixPiece, refuse_both
 from ascend_sim.kernel.inspection import calling_line
@@ -319,10 +317,8 @@ class Kernel(TracedLoops, KernelBuilder):
         rows, size, stride, step, at = self._sides("ub_to_gm", dst, src)
         if keep:
             refuse_both("ub_to_gm", atomic_add, keep)
-            sides = size, rows, step, stride, dst.dtype, operand or dst.name, keep
-            return self._emit((DataCopyExtreme, "UB", "GM", *sides), dst.address, at)
-        added = dst.dtype if atomic_add else ""
-        self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name)
+        added = dst.dtype if atomic_add or keep else ""
+        self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name, keep=keep)
 
     def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> _Sides:
         """Return both sides of a copy between GM and UB, gapless rows as one. Raises SimError for unlike shapes or dtypes."""
@@ -417,11 +413,7 @@ class Kernel(TracedLoops, KernelBuilder):
                 return self.l0c_to_gm(dst, place, atomic_add=atomic_add, keep=keep, pre=pre, scales=scales)
         rows, columns, stride = dst.rows("l0c_to_gm")
         height = ceil_div(rows, FRACTAL) * FRACTAL
-        if keep:
-            refuse_both("l0c_to_gm", atomic_add, keep)
-            key: Key = (FixpipeNdExtreme, rows, columns, height, dst.dtype, stride, True, pre)
-            return self._drain(key, dst.address, src, scales, keep)
-        self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add, pre, scales)
+        self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add, pre, scales, keep)
 
 
 def _numbered(name: str, buffers: int) -> Iterator[str]:

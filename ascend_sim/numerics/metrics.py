@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.keywords import near_names
 from ascend_sim.numerics.casting import as_values, cast, decode, quiet_cast
 from ascend_sim.numerics.formats import canonical, numpy_dtype, ulp
-from ascend_sim.options.description import near_names
 
 
 @frozen

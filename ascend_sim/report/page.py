@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from ascend_sim.engine.critical_path import PathStep, by_what, critical_path
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
+from ascend_sim.keywords import near_names
 from ascend_sim.npz_file import one_line
-from ascend_sim.options.description import near_names
 from ascend_sim.report.advice import layer_words
 from ascend_sim.report.blocks import costs_part, timeline_part
 from ascend_sim.report.files import atomic_write

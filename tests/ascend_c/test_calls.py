@@ -135,6 +135,23 @@ def test_atomic_add_and_copies_with_gaps(tmp_path: Path) -> None:
     np.testing.assert_array_equal(z[112:120], x[32:40])
 
 
+@pytest.mark.parametrize(("name", "pick"), [("Max", np.maximum), ("Min", np.minimum)])
+def test_copies_that_keep_an_extreme(tmp_path: Path, name: str, pick: Any) -> None:
+    """A plain copy, a padded one in another format, and an overwriting one behind SetAtomicNone."""
+    body = f"""{IN} Muls(d, a, 1.0f, 64); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    SetAtomic{name}<float>(); DataCopy(zg, d, 64); DataCopyPad(zg[64], d, DataCopyExtParams(2, 20, 1, 12, 0));
+    GlobalTensor<int32_t> n; n.SetGlobalBuffer((__gm__ int32_t *)z + 96);
+    SetAtomic{name}<int32_t>(); DataCopy(n, d.ReinterpretCast<int32_t>(), 16); SetAtomicNone(); DataCopy(zg[112], d, 16);"""
+    x, start = floats(64), floats(128, 3)
+    z = asim.launch(made(tmp_path, vector_kernel(body, tensors="x z")), 1, x, start).outputs["z"]
+    np.testing.assert_array_equal(z[:64], pick(x, start[:64]))
+    np.testing.assert_array_equal(z[64:69], pick(x[:5], start[64:69]))
+    np.testing.assert_array_equal(z[72:77], pick(x[16:21], start[72:77]))
+    np.testing.assert_array_equal(z[69:72], start[69:72])
+    np.testing.assert_array_equal(z[96:112].view(np.int32), pick(x[:16].view(np.int32), start[96:112].view(np.int32)))
+    np.testing.assert_array_equal(z[112:], x[:16])
+
+
 INDEX = """extern "C" __global__ __aicore__ void extremes(GM_ADDR x, GM_ADDR z, uint32_t count, int32_t largest) {
     GlobalTensor<TYPE> xg, zg; xg.SetGlobalBuffer((__gm__ TYPE *)x); zg.SetGlobalBuffer((__gm__ TYPE *)z);
     TPipe pipe; TBuf<> b, w, o;

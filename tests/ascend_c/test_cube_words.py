@@ -10,7 +10,7 @@ from ascend_sim.ascend_c.translate import steps_of
 from ascend_sim.ascend_c.words import FORMATS, WORDS, Word
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.cube import FixpipeNd, Mmad
+from ascend_sim.isa.cube import Fixpipe, FixpipeExtreme, FixpipeNd, FixpipeNdExtreme, Mmad
 from ascend_sim.isa.transfer import DataCopyNd2Nz
 
 CHIP = load_chip("ascend910b3")
@@ -31,7 +31,11 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "m = 0; it is at least 1": ("mad", {"m": 0}),
     "dstNzNStride 2 is not simulated": ("copy_gm_to_cbuf_multi_nd2nz_b16", {"dst_row": 2}),
     "quantPre 2 is not simulated": ("copy_matrix_cc_to_gm", {"quantisation": 2}),
-    "SetAtomicAdd of float16 and an output of float32": ("copy_matrix_cc_to_gm", {"atomic": HALF}),
+    "an atomic operation on float16 and an output of float32": ("copy_matrix_cc_to_gm", {"atomic": HALF}),
+    "unitFlag with SetAtomicMax or SetAtomicMin is not simulated": (
+        "copy_matrix_cc_to_gm",
+        {"rows": 0, "unit_flag": 3, "atomic": SINGLE | 1 << 8},
+    ),
     "addrMode 1 is not simulated": ("load_cbuf_to_ca", {"address_mode": 1}),
     "ifTranspose turns elements of 2 bytes": ("load_cbuf_to_ca", {"format": SINGLE, "transpose": 1}),
     "a constant other than 0": ("create_cbuf_matrix", {"scalar": 1}),
@@ -68,3 +72,12 @@ def test_hf32_is_a_bit_of_ctrl() -> None:
     single = {"source": SINGLE, "target": SINGLE}
     assert [steps("mad", **single, control=bit)[0].key[4] for bit in (0, 1 << 46)] == ["float32", "hf32"]
     assert steps("load_cbuf_to_ca")[0].src0 == 3 * 512
+
+
+@pytest.mark.parametrize(("operation", "keep"), [(0, ""), (1, "max"), (2, "min")])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_drain_adds_or_keeps_an_extreme(operation: int, keep: str, rows: int) -> None:
+    key = steps("copy_matrix_cc_to_gm", rows=rows, atomic=SINGLE | operation << 8)[0].key
+    plain, extreme = (FixpipeNd, FixpipeNdExtreme) if rows else (Fixpipe, FixpipeExtreme)
+    assert key[0] is (extreme if keep else plain)
+    assert key[-2 if keep else -1] is None and key[-3 if keep else -2] is True and (not keep or key[-1] == keep)

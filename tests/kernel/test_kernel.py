@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import ascend_sim
 from ascend_sim import SimError
+from ascend_sim.chip import load_chip
+from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.numerics.integers import storage
 
@@ -39,8 +44,9 @@ def test_gm_keeps_one_of_all_rows(dtype: str, keep: str, chip: str, engine: str)
     assert np.array_equal(run.outputs["y"], wanted)
 
 
+@pytest.mark.parametrize("way", ["l0c_to_gm", "fixpipe", "fixpipe_nd"])
 @pytest.mark.parametrize("keep", PICKED)
-def test_a_tile_of_l0c_keeps_one_of_both(keep: str) -> None:
+def test_a_tile_of_l0c_keeps_one_of_both(keep: str, way: str) -> None:
     @ascend_sim.kernel_function(core="AIC")
     def product(k: Kernel, a: Tensor, b: Tensor, c: Tensor) -> None:
         a1, b1, a0, b0 = (k.allocate(space, 512, space) for space in ("L1", "L1", "L0A", "L0B"))
@@ -50,7 +56,12 @@ def test_a_tile_of_l0c_keeps_one_of_both(keep: str) -> None:
         k.l1_to_l0a(a0, a1, 16, 16, a.dtype, held=16), k.l1_to_l0b(b0, b1, 16, 16, b.dtype, held=16)
         k.set_flag(second), k.wait_flag(second)
         k.mmad(c0, a0, b0, 16, 16, 16, a.dtype, accumulate=False), k.set_flag(third), k.wait_flag(third)
-        k.l0c_to_gm(c, c0, keep=keep)
+        if way == "fixpipe":
+            k.fixpipe(c.address, c0, 16, 16, 16, "float32", 16, 1024, keep=keep)
+        elif way == "fixpipe_nd":
+            k.fixpipe_nd(c.address, c0, 16, 16, 16, "float32", 64, keep=keep)
+        else:
+            k.l0c_to_gm(c, c0, keep=keep)
 
     rng = np.random.default_rng(2)
     a, b = (rng.integers(-3, 4, (16, 16)).astype(np.float16) for _ in range(2))
@@ -88,3 +99,33 @@ def test_what_no_copy_keeps_is_refused(chip: str, options: dict[str, object], sa
 
     with pytest.raises(SimError, match=said):
         ascend_sim.launch(one, 1, np.zeros(8, np.float32), chip=chip)
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda k: k.fixpipe(0, 0, 16, 16, 16, "float32", 16, 1024, True, keep="max"), "atomic_add and keep='max'"),
+        (lambda k: k.fixpipe(0, 0, 16, 16, 16, "float32", 16, 1024, unit_flag=True, keep="min"), "unit_flag and keep='min'"),
+        (lambda k: k.fixpipe_nd(0, 0, 16, 16, 16, "float32", 64, True, keep="min"), "atomic_add and keep='min'"),
+        (lambda k: k.fixpipe_nd(0, 0, 16, 16, 16, "float8_e4m3fn", 64, keep="min"), "dtype float8_e4m3fn"),
+        (lambda k: k.fixpipe(0, 0, 16, 16, 16, "float32", 16, 1024, keep="sum"), "keep is 'sum'; allowed are max, min"),
+        (lambda k: k.data_copy("L1", "GM", 0, 0, 64, keep="max"), "keep='max' needs the format in atomic_add"),
+        (lambda k: k.data_copy("GM", "L1", 0, 0, 64, atomic_add="float32", keep="max"), "to L1: only GM"),
+    ],
+)  # fmt: skip
+def test_drains_and_copies_refuse_what_they_cannot_keep(write: Callable[[KernelBuilder], object], said: str) -> None:
+    k = KernelBuilder(InstructionTable(load_chip("ascend910b3")), 0, "AIC", [1 << 20])
+    with pytest.raises(SimError, match=said) as caught:
+        write(k)
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_of_l1_keep_an_extreme() -> None:
+    @ascend_sim.kernel_function(core="AIC")
+    def copied(k: Kernel, x: Tensor, y: Tensor) -> None:
+        place, here = k.allocate("L1", 256, "row"), k.flag("MTE2", "MTE3", "here")
+        k.data_copy("GM", "L1", place, x.address, 256), k.set_flag(here), k.wait_flag(here)
+        k.data_copy("L1", "GM", y.address, place, 256, atomic_add="int32", keep="min")
+
+    x, y = np.arange(64, dtype=np.int32) - 30, np.zeros(64, np.int32)
+    assert np.array_equal(ascend_sim.launch(copied, 1, x, y).outputs["y"], np.minimum(x, y))

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.places import ROOT
 
 FLOORS = (
-    ("errors", "frozen"),
+    ("errors", "frozen", "keywords"),
     ("built",),
     ("host", "npz_file", "yaml_file"),
     ("chip", "numerics"),

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.errors import SimError
+from ascend_sim.keywords import near_names
 from ascend_sim.ops.verdicts.values import numbers
-from ascend_sim.options.description import near_names
 from ascend_sim.report.report import plain
 from ascend_sim.report.skeleton import check_plotly
 from ascend_sim.report.waterfall import WORDS

@@ -10,9 +10,9 @@ import re
 from fractions import Fraction
 
 from ascend_sim.errors import SimError
+from ascend_sim.keywords import near_names
 from ascend_sim.numerics import reference
 from ascend_sim.numerics.formats import Format, format_of, rounding_mode
-from ascend_sim.options.description import near_names
 
 _WORDS = {
     "rint": "nearest, a tie goes to the even neighbour",

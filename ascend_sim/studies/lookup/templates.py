@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ascend_sim.errors import SimError
-from ascend_sim.options.description import near_names
+from ascend_sim.keywords import near_names
 from ascend_sim.report.files import atomic_write
 
 TEMPLATES = {"case": "case.yaml", "network": "network.yaml", "chip": "chip.yaml", "kernel": "kernel.py"}

@@ -20,9 +20,9 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.keywords import near_names
 from ascend_sim.ops.case_entries import explain_error
 from ascend_sim.ops.layer import Layer
-from ascend_sim.options.description import near_names
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device
 from ascend_sim.studies.points import finish

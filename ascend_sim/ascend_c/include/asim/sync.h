@@ -46,6 +46,12 @@ inline void set_counting(Site site, bool counting) {
 }
 inline int64_t low_bits(int64_t count) { return count >= 64 ? -1 : count <= 0 ? 0 : (1ll << count) - 1; }
 inline void mask_of_count(Site site, int64_t count) { set_vector_mask(site, low_bits(count - 64), low_bits(count)); }
+// Numbers meet in GM as their sum (0), the larger (1) or the smaller (2); the register holds that above a byte of the format.
+template <class T> inline void set_atomic(Site site, Word word, int64_t operation) {
+    recorder.registers.atomic = operation << 8 | format_of<T>();
+    record(site, word);
+    record(site, Word::set_atomic_format, {0}, {format_of<T>()});
+}
 inline void set_atomic_none(Site site) {
     recorder.registers.atomic = 0;
     record(site, Word::set_atomic_none);
@@ -72,11 +78,9 @@ template <class T, MaskMode mode = MaskMode::NORMAL> inline void SetVectorMask(i
     else asim::mask_of_count(site, count);
 }
 
-template <class T> inline void SetAtomicAdd(ASIM_SITE) {
-    asim::recorder.registers.atomic = asim::format_of<T>();
-    asim::record(site, asim::Word::set_atomic_add);
-    asim::record(site, asim::Word::set_atomic_format, {0}, {asim::format_of<T>()});
-}
+template <class T> inline void SetAtomicAdd(ASIM_SITE) { asim::set_atomic<T>(site, asim::Word::set_atomic_add, 0); }
+template <class T> inline void SetAtomicMax(ASIM_SITE) { asim::set_atomic<T>(site, asim::Word::set_atomic_max, 1); }
+template <class T> inline void SetAtomicMin(ASIM_SITE) { asim::set_atomic<T>(site, asim::Word::set_atomic_min, 2); }
 inline void SetAtomicNone(ASIM_SITE) { asim::set_atomic_none(site); }
 
 inline int64_t GetSubBlockIdx() { return asim::recorder.request.sub_block; }

@@ -1,0 +1,38 @@
+"""Errors for keywords that a function does not know: they name the nearest one that it knows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterable
+from functools import wraps
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise TypeError for the first keyword that a function does not know, with the nearest one that it knows."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{near_hint(name, known)}")
+
+
+def near_hint(name: str, known: Collection[str]) -> str:
+    """Return the end of an error message, "; did you mean 'chip'?", for an unknown name; "" without a near one."""
+    from difflib import get_close_matches  # an error alone needs it
+
+    near = get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def near_names(function: Function) -> Function:
+    """Return a function that names the nearest keyword in its TypeError for one that it does not know."""
+    known = inspect.signature(function).parameters
+
+    @wraps(function)
+    def face(*given: Any, **named: Any) -> Any:
+        if not named.keys() <= known.keys():
+            check_keywords(function.__name__, named, known)
+        return function(*given, **named)
+
+    return face  # type: ignore[return-value]
