@@ -6,13 +6,14 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ascend_sim.ascend_c.words import FORMATS, ND2NZ, WORDS
+from ascend_sim.ascend_c.words import FORMATS, ND2NZ, WORDS, atomic_of
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BIAS_UNIT, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.bias import LoadBias
-from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
+from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeNdExtreme, FixpipeUnitFlag, Mmad
+from ascend_sim.isa.effect import EXTREMES
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
@@ -248,21 +249,24 @@ def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
         source, targets = "int32", ("int32",)
     _format("Fixpipe, source", f["source"], (source,))
     dtype = _format("Fixpipe, output", f["format"], targets)
-    if f["atomic"] and FORMATS[f["atomic"]] != dtype:
-        raise SimError(
-            f"Fixpipe: SetAtomicAdd of {FORMATS[f['atomic']]} and an output of {dtype}; both are of one format"
-        )
+    added, keep = atomic_of(f)
+    if added and added != dtype:
+        raise SimError(f"Fixpipe: an atomic write of {added} and an output of {dtype}; both are of one format")
     pre, size = _arithmetic(f, source, dtype), storage(dtype).itemsize
     place = (f["configuration"] >> 8 & 0xFF) * SCALES_UNIT
-    m, n, padded, atomic = f["m"], f["n"], f["src_stride"], bool(f["atomic"])
+    m, n, padded, atomic = f["m"], f["n"], f["src_stride"], bool(added)
     _positive("Fixpipe", {"mSize": m, "nSize": n})
+    if keep in EXTREMES and not f["rows"]:
+        raise SimError("Fixpipe: SetAtomicMax and SetAtomicMin are simulated for rows of GM (nz2ndEn)")
     if not f["rows"]:
         c0 = BLOCK_BYTES if size == 1 else FRACTAL // 2 if f["split"] else FRACTAL
         kind = FixpipeUnitFlag if f["unit_flag"] else Fixpipe
         return [WordStep((kind, m, n, padded, dtype, c0, f["dst_stride"] * BLOCK_BYTES, atomic, pre), src1=place)]
     matrices, src_step, dst_step = (f["nd_parameters"] >> shift & 0xFFFF for shift in (0, 16, 32))
     _positive("Fixpipe", {"ndNum": matrices})
-    key = FixpipeNd, m, n, padded, dtype, f["dst_stride"] * size, atomic, pre
+    key: Key = (FixpipeNd, m, n, padded, dtype, f["dst_stride"] * size, atomic, pre)
+    if keep in EXTREMES:
+        key = (FixpipeNdExtreme, *key[1:], keep)
     return [
         WordStep(key, number * dst_step * size, number * src_step * ACCUMULATOR_FRACTAL_BYTES, place)
         for number in range(matrices)

@@ -31,7 +31,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "m = 0; it is at least 1": ("mad", {"m": 0}),
     "dstNzNStride 2 is not simulated": ("copy_gm_to_cbuf_multi_nd2nz_b16", {"dst_row": 2}),
     "quantPre 2 is not simulated": ("copy_matrix_cc_to_gm", {"quantisation": 2}),
-    "SetAtomicAdd of float16 and an output of float32": ("copy_matrix_cc_to_gm", {"atomic": HALF}),
+    "an atomic write of float16 and an output of float32": ("copy_matrix_cc_to_gm", {"atomic": HALF}),
     "addrMode 1 is not simulated": ("load_cbuf_to_ca", {"address_mode": 1}),
     "ifTranspose turns elements of 2 bytes": ("load_cbuf_to_ca", {"format": SINGLE, "transpose": 1}),
     "a constant other than 0": ("create_cbuf_matrix", {"scalar": 1}),

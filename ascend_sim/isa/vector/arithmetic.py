@@ -56,6 +56,8 @@ BINARY = {
     "min": Operation(np.minimum),
     "and": Operation(np.bitwise_and),
     "or": Operation(np.bitwise_or),
+    "add_relu": Operation(lambda x, y: np.maximum(x + y, x.dtype.type(0))),
+    "sub_relu": Operation(lambda x, y: np.maximum(x - y, x.dtype.type(0))),
 }
 
 WITH_SCALAR = {
@@ -65,8 +67,21 @@ WITH_SCALAR = {
     "mins": Operation(np.minimum),
     "leaky_relu": Operation(lambda x, slope: np.where(x > 0, x, x * slope)),
     "axpy": Operation(lambda x, scalar, total: x * scalar + total),
+    "shift_left": Operation(np.left_shift),
+    "shift_right": Operation(np.right_shift),
+    "shift_right_round": Operation(lambda x, bits: x.astype(np.int64) + ((1 << int(bits)) >> 1) >> int(bits)),
 }
-"""The scalar is an immediate of the format of the operands; `axpy` adds to what stands in dst and rounds the product too."""
+"""The scalar is an immediate of the format of the operands; `axpy` adds to what stands in dst and rounds the product too.
+
+A shift of signed numbers keeps the sign; `shift_right_round` adds half of the last place before it (asc-devkit, ShiftRight).
+"""
+
+MUL_ADD = {
+    "mul_add": Operation(lambda x, y, stands: x * y + stands),
+    "fused_mul_add": Operation(lambda x, y, stands: x * stands + y),
+    "fused_mul_add_relu": Operation(lambda x, y, stands: np.maximum(x * stands + y, x.dtype.type(0))),
+}
+"""The third operand is what stands in dst (asc-devkit, MulAddDst, FusedMulAdd, FusedMulAddRelu)."""
 
 
 def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
@@ -122,13 +137,12 @@ class VectorBinary(Elementwise):
 
 @frozen
 class VectorMulAdd(VectorBinary):
-    """dst = src0 * src1 + dst (MulAddDst of asc-devkit); that the product is rounded too is assumed, as for `axpy`."""
+    """A row of `MUL_ADD`, such as dst = src0 * src1 + dst; that the product is rounded too is assumed, as for `axpy`."""
 
     name = "vector_mul_add"
 
     def __post_init__(self) -> None:
-        if self.operation != "mul_add":
-            raise SimError(f"vector_mul_add: operation {self.operation!r}; it is mul_add")
+        _listed(MUL_ADD, self.operation)
 
     def reads(self) -> tuple[Region, ...]:
         return (*super().reads(), *self.writes())
@@ -136,7 +150,8 @@ class VectorMulAdd(VectorBinary):
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         right = self._view(memory, src1, "src1", self.src1_stride)
         total = self._view(memory, dst, "dst", self.dst_stride)
-        return memory.model.settled(np.asarray(self.source(memory, src0) * right + total, storage(self.dtype)))
+        found = _apply(MUL_ADD[self.operation], self.dtype, self.source(memory, src0), right, total)
+        return memory.model.settled(found)
 
 
 @frozen

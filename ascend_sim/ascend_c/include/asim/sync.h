@@ -78,10 +78,23 @@ template <class T, MaskMode mode = MaskMode::NORMAL> inline void SetVectorMask(i
     else asim::mask_of_count(site, count);
 }
 
-template <class T> inline void SetAtomicAdd(ASIM_SITE) {
-    asim::recorder.registers.atomic = asim::format_of<T>();
-    asim::record(site, asim::Word::set_atomic_add);
+// The register holds the format, and above it the kind: 0 adds, 1 keeps the larger, 2 the smaller (words.py, ATOMIC_KINDS).
+template <class T> inline void asim_atomic(asim::Site site, int64_t kind) {
+    asim::recorder.registers.atomic = asim::format_of<T>() | kind << 8;
     asim::record(site, asim::Word::set_atomic_format, {0}, {asim::format_of<T>()});
+}
+template <class T> inline void SetAtomicType(ASIM_SITE) { asim_atomic<T>(site, asim::recorder.registers.atomic >> 8); }
+template <class T> inline void SetAtomicAdd(ASIM_SITE) {
+    asim::record(site, asim::Word::set_atomic_add);
+    asim_atomic<T>(site, 0);
+}
+template <class T> inline void SetAtomicMax(ASIM_SITE) {
+    asim::record(site, asim::Word::set_atomic_max);
+    asim_atomic<T>(site, 1);
+}
+template <class T> inline void SetAtomicMin(ASIM_SITE) {
+    asim::record(site, asim::Word::set_atomic_min);
+    asim_atomic<T>(site, 2);
 }
 inline void SetAtomicNone(ASIM_SITE) { asim::set_atomic_none(site); }
 
@@ -102,6 +115,16 @@ template <class T, CacheLine lines, DcciDst target = DcciDst::CACHELINE_OUT>
 inline void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst, ASIM_SITE) {
     asim::record(site, asim::Word::dcci, {asim::at(dst)}, {(int64_t)lines, (int64_t)target});
 }
+
+// A hint: the line of an element comes to the data cache. And a barrier of the scalar unit's own accesses, which are in order.
+template <class T> inline void DataCachePreload(const GlobalTensor<T> &src, const int64_t offset, ASIM_SITE) {
+    asim::record(site, asim::Word::dc_preload, {asim::at(src)}, {offset});
+}
+enum class MemDsbT : uint8_t { ALL, DDR, UB, SEQ };
+template <MemDsbT which> inline void DataSyncBarrier(ASIM_SITE) { asim::record(site, asim::Word::dsb, {0}, {(int64_t)which}); }
+// Between operators that were joined to one launch: here each is a launch of its own.
+inline void SetNextTaskStart() {}
+inline void WaitPreTaskEnd() {}
 
 // Flags between cores. The word of a wait has the flag alone: it is of the mode of the core's own sets of that flag; where the
 // core sets none, a kernel of cube and vector cores waits for the other kind (mode 2).

@@ -43,6 +43,8 @@ private:
 
 namespace AscendC {
 
+enum class CacheMode { CACHE_MODE_DISABLE = 0, CACHE_MODE_NORMAL, CACHE_MODE_LAST, CACHE_MODE_PERSISTENT = 4 };
+enum class CacheRwMode { READ = 1, WRITE, RW };
 template <class T> class GlobalTensor {
 public:
     using PrimType = T;
@@ -56,6 +58,7 @@ public:
         return piece;
     }
     uint64_t GetSize() const { return size_; }
+    template <CacheRwMode rw = CacheRwMode::RW> void SetL2CacheHint(CacheMode) {}  // a hint: the L2 works as ever
     T GetValue(uint64_t offset, ASIM_SITE) const { return asim::scalar_load<T>(site, asim::Word::load_gm_, (int64_t)(start_ + offset)); }
     void SetValue(uint64_t offset, T value, ASIM_SITE) const {
         asim::scalar_store<T>(site, asim::Word::store_gm_, (int64_t)(start_ + offset), value);
