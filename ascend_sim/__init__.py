@@ -163,9 +163,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use and return it, so that the lower floors can be imported without the upper
-    ones.
-    """
+    """Import a public name from its module at its first use and return it, so that lower layers import without upper ones."""
     if name in _HOME:
         import importlib
 
@@ -174,5 +172,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names, used already or not."""
+    """Return all public names, whether or not they were imported yet."""
     return sorted([*__all__, "__version__", "__doc__", "__name__", "__path__"])

@@ -115,7 +115,7 @@ def convolution(
 
 
 def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tensors with PyTorch's as arrays, and those without values as TensorSpecs."""
+    """Return the tensors by name, with PyTorch's converted: to arrays if they have values, else to TensorSpecs."""
     torch = sys.modules.get("torch")
     if torch is None or not any(isinstance(value, torch.Tensor) for value in given.values()):
         return dict(given)
@@ -133,7 +133,9 @@ _OF_EACH_AXIS = ("stride", "padding", "dilation", "output_padding")
 
 
 def _geometry(weight: Any, *lists: Sequence[int] | int) -> dict[str, Any]:
-    """Return the attributes with a value for each spatial axis; a single number is repeated."""
+    """Return {attribute: value} of stride, padding, dilation and output_padding; a single int is repeated for each spatial
+    axis.
+    """
     axes = max(len(getattr(weight, "shape", ())) - 2, 0)
     given = zip(_OF_EACH_AXIS, lists, strict=True)
     return {name: [value] * axes if type(value) is int else value for name, value in given}

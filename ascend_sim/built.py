@@ -14,8 +14,10 @@ SIZES = {
     "Way": 24, "Instruction": 64, "Program": 152, "Stamp": 40, "Event": 40, "CoreNumbers": 136, "GmNumbers": 64, "Touch": 128,
     "Totals": 1000, "Hazard": 184, "Action": 864, "Values": 328, "Events": 104,
 }  # fmt: skip
-"""Bytes of the structures that both Python and C know, in the order of `machine_sizes`: written out, because those of Python
-are slow to load. A test compares them."""
+"""Structure known to both Python and C -> its bytes, in the order of `machine_sizes`.
+
+The numbers are written out because Python's structures are slow to load; a test compares them.
+"""
 
 
 def built_file() -> Path | None:
@@ -40,5 +42,5 @@ def opened(path: Path) -> ctypes.CDLL:
 
 
 def older(path: Path, why: str) -> SimError:
-    """Return the error for a library at `path` that was built from older sources."""
+    """Return, not raise, the SimError for a library at `path` that was built from older sources; `why` says how it shows."""
     return SimError(f"{path.name} was built from older sources ({why}): {REINSTALL}")

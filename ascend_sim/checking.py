@@ -41,12 +41,12 @@ def check_kernel(
     disarm: str | Sequence[str] = (),
     **fields: Any,
 ) -> CheckReport:
-    """Look for mistakes in a kernel and return the report: memory, races, initialisation, synchronisation (`tools`,
-    default all).
+    """Look for mistakes in a kernel and return the report: memory, races, initialisation, synchronisation (`tools`, default
+    all).
 
-    Arguments are those of `launch`; arrays hold values, `empty` tensors are to be filled, and those with
-    `workspace=True` hold nothing at first. A fault inside the kernel that a launch would refuse is a finding. Raises
-    SimError for arguments that do not fit kernel or chip.
+    Arguments are those of `launch`; arrays hold values, `empty` tensors are to be filled, and those with `workspace=True` hold
+    nothing at first. A fault inside the kernel that a launch would refuse is a finding. Raises SimError for arguments that do
+    not fit kernel or chip.
     """
     check_options(LaunchOptions, {"chip": chip, "disarm": disarm})
     spec, flags = chip_of(chip), flags_of(disarm)
@@ -90,17 +90,19 @@ def flags_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) ->
 
 
 def tasks_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[Plan, list[Task]]:
-    """Return the plan of a case and its tasks, with tensors at addresses without values; `options` and errors as
-    `check_call`.
+    """Return (plan, tasks) of a case on `chip`; tensors have addresses and no values.
+
+    `options` and errors as in `check_call`.
     """
     plan = OPERATORS[case.operator].plan(accept_case(case, chip, **options), chip)
     return plan, tasks_without_values(plan, chip)[1]
 
 
 def check_folder(folder: Path, *, tools: str | Sequence[str] | None = None) -> CheckReport:
-    """Check the programs that `run --out` or `kernel --out` wrote to a folder, and return the report.
+    """Check the programs in timeline.npz of a folder from `run --out` or `kernel --out`; return the report.
 
-    The file does not say which tensors held values before.
+    The file does not record which tensors held values, so reads of GM count as initialised; a remark says so. Raises SimError
+    without the file.
     """
     path = folder / "timeline.npz"
     if not path.is_file():

@@ -10,7 +10,7 @@ class SimError(Exception):
     """Bad input or an impossible request; the message says what was given, what is allowed and where the limit is from."""
 
     whole = False
-    """True if the text has several lines, all of which a user sees."""
+    """True if the message has several lines, all of which are printed."""
 
 
 class ConfigError(SimError):
@@ -22,9 +22,7 @@ class TilingError(SimError):
 
 
 class RowError(SimError):
-    """An instruction of a program that cannot run, found when the program is finished; `row` is its index in issue
-    order.
-    """
+    """An instruction of a program that cannot run, found when the program is finished; `row` is its index in issue order."""
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message, row)  # all of them in `args`, from which pickle and SimPy make the error again

@@ -1,4 +1,4 @@
-"""Expected outputs of a kernel, and the verdict on them, which is that of gradients (`numerics.check_correct`)."""
+"""Expected outputs of a kernel, and the verdict on them, by the same bounds as for gradients (`numerics.check_correct`)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Expected:
 
     @property
     def has_tolerance(self) -> bool:
-        """Return True if the user gave a tolerance."""
+        """Return True if `rtol` or `atol` was given; then they replace the bound of magnitude, products and precision."""
         return self.rtol is not None or self.atol is not None
 
     @classmethod
@@ -66,7 +66,7 @@ class Expected:
 
 
 Expectations = ArrayLike | Expected | Mapping[str, ArrayLike | Expected]
-"""Expected outputs of a kernel: for its one output, or by the outputs' names."""
+"""Expected outputs of a kernel: a value for its only output, or a mapping by the outputs' names."""
 
 
 def read_expectations(
@@ -117,7 +117,10 @@ def _kind(given: object) -> str:
 
 
 def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the inputs that the parameters of a function name. Raises SimError for an unknown one."""
+    """Return those inputs that the parameters of `function` name; all of them if it takes `**`.
+
+    Raises SimError for a parameter without default that is no input.
+    """
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return dict(inputs)
@@ -133,7 +136,7 @@ def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Array]) -> d
 def judge_outputs(
     wanted: Mapping[str, Expected], outputs: Mapping[str, Array], dtypes: Mapping[str, str], model: ValueModel
 ) -> dict[str, dict[str, Any]]:
-    """Return verdict and errors of every output with an expectation, as in `Report.outputs`."""
+    """Return {output: verdict and errors, as in `Report.outputs`} for every output that has an expectation."""
     with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         return {name: _judge(one, outputs[name], dtypes[name], model) for name, one in wanted.items()}
 
@@ -172,7 +175,7 @@ def _judge(wanted: Expected, output: Array, dtype: str, model: ValueModel) -> di
 
 
 def _tolerance(wanted: Expected, reference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far each element may be off by `rtol` and `atol`; 0 for an infinite value."""
+    """Return the largest allowed error of each element: atol + rtol |reference|; 0 for an infinite or NaN reference."""
     return np.where(np.isfinite(reference), (wanted.atol or 0.0) + (wanted.rtol or 0.0) * np.abs(reference), 0.0)
 
 

@@ -1,8 +1,8 @@
 """`@frozen`: a frozen dataclass whose `__repr__`, `__eq__` and `__hash__` are written when they are first called.
 
 A dataclass writes the source of six methods as its module is imported and has Python compile each. Hardly any object of the
-classes that a command imports is ever printed or compared, so these three wait. From then on they are those of a dataclass, as
-fast and with the same answers. What makes objects does not wait: another thread may ask for it while it is being replaced.
+classes that a command imports is ever printed or compared, so these three wait; later they are a dataclass's own. `__init__`
+does not wait: another thread might call it while it is being replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class _Unwritten:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: _Class) -> _Class:
-    """Make a class a frozen dataclass as `dataclass(frozen=True)` does, but faster to import; return the class.
+    """Make a class a frozen dataclass, as `dataclass(frozen=True)` does, and return it; `__repr__`, `__eq__`, `__hash__` are
+    generated at first use.
 
     Methods that the class defines itself stay.
     """

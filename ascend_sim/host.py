@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MEMORY_VARIABLE = "ASCEND_SIM_MAX_MEMORY"
-"""The environment variable that says how many GiB a process may hold; without it as many as the machine has."""
+"""Environment variable: GiB that a process may hold; without it, the machine's memory is the limit."""
 MEMORY_OPTION = "--max-memory"
-"""The option that says the same."""
+"""Command-line option with the same meaning as MEMORY_VARIABLE."""
 GIB = 1 << 30
 
 
 def memory_limit(given: str | None = None) -> int | None:
-    """Return the bytes that a process may hold: `given` or the variable in GiB, else all of the machine; None if
-    unknown.
+    """Return the bytes that a process may hold: `given` (GiB as text), else the environment variable's, else all of the
+    machine; None if unknown.
 
     Raises SimError for anything but a number above 0.
     """
@@ -54,9 +54,7 @@ def machine_memory() -> int | None:
 
 
 def held_memory() -> int:
-    """Return the bytes of memory that this process holds now, or its peak where the system knows only that; 0 if
-    unknown.
-    """
+    """Return the resident bytes of this process, or their peak where the system knows only that; 0 if unknown."""
     with suppress(OSError, ValueError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     try:
@@ -79,9 +77,9 @@ _HELD = Lock()
 
 
 class Lately:
-    """Cache of arrays that can be computed again: the most recently used ones up to `most` bytes, and always the last.
+    """Cache of arrays that can be computed again: the most recently used ones up to `most` bytes, and always the last one.
 
-    A key is valid as long as the object it stands for does not change.
+    Thread-safe. A key must stand for an object that does not change.
     """
 
     def __init__(self, most: int) -> None:
@@ -89,7 +87,7 @@ class Lately:
         self._held: dict[Hashable, NDArray[Any]] = {}
 
     def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """Return the array of this key; if it is not held, `make` computes it."""
+        """Return the array of `key`; if it is not held, `make()` computes it and it is held from then on."""
         with _HELD:
             found = self._held.pop(key, None)
         made = found is None
@@ -107,8 +105,8 @@ class Lately:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause Python's cycle collector in the block: with many small objects and no cycles it takes a tenth of the time
-    and more.
+    """Disable Python's cycle collector in the block; with many small objects and no cycles that saves a tenth of the time or
+    more.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -56,11 +56,11 @@ class Empty:
 
 
 def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) -> Empty:
-    """Return a tensor of GM that holds nothing (every byte 0xFF, a NaN in every float format) until the kernel writes
-    it.
+    """Return an output tensor for `launch` that holds nothing (every byte 0xFF, a NaN in every float format) until the kernel
+    writes it.
 
-    `dtype` is a name ("float16", "bfloat16", "int32", ...) or a numpy or ml_dtypes dtype. A `workspace` is the kernel's
-    own: it is not among the outputs. In timing mode, which has no values, it can be an input as well.
+    `dtype` is a name ("float16", "bfloat16", "int32", ...) or a numpy or ml_dtypes dtype. A `workspace` is the kernel's own: it
+    is not among the outputs. In timing mode, which has no values, it can be an input as well. Raises SimError for a bad shape.
     """
     sizes: Any = shape if isinstance(shape, Sequence) or np.ndim(shape) else (shape,)
     check_kinds({"shape": sizes}, {"shape": SHAPE})
@@ -112,7 +112,7 @@ def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **keywords: An
 
 
 class LaunchJob(Job):
-    """A launch of a user's kernel, as a job for the common sequence of a run."""
+    """A launch of a user's kernel, as a Job for the common sequence of a run."""
 
     strict = True
     programs: list[Program]
@@ -127,16 +127,18 @@ class LaunchJob(Job):
 
     @property
     def disarm(self) -> dict[str, list[str]]:  # type: ignore[override]
-        """Return {kernel: its disarmed flags}, with the one kernel of the launch."""
+        """Return {the kernel: its disarmed flags}; {} without any."""
         return {self.kernel.name: self.flags} if self.flags else {}
 
     @property
     def disarmed(self) -> list[str]:
-        """Return the names of the disarmed flags."""
+        """Return the names of the disarmed flags, without the kernel's name."""
         return self.flags
 
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
-        """Put the arrays and the empty tensors on the device; return the task, and the tensors that a warm L2 holds."""
+        """Put the arrays and the empty tensors on the device; return ([the task], allocations of the arrays, which a warm L2
+        holds).
+        """
         self.made = made = prepared(
             self.kernel, self.blocks, self.tensors, self.fields, self.chip, device, mode, self.flags
         )
@@ -147,7 +149,7 @@ class LaunchJob(Job):
 
     @property
     def roles(self) -> Mapping[str, str]:
-        """Return the role of each tensor in a check, by its name."""
+        """Return {tensor: its role in a check (input, output, workspace)}."""
         return self.made.roles
 
     @property
@@ -156,11 +158,11 @@ class LaunchJob(Job):
         return {tensor.name: tensor.dtype for tensor in self.made.places}
 
     def counted(self, counts: Counts) -> dict[str, Any]:
-        """Return the cube's multiplications and their dtype, for the ideal time; see `_products`."""
+        """Return the cube's multiplications and their dtype for the ideal time, as `_products` does."""
         return _products(counts)
 
     def outputs(self) -> dict[str, Array]:
-        """Return the tensors that the kernel wrote and those made with `empty`, without workspaces."""
+        """Return {name: copy} of the tensors that the kernel wrote and those made with `empty`; workspaces are left out."""
         made = self.made
         kept = _written(self.programs)
         for slot, value in enumerate(made.given.values()):
@@ -171,7 +173,10 @@ class LaunchJob(Job):
     def verdicts(
         self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
     ) -> Callable[[], Outputs] | None:
-        """Return a function that compares the outputs with `expected`; None if nothing is expected."""
+        """Return a function that compares the outputs with the option `expected`; None if that is None.
+
+        Raises SimError for a bad expectation.
+        """
         if self.options["expected"] is None:
             return None
         inputs = {name: array for name, array in self.made.arrays.items() if array is not None}
@@ -179,7 +184,7 @@ class LaunchJob(Job):
         return partial(judge_outputs, wanted, outputs, self.dtypes, model)
 
     def told(self) -> dict[str, Any]:
-        """Return the report's fields of the job, on the kernel, its tensors and its fields."""
+        """Return the report's "problem" (kernel, tensors, core, blocks, plain fields, cache states) and no warnings."""
         started = self.made.started
         fields = {**self.kernel.defaults(), **self.fields}
         return {
@@ -197,13 +202,15 @@ class LaunchJob(Job):
 
 
 def flags_of(disarm: str | Sequence[str]) -> list[str]:
-    """Return the flags of `disarm` as a list; it may be a single name."""
+    """Return the names of flags in `disarm`, one name or several, as a list."""
     return [disarm] if isinstance(disarm, str) else list(disarm)
 
 
 @frozen
 class Prepared:
-    """A launch before its run: its task, arguments by name, their values, and their places on the device."""
+    """A launch before its run: its arguments as given, their arrays (None without values), tensors, allocations, and
+    the task.
+    """
 
     given: Mapping[str, Any]
     arrays: Mapping[str, Array | None]
@@ -214,7 +221,7 @@ class Prepared:
 
     @property
     def roles(self) -> dict[str, str]:
-        """Return the role of each tensor in a check, by its name (`check.contents`)."""
+        """Return {tensor: "input", "output" or "workspace"}, its role in a check (`check.contents`)."""
         kinds = {False: "output", True: "workspace"}
         return {
             name: kinds[value.workspace] if isinstance(value, Empty) else "input" for name, value in self.given.items()
@@ -231,7 +238,10 @@ def prepared(
     mode: str,
     disarm: Sequence[str],
 ) -> Prepared:
-    """Return the task of a launch on `device` with its tensors placed. Raises SimError for arguments that do not fit."""
+    """Place the tensors of a launch on `device` and return it with its task.
+
+    Raises SimError for arguments that do not fit kernel or chip.
+    """
     if not isinstance(kernel, KernelFunction):
         raise SimError(
             f"launch: {kernel!r} is not a kernel; put @ascend_sim.kernel_function(core=...) before its function"
@@ -253,7 +263,10 @@ def prepared(
 
 
 def _array(kernel: KernelFunction, name: str, value: Any, mode: str) -> Array | None:
-    """Return the values of an argument; None if it has none. Raises SimError for anything but a tensor."""
+    """Return the array of a kernel's argument; None for `empty` and, in timing mode, for any object with shape and dtype.
+
+    Raises SimError for anything else.
+    """
     if isinstance(value, np.ndarray):
         if not value.dtype.isnative:
             raise SimError(
@@ -287,7 +300,7 @@ def _check_fits(kernel: KernelFunction, tensors: Sequence[Tensor], chip: ChipSpe
 
 
 def _place(device: Device, tensor: Tensor, array: Array | None) -> Allocation:
-    """Allocate GM for a tensor and fill it with its values, if it has any; return the allocation."""
+    """Allocate GM for a tensor and copy its array there, if it has one; return the allocation."""
     allocation = device.allocate(tensor.nbytes, tensor.name)
     if array is not None and allocation.data is not None:
         allocation.data[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -321,9 +334,9 @@ def _task(started: Launch, held: Sequence[Allocation], kernel: KernelFunction, f
 
 
 def _products(counts: Counts) -> dict[str, Any]:
-    """Return the cube's multiplications as "macs" and their dtype as "compute_dtype", for the ideal time.
+    """Return {"macs": the cube's multiplications, "compute_dtype": their dtype} of a launch, for the ideal time.
 
-    {} without any, or with several dtypes.
+    {} if there are none, or of several dtypes.
     """
     macs: dict[str, int] = {}
     for table, argument, count in counts.instructions():
@@ -338,7 +351,7 @@ def _products(counts: Counts) -> dict[str, Any]:
 
 
 def _written(programs: Sequence[Program]) -> set[int]:
-    """Return the slots of the tensors that some instruction of the programs writes."""
+    """Return the slots of all tensors in GM that an instruction of the programs writes."""
     slots: set[int] = set()
     for program in programs:
         to_gm = [any(r.space == "GM" for r in one.writes()) for one in program.table.instructions]

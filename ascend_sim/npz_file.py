@@ -1,6 +1,6 @@
 """Headers of an .npz archive: dtype and shape of its arrays, read before any value.
 
-A small archive may declare arrays of many gigabytes, so its reader compares the headers with what it needs first.
+A small archive may declare arrays of many gigabytes, so readers compare the headers with what they need first.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ _ENTRY = ".npy"
 
 
 class NpzError(Exception):
-    """An archive that cannot be used, in one line without its name."""
+    """An .npz archive that cannot be used; the message is one line without the file's name."""
 
 
 class Header(NamedTuple):
-    """Shape and dtype of an array; for an entry that is no array of numbers or text `dtype` is None and `fault` the
-    reason.
+    """Shape and dtype of one array of an archive.
+
+    For an entry that is damaged or no array of numbers or text, `dtype` is None and `fault` the reason; else `fault` is "".
     """
 
     shape: tuple[int, ...]
@@ -41,12 +42,15 @@ class Header(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the array's values."""
+        """Return the bytes of the array's values; 0 without a dtype."""
         return 0 if self.dtype is None else prod(self.shape) * self.dtype.itemsize
 
 
 def read_headers(path: Path) -> Mapping[str, Header]:
-    """Return {array: its header} of the archive at `path`, without reading values. Raises NpzError."""
+    """Return {array: its header} of the archive at `path`, without reading values.
+
+    Raises NpzError for a missing or damaged archive.
+    """
     if not path.is_file():
         raise NpzError("is a directory" if path.is_dir() else "no such file")
     if not zipfile.is_zipfile(path):
@@ -86,5 +90,5 @@ def _header(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Header:
 
 
 def one_line(error: Exception) -> str:
-    """Return the text of an archive's error as one line."""
+    """Return the error's text as one line; its type's name if it has no text."""
     return " ".join(str(error).split()) or type(error).__name__

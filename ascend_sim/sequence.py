@@ -65,7 +65,7 @@ class RunResult:
     tasks: list[Task] = field(default_factory=list)
 
     results: ClassVar[str | None] = None
-    """The name of the file of outputs (`report.run_files.RESULTS`); None: after what they are."""
+    """Name of the file of outputs (`report.run_files.RESULTS`); None: made from the outputs' names."""
 
     def __repr__(self) -> str:
         report = self.report
@@ -131,52 +131,52 @@ class Job(ABC):
 
     chip: ChipSpec
     disarm: Mapping[str, Sequence[str]]
-    """Flags whose waits hold nothing, by kernel."""
+    """{kernel: names of the flags whose waits are ignored}."""
     before: Sequence[KernelMoves] | None = None
-    """The kernels of a training step before this run, None outside of one."""
+    """The kernels of a training step before this run; None outside of a step."""
     held: Mapping[str, Allocation] = {}
-    """The tensors by their names, once they are placed."""
+    """Allocations of the tensors by name, once they are placed."""
     strict = False
-    """True if checks count buffers that the kernels take and do not use."""
+    """True if checks also count buffers that a kernel takes and does not use."""
     programs: list[Program] | None = None
-    """Programs of a run that computes values, if the job keeps them."""
+    """List to which the programs of a run with values are appended; None: they are not kept."""
     keep = 0
     """Bytes of built programs that a functional run may keep for other values."""
     kept: FunctionalEngine | None = None
-    """The engine of a functional run that kept its programs."""
+    """Engine of a functional run that kept its programs; None otherwise."""
 
     @abstractmethod
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
-        """Put the tensors on a fresh device; return the tasks, and the tensors that a warm L2 holds."""
+        """Put the tensors on a fresh device; return (tasks, allocations of the inputs, which a warm L2 holds)."""
 
     @property
     @abstractmethod
     def roles(self) -> Mapping[str, str]:
-        """Return the role of each tensor in a check, by its name (`check.contents`)."""
+        """Return {tensor: its role in a check} (`check.contents`)."""
 
     @property
     def disarmed(self) -> list[str]:
-        """Return the disarmed flags as the report names them."""
+        """Return the disarmed flags as the report names them: "KERNEL.FLAG"."""
         return [f"{kernel}.{flag}" for kernel, flags in self.disarm.items() for flag in flags]
 
     def counted(self, counts: Counts) -> dict[str, Any]:
-        """Return facts of a task that follow from its counts, as keys of its `info`; {} by default."""
+        """Return facts of a task that follow from its instruction counts, to be merged into its `info`; {} by default."""
         return {}
 
     @property
     @abstractmethod
     def dtypes(self) -> dict[str, str]:
-        """Return the format of every output, known once tensors are placed."""
+        """Return {output: its format}; known once the tensors are placed."""
 
     @abstractmethod
     def outputs(self) -> dict[str, Array]:
-        """Return the outputs by name, for a run with values."""
+        """Return the outputs by name after a run with values."""
 
     @abstractmethod
     def verdicts(
         self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
     ) -> Callable[[], Outputs] | None:
-        """Return a function that judges the outputs; None if there is no reference."""
+        """Return a function that judges the outputs and returns the report's entries; None if there is no reference."""
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
@@ -187,7 +187,9 @@ Made = TypeVar("Made", bound=RunResult)
 
 
 def chip_of(chip: str | Path | ChipSpec) -> ChipSpec:
-    """Return the ChipSpec of a chip that was given as an option; a chip with a misleading name warns with its note."""
+    """Return the ChipSpec of the option `chip` (a name, a file or a ChipSpec); a chip loaded here warns with its note, if it
+    has one.
+    """
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     if spec.identity.note and spec is not chip:
         warnings.warn(spec.identity.note, stacklevel=2)
@@ -195,7 +197,10 @@ def chip_of(chip: str | Path | ChipSpec) -> ChipSpec:
 
 
 def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
-    """Run a job with complete options and return its result, made by `make`."""
+    """Run a job with complete options and return its result, an object of class `make`.
+
+    Raises SimError for options that do not fit the mode or the job, such as flags that no kernel has.
+    """
     chip, mode = job.chip, options["mode"]
     model = ValueModel.of(chip, options["accumulate"], options["overflow"])
     experiment = disarmed_warnings(job.disarmed, mode)

@@ -82,11 +82,14 @@ KINDS: dict[str, Callable[[Any], bool]] = {
         _is_dtypes
     ),
 }  # fmt: skip
-"""The test for each kind of an option (`Option.kind`)."""
+"""Kind of an option (`Option.kind`, in words) -> test that a value passes."""
 
 
 def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, ArgumentKind] | None = None) -> None:
-    """Raise SimError for the first argument of a wrong kind; `own` has the kinds of arguments that are no options."""
+    """Raise SimError for the first argument of a wrong kind or, for texts with choices, of another value.
+
+    `own` has the kinds of arguments that are no options.
+    """
     kinds = {
         name: ArgumentKind(option.kind, KINDS[option.kind]) for name, _, option in options_in(options) if option.kind
     }
@@ -95,13 +98,16 @@ def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, Arg
 
 
 def check_limit(max_cycles: int | None, mode: str) -> None:
-    """Raise SimError for a limit of cycles in a mode that counts none."""
+    """Raise SimError if `max_cycles` is given in functional mode, which counts no cycles."""
     if max_cycles is not None and mode == "functional":
         raise SimError(f"max_cycles: {max_cycles} given; functional mode counts no cycles: use mode full, or timing")
 
 
 def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
-    """Return the report's warnings for disarmed flags. Raises SimError in a mode where disarming changes nothing."""
+    """Return the report's warnings for disarmed flags; () without any.
+
+    Raises SimError in functional mode, where disarming changes nothing.
+    """
     if names and mode == "functional":
         raise SimError(
             f"disarm: {', '.join(names)} given; functional mode runs one instruction after the other and waits for no flag: "
@@ -115,7 +121,9 @@ def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
 
 
 def check_disarmed(kernel: str, wanted: Collection[str], flags: Collection[str]) -> None:
-    """Raise SimError for names of flags that a kernel does not have: an experiment without effect misleads."""
+    """Raise SimError for the first of `wanted` that is not among the kernel's `flags`: an experiment without effect
+    misleads.
+    """
     for name in wanted:
         if name not in flags:
             known = sorted(flags)

@@ -1,7 +1,7 @@
-"""A user's YAML file as a mapping: limited before it is built, no key twice, decimal numbers, every fault one line.
+"""Reader of a user's YAML file as a mapping: limited in size, no key twice, decimal numbers, every fault one line.
 
-What stands in a file decides neither how much memory nor how much time it costs: aliases are counted as often as they would be
-built, so that a page of nested anchors is refused where it gets too large and not when the machine is full.
+A file cannot make the reader use much memory or time: an alias counts as often as it would be built, so that a page of nested
+anchors is refused before it fills the machine.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 MOST_BYTES = 1 << 20
-"""Limit of a file; the largest one that ships has 31 KB."""
+"""Most bytes of a file; the largest one that ships has 31 KB."""
 MOST_DEPTH = 32
-"""Lists and mappings inside each other."""
+"""Most lists and mappings inside each other."""
 MOST_VALUES = 100_000
-"""Scalars, lists and mappings, those behind an alias counted each time."""
+"""Most scalars, lists and mappings of a file; those behind an alias count each time."""
 SECTIONS = "must be a mapping of sections"
-"""Demand on a file that ships."""
+"""Sentence of `read_yaml` for a file of sections that is no mapping."""
 _LEAST_INT, _MOST_INT = -(1 << 63), (1 << 63) - 1
 _MERGE = "tag:yaml.org,2002:merge"
 _INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
@@ -48,7 +48,9 @@ DECIMAL = re.compile(
 
 
 class _Limited(Composer, SafeConstructor):
-    """Safe YAML loader with limits; it refuses a duplicate key, of which plain YAML takes the last."""
+    """Safe YAML loader with limits on depth and values; it refuses duplicate keys, of which plain YAML takes the last, and odd
+    numbers.
+    """
 
     peek_event: Any
 
@@ -110,7 +112,7 @@ class _Limited(Composer, SafeConstructor):
 
 
 class _Loader(_Limited, yaml.SafeLoader):
-    """The loader in Python, whose error texts are equal everywhere."""
+    """The loader in pure Python, whose error texts do not depend on libyaml."""
 
     def __init__(self, text: str) -> None:
         yaml.SafeLoader.__init__(self, text)
@@ -120,7 +122,7 @@ class _Loader(_Limited, yaml.SafeLoader):
 def read_yaml(path: Path, what: str) -> dict[Any, Any]:
     """Return the mapping in a YAML file.
 
-    Raises ConfigError in one line (file, line, column, fault); `what` is a sentence on what the file should be.
+    Raises ConfigError in one line (file, line, column, fault); `what` is the sentence for a file that is no mapping.
     """
     try:
         # Without O_NONBLOCK the opening of a pipe would wait for a writer.
@@ -140,7 +142,7 @@ def read_yaml(path: Path, what: str) -> dict[Any, Any]:
 
 
 def load_shipped(text: str) -> Any:
-    """Load a YAML text that ships with the package, scanned in C where PyYAML can. Raises `yaml.YAMLError`.
+    """Return the value of a YAML text that ships with the package, scanned in C where PyYAML can. Raises `yaml.YAMLError`.
 
     Limits and duplicate keys are not checked, which takes longer than reading: a test reads every shipped file as a user's.
     """

@@ -1,4 +1,4 @@
-"""Tensors as the operators' checks see them: plain data, null pointers included."""
+"""Description of one tensor argument of a call (shape, dtype, strides, no data), and tests for dtypes and whole numbers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class TensorArg:
 
     @property
     def is_contiguous(self) -> bool:
-        """Return True if the elements stand in row-major order without gaps (dimensions of size 1 may have any stride)."""
+        """Return True if the elements stand in row-major order without gaps; so do those of an empty tensor. Dimensions
+        of size 1 may have any stride.
+        """
         if self.strides is None or self.is_empty:
             return True
         if len(self.strides) != len(self.shape):
@@ -71,14 +73,14 @@ class TensorArg:
 
 
 def freeze_integers(owner: object, name: str) -> None:
-    """Replace a field of `owner`, any sequence of integers (numpy's too), by a tuple of Python ints."""
+    """Replace field `name` of `owner`, an iterable of integers (numpy's too), by a tuple of Python ints; None stays."""
     value: Iterable[int] | None = getattr(owner, name)
     if value is not None:
         object.__setattr__(owner, name, tuple(index(item) for item in value))
 
 
 def dtype_name(dtype: Any) -> str:
-    """Return the canonical name of a dtype; unknown names stay, so that the checks can refuse them."""
+    """Return the canonical name of a dtype; for an unknown one `str(dtype)`, so that the checks can refuse it."""
     try:
         return canonical(dtype)
     except SimError:

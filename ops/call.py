@@ -13,10 +13,11 @@ from ascend_sim.ops.arguments import TensorArg
 class AcceptedCall:
     """Accepted call of an operator, with everything that planning, running, judging and reporting need.
 
-    `inputs` and `outputs` (wanted ones only) are the caller's tensors by their names in the plan; `returned` is how the
-    caller sees the outputs where that differs. `compute_dtype` is what the cube multiplies in; `tiling` the user's fields
-    per cube kernel in the vendor's spelling; `block_dim` a launch size per cube kernel; `disarm` flags whose waits hold
-    nothing, per kernel (an experiment); `library` the version of the vendor's kernels ("" for the newest).
+    `inputs` and `outputs` (wanted ones only) are the caller's tensors by their names in the plan; `returned` has the
+    caller's own form of the outputs where that differs. `compute_dtype` is the dtype that the cube multiplies; `tiling`
+    the user's fields per cube kernel in the vendor's spelling; `block_dim` a launch size per cube kernel; `disarm`
+    flags whose waits hold nothing, per kernel (an experiment); `library` the version of the vendor's kernels ("" for
+    the newest).
     """
 
     operator: str
@@ -39,10 +40,12 @@ class AcceptedCall:
 
     @property
     def storage_dtype(self) -> str:
-        """Return the dtype in memory of values of the compute dtype (fp32 for hf32)."""
+        """Return the dtype in memory of the operands of the cube: float32 if the compute dtype is hf32, else the
+        compute dtype.
+        """
         return stored_as(self.compute_dtype)
 
 
 def stored_as(compute_dtype: str) -> str:
-    """Return the dtype in memory of numbers that the cube multiplies as `compute_dtype`."""
+    """Return the dtype in memory of numbers that the cube multiplies as `compute_dtype`: float32 for hf32, else the same."""
     return "float32" if compute_dtype == "hf32" else compute_dtype

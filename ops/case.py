@@ -1,8 +1,8 @@
-"""Case files: one call of an operator in YAML, with a chip and a way to make its tensors.
+"""Case files: one call of an operator in YAML, with a chip and a source of its tensors' values.
 
-A case file names the arguments of the operator; what is left out has the operator's default, and a shape that follows
-from the others may be left out. CASE is the name of a case that ships with the package, the path of a file, or the address of a
-network's layer (`ascend_sim.ops.network`).
+A case file names the arguments of the operator; left-out arguments have the operator's default, and a shape that
+follows from the others may be left out. CASE is the name of a case that ships with the package, the path of a file, or
+the address of a network's layer (`ascend_sim.ops.network`).
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ def case_names() -> list[str]:
 def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
     """Return the case of that name, the case file at that path, or the layer at that address (`resnet50:conv1`).
 
-    Raises ConfigError (one line: file, field, what was given, what is allowed): no such case, file or layer, a whole network,
-    broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given` what a call would refuse
-    with a status is no error: shapes that contradict each other, values of attributes and dtypes that no rule allows.
+    Raises ConfigError (one line: file, field, given value, allowed values): no such case, file or layer, a whole
+    network, broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given` faults
+    that a call would refuse with a status raise nothing: shapes that contradict each other, values of attributes and
+    dtypes that no rule allows.
     """
     name = str(name_or_path)
     if not name.strip():
@@ -83,7 +84,12 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
 
 
 def _as_given(kind: type[Case], entries: Mapping[str, Any], attributes: Sequence[str]) -> Case:
-    """Return a case with values that a call may have, but not a case file: other numbers for attributes, any dtype."""
+    """Return a case validated from `entries`, but with values that only a call may have: any numbers for `attributes`,
+    any dtype.
+
+    Refused numbers are left out and dtypes replaced while the other entries are validated; then the given values are
+    put back. Raises pydantic's ValidationError for any other fault.
+    """
     context = {"as_given": True}
     try:
         return kind.model_validate(entries, context=context)
@@ -108,7 +114,9 @@ def _as_given(kind: type[Case], entries: Mapping[str, Any], attributes: Sequence
 
 
 def case_label(name: str | Path) -> str:
-    """Return a short name of a case for titles and folders: its name, its file's name without ending, or NETWORK-LAYER."""
+    """Return a short name of a case for titles and folders: the case's name, its file's name without ending, or
+    NETWORK-LAYER for a layer's address.
+    """
     network, layer = address_of(str(name)) or (name, "")
     return "-".join([Path(network).stem, *layer.replace("/", "-").split(":")]) if layer else Path(network).stem
 
@@ -118,10 +126,12 @@ def _is_a_network(name: str, layer: str) -> ConfigError:
 
 
 def make_tensors(case: Case) -> dict[str, NDArray[Any]]:
-    """Return name -> array for the tensors of a case (bfloat16 as ml_dtypes arrays, 8-bit formats as uint8 codes).
+    """Return name -> array for the tensors of a case: read from its `.npz` file, or drawn (bfloat16 as ml_dtypes
+    arrays, 8-bit formats as uint8 codes).
 
-    Every tensor draws from a PCG64 stream of its own, seeded with the case's seed and the tensor's name, so that the
-    shape of one changes no other. Raises TensorFileError when the case's file does not hold what the case needs.
+    Every drawn tensor has a PCG64 stream of its own, seeded with the case's seed and the tensor's name, so that the
+    shape of one changes no other; values are multiplied by the case's `scale`. Raises TensorFileError when the case's
+    file does not hold what the case needs.
     """
     if case.data.file is not None:
         return {name: array for name, (array, _) in load_tensors(case.data.file, case.tensors).items()}

@@ -1,4 +1,4 @@
-"""Entries of a case: the arguments of one call of an operator, validated, with a chip and a way to make its tensors."""
+"""Entries of a case: the arguments of one call of an operator, validated, with a chip and a source of its tensors' values."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ PerAxisFromZero = Annotated[tuple[CountedFromZero, ...], _EACH]
 
 
 def by_kernel(what: str, kernels: Any = None) -> BeforeValidator:
-    """Return a validator that replaces short kernel names by full ones, in values by cube kernel.
+    """Return a validator of a mapping by cube kernel, which replaces the short kernel names of its keys by full ones.
 
-    A bare number means each of the `kernels`, a Literal of their names.
+    A bare integer becomes a mapping with that value for each of `kernels`, a Literal of their names. `what` names the
+    entry in the ValueError for an unknown kernel.
     """
 
     def named(value: Any) -> Any:
@@ -110,7 +111,9 @@ def _bias(value: Any) -> Any:
 
 
 BiasEntry = Annotated[InputEntry | None, BeforeValidator(_bias)]
-"""true, false for no bias, or an entry whose shape and dtype follow where they are left out."""
+"""Entry of a bias: true, false (None: no bias), or a shape or mapping; shape and dtype follow from the others where
+they are left out.
+"""
 
 
 class DataEntry(FileEntry):
@@ -131,8 +134,8 @@ class DataEntry(FileEntry):
 class Case(FileEntry):
     """Base of the cases of all operators; `load_case` makes one, validated.
 
-    `tensors`: name -> (shape, dtype name) of every tensor argument, with what the file left out filled in.
-    `attributes`: the other arguments of the operator by name, defaults filled in.
+    `tensors`: name -> (shape, dtype name) of every tensor argument, with values that the file left out filled in.
+    `attributes`: the other arguments of the operator by name, defaults filled in. A subclass gives both, and `results`.
     """
 
     operator: str = Field(description="What is called.")
@@ -182,12 +185,14 @@ class Case(FileEntry):
         return {name: dtype for name, (_, dtype) in self.tensors.items() if dtype in EIGHT_BIT}
 
     def in_dtype(self, dtype: str) -> Case:
-        """Return a copy of the case with `dtype` for every tensor."""
+        """Return a copy of the case in which every tensor entry has `dtype`."""
         entries = {name: entry for name, entry in self if isinstance(entry, TensorEntry)}
         return self.model_copy(update={name: e.model_copy(update={"dtype": dtype}) for name, e in entries.items()})
 
     def with_file(self, path: str | Path) -> Case:
-        """Return a copy of the case with its tensors from a `.npz` file."""
+        """Return a copy of the case that takes its tensors from the `.npz` file at `path`, in place of its seed, scale
+        and distribution.
+        """
         return self.model_copy(update={"data": DataEntry(file=Path(path))})
 
     @model_validator(mode="after")
@@ -198,7 +203,7 @@ class Case(FileEntry):
 
 
 def contradiction(case: Any, text: str) -> None:
-    """Raise ValueError with `text`, unless the case keeps contradicting entries as given."""
+    """Raise ValueError with `text`; does nothing if the case keeps contradicting entries as given (`Case.as_given`)."""
     if not getattr(case, "as_given", False):
         raise ValueError(text)
 
@@ -206,10 +211,10 @@ def contradiction(case: Any, text: str) -> None:
 def output_size(
     case: Any, axis: str, size: int, kernel: int, stride: int, pads: Shape, dilation: int, output_padding: int | None
 ) -> tuple[int, str]:
-    """Return (size of the output along one axis, its formula as text). `output_padding` None: the convolution is not
-    transposed.
+    """Return (size of a convolution's output along one axis, its formula as text); it is transposed unless
+    `output_padding` is None.
 
-    Where no window fits, it raises ValueError; in a case that keeps its entries as given the size is then 1.
+    Raises ValueError where the size would be below 1; in a case that keeps its entries as given the size is then 1.
     """
     if case.as_given and stride < 1:
         return 1, ""
@@ -230,10 +235,11 @@ def output_size(
 
 
 def agreed(case: Any, name: str, given: Shape | None, shape: list[int], formulas: list[str]) -> Shape:
-    """Return the shape of tensor `name`. ValueError if `given` is not `shape`, with the formula of the first axis that
-    differs.
+    """Return `shape`, which the other arguments give tensor `name`; the case's own entry `given` may be None or must be
+    equal.
 
-    A case that keeps its entries as given gets `given`.
+    Raises ValueError with the formula of the first axis that differs. A case that keeps its entries as given gets
+    `given`.
     """
     if given is None or list(given) == shape:
         return tuple(shape)
@@ -264,7 +270,7 @@ _REQUIREMENTS = {
 
 
 def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:
-    """Return a pydantic error as one line: field, what was given, what is allowed."""
+    """Return a pydantic error of a file of model `kind` as one line: field, what was given, what is allowed."""
     location = [part for part in error["loc"] if part != "[key]"]
     field = ".".join(map(str, location))
     given = error["input"]
@@ -291,7 +297,9 @@ def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _owner(kind: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
-    """Return the model with the key at `location`: the file's own, or that of one of its entries."""
+    """Return the model that has the key at `location`: `kind` itself for a key of the file, else the model of the
+    file's entry `location[0]`.
+    """
     if len(location) == 1:
         return kind
     fields = {info.alias or key: info.annotation for key, info in kind.model_fields.items()}
@@ -301,5 +309,6 @@ def _owner(kind: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
 
 
 def choices(given: str, allowed: Mapping[str, Any] | list[str], title: str = "allowed") -> str:
+    """Return the end of an error message: "; did you mean ...?" if an allowed name is like `given`, then the allowed names."""
     near = get_close_matches(given, list(allowed), n=1)
     return (f"; did you mean {near[0]!r}?" if near else "") + f"; {title}: {', '.join(allowed)}"

@@ -1,4 +1,4 @@
-"""Execution of a plan: its tensors get addresses, its steps become tasks, the tasks run, the outputs are read."""
+"""Execution of a plan: give its tensors addresses, make its steps tasks, run them, read the outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Array = NDArray[Any]
 
 @dataclass
 class Execution:
-    """A plan that ran: `outcome`, its `tasks`, the device tensors of the outputs, and those that the L2 held before."""
+    """A plan that ran: `outcome`, its `tasks`, output name -> device tensor, and the input tensors that the L2 held
+    before (`warm`).
+    """
 
     outcome: Outcome
     tasks: list[Task]
@@ -43,10 +45,12 @@ def execute(
     before: Sequence[KernelMoves] = (),
     model: ValueModel | None = None,
 ) -> Execution:
-    """Run a placed plan on a fresh device; `l2` and `launches` as in `CacheOptions`.
+    """Run a placed plan on a fresh device; return its tasks, outcome and outputs.
 
-    `inputs` are flat storages (None in timing mode). `before` are the kernels of the training step if `l2` is "step";
-    the buffers of the plan's tensors have their names.
+    `inputs` are flat storages by tensor name (None in timing mode). `l2` and `launches` are those of `CacheOptions`:
+    `l2` "warm" brings the inputs into the L2 before, "step" replays the kernels `before` (earlier launches of the
+    training step, whose buffers have the names of the plan's tensors); `launches` "warm" means that the same tasks ran
+    just before. SimError for other values.
     """
     check_choices(CacheOptions, {"l2": l2, "launches": launches})
     device = Device(chip, with_values=options.get("mode") != "timing")
@@ -60,7 +64,9 @@ def execute(
 
 
 def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tuple[list[Task], dict[str, Allocation]]:
-    """Put the plan's tensors on a fresh device, with the values of `inputs`; return (its launches, name -> tensor)."""
+    """Allocate the plan's tensors and workspace on a fresh device and copy `inputs` in; return (its launches, name ->
+    tensor without workspace).
+    """
     tensors = [tensor for tensor in plan.tensors.values() if tensor.role != "workspace"]
     allocations = {tensor.name: device.allocate(tensor.size, tensor.name) for tensor in tensors}
     fill(allocations, inputs)
@@ -68,7 +74,9 @@ def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tup
 
 
 def fill(allocations: Mapping[str, Allocation], inputs: Mapping[str, Array | None]) -> None:
-    """Copy flat storages into the tensors of their names; a tensor without bytes, or without a storage, is left alone."""
+    """Copy the bytes of flat storages into the allocations of their names; a None, or an allocation without bytes, is
+    skipped.
+    """
     for name, storage in inputs.items():
         data = allocations[name].data
         if storage is not None and data is not None:
@@ -78,9 +86,10 @@ def fill(allocations: Mapping[str, Allocation], inputs: Mapping[str, Array | Non
 def values_again(
     plan: Plan, chip: ChipSpec, model: ValueModel, timeline: Timeline | None, inputs: Mapping[str, Array]
 ) -> dict[str, Allocation]:
-    """Compute the values of a run's programs on other `inputs`; return output -> tensor.
+    """Compute only the values of a plan's tasks, without timing, on a fresh device with `inputs`; return output ->
+    tensor.
 
-    The order of instructions is that of `timeline`, or for None the functional order.
+    Instructions run in the order of `timeline`; None means block by block.
     """
     device = Device(chip, with_values=True)
     tasks, allocations = place(plan, device, inputs)
@@ -101,7 +110,9 @@ def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspac
 
 
 def tasks_without_values(plan: Plan, chip: ChipSpec, *, warm: bool = False) -> tuple[Device, list[Task]]:
-    """Return (a device, the launches of a plan), with tensors that hold no values; `warm`: the L2 holds them all."""
+    """Return (a fresh device, the launches of a plan on it), with tensors that hold no values; `warm`: the L2 holds all
+    tensors and the workspace.
+    """
     device = Device(chip, with_values=False)
     held = {one.name: device.allocate(one.size, one.name) for one in plan.tensors.values() if one.role != "workspace"}
     workspace = device.allocate(plan.workspace_bytes, "workspace")
@@ -111,7 +122,9 @@ def tasks_without_values(plan: Plan, chip: ChipSpec, *, warm: bool = False) -> t
 
 
 def roles_of(plan: Plan) -> dict[str, str]:
-    """Return tensor -> role for the checks: the caller's inputs are "given", since a layer need not read all of them."""
+    """Return tensor -> its role for the memory checks: the plan's own, but "given" for "input", since a layer need not
+    read all of its inputs.
+    """
     return {name: "given" if one.role == "input" else one.role for name, one in plan.tensors.items()}
 
 
@@ -121,7 +134,7 @@ def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:
 
 
 def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
-    """Return an output as an array in the caller's shape and dtype; 8-bit formats as uint8 codes."""
+    """Return a copy of an output as an array in the caller's shape and dtype; 8-bit formats as uint8 codes."""
     tensor = call.returned.get(name, call.outputs[name])
     assert allocation.data is not None
     dtype = numpy_dtype(tensor.dtype)
@@ -130,7 +143,9 @@ def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
 
 
 def view_of(storage: Array, tensor: TensorArg) -> Array:
-    """Return a tensor's elements, in its shape, as a view of its flat storage."""
+    """Return a tensor's elements, in its shape, as a view of its flat `storage`, by its offset and strides (None:
+    contiguous).
+    """
     if tensor.strides is None:
         count = int(np.prod(tensor.shape, dtype=np.int64))
         return storage[tensor.offset : tensor.offset + count].reshape(tensor.shape)

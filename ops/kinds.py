@@ -27,7 +27,7 @@ __all__ = [
 
 
 class ArgumentKind(NamedTuple):
-    """Kind of an argument: the allowed values in words, and their test."""
+    """Kind of an argument: `words` name the allowed values in an error message, `fits(value)` is True for an allowed one."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -40,7 +40,7 @@ def is_whole_numbers(value: Any) -> bool:
 
 
 def is_flag(value: Any) -> bool:
-    """Return True if `value` is True, False, or a number equal to one of them."""
+    """Return True if `value` is a bool (numpy's too), or an integer 0 or 1."""
     return isinstance(value, bool | np.bool_) or (is_whole_number(value) and value in (0, 1))
 
 
@@ -50,7 +50,7 @@ def _is_mask(value: Any) -> bool:
 
 
 def or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Return a test that also accepts None."""
+    """Return a test that accepts None and everything that `fits` accepts."""
     return lambda value: value is None or fits(value)
 
 
@@ -62,7 +62,7 @@ SIZES = ArgumentKind("a list of integers or None", or_none(is_whole_numbers))
 NUMBERS = ArgumentKind(
     "a list of integers or None", or_none(lambda value: is_whole_number(value) or is_whole_numbers(value))
 )
-"""A single integer stands for the same one on every axis."""
+"""An integer stands for the same one on every axis."""
 
 
 def check_kinds(given: Mapping[str, Any], kinds: Mapping[str, ArgumentKind]) -> None:

@@ -1,4 +1,4 @@
-"""A layer of a network: the arguments of one convolution under the names of case files, for any pass."""
+"""A layer of a network: the arguments of one convolution under the names of case files, for its forward or backward pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Kind = Literal["conv", "conv_tbc"]
 
 
 class Layer(ConvolutionFields, FileEntry):
-    """One layer; its shapes hold the network's batch, on the first axis of input, for conv_tbc on the second.
+    """One layer of a network; its shapes hold the batch, on the first axis of input, for conv_tbc on the second.
 
     Entries that are left out have the defaults of a case of its operator.
     """
@@ -37,7 +37,9 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def said(self) -> dict[str, Any]:
-        """Return the entries that the layer gives, under the names of case fields."""
+        """Return the entries that the layer gives, by the names of case fields, without name and kind; a bias of none
+        is {"bias": False}.
+        """
         found = {name: getattr(self, name) for name in self.model_fields_set - {"name", "kind"}}
         return {name: value for name, value in found.items() if value is not None} | (
             {"bias": False} if self.bias is None else {}
@@ -45,12 +47,14 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def trains(self) -> bool:
-        """Return True if the backward pass computes some gradient."""
+        """Return True if the backward pass computes a gradient: False if `output_mask` is all False, or no tensor has
+        `requires_grad`.
+        """
         if self.output_mask is not None and not any(self.output_mask):
             return False
         return any(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))
 
     @property
     def batch_axis(self) -> int:
-        """Return the axis of input on which the batch is."""
+        """Return the axis of input on which the batch is: 1 for conv_tbc, else 0."""
         return 1 if self.kind == OVER_TIME else 0

@@ -37,7 +37,7 @@ __all__ = [
 
 _FORWARD = ":forward"
 _MOST_LISTED = 8
-"""Layers of a network that an error lists."""
+"""Most layer names that the message for an unknown layer lists."""
 
 
 def _some_layers(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -61,10 +61,10 @@ class NetworkFile(FileEntry):
 
 @frozen
 class Network:
-    """A named list of layers in forward order, with the batch that their shapes hold; `source` says where they come
+    """A named list of layers in forward order, with the batch that their shapes hold; `source` tells where they come
     from.
 
-    `address` is the name of the network for commands, "" if its file has another batch.
+    `address` is the name or path of the network for commands, "" after `at` has changed the batch.
     """
 
     name: str
@@ -77,7 +77,9 @@ class Network:
         return f"<Network {self.name}: {len(self.layers)} layers, batch {self.batch}>"
 
     def at(self, batch: int) -> Network:
-        """Return the network at another batch; ConfigError if a layer's batch is then no whole number."""
+        """Return the network with every layer's batch axis scaled to `batch`; ConfigError if a scaled size is no whole
+        number.
+        """
         if batch == self.batch:
             return self
         return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, address="")
@@ -95,13 +97,17 @@ class Network:
 
 
 def cases_of(layer: Layer) -> dict[str, Case]:
-    """Return pass ("forward", "backward") -> case of a layer. Raises pydantic's ValidationError for an invalid one."""
+    """Return pass ("forward", "backward") -> case of a layer, for the operators of its kind. Raises pydantic's
+    ValidationError for an invalid one.
+    """
     operators = [one for one in OPERATORS.values() if one.layer_direction and one.layer_kind == layer.kind]
     return {str(operator.layer_direction): operator.of_layer(layer) for operator in operators}
 
 
 def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, Any]) -> str:
-    """Return a short text with the shapes of input and weight, and the attributes that are not the defaults."""
+    """Return a short text with the shapes of input and weight and the attributes that are not the defaults: "1x3x8x8 *
+    4x3x3x3 s2".
+    """
     text = " * ".join("x".join(map(str, tensors[name])) for name in ("input", "weight"))
     usual = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "pad": 0, "groups": 1}
     for name, plain in usual.items():
@@ -113,7 +119,9 @@ def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, An
 
 
 def text_of(layer: Layer) -> str:
-    """Return a short text of a layer, as `layer_text`."""
+    """Return a short text of a layer: the shapes of input and weight, and the attributes that are not the defaults
+    (`layer_text`).
+    """
     shapes = {name: getattr(layer, name).shape or () for name in ("input", "weight")}
     return layer_text(shapes, {name: value for name, value in layer.said.items() if value is not None})
 
@@ -132,9 +140,11 @@ def address_of(name: str) -> tuple[str, str] | None:
 
 
 def case_of_layer(network: str, layer: str) -> Case:
-    """Return the case that `run-network` runs for a layer, given by its name or its number from 1.
+    """Return the case that `run-network` runs for a layer, given by its name or its number from 1: its backward pass,
+    or with ":forward" behind `layer` its forward pass.
 
-    Raises ConfigError for an unknown layer (with similar names), and for a pass that the layer does not have.
+    Raises ConfigError for an unknown layer (with similar names), and for the backward pass of a layer without
+    gradients.
     """
     loaded = load_network(network)
     name = layer.removesuffix(_FORWARD)
@@ -171,9 +181,10 @@ def network_names() -> list[str]:
 
 
 def load_network(name_or_path: str | Path) -> Network:
-    """Return the network of that name, or of the file at that path.
+    """Return the network that ships under that name, or that of the file at that path.
 
-    Raises ConfigError, one line with file, layer and field, for everything that is not a network.
+    Raises ConfigError, one line with file, layer and field: no such file, the address of a single layer, an unknown
+    key, an invalid layer, two layers of one name.
     """
     name = str(name_or_path)
     path = _shipped() / f"{name}.yaml" if name in network_names() else Path(name)

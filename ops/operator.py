@@ -53,7 +53,9 @@ MOST_WORKSPACE = (1 << 64) - 1
 
 @frozen
 class MatrixProduct:
-    """An output that is a product of matrices in memory: (letter, size, meaning) of M, K and N, and why it is one."""
+    """An output that is a plain product of matrices: `sizes` has (letter, size, meaning) of M, K and N; `why` is the
+    reason in words.
+    """
 
     sizes: tuple[tuple[str, int, str], ...]
     why: str
@@ -181,7 +183,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
 
     def checked(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        """Return the result of `check`; a refusal that the other conformance profile does not make says so in its message."""
+        """Return the result of `check`; the message of a refusal also tells if the other conformance profile accepts
+        the call.
+        """
         result = self.check(arguments, product, conformance, deterministic)
         (other,) = (name for name in CONFORMANCES if name != conformance)
         if result.failure is None or self.check(arguments, product, other, deterministic).failure is not None:
@@ -193,14 +197,15 @@ class Operator(ABC, Generic[Arguments, Call]):
     def graph_plan(self, call: Call, chip: ChipSpec, op_type: str) -> Plan:
         """Return the plan of a call as the graph's operator `op_type`, without the conversions that aclnn adds.
 
-        Raises SimError where nothing is known of such calls.
+        This default raises SimError: an operator overrides it if such calls are known.
         """
         raise SimError(f"{self.name}: nothing is known of calls of {op_type} by a graph")
 
     def plan(self, call: Call, chip: ChipSpec) -> Plan:
-        """Return the plan of an accepted call on this chip.
+        """Return the plan of an accepted call on this chip (`kernels`), with its limits checked.
 
-        Where no tiling fits, raises TilingError if the user gave a tiling, else AclnnError with `failure_status`.
+        Where no tiling fits, raises TilingError if the user gave a tiling, else AclnnError with `failure_status`;
+        AclnnError too for a workspace beyond a uint64.
         """
         status = self.failure_status(call.conformance)
         try:
@@ -215,11 +220,11 @@ class Operator(ABC, Generic[Arguments, Call]):
         return plan
 
     def failure_status(self, conformance: str) -> int:
-        """Return the status for a call that passes the rules but has no plan."""
+        """Return the status of a call that passes the rules but has no plan: INNER_NULLPTR here; operators may override it."""
         return Status.INNER_NULLPTR
 
     def per_kernel(self, what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return cube kernel -> the user's value, under full names; SimError for an unknown kernel."""
+        """Return cube kernel -> the user's value of option `what`, under full names; SimError for an unknown kernel."""
         named = with_full_names(what, values)
         for name in named:
             if name not in self.cube_kernels:
@@ -243,22 +248,22 @@ class Operator(ABC, Generic[Arguments, Call]):
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def label(self, rank: int) -> str:
-        """Return the format label of a tensor of rank `rank`."""
+        """Return the format label of a tensor of rank `rank`: that in `formats`, else "ND"."""
         return self.formats.get(rank, "ND")
 
     def given_name(self, tensor: str) -> str:
-        """Return the caller's name of a tensor that has the name `tensor` here."""
+        """Return the caller's name of the tensor that plans call `tensor`: the name itself unless `names` has another."""
         return next((given for given, ours in self.names.items() if ours == tensor), tensor)
 
     def by_our_names(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a mapping by the caller's tensor names with our names as keys."""
+        """Return a mapping by the caller's tensor names with the names that plans use as keys."""
         return {self.names.get(name, name): value for name, value in given.items()}
 
     # -- reports -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def shown(self, arguments: Arguments) -> dict[str, Any]:
-        """Return name -> value of the attributes that a report shows."""
+        """Return name -> value of the attributes that a report of a call shows."""
 
     @abstractmethod
     def macs(self, call: Call) -> dict[str, int]:
@@ -283,7 +288,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         """
 
     def factors(self, call: Call, output: str) -> tuple[str, ...]:
-        """Return our names of the two tensors whose elements an output's products multiply.
+        """Return the names, in plans, of the two tensors whose elements an output's products multiply.
 
         (): the output is no sum of products, and its infinities and NaN are those of `sums` itself.
         """
@@ -292,11 +297,11 @@ class Operator(ABC, Generic[Arguments, Call]):
     def meets_zeros(
         self, call: Call, output: str, special: Mapping[str, NDArray[np.bool_]], met: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Return a mask of an output's elements in which a kernel may multiply a zero by an infinity or NaN,
-        broadcastable to `met`.
+        """Return a mask, broadcastable to `met`, of an output's elements in which a kernel may multiply a zero by an
+        infinity or NaN.
 
         `special` marks the infinities and NaN of both factors, `met` the elements that have one in a product of their
-        own.
+        own. This default marks all.
         """
         return np.ones(met.shape, np.bool_)
 
@@ -306,14 +311,18 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def roundings(self, call: Call, output: str) -> list[str]:
-        """Return the dtypes to which an output's fp32 sum is rounded on its way out, in order."""
+        """Return the dtypes to which an output's fp32 sum is rounded on its way out of the cube, in order."""
 
     def summed(self, output: str) -> str | None:
-        """Return the tensor whose elements an output sums in its own dtype; None for sums of products, which the cube makes."""
+        """Return the one tensor that an output sums in its own dtype; None (the default) for sums of products, which
+        the cube makes.
+        """
         return None
 
     def computed_in(self, call: Call, output: str) -> str:
-        """Return the dtype whose values are multiplied; for an output that the cube does not compute, added."""
+        """Return the dtype whose values are multiplied, or only added if the cube does not compute the output: here the
+        compute dtype.
+        """
         return call.compute_dtype
 
     def saturates(self, call: Call, output: str, model: ValueModel) -> bool:
@@ -323,13 +332,13 @@ class Operator(ABC, Generic[Arguments, Call]):
     def rounded(
         self, call: Call, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]
     ) -> Array:
-        """Return an output in float64 as it is without errors of summation: the exact sums `total`, rounded on their
-        way out.
+        """Return an output without errors of summation, in float64: the exact sums `total`, rounded as `roundings` and
+        `saturates` tell.
         """
         return chain(total, self.roundings(call, output), self.saturates(call, output, model))
 
     def in_problem_order(self, call: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return our name -> array with the axes in the order of the sums, from the caller's arrays."""
+        """Return our name -> array with the axes in the order of `sums`; here the arrays as they are, TBC has another order."""
         return dict(arrays)
 
     def verdict(
@@ -342,7 +351,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         *,
         inputs: Mapping[str, Array],
     ) -> Verdict:
-        """Return the verdict on the array `result` of one output; `sums` are those of its operands."""
+        """Return the verdict on the array `result` of one output: each error against the bound that follows from `sums`
+        and the roundings.
+        """
         own = sums.shaped(result.shape)
         return check_correct(
             result,
@@ -361,21 +372,27 @@ class Operator(ABC, Generic[Arguments, Call]):
     def formula(
         self, call: Call, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
     ) -> Formula:
-        """Return the products of element `index` of an output; `shapes` and `index` have the caller's order of axes."""
+        """Return the products of element `index` of an output; `shapes` and `index` have the caller's order of axes.
+        Here SimError.
+        """
         raise SimError(f"explain: {self.name} has no formula to follow")
 
     def matrix_product(self, call: Call, output: str) -> MatrixProduct | None:
-        """Return M, K and N of an output that is a matrix product without im2col; None for any other."""
+        """Return M, K and N of an output that is a matrix product without im2col; None (the default) for any other."""
         return None
 
     def cube_call(self, call: Call, chip: ChipSpec, kernel: str) -> CubeCall:
-        """Return the cube call (problem, dtype, options) of a kernel of an accepted call; SimError if its tiling has no
-        fields.
+        """Return the cube call (problem, dtype, options) of a kernel of an accepted call; SimError (the default) if no
+        tilings are searched.
         """
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
     def of_layer(self, layer: Layer) -> Case:
-        """Return this operator's case for its pass of a layer. Raises pydantic's ValidationError for an invalid one."""
+        """Return this operator's case for its pass of a layer, from the layer's own entries; a forward case has no
+        `output_mask`.
+
+        Raises pydantic's ValidationError for an invalid one.
+        """
         said = layer.said
         if self.layer_direction == "forward":
             said.pop("output_mask", None)
@@ -383,7 +400,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
 
 def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
-    """Return `values` rounded to float32, then to each of the formats in order."""
+    """Return `values` rounded to float32, then to each of the formats in order, as float64."""
     for name in ("float32", *formats):
         values = round_to(values, name, saturate=saturate)
     return values.astype(np.float64)
@@ -391,7 +408,8 @@ def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
 
 @frozen
 class Settings:
-    """Settings with which a call is accepted, beside its arguments.
+    """Settings under which a call is accepted, beside its arguments: the product's rules, the profile, and the user's
+    choices.
 
     `tiling`, `block_dim` and `disarm` are the user's, by kernel; `library` is the version of the vendor's kernels, ""
     for the newest.

@@ -1,7 +1,7 @@
 """The plan of a call: the kernels it launches, in order, and the tensors between them in one workspace.
 
 The order follows the released library on the split architecture (ops-nn, op_api of convolution_backward: stated): bias
-first, then Cast and TransData of all three inputs, grad_input, grad_weight; each result is turned back and cast once.
+first, then Cast and TransData of all three inputs, grad_input, grad_weight; each result is converted back and cast once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PlanTensor:
 
 @frozen
 class PlanStep:
-    """One kernel launch; `make` returns its Task once its tensors have addresses."""
+    """One kernel launch; `make(chip, name -> allocation)` returns its Task once its tensors have addresses."""
 
     op_type: str
     name: str
@@ -58,7 +58,7 @@ class PlanStep:
 class Plan:
     """Steps in launch order and their tensors; `place` gives every intermediate its offset in the workspace.
 
-    `warnings` tell the caller what the plan does not do of what was asked.
+    `warnings` tell the caller which part of the request the plan does not carry out.
     """
 
     tensors: dict[str, PlanTensor] = field(default_factory=dict)
@@ -85,8 +85,8 @@ class Plan:
         """Append a launch: a kernel function with its work, or a function that makes the task once tensors have
         addresses.
 
-        A kernel function gets inputs, outputs and scratch tensors in this order; waits on its flags in `disarm` do not
-        hold.
+        A kernel function gets inputs, outputs and scratch tensors in this order; SimError if it takes another number.
+        Its waits on flags in `disarm` hold nothing.
         """
         if isinstance(make, KernelWork):
             make = self._task_of(make, TaskWords(op_type, name, disarm), (*inputs, *outputs, *scratch))
@@ -105,8 +105,11 @@ class Plan:
         return lambda chip, t: kernel_task(chip, launch, told, [t[name] for name in names])
 
     def place(self, slack: bool = False) -> None:
-        """Place each intermediate where the workspace first has room, until its last use; `slack`: with spare bytes
-        behind it.
+        """Place each workspace tensor at the first free offset, from its first use to its last; sets `offsets` and
+        `workspace_bytes`.
+
+        Sizes are rounded up to `WORKSPACE_ALIGNMENT`; `slack` leaves the spare bytes of an allocation (`room_of`)
+        behind each.
         """
         last = {name: index for index, step in enumerate(self.steps) for name in step.tensors}
         live: dict[str, tuple[int, int]] = {}

@@ -34,7 +34,7 @@ _IN_MEMORY: dict[str, np.dtype[Any]] = {
     "float8_e4m3fn": np.dtype(np.uint8),
 }
 _RESULTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
-"""Integers, which only results of kernels have; no operator takes them."""
+"""Integer dtypes, which only results of users' kernels have; no operator takes them."""
 _BITS: dict[str, np.dtype[Any]] = {
     "bfloat16": np.dtype(np.uint16),
     "hifloat8": np.dtype(np.uint8),
@@ -129,7 +129,11 @@ def _check_header(path: Path, name: str, headers: Mapping[str, Header]) -> None:
 
 
 def _format(path: Path, name: str, header: Header, label: Any) -> str:
-    """Return the name of a tensor's format, by its own dtype or by the entry beside it."""
+    """Return the name of a tensor's format: the text of `label` (its entry NAME_dtype), or for None the array's own
+    dtype.
+
+    TensorFileError if the format is not allowed, or the array is not stored in the format's bits.
+    """
     assert header.dtype is not None
     stored = header.dtype.newbyteorder("=")
     if label is None:

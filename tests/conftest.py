@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -42,11 +43,16 @@ def pytest_configure(config: pytest.Config) -> None:
     from tests.support import sampling
 
     sampling.WHOLE = config.getoption("markexpr") == "slow"
+    if config.getoption("markexpr") == "fast":  # it replaces the usual "not slow"
+        config.option.markexpr = "fast and not slow"
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """`-m fast` replaces the usual `-m "not slow"`: a test that is both would run in the tier that it is too slow for."""
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem() -> Any:
+    """The cases of one test come together here: those that the suite leaves out are marked slow."""
     from tests.support import sampling
 
-    if {"fast", "slow"} <= {mark.name for mark in item.iter_markers()} and not sampling.WHOLE:
-        raise pytest.UsageError(f"{item.nodeid}: marked fast and slow")
+    found = yield
+    if isinstance(found, list):
+        sampling.mark_cases(found)
+    return found

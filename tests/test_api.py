@@ -22,6 +22,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import RowError
 from ascend_sim.runtime import session
+from tests.support.sampling import part_of_cases
 
 Array = NDArray[Any]
 
@@ -250,6 +251,7 @@ def spans(result: Result) -> list[tuple[dict[str, Any], int]]:
     ]
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("l2", ["cold", "warm"])
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("name", LAYERS)
@@ -280,6 +282,7 @@ def test_hbm_delivers_every_input_once(name: str) -> None:
     assert total > nbytes / (chip.memory.hbm_gb_per_s * 1e3)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_warm_l2_is_never_slower(name: str) -> None:
     shapes, attributes = LAYERS[name]
@@ -306,6 +309,7 @@ def same_timeline(one: Result, other: Result) -> bool:
     )
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("name", ["3x3", "stride 2", "depthwise"])
 def test_full_and_timing_have_the_same_timeline(name: str, deterministic: bool) -> None:
@@ -343,6 +347,7 @@ def dealt_anyhow(count: int) -> list[int]:
     return [int(core) for core in np.random.default_rng(5).permutation(count)]
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("block_dim", [None, 27])
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_two_runs_and_other_cores_give_the_same_report(

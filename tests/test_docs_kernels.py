@@ -23,6 +23,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag, cross_name
 from ascend_sim.kernel.builder import KernelBuilder
+from tests.support.sampling import part_of_cases
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "kernels"
 COUPLED, SPLIT = ("ascend910a", "ascend310p3"), ("ascend910b3", "ascend950pr_9589")
@@ -62,6 +63,7 @@ def test_every_file_is_here_and_short() -> None:
     assert all(len(path.read_text(encoding="utf-8").splitlines()) < 80 for path in FOLDER.glob("*.py"))
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("mode", ["full", "functional"])
 @pytest.mark.parametrize(("name", "chip"), [(name, chip) for name, chips in RUNS_ON.items() for chip in chips])
 def test_a_kernel_is_right_and_nothing_is_found(name: str, chip: str, mode: str) -> None:
@@ -98,6 +100,7 @@ def test_a_wrong_element_is_found(name: str) -> None:
     assert again.report.outputs[output]["wrong"] == 1, values.dtype
 
 
+@part_of_cases(5)
 @pytest.mark.parametrize("engine", ["simpy", "compiled"])
 @pytest.mark.parametrize(("name", "chip"), [(name, chip) for name, chips in RUNS_ON.items() for chip in chips])
 def test_loops_that_repeat_write_what_they_write_turn_by_turn(
@@ -213,6 +216,7 @@ def goes_wrong(name: str, chip: str, known: bytes, flag: str, part: str) -> bool
     return bool(given.findings) or b"".join(array.tobytes() for array in given.outputs.values()) != known
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", RUNS_ON)
 def test_every_wait_matters(name: str) -> None:
     chip = RUNS_ON[name][-1]
@@ -229,6 +233,7 @@ def test_every_wait_matters(name: str) -> None:
     assert useless == [], useless
 
 
+@part_of_cases(5)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", RUNS_ON)
 def test_no_part_can_be_slow_enough_to_spoil_the_result(name: str, part: str) -> None:

@@ -24,6 +24,7 @@ from ascend_sim.cli import app
 from tests.support.acl.programs import aclnnConvolutionBackwardTest, main
 from tests.support.places import DOCS
 from tests.support.rooms import DOORS, LEVEL, MODULES, room
+from tests.support.sources import parsed
 
 pytestmark = pytest.mark.fast
 
@@ -106,7 +107,7 @@ def pytorch(walk: CalledFiles) -> None:
 
 
 def has_functions(path: Path) -> bool:
-    return any(isinstance(node, ast.FunctionDef) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    return any(isinstance(node, ast.FunctionDef) for node in ast.walk(parsed(path)))
 
 
 def place(module: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.places import DOCS, ROOT
+from tests.support.sampling import part_of_cases
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
@@ -58,6 +59,7 @@ def same(shown: str, found: str) -> bool:
     )
 
 
+@part_of_cases(0, "2_pipes")
 @pytest.mark.parametrize("path", LESSONS, ids=name)
 def test_a_lesson_runs_and_prints_what_it_shows(path: Path) -> None:
     stored, now = run(path)

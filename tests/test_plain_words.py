@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import DOCS, ROOT
+from tests.support.sources import FOLDERS, parsed, python_files
 
 pytestmark = pytest.mark.fast
 
@@ -24,7 +25,6 @@ GENERATED_WORDS = 4_000
 """Words beside the tables that the generated pages have at most, so that no text moves there."""
 VAGUE = re.compile(r"(What|Of|As|The same|Those|That|All of|Whether|Return what|Gives?|Tells?)\b")
 """Beginnings of docstrings that leave the subject or the verb out."""
-FOLDERS = ("ascend_sim", "configs", "docs", "ops", "tests", "tools")
 
 
 def pages() -> list[Path]:
@@ -39,8 +39,8 @@ def test_a_class_name_is_defined_once() -> None:
     """Two classes of one name are merged, or named by what they hold; tests and tools count too."""
     places = defaultdict(list)
     for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for path in python_files(folder):
+            for node in ast.walk(parsed(path)):
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -70,7 +70,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
     The text of a flag may begin with "Whether".
     """
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text:
@@ -83,7 +83,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_docstring_begins_with_a_noun_or_a_verb(folder: str) -> None:
-    files = sorted((ROOT / folder).rglob("*.py"))
+    files = python_files(folder)
     assert files
     vague = [
         f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"

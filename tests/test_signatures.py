@@ -12,6 +12,7 @@ import pytest
 from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
 from tests.support.places import ROOT
+from tests.support.sources import parsed, python_files
 
 pytestmark = pytest.mark.fast
 
@@ -94,8 +95,8 @@ UNNAMED = {
 @cache
 def sources() -> list[tuple[str, ast.Module]]:
     """Path and tree of every file of the package."""
-    paths = [path for folder in ("ascend_sim", "ops") for path in sorted((ROOT / folder).rglob("*.py"))]
-    return [(path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
+    paths = [*python_files("ascend_sim"), *python_files("ops")]
+    return [(path.relative_to(ROOT).as_posix(), parsed(path)) for path in paths]
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import ROOT, TESTS
+from tests.support.sources import parsed, python_files
 
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 
@@ -20,7 +21,7 @@ WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; import pytest; sys.exi
 @cache
 def trees() -> dict[Path, ast.Module]:
     """All files of the suite."""
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(TESTS.rglob("*.py"))}
+    return {path: parsed(path) for path in python_files("tests")}
 
 
 def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -53,7 +54,7 @@ def holding_tests(paths: Iterable[Path]) -> set[Path]:
 
 def test_the_suite_is_collected_without_torch() -> None:
     """In a process in which torch cannot be imported; what ascend_sim itself imports is asked in tests/torch."""
-    arguments = ["--collect-only", "-p", "no:cacheprovider", *(str(path) for path in near_torch())]
+    arguments = ["--collect-only", "--assert=plain", "-p", "no:cacheprovider", *(str(path) for path in near_torch())]
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     collected = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, *arguments],

@@ -10,7 +10,8 @@ METHODS = {
     "DataCopy": "data_copy", "DataCopyPlanes": "data_copy_planes", "DataCopyNd2Nz": "data_copy_nd2nz",
     "DataCopyDn2Nz": "data_copy_dn2nz", "Fill": "fill", "LoadData2D": "load_data_2d", "LoadData3D": "load_data_3d",
     "Mmad": "mmad", "LoadBias": "load_bias", "Fixpipe": "fixpipe", "FixpipeNd": "fixpipe_nd", "FixpipeDn": "fixpipe_dn",
-    "L0cToUb": "l0c_to_ub", "VectorCopy": "copy",
+    "L0cToUb": "l0c_to_ub", "VectorCopy": "copy", "DataCopyPadded": "emit", "Elementwise": "add` and others, `emit",
+    "VectorBinary": "emit",
 }  # fmt: skip
 """The method that makes each effect."""
 

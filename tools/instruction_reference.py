@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, MethodType
@@ -188,7 +188,8 @@ SECTIONS: dict[str, list[Demo]] = {
         ),
     ],
     "Vectors: element by element": [
-        *(elements(name, 2) for name in ("add", "sub", "mul", "mul_add", "div", "max", "min")),
+        *(elements(name, 2) for name in ("add", "sub", "mul", "mul_add", "div", "max", "min", "add_relu", "sub_relu")),
+        *(elements(name, 2) for name in ("fused_mul_add", "fused_mul_add_relu")),
         *(elements(name, 2, dtypes=("int16", "uint16")) for name in ("bitwise_and", "bitwise_or")),
         elements("bitwise_not", 1, dtypes=("int16", "uint16")),
         *(elements(name, 1, 2) for name in ("adds", "muls", "maxs", "mins", "axpy", "leaky_relu")),
@@ -392,6 +393,12 @@ def beginning(said: str) -> str:
     return " ".join(said.partition("\n\n")[0].split())
 
 
+def effects(described: Iterable[tuple[str, str]]) -> list[str]:
+    """Lines of a table of calls and the beginnings of their docstrings."""
+    rows = (f"| `{call}` | {beginning(said).replace('|', chr(92) + '|')} |" for call, said in described)
+    return ["| call | effect |", "|---|---|", *rows]
+
+
 def page() -> str:
     """The whole page."""
     chips = [load_chip(name) for name in CHIPS]
@@ -412,16 +419,12 @@ def page() -> str:
         if not samples:
             continue
         lines += ["", f"## {title}", ""]
-        for call, said in dict.fromkeys(sample.described for sample in samples):
-            lines.append(f"- `{call}`: {beginning(said)}")
+        lines += effects(dict.fromkeys(sample.described for sample in samples))
         columns = "call | pipe | reads | writes"
         lines += ["", head(columns, chips), "|---" * (4 + len(chips)) + "|"]
         lines += [row(sample, chips) for sample in samples]
-    lines += ["", "## Buffers, flags and loops", "", "| call | effect |", "|---|---|"]
-    lines += [
-        f"| `{signature(method)}` | {beginning(inspect.getdoc(getattr(Kernel, method)) or '')} |"
-        for method in PLACES_AND_LOOPS
-    ]
+    lines += ["", "## Buffers, flags and loops", ""]
+    lines += effects((signature(method), inspect.getdoc(getattr(Kernel, method)) or "") for method in PLACES_AND_LOOPS)
     lines += ["", "## Formats of the vector unit", "", *formats(chips), ""]
     lines += [
         "## Limits",

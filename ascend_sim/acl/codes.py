@@ -10,9 +10,9 @@ __all__ = ["ASSUMED_CODES", "AssumedCode", "Refused"]
 
 @frozen
 class AssumedCode:
-    """The code in which one misuse ends: `code` of the vendor's list, `when` it is returned.
+    """Return code for one misuse: `code` from the vendor's list, `when` in words.
 
-    That the vendor's library does the same is assumed.
+    That the vendor's library returns the same code is assumed.
     """
 
     code: int
@@ -73,12 +73,12 @@ _ROWS = {
     "aclnn simulator": (e.ACLNN_ERR_INNER, "a defect of the simulator, told in the message"),
 }  # fmt: skip
 ASSUMED_CODES = {key: AssumedCode(code, when) for key, (code, when) in _ROWS.items()}
-"""The one table: a short name of the misuse, its code, and when it happens. `docs/acl.md` shows it."""
+"""Misuse (short name) -> its AssumedCode: the one table of codes. `docs/acl.md` shows it."""
 
 
 class Refused(Exception):
-    """Error that ends a C call in a code: that of `reason`, a key of ASSUMED_CODES, or `code` from the operator's
-    checks.
+    """Error that makes a C call return a status code: ASSUMED_CODES[reason].code, or `code` where the operator's checks chose
+    it.
     """
 
     def __init__(self, reason: str, message: str, code: int | None = None) -> None:

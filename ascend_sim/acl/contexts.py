@@ -38,7 +38,10 @@ _INT32 = (-(1 << 31), (1 << 31) - 1)
 
 @call(needs="nothing")
 def aclInit(configPath: Any = None) -> None:
-    """Initialise the interface; `configPath` is None or a JSON file, whose content changes nothing here."""
+    """Initialise the interface; refused if it is initialised already.
+
+    `configPath` is None or a JSON file, which must parse; its content changes nothing.
+    """
     if PROCESS.initialised:
         raise Refused("initialised twice", "aclInit was called before; aclFinalize must come between")
     if configPath is not None:
@@ -52,7 +55,10 @@ def aclInit(configPath: Any = None) -> None:
 
 @call(needs="nothing")
 def aclFinalize() -> None:
-    """Run all queued work and release everything; aclInit may follow (ours: the vendor initialises a process once)."""
+    """Run all queued work, close the device and clear the options; refused before aclInit.
+
+    aclInit may follow (ours: the vendor initialises a process once).
+    """
     if not PROCESS.initialised:
         if PROCESS.was_finalised:
             raise Refused("finalised twice", "aclFinalize was called before")
@@ -64,7 +70,11 @@ def aclFinalize() -> None:
 
 
 def _close(owner: AclDevice | None) -> None:
-    """Run all queued work and close the device; its streams, events, contexts and memory become invalid."""
+    """Run all queued work, write the files of ASCEND_SIM_OUT and close the device; does nothing for None.
+
+    Its streams, events, contexts and memory become invalid; blocks that were never freed are kept for `leaks`. Refuses if
+    queued work failed.
+    """
     if owner is None:
         return
     try:
@@ -79,7 +89,8 @@ def _close(owner: AclDevice | None) -> None:
 
 @call(needs="init")
 def aclrtSetDevice(deviceId: int) -> None:
-    """Open device 0, the only one, and make its default context current in this thread; all threads share that context.
+    """Open device 0, the only one, at the first call, and make its default context current in this thread; all threads share
+    that context.
 
     Calls are counted: the device closes after as many resets.
     """
@@ -96,7 +107,7 @@ def aclrtSetDevice(deviceId: int) -> None:
 
 @call(needs="device")
 def aclrtResetDevice(deviceId: int) -> None:
-    """Undo one aclrtSetDevice; the last one runs all queued work and closes the device with everything on it."""
+    """Undo one aclrtSetDevice; the one that undoes the last runs all queued work and closes the device."""
     _device_number(deviceId)
     PROCESS.device_users -= 1
     if PROCESS.device_users == 0:
@@ -105,7 +116,7 @@ def aclrtResetDevice(deviceId: int) -> None:
 
 @call(None)
 def aclrtGetDevice() -> int:
-    """Return ret and the number of the device that is open."""
+    """Return ret and the number of the open device, always 0."""
     return 0
 
 
@@ -117,7 +128,7 @@ def aclrtGetDeviceCount() -> int:
 
 @call()
 def aclrtSynchronizeDevice() -> None:
-    """Run the queued work of all streams; end in a code if some of it could not run."""
+    """Run the queued work of all streams; the status is an error if some of it could not run."""
     device().run_to_idle()
     device().waited_for()
     device().failure()
@@ -125,7 +136,7 @@ def aclrtSynchronizeDevice() -> None:
 
 @call(0, 0)
 def aclrtGetMemInfo(attr: int) -> tuple[int, int]:
-    """Return ret, the free and the total bytes of HBM."""
+    """Return ret, the free bytes and the total bytes of HBM. Refuses the DDR kinds of memory."""
     if attr not in (aclrtMemAttr.ACL_HBM_MEM, aclrtMemAttr.ACL_HBM_MEM_HUGE, aclrtMemAttr.ACL_HBM_MEM_NORMAL):
         raise Refused("argument", f"attr = {attr!r}: {device().chip.name} has HBM alone (ACL_HBM_MEM)")
     memory = device().memory
@@ -150,7 +161,9 @@ def aclrtCreateContext(deviceId: int) -> Context:
 
 @call(needs="device")
 def aclrtDestroyContext(context: Any) -> None:
-    """Destroy a context that aclrtCreateContext made, with its streams; queued work is run before."""
+    """Run all queued work, then destroy a context that aclrtCreateContext made, with its streams; the default context is
+    refused.
+    """
     known = _context(context)
     if known.implicit:
         raise Refused("argument", "the default context of a device goes with aclrtResetDevice")
@@ -162,7 +175,7 @@ def aclrtDestroyContext(context: Any) -> None:
 
 @call(needs="device")
 def aclrtSetCurrentContext(context: Any) -> None:
-    """Make a context current in this thread; several threads may have the same."""
+    """Make a context current in this thread; several threads may share one."""
     PROCESS.thread.context = _context(context)
 
 
@@ -173,7 +186,7 @@ def aclrtGetCurrentContext() -> Context:
 
 
 def current_context() -> Context:
-    """Return the current context of this thread. Raises Refused without one."""
+    """Return the current context of this thread. Raises Refused if it was destroyed or there is none."""
     context = PROCESS.thread.context
     if context is None or not context.alive:
         raise Refused("handle gone", "the current context was destroyed; set another one with aclrtSetCurrentContext")
@@ -195,31 +208,33 @@ def _context(context: Any) -> Context:
 
 @call(needs="init")
 def aclrtSetSysParamOpt(opt: int, value: int) -> None:
-    """Set a system parameter of the process, 0 or 1."""
+    """Set system parameter `opt` of the process to 0 or 1."""
     _set(PROCESS.options, opt, value)
 
 
 @call()
 def aclrtCtxSetSysParamOpt(opt: int, value: int) -> None:
-    """Set a system parameter of the current context, 0 or 1; it overrides that of the process."""
+    """Set system parameter `opt` of the current context to 0 or 1; it overrides that of the process."""
     _set(current_context().options, opt, value)
 
 
 @call(0, needs="init")
 def aclrtGetSysParamOpt(opt: int) -> int:
-    """Return ret and a system parameter of the process; 0 if it was never set."""
+    """Return ret and the value of system parameter `opt` of the process; 0 if it was never set."""
     return PROCESS.options.get(_option(opt), 0)
 
 
 @call(0)
 def aclrtCtxGetSysParamOpt(opt: int) -> int:
-    """Return ret and a system parameter of the current context; the process's value if the context has none."""
+    """Return ret and the value of system parameter `opt`: the current context's, else the process's, else 0."""
     number = _option(opt)
     return current_context().options.get(number, PROCESS.options.get(number, 0))
 
 
 def deterministic() -> bool | None:
-    """Return the determinism set by parameters: the context's, else the process's, else None, the operator's default."""
+    """Return the value of ACL_OPT_DETERMINISTIC as a bool: the context's, else the process's, else None (the operator's
+    default).
+    """
     opt = int(aclSysParamOpt.ACL_OPT_DETERMINISTIC)
     value = current_context().options.get(opt, PROCESS.options.get(opt))
     return None if value is None else bool(value)
@@ -234,9 +249,9 @@ def _set(options: dict[int, int], opt: Any, value: Any) -> None:
 
 
 def leaks() -> list[CheckFinding]:
-    """Return device memory that was never freed, as findings (not a vendor's call).
+    """Return one memcheck finding for each block of device memory that was never freed (not a vendor's call).
 
-    It covers devices that are closed and the open one; asking forgets those that are closed.
+    It covers the open device and those closed since the last call; blocks of closed devices are reported once.
     """
     blocks = list(PROCESS.left_behind)
     PROCESS.left_behind.clear()

@@ -24,12 +24,15 @@ SIDES = {
     aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_HOST: ("device", "host"),
     aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_DEVICE: ("device", "device"),
 }
-"""Sides (host or device) of source and destination by the kind of a copy."""
+"""Kind of a copy -> (side of the source, side of the destination), each "host" or "device"."""
 
 
 @call(None)
 def aclrtMalloc(size: int, policy: int = aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUGE_FIRST) -> int:
-    """Return ret and the address of `size` new bytes of HBM, aligned to 512; they hold a poison pattern."""
+    """Return ret and the address of `size` new bytes of HBM, aligned to 512; they hold a poison pattern.
+
+    `policy` changes nothing.
+    """
     integer("policy", policy, 0, max(aclrtMemMallocPolicy))
     if isinstance(size, bool):  # C would take it for a size of 1
         raise Refused("argument", f"size must be an integer, not {type(size).__name__}")
@@ -38,7 +41,7 @@ def aclrtMalloc(size: int, policy: int = aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUG
 
 @call()
 def aclrtFree(devPtr: Any) -> None:
-    """Free what aclrtMalloc returned, at once; queued work that needs it fails when it is run."""
+    """Free a block at once, by the address that aclrtMalloc returned; queued work that still uses it fails when it is run."""
     if devPtr is None:
         raise Refused("null pointer", "devPtr is a null pointer")
     if isinstance(devPtr, bool) or not isinstance(devPtr, int | np.integer):
@@ -48,7 +51,10 @@ def aclrtFree(devPtr: Any) -> None:
 
 @call()
 def aclrtMemcpy(dst: Any, destMax: int, src: Any, count: int, kind: int) -> None:
-    """Copy `count` bytes now, after the default stream's work. A warning names work of other streams on these bytes."""
+    """Copy `count` bytes now, after the default stream's queued work.
+
+    Warns if other streams' work on these bytes was not waited for.
+    """
     copy = _Copy(dst, destMax, src, count, kind)
     _before("aclrtMemcpy", copy.uses)
     copy.run(None)
@@ -56,14 +62,14 @@ def aclrtMemcpy(dst: Any, destMax: int, src: Any, count: int, kind: int) -> None
 
 @call()
 def aclrtMemcpyAsync(dst: Any, destMax: int, src: Any, count: int, kind: int, stream: Any) -> None:
-    """Copy `count` bytes on a stream; host memory is read and written when the copy runs."""
+    """Queue a copy of `count` bytes on a stream; host memory is read and written when the copy runs."""
     copy = _Copy(dst, destMax, src, count, kind)
     _queue("aclrtMemcpyAsync", "Memcpy", copy.uses, copy.run, stream)
 
 
 @call()
 def aclrtMemset(devPtr: Any, maxCount: int, value: int, count: int) -> None:
-    """Set `count` bytes to the low 8 bits of `value` now; waits as aclrtMemcpy does."""
+    """Set `count` bytes to the low 8 bits of `value` now; runs queued work before, and warns, as aclrtMemcpy does."""
     memset = _Memset(devPtr, maxCount, value, count)
     _before("aclrtMemset", memset.uses)
     memset.run(None)
@@ -71,13 +77,13 @@ def aclrtMemset(devPtr: Any, maxCount: int, value: int, count: int) -> None:
 
 @call()
 def aclrtMemsetAsync(devPtr: Any, maxCount: int, value: int, count: int, stream: Any) -> None:
-    """Set `count` bytes on a stream."""
+    """Queue a memset of `count` bytes to the low 8 bits of `value` on a stream."""
     memset = _Memset(devPtr, maxCount, value, count)
     _queue("aclrtMemsetAsync", "Memset", memset.uses, memset.run, stream)
 
 
 class _Copy:
-    """A copy whose arguments were checked: source and destination of `count` bytes."""
+    """Checked arguments of a copy: source and destination of `count` bytes, and in `uses` those of them in device memory."""
 
     def __init__(self, dst: Any, dest_max: Any, src: Any, count: Any, kind: Any) -> None:
         size = integer("count", count, *_SIZE)
@@ -98,7 +104,7 @@ class _Copy:
 
 
 class _Memset:
-    """A memset whose arguments were checked."""
+    """Checked arguments of a memset: the byte `value`, and the device range that it fills."""
 
     def __init__(self, pointer: Any, max_count: Any, value: Any, count: Any) -> None:
         size = integer("count", count, *_SIZE)
@@ -136,10 +142,10 @@ def _place(name: str, pointer: Any, size: int, side: str, writable: bool) -> Byt
 
 
 def _before(what: str, uses: Sequence[MemoryUse]) -> None:
-    """Run all queued work before a synchronous call if the default stream has some, and count that stream as waited
-    for.
+    """Prepare a synchronous call: run all queued work if the default stream has some, and note that the host has waited for
+    that stream.
 
-    Then warn of other work that uses the memory.
+    Then warn of other work that uses the memory without a wait. Refuses if the default stream's work failed.
     """
     default = stream_of(None)
     if any(entry.task.stream == default.number for entry in device().queue):

@@ -22,7 +22,7 @@ __all__ = ["AclDevice", "Context", "MemoryUse", "Queued"]
 
 @frozen
 class MemoryUse:
-    """A range of memory that queued work touches; `writes` is True if it writes there."""
+    """One range of device memory that a call or queued work touches; `writes` is True if it writes there."""
 
     range: ByteRange
     writes: bool
@@ -30,7 +30,7 @@ class MemoryUse:
 
 @dataclass(eq=False)
 class Queued:
-    """One task in the queue. `label` names the call, `uses` its memory; `dropped` is called if the task cannot run."""
+    """One task in the queue: `label` is the call's name, `uses` its memory. `dropped` is called if the task cannot run."""
 
     task: Task
     label: str
@@ -41,7 +41,7 @@ class Queued:
 class AclDevice:
     """The open device. Work waits in `queue`, in the order of the calls, until something synchronises.
 
-    A `recorder` keeps the runs and the warnings.
+    `recorder`, if any, keeps the runs and the warnings.
     """
 
     def __init__(self, chip: ChipSpec, mode: str, recorder: DeviceRecorder | None = None) -> None:
@@ -58,10 +58,10 @@ class AclDevice:
         """Work that has run although the host never waited for it."""
 
     def run_to_idle(self) -> None:
-        """Run everything that is queued. A task that cannot run is dropped, and `failure` reports it for its stream.
+        """Run everything that is queued, all streams together in simulated time.
 
-        The host may not rely on work that ran without its wait: `warn_if_busy` warns of it until `waited_for` is
-        called.
+        A task that cannot run is dropped; `failure` reports it for its stream. Work that ran counts as not waited for:
+        `warn_if_busy` warns of it until `waited_for` is called.
         """
         queue, self.queue = self.queue, []
         self._unseen += queue
@@ -91,8 +91,8 @@ class AclDevice:
         self._tell(ready, self.last_run)
 
     def _problem(self, entry: Queued, lost_events: set[str]) -> str | None:
-        """Return why a task cannot run: its stream or one that it waits for has failed, or its memory is gone. Else
-        None.
+        """Return why a task cannot run, or None: its stream or one that it waits for has failed, or memory that it uses was
+        freed.
         """
         if entry.task.stream in self._failures:
             return self._failures[entry.task.stream]
@@ -102,7 +102,9 @@ class AclDevice:
         return None if gone is None else f"it uses {gone}, which were freed before it ran"
 
     def _tell(self, ready: Sequence[Queued], run: StreamRun) -> None:
-        """Warn of tasks on two streams that overlapped in time and share bytes, and of the first finding of the kernels."""
+        """Warn of each pair of calls whose tasks overlap in time on two streams, share bytes and write, and of the kernels'
+        first finding.
+        """
         if run.timeline is not None:
             told: set[tuple[str, str]] = set()
             for first, second in overlapping(run.timeline):
@@ -118,7 +120,7 @@ class AclDevice:
             self._warn(f"{counted(len(run.findings), 'finding')}, first: {found.kind} in {found.task}: {found.text}")
 
     def failure(self, stream: int | None = None) -> None:
-        """Raise Refused if work of a stream (None: of any stream) could not run; only the first call after that does."""
+        """Raise Refused once for work of a stream (None: of any stream) that could not run; the failure is forgotten then."""
         key = next(iter(self._failures), None) if stream is None else stream
         if key is None or key not in self._failures:
             return
@@ -128,8 +130,9 @@ class AclDevice:
         raise Refused("work failed", message)
 
     def waited_for(self, stream: int | None = None, event: str | None = None) -> None:
-        """Note that the host has waited for all work, for a stream, or for a record of an event, and for all before
-        that.
+        """Note that the host has waited for a stream, for a record of an event, or for all work (both None).
+
+        Work that these depend on, by stream order or by events, counts as waited for too.
         """
         if stream is None and event is None:
             self._unseen.clear()
@@ -144,7 +147,10 @@ class AclDevice:
         self._unseen = left[::-1]
 
     def warn_if_busy(self, what: str, touched: ByteRange, writes: bool) -> None:
-        """Warn when the host touches memory of work that it has not waited for; `what` names the call."""
+        """Warn if work that the host has not waited for uses bytes of `touched` and one of both writes.
+
+        `what` names the call.
+        """
         for entry in (*self._unseen, *self.queue):
             place = _clash([MemoryUse(touched, writes)], entry.uses)
             if place is not None:
@@ -159,7 +165,9 @@ class AclDevice:
 
 @dataclass(eq=False)
 class Context:
-    """A context: options of its own, a default stream (the null stream) and the streams created in it."""
+    """One context of a device: its own options, its default stream (the null stream), and whether it is the implicit default
+    one.
+    """
 
     owner: AclDevice
     implicit: bool = False

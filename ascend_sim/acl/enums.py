@@ -36,7 +36,7 @@ ACLNN_ERR_INNER_NULLPTR = 561103
 
 @global_enum
 class aclDataType(IntEnum):
-    """Element types. 8.1.RC1 stops at 33; the 8-bit formats have the numbers of ge::DataType, which later headers use."""
+    """Element types. CANN 8.1.RC1 stops at 33; the 8-bit formats have the numbers of ge::DataType, which later headers use."""
 
     ACL_DT_UNDEFINED = -1
     ACL_FLOAT = 0
@@ -70,7 +70,7 @@ class aclDataType(IntEnum):
 
 @global_enum
 class aclFormat(IntEnum):
-    """Storage format labels."""
+    """Storage formats of a tensor."""
 
     ACL_FORMAT_UNDEFINED = -1
     ACL_FORMAT_NCHW = 0
@@ -91,7 +91,7 @@ class aclFormat(IntEnum):
 
 @global_enum
 class aclrtMemMallocPolicy(IntEnum):
-    """Pages to allocate from; the simulated HBM has one kind, so that every policy does the same."""
+    """Page kinds for aclrtMalloc; the simulated HBM has one kind, so every policy does the same."""
 
     ACL_MEM_MALLOC_HUGE_FIRST = 0
     ACL_MEM_MALLOC_HUGE_ONLY = 1
@@ -104,7 +104,7 @@ class aclrtMemMallocPolicy(IntEnum):
 
 @global_enum
 class aclrtMemcpyKind(IntEnum):
-    """Direction of a copy; DEFAULT is read off the two pointers."""
+    """Sides of source and destination of a copy; DEFAULT takes them from the two pointers (an integer is a device address)."""
 
     ACL_MEMCPY_HOST_TO_HOST = 0
     ACL_MEMCPY_HOST_TO_DEVICE = 1
@@ -115,7 +115,7 @@ class aclrtMemcpyKind(IntEnum):
 
 @global_enum
 class aclrtMemAttr(IntEnum):
-    """Kind of memory that aclrtGetMemInfo is asked for."""
+    """Kinds of memory that aclrtGetMemInfo accepts by type; only the HBM ones are on the chip."""
 
     ACL_DDR_MEM = 0
     ACL_HBM_MEM = 1
@@ -127,7 +127,7 @@ class aclrtMemAttr(IntEnum):
 
 @global_enum
 class aclSysParamOpt(IntEnum):
-    """System parameters."""
+    """System parameters that a process or a context can set."""
 
     ACL_OPT_DETERMINISTIC = 0
     ACL_OPT_ENABLE_DEBUG_KERNEL = 1
@@ -135,7 +135,7 @@ class aclSysParamOpt(IntEnum):
 
 @global_enum
 class aclrtEventRecordedStatus(IntEnum):
-    """Answer of aclrtQueryEventStatus."""
+    """Status of an event's last record, from aclrtQueryEventStatus."""
 
     ACL_EVENT_RECORDED_STATUS_NOT_READY = 0
     ACL_EVENT_RECORDED_STATUS_COMPLETE = 1
@@ -158,7 +158,7 @@ CODE_NAMES = {
     for name, value in list(globals().items())
     if name.startswith(("ACL_ERROR_", "ACLNN_ERR_")) and isinstance(value, int)
 }
-"""The vendor's name of every code."""
+"""Return code -> the vendor's name for it."""
 
 __all__ = [name for name in globals() if name.startswith(("ACL", "acl", "CubeMathType"))]
 __all__ += CubeMathType.__members__

@@ -29,14 +29,16 @@ __all__ = ["ByteRange", "DeviceBlock", "DeviceMemory", "host_bytes", "integer", 
 Bytes = NDArray[np.uint8]
 _FIRST_ADDRESS = 0x12C0_0000_0000
 _GUARD = 1 << 21
-"""Distance kept between two blocks, so that running past the end of one does not meet the next (ours)."""
+"""Bytes between two blocks, so that running past the end of one does not reach the next (ours)."""
 _REMEMBERED = 1024
-"""Freed blocks that a message can still name; older ones are forgotten, or a program that runs long would fill the host."""
+"""Freed blocks that a message can still name. Older ones are dropped, so that a long run does not fill the host's memory."""
 
 
 @dataclass(eq=False)
 class DeviceBlock:
-    """Block of device memory from one aclrtMalloc."""
+    """One block of device memory from one aclrtMalloc; `live` until it is freed, `line` is the program's line that allocated
+    it.
+    """
 
     address: int
     size: int
@@ -47,12 +49,12 @@ class DeviceBlock:
 
     @property
     def data(self) -> Bytes:
-        """Return the block's bytes; until something writes them they hold a poison pattern."""
+        """Return a view of the block's `size` bytes; until something writes them they hold a poison pattern."""
         return self.memory[: self.size]
 
     @property
     def memory(self) -> Bytes:
-        """Return the block's bytes and the slack behind them; the host allocates them at the first call."""
+        """Return the block's bytes with the slack behind them; the host array is allocated, and poisoned, at the first use."""
         if self.allocation.memory is None:
             self.allocation.memory = np.full(self.allocation.room, POISON, np.uint8)
         return self.allocation.memory
@@ -68,17 +70,19 @@ class ByteRange:
 
     @property
     def data(self) -> Bytes:
-        """Return the bytes as a view of the block."""
+        """Return a view of the bytes in the block."""
         return self.block.data[self.offset : self.offset + self.size]
 
     def part(self, offset: int, size: int, name: str) -> Allocation:
-        """Return `size` bytes from `offset` as an allocation for kernels; its slack may overlap the block's next tensor."""
+        """Return an Allocation for kernels of `size` bytes from `offset` in the range; its slack may overlap the block's next
+        tensor.
+        """
         start = self.offset + offset
         memory = self.block.memory[start : start + room_of(size)]
         return Allocation(self.block.allocation.base + start, size, name, memory)
 
     def meets(self, other: ByteRange) -> bool:
-        """Return True if two ranges share a byte."""
+        """Return True if both ranges share a byte of the same block."""
         low, high = max(self.offset, other.offset), min(self.offset + self.size, other.offset + other.size)
         return self.block is other.block and low < high
 
@@ -87,7 +91,7 @@ class ByteRange:
 
 
 class DeviceMemory:
-    """Blocks by address: the live ones, and the last that were freed."""
+    """All blocks of a device by address: the live ones and the last 1024 that were freed."""
 
     _next_address = _FIRST_ADDRESS  # of the process: an address stays unique when the device is opened again
 
@@ -99,12 +103,12 @@ class DeviceMemory:
 
     @property
     def capacity(self) -> int:
-        """Return the bytes of HBM."""
+        """Return the total bytes of the chip's HBM."""
         return self._device.gm.capacity
 
     @property
     def used(self) -> int:
-        """Return the bytes of HBM that live blocks take, each rounded up."""
+        """Return the bytes of HBM that live blocks occupy, each rounded up to HBM's granularity."""
         return sum(self._device.gm.taken(block.size) for block in self._blocks if block.live)
 
     @property
@@ -113,13 +117,13 @@ class DeviceMemory:
         return [block for block in self._blocks if block.live]
 
     def give_up(self) -> list[DeviceBlock]:
-        """Return the live blocks of a device that is being closed, without their contents."""
+        """Return the live blocks of a device that is being closed, and release their host arrays."""
         for block in self.live:
             block.allocation.memory = None
         return self.live
 
     def allocate(self, size: int) -> int:
-        """Allocate `size` bytes and return their address."""
+        """Allocate `size` bytes of HBM and return a virtual address that was never used before. Refuses when HBM is full."""
         try:
             allocation = self._device.gm.allocate(size, "aclrtMalloc", with_data=False)
         except SimError as error:
@@ -131,7 +135,7 @@ class DeviceMemory:
         return address
 
     def free(self, address: int) -> None:
-        """Free the block at `address`."""
+        """Free the block that begins at `address`. Refuses freed, foreign and inner addresses."""
         block = self._block(address, "freed pointer", "foreign pointer")
         if address != block.address:
             inside = address - block.address
@@ -157,10 +161,11 @@ class DeviceMemory:
         beyond: str = "beyond",
         wrong: str = "argument",
     ) -> ByteRange:
-        """Return the range of `size` bytes at `address`; `name` is the argument that gave it, for messages.
+        """Return the range of `size` bytes at `address`, which may lie inside a block; `name` is the argument's name in
+        messages.
 
-        The keywords are the reasons with which it refuses a freed block (`gone`), a foreign address, a range beyond its
-        block, and another type (`wrong`).
+        The keywords are the reasons of its refusals: a freed block (`gone`), a foreign address, a range past its block's end
+        (`beyond`), a value that is no integer (`wrong`).
         """
         if not isinstance(address, int | np.integer) or isinstance(address, bool):
             raise Refused(wrong, f"{name} must be a device address (an int), not {type(address).__name__}")
@@ -188,12 +193,12 @@ class DeviceMemory:
 
 
 def is_device_address(address: int) -> bool:
-    """Return True if an address lies below the next one that aclrtMalloc gives out, and not below its first."""
+    """Return True if `address` lies between the first address that aclrtMalloc ever gave out and the next one that it will."""
     return _FIRST_ADDRESS <= address < DeviceMemory._next_address
 
 
 def _calling_line() -> Line | None:
-    """Return the innermost line of the calling program outside this package."""
+    """Return (file, line) of the innermost stack frame outside this package, or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("ascend_sim."):
         frame = frame.f_back
@@ -201,7 +206,11 @@ def _calling_line() -> Line | None:
 
 
 def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> Bytes:
-    """Return the first `size` bytes of host memory: any contiguous buffer (numpy array, bytearray, bytes, memoryview)."""
+    """Return a view of the first `size` bytes of host memory: any contiguous buffer (numpy array, bytearray, bytes,
+    memoryview).
+
+    Refuses other objects, a buffer that is too short, and a read-only one if `writable`.
+    """
     if isinstance(buffer, np.ndarray):
         if not buffer.flags.c_contiguous:
             raise Refused(
@@ -226,7 +235,7 @@ def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> 
 
 
 def integer(name: str, value: Any, low: int, high: int, reason: str = "argument") -> int:
-    """Return an integer argument; refuse one outside `low` to `high`, the limits of its C type or its meaning."""
+    """Return `value` as an int. Refuses another type, and a value outside `low` to `high` (both allowed), with `reason`."""
     if not isinstance(value, int | np.integer):
         raise Refused(reason, f"{name} must be an integer, not {type(value).__name__}")
     if not low <= value <= high:

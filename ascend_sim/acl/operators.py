@@ -41,12 +41,15 @@ __all__ = [
 _INT8, _INT32, _INT64 = ((-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 32, 64))
 _WRONG = "aclnn argument"
 _SEARCH = 100_000
-"""Candidates that numpy looks at for an element that two strided tensors share (a few hundredths of a second)."""
+"""Most candidates that numpy examines for an element that two strided tensors share (a few hundredths of a second)."""
 
 
 @dataclass(eq=False)
 class aclOpExecutor:
-    """Executor from phase one for phase two: the plan and the caller's tensors by their names in it. Valid for one call."""
+    """Executor from phase one for phase two: the plan, and the caller's tensors by their names in the plan.
+
+    Valid for one call.
+    """
 
     operator: str
     owner: AclDevice
@@ -79,7 +82,7 @@ def aclnnConvolutionBackwardGetWorkspaceSize(
     gradWeight: Any,
     gradBias: Any,
 ) -> tuple[int, aclOpExecutor]:
-    """Check and plan a call; return ret, the bytes of its workspace, and its executor.
+    """Check and plan a convolution's backward call; return ret, the bytes of its workspace, and its executor.
 
     Tensors are aclTensors, lists aclIntArrays, outputMask an aclBoolArray.
     """
@@ -124,7 +127,7 @@ def aclnnConvTbcBackwardGetWorkspaceSize(
     gradWeight: Any,
     gradBias: Any,
 ) -> tuple[int, aclOpExecutor]:
-    """Check and plan a call; return ret, the bytes of its workspace, and its executor.
+    """Check and plan a backward call of conv_tbc; return ret, the bytes of its workspace, and its executor.
 
     `self` is the gradient of the output; all tensors are aclTensors.
     """
@@ -149,13 +152,19 @@ def aclnnConvTbcBackwardGetWorkspaceSize(
 
 @call(family="aclnn")
 def aclnnConvolutionBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
-    """Queue the planned call on a stream; its gradients are in device memory once the stream is synchronised."""
+    """Queue the kernels of a planned convolution backward on a stream, and use up the executor.
+
+    Refuses tensors and workspace that are too small, freed or overlap. The gradients are in device memory once the stream is
+    synchronised.
+    """
     _phase_two("aclnnConvolutionBackward", workspace, workspaceSize, executor, stream)
 
 
 @call(family="aclnn")
 def aclnnConvTbcBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
-    """Queue the planned call on a stream; its gradients are in device memory once the stream is synchronised."""
+    """Queue the kernels of a planned conv_tbc backward on a stream, and use up the executor; refuses as
+    aclnnConvolutionBackward does.
+    """
     _phase_two("aclnnConvTbcBackward", workspace, workspaceSize, executor, stream)
 
 
@@ -239,7 +248,10 @@ def _executor(operator: str, executor: Any) -> aclOpExecutor:
 
 
 def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
-    """Return the part of the workspace that the plan needs; None where it needs none."""
+    """Return the range of the workspace that the plan needs; None if it needs none.
+
+    Refuses one that is null, too small or not aligned.
+    """
     given = integer("workspaceSize", size, 0, (1 << 64) - 1, _WRONG)
     if not plan.workspace_bytes:
         return None
@@ -257,7 +269,7 @@ def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
 
 
 def _memory(name: str, size: int, tensor: aclTensor) -> ByteRange | None:
-    """Return the device memory of a tensor's storage; None for an empty tensor."""
+    """Return the range of `size` bytes of a tensor's storage; None for an empty tensor. Refuses a null pointer."""
     if not prod(tensor.arg.shape):
         return None
     if tensor.data is None:
@@ -266,7 +278,10 @@ def _memory(name: str, size: int, tensor: aclTensor) -> ByteRange | None:
 
 
 def _warn_of_shared_memory(ready: aclOpExecutor, ranges: Mapping[str, ByteRange | None]) -> None:
-    """Warn of outputs that share elements with another tensor: the vendor allows it, but it is hardly intended."""
+    """Warn of each output that shares elements with another tensor: the vendor allows it, but it is hardly intended.
+
+    No warning where numpy cannot decide within `_SEARCH` candidates.
+    """
     held = {name: place for name, place in ranges.items() if place is not None}
     for (first, a), (second, b) in combinations(held.items(), 2):
         written = {first, second} & set(ready.accepted.outputs)
@@ -282,13 +297,13 @@ def _warn_of_shared_memory(ready: aclOpExecutor, ranges: Mapping[str, ByteRange 
 
 
 def _view(ready: aclOpExecutor, name: str, place: ByteRange) -> np.ndarray[Any, Any]:
-    """Return a tensor's elements in device memory, as an array that shares its bytes."""
+    """Return a tensor's elements in device memory as a strided numpy view of its bytes."""
     arg = ready.tensors[name].arg
     return view_of(place.data.view(numpy_dtype(arg.dtype)), arg)
 
 
 def _allocation(name: str, place: ByteRange | None) -> Allocation:
-    """Return the allocation that kernels see for a tensor's range of memory; for an empty tensor one without bytes."""
+    """Return the Allocation that kernels get for a range of memory; for None (an empty tensor) one of 0 bytes."""
     return Allocation(0, 0, name, np.zeros(room_of(0), np.uint8)) if place is None else place.part(0, place.size, name)
 
 

@@ -1,6 +1,6 @@
 """ASCEND_SIM_OUT: report, trace and timeline of all kernels that a device ran, in the files of `ascend-sim run --out`.
 
-Copies, memsets and events are no kernels and have no row. What they waited for stands in the kernels beside them, so that
+Copies, memsets and events are no kernels and have no row. Their waits are moved to the kernels of the same stream, so that
 `ascend-sim report` runs the kernels again in the same order.
 """
 
@@ -29,7 +29,10 @@ __all__ = ["DeviceRecorder"]
 
 @dataclass
 class DeviceRecorder:
-    """Recorder of a device's runs without the tensors' bytes; it writes them to `folder` (None: nowhere)."""
+    """Collects kernels, timeline, programs, findings and warnings of a device's runs, without the tensors' bytes.
+
+    `write` puts them into `folder` (None: nowhere). Raises SimError if the folder cannot be made.
+    """
 
     folder: Path | None
     chip: ChipSpec
@@ -52,11 +55,11 @@ class DeviceRecorder:
 
     @property
     def launched(self) -> int:
-        """Return the number of kernels that ran."""
+        """Return the number of kernels that ran so far."""
         return len(self._tasks)
 
     def add(self, run: StreamRun) -> None:
-        """Append the kernels, programs and findings of one run of the queue."""
+        """Append the kernels, programs, findings and spans of one run of the queue; a run without kernels adds nothing."""
         first = len(self._tasks)
         kept = [index for index, task in enumerate(run.tasks) if not isinstance(task, StreamStep)]
         if not kept:
@@ -73,9 +76,9 @@ class DeviceRecorder:
             self._timeline.programs += [replace(one, task=place[one.task]) for one in run.timeline.programs]
 
     def _in_order(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return the kernels of a run; the events of copies and memsets move to the kernels of the same stream.
+        """Return copies of a run's kernels; the events of copies and memsets move to the kernels of the same stream.
 
-        A run begins when the one before has ended: the first kernel of a stream waits for the last ones of that.
+        A run begins when the one before has ended: the first kernel of each stream waits for the previous run's last kernels.
         """
         kernels: list[Task] = []
         last: dict[int, Task] = {}
@@ -105,7 +108,10 @@ class DeviceRecorder:
         return kernels
 
     def check(self, tools: Sequence[str]) -> CheckReport:
-        """Run the named check tools on all kernels that the device ran, and between its streams; return the report."""
+        """Run the named check tools on all recorded kernels and return the report.
+
+        Mode "full" checks the timeline, so races between streams too; "functional" checks each kernel's programs alone.
+        """
         if self.mode == "full":
             return check_timeline(self.chip, self._tasks, self._timeline, tools=tools)
         programs: list[list[Program]] = [[] for _ in self._tasks]
@@ -114,7 +120,10 @@ class DeviceRecorder:
         return check_programs(self.chip, self._tasks, programs, tools=tools)
 
     def write(self) -> None:
-        """Write the folder; nothing where no kernel ran. Raises SimError where a file cannot be written."""
+        """Write the run's files to `folder`; does nothing if no kernel ran. Functional runs have no timeline and no recording.
+
+        Raises SimError if a file cannot be written.
+        """
         if not self._tasks or self.folder is None:
             return
         timed = self.mode == "full"

@@ -29,12 +29,12 @@ __all__ = ["PROCESS", "aclGetRecentErrMsg", "call", "device", "note", "use"]
 _MODES = ("full", "functional")
 _DEFAULT_CHIP = "ascend910b3"
 _DEFAULT_CONFORMANCE = "library"
-"""A program for a device meets the released library there."""
+"""A program for a real device runs against the released library, not against the documents."""
 
 
 @dataclass
 class AclSettings:
-    """Settings given to `use`; None falls back to the environment and then to the default."""
+    """Settings given to `use`; a field that is None falls back to the environment variable, then to the default."""
 
     chip: ChipSpec | None = None
     conformance: str | None = None
@@ -42,9 +42,9 @@ class AclSettings:
 
 
 class Thread(local):
-    """State of a host thread: its current context, and the message of its last failed call.
+    """State of one host thread: its current context and the message of its last failed call.
 
-    `c_message` is the message that C was given last, which must stay where it is.
+    `c_message` is the C string given out last, kept so that it stays valid.
     """
 
     context: Context | None = None
@@ -54,9 +54,9 @@ class Thread(local):
 
 @dataclass
 class Process:
-    """The state of the C interface in this process; `lock` lets calls of several threads follow each other.
+    """State of the C interface in this process; `lock` makes calls of several threads follow each other.
 
-    `watched`, where it is a list, gets the recorder of every device that is opened.
+    `watched`, if it is a list, gets the recorder of every device that is opened.
     """
 
     settings: AclSettings = field(default_factory=AclSettings)
@@ -73,26 +73,37 @@ class Process:
     lock: Any = field(default_factory=RLock)
 
     def chip(self) -> ChipSpec:
-        """Return the chip that the process sees. Raises ConfigError."""
+        """Return the chip: the setting's, else that of ASCEND_SIM_CHIP, else ascend910b3. Raises ConfigError."""
         return self.settings.chip or load_chip(os.environ.get("ASCEND_SIM_CHIP") or _DEFAULT_CHIP)
 
     def conformance(self) -> str:
-        """Return the profile of the operators' checks. Raises SimError for an unknown name in the environment."""
+        """Return the operators' check profile: the setting's, else ASCEND_SIM_CONFORMANCE, else "library".
+
+        Raises SimError for an unknown name.
+        """
         name = self.settings.conformance or os.environ.get("ASCEND_SIM_CONFORMANCE") or _DEFAULT_CONFORMANCE
         return _one_of("ASCEND_SIM_CONFORMANCE", name, CONFORMANCES)
 
     def has_context(self) -> bool:
-        """Return True if the calling thread has a context on the open device; it may have been destroyed since."""
+        """Return True if the calling thread has a current context on the open device; the context may have been destroyed
+        since.
+        """
         context = self.thread.context
         return context is not None and context.owner.open
 
     def mode(self) -> str:
-        """Return "full" or "functional". Raises SimError for an unknown name in the environment."""
+        """Return "full" or "functional": the setting's, else ASCEND_SIM_MODE, else "full".
+
+        Raises SimError for an unknown name.
+        """
         return _one_of("ASCEND_SIM_MODE", self.settings.mode or os.environ.get("ASCEND_SIM_MODE") or _MODES[0], _MODES)
 
     def open(self) -> AclDevice:
-        """Open and return a device as settings and environment ask for it. Raises SimError for an unknown chip, profile
-        or mode.
+        """Open and return a device by settings and environment, with a recorder if ASCEND_SIM_OUT is set or the process is
+        watched.
+
+        The second and later devices are recorded in device_N below that folder. Raises SimError for an unknown chip, profile or
+        mode.
         """
         self.conformance()
         chip, mode, out = self.chip(), self.mode(), os.environ.get("ASCEND_SIM_OUT")
@@ -107,7 +118,10 @@ class Process:
         return AclDevice(chip, mode, recorder)
 
     def end(self) -> None:
-        """Write the files of ASCEND_SIM_OUT for the open device, when the process ends or closes it."""
+        """Write the files of ASCEND_SIM_OUT for the open device, once; runs at exit and when the device closes.
+
+        A failure is a warning.
+        """
         with self.lock:
             recorder = None if self.device is None else self.device.recorder
             if recorder is None:
@@ -125,7 +139,7 @@ atexit.register(PROCESS.end)
 
 @contextmanager
 def watched() -> Iterator[list[DeviceRecorder]]:
-    """Yield the list of recorders of the devices that are opened inside the block; queued work is run at its end."""
+    """Yield a list that gets the recorder of every device opened inside the block; queued work is run at its end."""
     devices: list[DeviceRecorder] = []
     PROCESS.watched = devices
     try:
@@ -137,7 +151,7 @@ def watched() -> Iterator[list[DeviceRecorder]]:
 
 
 def device() -> AclDevice:
-    """Return the open device; the decorator `call` has checked that there is one."""
+    """Return the open device; the decorator `call` has checked before that one is open."""
     assert PROCESS.device is not None
     return PROCESS.device
 
@@ -169,7 +183,7 @@ def _one_of(what: str, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def aclGetRecentErrMsg() -> str | None:
-    """Return the message of the last call of this thread that failed; None when none has."""
+    """Return the message of this thread's last call that failed; None if none has."""
     return PROCESS.thread.message
 
 
@@ -178,7 +192,7 @@ _FAMILIES = {
     "acl": ("not initialised", "no device", "simulator"),
     "aclnn": ("aclnn runtime", "aclnn runtime", "aclnn simulator"),
 }
-"""Reasons of a call before aclInit, of one without a device, and of a defect, by the family of its codes."""
+"""Family of status codes -> reasons for a call before aclInit, for one without a device, and for a defect."""
 
 
 _NO_CONTEXT = (
@@ -242,7 +256,7 @@ def _returned(code: int, result: Any) -> Any:
 
 
 def note(function: str, refusal: Refused) -> int:
-    """Make a refusal the message of this thread's last failed call; return the code that the call ends in."""
+    """Store a refusal as the message of this thread's last failed call; return its status code."""
     name = CODE_NAMES.get(refusal.code, "ACLNN_ERR")
     PROCESS.thread.message = f"{function}: {refusal.code} {name}: {refusal}"
     return refusal.code

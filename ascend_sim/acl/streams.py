@@ -1,4 +1,4 @@
-"""Streams and events."""
+"""The vendor's calls for streams and events: creating, destroying, recording, waiting, synchronising and elapsed time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _numbers = count()
 
 @dataclass(eq=False)
 class Stream:
-    """A stream of a context; a null stream means the context's default stream."""
+    """One stream of a context, with a number of its own in the process."""
 
     context: Context
     number: int = field(default_factory=lambda: next(_numbers))
@@ -46,7 +46,7 @@ class Stream:
 
 @dataclass(eq=False)
 class _Record:
-    """One call of aclrtRecordEvent; `cycle` is its simulated time, None until the device has reached it."""
+    """One call of aclrtRecordEvent: `state` is queued, complete or dropped; `cycle` is its simulated time, None before."""
 
     name: str
     state: str = "queued"
@@ -61,7 +61,7 @@ class _Record:
 
 @dataclass(eq=False)
 class Event:
-    """An event; `record` is its last aclrtRecordEvent, None before the first."""
+    """One event of a context; `record` is its last aclrtRecordEvent, None before the first."""
 
     context: Context
     live: bool = True
@@ -74,9 +74,9 @@ class Event:
 
 
 def stream_of(stream: Any, gone: str = "handle gone", foreign: str = "foreign handle") -> Stream:
-    """Return the stream that an argument names; for None the default stream of the current context.
+    """Return the stream of an argument; None means the current context's default stream, made at its first use.
 
-    `gone` and `foreign` are the reasons with which it refuses a destroyed stream and another object.
+    `gone` and `foreign` are the reasons for refusing a destroyed stream and an object that is no stream.
     """
     if stream is None:
         context = current_context()
@@ -101,7 +101,9 @@ def _event(event: Any, name: str = "event") -> Event:
 
 
 def last_run() -> StreamRun | None:
-    """Return the last synchronised run of the open device: tasks, their Timeline, findings (not a vendor's call)."""
+    """Return tasks, Timeline and findings of the open device's last run of its queue; None without a device or a run (not a
+    vendor's call).
+    """
     return None if PROCESS.device is None else PROCESS.device.last_run
 
 
@@ -116,7 +118,7 @@ def aclrtCreateStream() -> Stream:
 
 @call()
 def aclrtDestroyStream(stream: Any) -> None:
-    """Run all queued work and destroy a stream."""
+    """Run all queued work and destroy a stream; refuses the default stream."""
     if stream is None:
         raise Refused("null pointer", "stream is a null pointer; the default stream is not destroyed")
     known = stream_of(stream)
@@ -130,10 +132,10 @@ def aclrtDestroyStream(stream: Any) -> None:
 
 @call()
 def aclrtSynchronizeStream(stream: Any) -> None:
-    """Run the queued work of all streams, so that they overlap in simulated time; end in a code if this stream's has
+    """Run the queued work of all streams, so that they overlap in simulated time; the status is an error if this stream's work
     failed.
 
-    The host may rely on this stream's work alone, and on the work that its events waited for.
+    Only this stream's work, and work that it waited for by events, counts as waited for by the host.
     """
     known = stream_of(stream)
     device().run_to_idle()
@@ -146,19 +148,22 @@ def aclrtSynchronizeStream(stream: Any) -> None:
 
 @call(None)
 def aclrtCreateEvent() -> Event:
-    """Return ret and a new event."""
+    """Return ret and a new event of the current context, not recorded yet."""
     return Event(current_context())
 
 
 @call()
 def aclrtDestroyEvent(event: Any) -> None:
-    """Destroy an event; queued work that waits for it still does."""
+    """Destroy an event; queued waits for its record stay in effect."""
     _event(event).live = False
 
 
 @call()
 def aclrtRecordEvent(event: Any, stream: Any) -> None:
-    """Queue on a stream a record of the event: the end of all work queued there before. A new record replaces the last."""
+    """Queue a record of the event on a stream: it completes when all work queued there before has ended.
+
+    It replaces the event's last record.
+    """
     known, where = _event(event), stream_of(stream)
     record = _Record(f"event {next(_numbers)}")
     step = StreamStep.of(record.name, "EventRecord", where.number, action=record.happen)
@@ -169,7 +174,7 @@ def aclrtRecordEvent(event: Any, stream: Any) -> None:
 
 @call()
 def aclrtStreamWaitEvent(stream: Any, event: Any) -> None:
-    """Make later work of the stream start after the event's last record."""
+    """Make work queued later on the stream start after the event's last record; a record that ran already delays nothing."""
     where, record = stream_of(stream), _recorded(event)
     step = StreamStep.of(f"wait for {record.name}", "EventWait", where.number)
     if record.state == "queued":
@@ -179,7 +184,10 @@ def aclrtStreamWaitEvent(stream: Any, event: Any) -> None:
 
 @call()
 def aclrtSynchronizeEvent(event: Any) -> None:
-    """Run the device to idle if the event's last record is still queued."""
+    """Run all queued work if the event's last record is still queued.
+
+    Refuses an event that was never recorded or whose work failed.
+    """
     record = _recorded(event)
     if record.state == "queued":
         device().run_to_idle()
@@ -189,9 +197,9 @@ def aclrtSynchronizeEvent(event: Any) -> None:
 
 @call(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_NOT_READY)
 def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
-    """Return ret and the status of an event: complete once a synchronising call has run its last record.
+    """Return ret and the status of an event's last record: complete once a synchronising call has run it, else not ready.
 
-    The host's time does not pass on the device, so that asking alone changes nothing.
+    The call itself runs nothing: host time does not pass on the device.
     """
     record = _recorded(event)
     _refuse_dropped(record)
@@ -203,7 +211,7 @@ def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
 
 @call(None)
 def aclrtEventElapsedTime(startEvent: Any, endEvent: Any) -> float:
-    """Return ret and the simulated milliseconds between two complete events."""
+    """Return ret and the simulated milliseconds between two complete events. Refused in functional mode, which has no time."""
     records = [_recorded(event, name) for name, event in (("startEvent", startEvent), ("endEvent", endEvent))]
     for name, record in zip(("startEvent", "endEvent"), records, strict=True):
         _refuse_dropped(record)

@@ -1,4 +1,4 @@
-"""aclTensor, aclIntArray and aclBoolArray: descriptions on the host that the operators take."""
+"""aclTensor, aclIntArray and aclBoolArray: host-side descriptions that the operators take as arguments."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DTYPES = {
 
 @dataclass(eq=False)
 class aclTensor:
-    """A view of device memory: what the checks see of it (`arg`) and where it lies (`data`, an address or None)."""
+    """A view of device memory: shape, dtype, format and strides in `arg`, its address or None in `data`."""
 
     arg: TensorArg
     data: Any
@@ -50,7 +50,7 @@ class aclTensor:
 
 @dataclass(eq=False)
 class aclIntArray:
-    """A list of int64."""
+    """A list of int64 values for an operator's argument."""
 
     values: tuple[int, ...]
     alive: bool = True
@@ -58,7 +58,7 @@ class aclIntArray:
 
 @dataclass(eq=False)
 class aclBoolArray:
-    """A list of bool."""
+    """A list of bool values for an operator's argument."""
 
     values: tuple[bool, ...]
     alive: bool = True
@@ -79,7 +79,7 @@ def aclCreateTensor(
     """Return an aclTensor, or None for arguments that are refused (see aclGetRecentErrMsg).
 
     `stride` and `offset` are in elements; `stride` None: contiguous; `storageDims` None: as large as the view needs.
-    `tensorData` is an address or None. The operator that gets the tensor checks what the values mean.
+    `tensorData` is a device address or None. Only types are checked here; the operator checks the values.
     """
     shape = _integers("viewDims", viewDims, viewDimsNum)
     strides = None if stride is None else _integers("stride", stride, viewDimsNum)
@@ -109,19 +109,19 @@ def aclCreateBoolArray(value: Any, size: int) -> aclBoolArray:
 
 @call(needs="nothing", family="aclnn")
 def aclDestroyTensor(tensor: Any) -> None:
-    """Destroy a tensor; its memory stays."""
+    """Invalidate a tensor's description; its device memory stays allocated."""
     _destroy(tensor, aclTensor)
 
 
 @call(needs="nothing", family="aclnn")
 def aclDestroyIntArray(array: Any) -> None:
-    """Destroy an array."""
+    """Invalidate an aclIntArray; refuses None and one that was destroyed."""
     _destroy(array, aclIntArray)
 
 
 @call(needs="nothing", family="aclnn")
 def aclDestroyBoolArray(array: Any) -> None:
-    """Destroy an array."""
+    """Invalidate an aclBoolArray; refuses None and one that was destroyed."""
     _destroy(array, aclBoolArray)
 
 
@@ -132,7 +132,7 @@ def _destroy(handle: Any, kind: type) -> None:
 
 
 def known(name: str, handle: Any, kind: type) -> Any:
-    """Return `handle` if it is an object of type `kind` that was not destroyed, or None; refuse anything else."""
+    """Return `handle` if it is a live object of type `kind`; None for None. Refuses another type and a destroyed object."""
     if handle is None:
         return None
     if not isinstance(handle, kind):
@@ -143,7 +143,7 @@ def known(name: str, handle: Any, kind: type) -> Any:
 
 
 def check_storage(name: str, tensor: TensorArg) -> None:
-    """Refuse a view that reaches outside its storage."""
+    """Refuse a view that reaches outside its storage, or has a negative offset or stride."""
     if tensor.offset < 0 or min(tensor.strides or (0,)) < 0:
         raise Refused(
             "aclnn argument", f"{name} has offset {tensor.offset}, strides {tensor.strides}: none may be negative"
@@ -156,7 +156,7 @@ def check_storage(name: str, tensor: TensorArg) -> None:
 
 
 def _reach(tensor: TensorArg) -> int:
-    """Return the number of elements of its storage up to the last one that a view touches."""
+    """Return the elements that the storage must have: one more than the offset of the view's last element; empty views 0."""
     if tensor.is_empty:
         return 0
     if tensor.strides is None:
@@ -165,7 +165,10 @@ def _reach(tensor: TensorArg) -> int:
 
 
 def _integers(name: str, values: Any, count: Any) -> tuple[int, ...]:
-    """Return the first `count` integers of a host array, which is any sequence or numpy array."""
+    """Return the first `count` integers of a host array (any sequence or numpy array); () for None with count 0.
+
+    Refuses None otherwise, a sequence that is too short, and items that are not int64.
+    """
     number = integer(f"number of {name}", count, 0, (1 << 32) - 1)
     if values is None:
         if number == 0:
@@ -180,7 +183,9 @@ def _integers(name: str, values: Any, count: Any) -> tuple[int, ...]:
 
 
 def _dtype_name(number: int) -> str:
-    """Return our name of a data type; the vendor's where we have none, which the checks refuse."""
+    """Return this project's name of a data type number; for an unsupported one the vendor's name, which the operator's checks
+    refuse.
+    """
     try:
         value = aclDataType(number)
     except ValueError:

@@ -25,6 +25,7 @@ from ascend_sim.ascend_c.names import ARCHITECTURES
 from ascend_sim.ascend_c.recorder import (
     ALL_CORES,
     BUFFERS,
+    CACHE_HINTS,
     CUBE_CALLS,
     FLOAT,
     GM_SHIFT,
@@ -119,7 +120,8 @@ class CppKernel(KernelFunction):
 
         write.__name__ = write.__qualname__ = entry.name
         write.__signature__ = self._signature()  # type: ignore[attr-defined]
-        super().__init__(write, (core,), any(ALL_CORES in one.marks for one in described))
+        self._marks = {mark for one in described for mark in one.marks}
+        super().__init__(write, (core,), ALL_CORES in self._marks)
 
     def _kind_of_core(self) -> str:
         """Return the cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), else those whose units it calls.
@@ -180,13 +182,16 @@ class CppKernel(KernelFunction):
         return super().core_on(chip)
 
     def remarks_on(self, races: Sequence[Race]) -> list[str]:
-        """Return a remark if the vendor's compiler would have ordered accesses that are told as a race."""
-        if self.auto_sync or not any(orders(one) for one in races):
-            return []
-        return [
-            "the vendor's compiler orders vector and scalar accesses to UB by itself where its projects leave "
-            "--cce-auto-sync on: --auto-sync adds its waits"
-        ]
+        """Return remarks: the vendor's compiler would have ordered accesses that are told as a race; hints to the L2."""
+        remarks = []
+        if not self.auto_sync and any(orders(one) for one in races):
+            remarks.append(
+                "the vendor's compiler orders vector and scalar accesses to UB by itself where its projects leave "
+                "--cce-auto-sync on: --auto-sync adds its waits"
+            )
+        if CACHE_HINTS in self._marks:
+            remarks.append("SetL2CacheHint changes nothing here: the model of the L2 keeps all lines alike")
+        return remarks
 
     def _signature(self) -> inspect.Signature:
         taken = {one.name for one in self.parameters}

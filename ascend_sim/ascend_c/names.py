@@ -10,10 +10,13 @@ ARCHITECTURES = ("dav-2201",)
 
 _TYPES = (
     "TPosition QuePosition HardEvent RoundMode CMPMODE MaskMode ReduceOrder BinaryRepeatParams UnaryRepeatParams "
-    "CopyRepeatParams BrcbRepeatParams SELMODE GatherMaskParams DataFormat CacheMode DataCopyParams DataCopyExtParams "
+    "CopyRepeatParams BrcbRepeatParams SELMODE GatherMaskParams DataFormat DataCopyParams DataCopyExtParams "
     "DataCopyPadParams DataCopyPadExtParams"
 )
-_TENSORS = "GlobalTensor SetGlobalBuffer LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition GetPhyAddr"
+_TENSORS = (
+    "GlobalTensor SetGlobalBuffer SetL2CacheHint LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition "
+    "GetPhyAddr"
+)
 _PIPE = (
     "TPipe TQue TQueBind TBuf Init InitBuffer AllocTensor FreeTensor EnQue DeQue Get GetWithOffset GetTPipePtr FreeAllEvent "
     "LocalMemAllocator TQueSync HasTensorInQue HasIdleBuffer VacantInQue GetTensorCountInQue AllocEventID ReleaseEventID "
@@ -42,20 +45,24 @@ _CUBE_TYPES = (
     "DataCopyCO12DstParams QuantMode_t"
 )
 _MATMUL = (
-    "Matmul MatmulImpl MatmulType TCubeTiling CubeFormat REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias DisableBias "
-    "ClearBias SetOrgShape SetSingleShape SetTail SetHF32 Iterate IterateAll GetTensorC End"
+    "Matmul MatmulImpl MatmulType TCubeTiling CubeFormat REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias DisableBias ClearBias "
+    "SetOrgShape SetSingleShape SetTail SetHF32 Iterate IterateAll GetTensorC End MatmulConfig GetNormalConfig GetMDLConfig "
+    "GetMMConfig MatmulConfigMode SetSubBlockIdx SetUserDefInfo SetSelfDefineData SetWorkspace SetLocalWorkspace"
 )
 _VALUES = (
     "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace GetSysWorkSpacePtr ScalarCast "
     "ScalarCountLeadingZero ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit"
 )
-_ACCESS = "GetValue SetValue DataCacheCleanAndInvalid CacheLine DcciDst DataCachePreload DataSyncBarrier SetL2CacheHint"
+_ACCESS = "GetValue SetValue DataCacheCleanAndInvalid CacheLine DcciDst DataCachePreload DataSyncBarrier"
 _MACROS = (
     "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT "
     "GET_TILING_DATA_MEMBER REGISTER_TILING_FOR_TILINGKEY TILING_KEY_IS TILING_KEY_VAR ASCEND_IS_AIC ASCEND_IS_AIV"
 )
 
-_ELEMENTS = "Sigmoid Tanh Erf Sin Cos Floor Ceil Round Trunc Sign Log Log2 Log10 Silu Swish Gelu FasterGelu Power"
+_ELEMENTS = (
+    "Sigmoid Tanh Erf Sin Cos Floor Ceil Round Trunc Sign Log Log2 Log10 Silu Swish Gelu FasterGelu Power "
+    "ArithProgression"
+)
 _ROWS = (
     "SoftMax SimpleSoftMax LayerNorm Sum Mean ReduceMean Broadcast BroadCast SoftMaxTiling LayerNormTiling SoftMaxShapeInfo "
     "SumParams MeanParams"
@@ -102,7 +109,7 @@ _REFUSED = {
     ),
     _OF_MATMUL: (
         "SetBatchNum IterateBatch IterateNBatch SetQuantScalar SetQuantVector SetAntiQuantScalar SetAntiQuantVector "
-        "SetSparseIndex GetOffsetC SetWorkspace SetLocalWorkspace SetSubBlockIdx SetSelfDefineData SetUserDefInfo"
+        "SetSparseIndex GetOffsetC"
     ),
     _SORT: (
         "Sort Sort32 MrgSort MrgSort4 MrgSort4Info Concat Extract GetSortLen GetSortOffset TopK RpSort16 ProposalConcat "

@@ -36,8 +36,9 @@ class Limits(NamedTuple):
 
 
 NO_OTHERS = Limits()
-ALL_CORES, CUBE_CALLS, VECTOR_CALLS, TASK_TYPES = 0, 1, 2, 16
-"""Marks of a library (asim/sync.h): the kernel joins all cores, calls the cube, calls the vector unit; from 16 on its cores."""
+ALL_CORES, CUBE_CALLS, VECTOR_CALLS, CACHE_HINTS, TASK_TYPES = 0, 1, 2, 3, 16
+"""Marks of a library (asim/tensor.h): the kernel joins all cores, calls the cube, calls the vector unit, gives hints to the L2;
+from 16 on its cores."""
 _MOST_MARKS = 32
 BUFFERS = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
 """Buffers whose sizes go with a request, in order (asim/recorder.h, Request)."""

@@ -31,7 +31,7 @@ from ascend_sim.isa.vector import (
     VectorScalar,
     VectorUnary,
 )
-from ascend_sim.isa.vector.arithmetic import MUL_ADD
+from ascend_sim.isa.vector.arithmetic import MULTIPLY_ADD
 from ascend_sim.isa.vector.base import size_of
 from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.program import Key
@@ -45,8 +45,8 @@ _OPERATIONS = dict(
     zip(
         BINARY,
         (
-            *("add", "sub", "mul", "div", "max", "min", "and", "or", "mul_add"),
-            *("add_relu", "sub_relu", "fused_mul_add", "fused_mul_add_relu"),
+            *("add", "sub", "mul", "div", "max", "min", "and", "or", "add_relu", "sub_relu"),
+            *MULTIPLY_ADD,
         ),
         strict=True,
     )
@@ -235,7 +235,7 @@ def _binary(name: str, f: Fields, chip: ChipSpec) -> Key:
     dtype, operation = dtype_of(f["format"]), _OPERATIONS[name]
     it = _spread(name, f, (size_of(dtype),) * 3, ("dst", "src0", "src1"))
     dst, first, second = it.strides
-    kind = VectorMulAdd if operation in MUL_ADD else VectorBinary
+    kind = VectorMulAdd if operation in MULTIPLY_ADD else VectorBinary
     return kind, operation, dtype, it.columns, it.rows, dst, first, it.mask, it.blocks, second
 
 

@@ -119,10 +119,8 @@ ND2NZ = {
 }
 """Bytes of an element by the word that makes NZ of rows."""
 
-BINARY = (
-    *("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vmla"),
-    *("vaddrelu", "vsubrelu", "vmadd", "vmaddrelu"),
-)
+MULTIPLY_ADD = ("vmla", "vmadd", "vmaddrelu")
+BINARY = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vaddrelu", "vsubrelu", *MULTIPLY_ADD)
 UNARY = ("vabs", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vrelu", "vnot")
 SCALAR = ("vadds", "vmuls", "vmaxs", "vmins", "vlrelu", "vaxpy")
 SHIFTS = ("vshl", "vshr")

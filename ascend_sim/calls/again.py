@@ -23,7 +23,10 @@ from ascend_sim.sequence import Array
 
 
 class KeptCall:
-    """A call of an operator in mode "functional" that keeps its programs, where they and its tensors have `room` bytes."""
+    """A call of an operator in mode "functional", run once, that keeps its programs for other values.
+
+    It keeps nothing (`nbytes` 0) if programs and tensors take more than `room` bytes.
+    """
 
     def __init__(
         self,
@@ -48,12 +51,14 @@ class KeptCall:
             self._job.kept, self._memories, self.nbytes = None, [], 0
 
     def takes(self, given: Mapping[str, Array | None]) -> bool:
-        """Return True if the programs are kept and tensors like `given` are theirs."""
+        """Return True if the programs are kept and `given` has the same shapes, dtypes and strides as the first run's
+        tensors.
+        """
         job = self._job
         return job.kept is not None and tensor_args(job.operator, given, self._codes) == self._tensors
 
     def outputs(self, given: Mapping[str, Array | None]) -> dict[str, Array]:
-        """Return the outputs of other values, as a new run would; `takes(given)` must hold."""
+        """Return the outputs for other values by name, computed with the kept programs; `takes(given)` must hold."""
         job = self._job
         assert job.kept is not None
         with self._lock:

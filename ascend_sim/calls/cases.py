@@ -1,4 +1,4 @@
-"""Cases as calls: run one, check one, accept one without values."""
+"""Cases as calls: running a case, checking it, accepting it without values."""
 
 from __future__ import annotations
 
@@ -47,12 +47,11 @@ def run_case(
     values: str | Path | Mapping[str, Any] | None = None,
     **options: Unpack[CaseOptions],
 ) -> Result:
-    """Run a case as `ascend-sim run` does: a shipped name, a case file, a layer of a network (`resnet50:conv1`), or a
-    Case.
+    """Run a case as `ascend-sim run` does: a shipped name, a case file, a layer of a network (`resnet50:conv1`), or a Case.
 
-    `values` are arrays by name or a `.npz` file in place of the case's own; in timing mode none are made. An option
-    that a case may set (chip, tiling, cube_math_type, ...) has the case's value if it is left out or None. Raises
-    AclnnError where the operator refuses the call, and SimError for other faults.
+    `values` are arrays by name or a `.npz` file in place of the case's own; in timing mode none are made. An option that a case
+    may set (chip, tiling, cube_math_type, ...) has the case's value if it is left out or None. Raises AclnnError where the
+    operator refuses the call, and SimError for other faults.
     """
     loaded = case if isinstance(case, Case) else load_case(case)
     from_file = isinstance(values, str | Path)
@@ -80,13 +79,13 @@ def of_this_case(case: Case, options: CaseOptions | StatusOptions | PlanOptions 
 
 
 def specs_of(case: Case) -> dict[str, TensorSpec]:
-    """Return the case's tensors without values."""
+    """Return {name: TensorSpec} of the case's tensors, contiguous and without values."""
     return {name: TensorSpec(shape, dtype) for name, (shape, dtype) in case.tensors.items()}
 
 
 def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> str:
-    """Return how a command line names the case, with `--chip` for a chip other than its own; "" for a chip without a
-    name.
+    """Return the case as a command line names it, quoted, with `--chip` if a chip is given; "" for a ChipSpec, which has no
+    name there.
     """
     if isinstance(chip, ChipSpec):
         return ""
@@ -95,9 +94,9 @@ def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> s
 
 @with_options(StatusOptions)
 def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) -> tuple[CheckResult, list[Rule]]:
-    """Return every rule that the operator checks for a case with its result, as `ascend-sim explain-status` prints it.
+    """Return (result, rules) of all rules that the operator checks for a case, as `ascend-sim explain-status` prints them.
 
-    Shapes that contradict each other and values that no rule allows get the status that a call gets.
+    Contradicting shapes and values that no rule allows are no error here: the result has the status that a call gets.
     """
     loaded = case if isinstance(case, Case) else load_case(case, as_given=True)
     chip = chip_of(of_this_case(loaded, StatusOptions(**options))["chip"])
@@ -105,8 +104,9 @@ def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) ->
 
 
 def call_case(case: Case, values: Mapping[str, Any], **options: Unpack[CaseOptions]) -> Result:
-    """Run a case with `values` by name, as `make_tensors` returns them; an option left out or None has the case's
-    value.
+    """Run a case with `values` by name, as `make_tensors` returns them, and return the Result.
+
+    An option left out or None has the case's value.
     """
     operator, how = OPERATORS[case.operator], of_this_case(case, options)
     check_options(RunOptions, case.attributes | how, operator.kinds)
@@ -114,7 +114,7 @@ def call_case(case: Case, values: Mapping[str, Any], **options: Unpack[CaseOptio
 
 
 def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
-    """Run the checks of the case's operator; return their result, and all rules of the operator in order."""
+    """Run the checks of the case's operator; return (result, all rules of the operator in order). Nothing is planned."""
     operator, how = OPERATORS[case.operator], of_this_case(case, options)
     product, conformance, deterministic = operator.product(spec), how["conformance"], how["deterministic"]
     if deterministic is None:
@@ -124,9 +124,9 @@ def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tu
 
 
 def phase_one_of_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
-    """Run the checks of `check_case` and then, as one more rule, the planning: all that GetWorkspaceSize does.
+    """Run the checks of `check_case` and, if they pass, the planning as one more rule "plan": all that GetWorkspaceSize does.
 
-    Return the result and the rules as `check_case` does.
+    Return (result, rules). A refusal by the planning is in the result, not raised.
     """
     result, rules = check_case(case, spec, **options)
     rules.append(Rule("plan", "ruling 9: kernels and tilings that take the problem", lambda _: None))
@@ -152,7 +152,7 @@ def accept_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> A
 
 
 def _arguments(case: Case, options: RunOptions) -> Any:
-    """Return the operator's argument list, without values."""
+    """Return the operator's argument list for a case, with shapes and dtypes only."""
     operator, specs = OPERATORS[case.operator], specs_of(case)
     given = {name: specs.get(name) for name in operator.tensors}
     return arguments_of(operator, given, case.attributes, options)

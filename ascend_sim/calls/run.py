@@ -6,7 +6,7 @@ The operator comes from the register; nothing here knows which there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -34,7 +34,10 @@ __all__ = ["CallJob", "arguments_of", "call_operator", "check_fits", "run_call",
 def call_operator(
     operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
 ) -> Result:
-    """Run a call for a public function. Raises SimError for the first attribute or option of a wrong kind."""
+    """Run one call for a public function and return its Result.
+
+    Raises SimError for the first attribute or option of a wrong kind.
+    """
     check_options(RunOptions, {**attributes, **options}, operator.kinds)
     return run_call(operator, given, attributes, options)
 
@@ -47,9 +50,10 @@ def run_call(
     *,
     before: Sequence[KernelMoves] | None = None,
 ) -> Result:
-    """Run one call; `given` are its tensors by the caller's names. Options that are left out have their defaults.
+    """Run one call and return its Result; `given` are its tensors by the caller's names. Options left out have their defaults,
+    unchecked.
 
-    `before` are the kernels of the training step before it, for an option `l2` "step".
+    `before` are the kernels of the training step before it, for the option `l2="step"`.
     """
     how = filled(RunOptions, options)
     job = CallJob(operator, given, attributes, how)
@@ -58,14 +62,19 @@ def run_call(
 
 
 def run_call_job(job: CallJob, options: RunOptions) -> Result:
-    """Run a call that was accepted, with complete options."""
+    """Run an accepted call with complete options; return its Result, with the accepted call in `call`."""
     result = run_job(job, options, Result)
     result.call = job.accepted
+    if result.recording is not None:
+        job.trials.reuse(result.recording)
     return result
 
 
 class CallJob(Job):
-    """An accepted call of an operator, as a job for the common sequence of a run."""
+    """An accepted call of an operator, as a Job for the common sequence of a run.
+
+    Raises AclnnError if the operator refuses it.
+    """
 
     def __init__(
         self, operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
@@ -79,9 +88,9 @@ class CallJob(Job):
         self.held = {}
 
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
-        """Plan the call and put its tensors on the device; return the tasks and the tensors that a warm L2 holds.
+        """Plan the call and put its tensors on the device; return (tasks, input allocations, which a warm L2 holds).
 
-        Raises SimError if the tensors do not fit, or lack values.
+        Raises SimError if the tensors do not fit, or lack values in a mode that needs them.
         """
         inputs = self.accepted.inputs
         check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in inputs.items()}, self.chip)
@@ -98,25 +107,34 @@ class CallJob(Job):
         )
         return tasks, [self.held[name] for name in inputs]
 
+    @cached_property
+    def trials(self) -> Trials:
+        """Return the trials of changes of the call, for advice."""
+        return Trials(self.operator, self.given, self.attributes, self.options, self.chip)
+
     @property
     def roles(self) -> Mapping[str, str]:
-        """Return the role of each tensor of the plan in a check."""
+        """Return {tensor of the plan: its role in a check (input, output, workspace)}."""
         return roles_of(self.plan)
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """Return {output: its format}, without masked outputs."""
+        """Return {output: its format}; masked outputs are missing."""
         return {name: tensor.dtype for name, tensor in self.accepted.outputs.items()}
 
     def outputs(self) -> dict[str, Array]:
-        """Return the outputs in the caller's layout and dtype, in the operator's order."""
+        """Return the outputs in the caller's layout and dtype, in the operator's order; masked ones are missing."""
         held = outputs_of(self.plan, self.held)
         return {name: output_of(self.accepted, held[name], name) for name in self.operator.outputs if name in held}
 
     def verdicts(
         self, outputs: Mapping[str, Array], model: ValueModel, timeline: Timeline | None
     ) -> Callable[[], Outputs] | None:
-        """Return a function that judges the outputs by the operator's sums, and by a probe if one is wanted."""
+        """Return a function that judges the outputs by the operator's float64 sums, and by a probe if wanted; None without
+        outputs.
+
+        The probe runs the programs again on other data.
+        """
         if not outputs:
             return None
 
@@ -136,23 +154,25 @@ class CallJob(Job):
         return judged
 
     def told(self) -> dict[str, Any]:
-        """Return the report's fields of the job: the problem, warnings, the plan, its workspace, and the source of
-        advice.
+        """Return the report's fields of the job: problem, warnings, plan rows, workspace bytes, and in "advise" a function for
+        the advice.
         """
-        trials = Trials(self.operator, self.given, self.attributes, self.options, self.chip)
         return {
             "problem": _problem(self.operator, self.arguments, self.accepted, filled(CacheOptions, self.options)),
             "warnings": (*self.accepted.warnings, *self.plan.warnings),
             "plan": tuple(self.plan.rows()),
             "workspace_bytes": self.plan.workspace_bytes,
-            "advise": partial(statements, self.chip, trials=trials),
+            "advise": partial(statements, self.chip, trials=self.trials),
         }
 
 
 def arguments_of(
     operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions
 ) -> Any:
-    """Return the operator's own argument list; `given` are arrays or TensorSpecs by the caller's names."""
+    """Return the operator's own argument list; `given` are arrays or TensorSpecs by the caller's names.
+
+    Options left out have defaults.
+    """
     how = filled(RunOptions, options)
     return operator.arguments(
         tensor_args(operator, given, how["dtypes"]),
@@ -163,7 +183,7 @@ def arguments_of(
 
 
 def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec) -> None:
-    """Raise SimError if tensors (name -> shape, dtype) are larger than the chip's memory, before anything is planned."""
+    """Raise SimError if tensors (name -> (shape, dtype)) together are larger than the chip's HBM."""
     total = sum(prod(shape) * int(numpy_dtype(dtype).itemsize) for shape, dtype in tensors.values())
     if total > spec.memory.hbm_bytes:
         raise SimError(
@@ -173,7 +193,9 @@ def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec)
 
 
 def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, left: CacheOptions) -> dict[str, Any]:
-    """Return the report's "problem": operator, tensors, arguments and settings of the call."""
+    """Return the report's "problem": operator, tensors' shapes and dtypes, arguments, settings of the call, multiplications
+    ("macs").
+    """
     tensors = {name: tensor for name in operator.tensors if (tensor := getattr(arguments, name)) is not None}
     return {
         "operator": operator.name,

@@ -1,4 +1,4 @@
-"""The caller's tensors: arrays with values, or shapes and dtypes alone."""
+"""The caller's tensors as arguments of an operator: arrays with values, or TensorSpecs."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class TensorSpec:
 def tensor_args(
     operator: Operator[Any, Any], given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None = None
 ) -> dict[str, TensorArg | None]:
-    """Return the caller's tensors as the operator's checks take them; `dtypes` names the format of uint8 codes (by
-    tensor).
+    """Return {name: TensorArg} of the caller's tensors for the operator's checks; `dtypes` names the format of uint8 codes
+    (one, or by tensor).
 
     Raises SimError for anything but arrays and TensorSpecs, and for None unless the tensor is optional.
     """
@@ -85,7 +85,9 @@ def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | No
 
 
 def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | None) -> TensorArg:
-    """Return an array or a TensorSpec as an argument of the operator; `codes` is the format of uint8 codes."""
+    """Return an array or a TensorSpec as TensorArg with dtype, format label, strides and storage; `codes` is the format of
+    uint8 codes.
+    """
     if isinstance(value, TensorSpec):
         whole = TensorArg(value.shape, dtype_name(value.dtype), operator.label(len(value.shape)), value.strides)
         if whole.is_contiguous:
@@ -104,7 +106,7 @@ def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | 
 
 
 def fresh_like(array: Array) -> tuple[Array, Array]:
-    """Return new flat memory (zeros) as large as that under an array, and its view with the array's shape and strides."""
+    """Return (zeros as large as the flat memory under an array, a view of them with the array's shape and strides)."""
     storage, strides, offset = flat_storage(array)
     storage = np.zeros_like(storage)
     if strides is None:
@@ -113,7 +115,11 @@ def fresh_like(array: Array) -> tuple[Array, Array]:
 
 
 def flat_storage(array: Array) -> tuple[Array, tuple[int, ...] | None, int]:
-    """Return the flat memory under an array, its strides in elements and the offset of its first element."""
+    """Return (flat memory under an array, strides in elements or None if contiguous, offset of the first element).
+
+    The memory of a strided view is copied. A view whose strides are no whole elements, or an empty one, is copied to
+    contiguous.
+    """
     if array.flags.c_contiguous:
         return array.reshape(-1), None, 0
     if array.size == 0 or any(stride % array.itemsize for stride in array.strides):

@@ -1,4 +1,4 @@
-"""PyTorch's tensors as the operators take them, and arrays back into tensors."""
+"""PyTorch tensors as arguments of the operators, and arrays written back into tensors."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def has_values(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return True if the tensor has strides: it is neither sparse nor nested."""
+    """Return True if the tensor is strided: neither sparse nor nested."""
     return tensor.layout is torch.strided and not tensor.is_nested
 
 
 OPEN = -1
-"""A size that is not known."""
+"""Size of an axis that is not known."""
 
 
 def size_of(size: Any) -> int:
     """Return a size as an int; for a symbol the value that it was traced with, or OPEN.
 
-    Any other question to a symbol would restrict the trace.
+    Only the symbol's hint is read: any other question to a symbol would restrict the trace.
     """
     return int(_hint(size)) if isinstance(size, torch.SymInt) else int(size)
 
@@ -43,16 +43,18 @@ def _hint(size: torch.SymInt) -> int:
 
 
 def written_out(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor, or a contiguous copy if an axis repeats one element, as in the gradient of `sum()`.
+    """Return the tensor itself, or a contiguous copy if an axis repeats one element (stride 0), as in the gradient of `sum()`.
 
-    The kernel that copies it on the chip is not simulated: which one the vendor's adapter launches is not known.
+    The kernel that copies it on the chip is not simulated: the one that the vendor's adapter launches is not known.
     """
     repeated = any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return tensor.contiguous() if repeated else tensor
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
-    """Return shape, dtype and strides as a TensorSpec; strides are those of the copy if `written_out` makes one."""
+    """Return shape, dtype and strides of a tensor as a TensorSpec; strides are None if it is contiguous or `written_out` copies
+    it.
+    """
     if any(isinstance(size, torch.SymInt) for size in (*tensor.shape, *tensor.stride())):
         return _of_symbols(tensor)
     whole = tensor.is_contiguous() or 0 in tensor.stride()
@@ -63,7 +65,7 @@ _spec = lru_cache(maxsize=4096)(TensorSpec)  # a model has few, and its training
 
 
 def _of_symbols(tensor: torch.Tensor) -> TensorSpec:
-    """Return the TensorSpec of a tensor whose sizes are symbols."""
+    """Return the TensorSpec of a tensor whose sizes are symbols; contiguous if a size or stride is unknown."""
     shape, strides = tuple(map(size_of, tensor.shape)), tuple(map(size_of, tensor.stride()))
     if OPEN in (*shape, *strides):
         return _spec(shape, dtype_of(tensor), None)
@@ -73,12 +75,15 @@ def _of_symbols(tensor: torch.Tensor) -> TensorSpec:
 
 
 def dtype_of(tensor: torch.Tensor) -> str:
-    """Return the dtype's name without `torch.`."""
+    """Return the name of the tensor's dtype without `torch.`, such as "float16"."""
     return str(tensor.dtype).removeprefix("torch.")
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """Return the values as a numpy array, a view if possible. Raises SimError if the tensor has none."""
+    """Return the tensor's values as a numpy array, a view if possible; bfloat16 and float8_e4m3fn in ml_dtypes.
+
+    Raises SimError without values.
+    """
     if not has_values(tensor):
         raise SimError("a tensor without values (meta or fake): only mode 'timing' runs without")
     plain = written_out(tensor.detach().resolve_conj().resolve_neg()).cpu()
@@ -90,7 +95,7 @@ def array_of(tensor: torch.Tensor) -> Array:
 
 
 def put(array: Array, tensor: torch.Tensor) -> None:
-    """Write the values of an array to a tensor, in the tensor's own memory format."""
+    """Write the values of an array to a tensor in place; the tensor keeps its dtype and memory format."""
     if array.dtype == ml_dtypes.bfloat16:
         source = torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
     else:
@@ -100,7 +105,9 @@ def put(array: Array, tensor: torch.Tensor) -> None:
 
 
 def distance(array: Array, tensor: torch.Tensor) -> float:
-    """Return max |array - tensor| / max |tensor| in float64, over finite elements; 0 where both are 0 or empty."""
+    """Return max |array - tensor| / max |tensor| in float64, over elements finite in both; max |array| if the tensor is
+    all 0.
+    """
     ours, theirs = array.astype(np.float64), array_of(tensor).astype(np.float64)
     finite = np.isfinite(ours) & np.isfinite(theirs)
     error = float(np.abs(ours - theirs)[finite].max(initial=0.0))

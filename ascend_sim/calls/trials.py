@@ -11,9 +11,10 @@ work as any block, and to lose as much time to others on the same memories as be
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 from ascend_sim.calls.tensors import TensorSpec, tensor_args
 from ascend_sim.chip import ChipSpec
@@ -23,13 +24,13 @@ from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.plan import Plan
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import AcceptOptions, PlanOptions, RunOptions
-from ascend_sim.runtime import run_tasks
+from ascend_sim.runtime import Recording, Task, run_tasks
 
 __all__ = ["Trials"]
 
 
 class Trials:
-    """Trials of one call; holds no values."""
+    """Trials of changes to one call, of which it keeps shapes and options, no values; results are cached."""
 
     def __init__(
         self,
@@ -45,33 +46,40 @@ class Trials:
         self._options = filled(PlanOptions, options)
         self._known: dict[tuple[str, str, bool], int | None] = {}
         self._plans: dict[str, Plan | None] = {}
+        self._run: Callable[[], Recording | None] = lambda: None
+
+    def reuse(self, recording: Recording) -> None:
+        """Take the programs of the unchanged call from its run, as long as somebody else holds that."""
+        self._run = ref(recording)
 
     @property
     def batch(self) -> int:
-        """Return the batch of the call; 0 where it has none."""
+        """Return the batch size of the call; 0 if it has none."""
         sizes = (spec.shape[axis] for name, axis in self._operator.batch_axes.items() if (spec := self._specs[name]))
         return next(sizes, 0)
 
     def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
-        """Return how many cycles more the kernel takes with `change`; `whole`: with all its blocks, else block 0 alone.
+        """Return by how many cycles `kernel` gets longer with `change` (negative: shorter); `whole`: all its blocks, else block
+        0 alone.
 
-        `change` is {"batch": f} for f times the batch, or keywords of the call. None if the changed call is refused,
-        and if there are more blocks than cores, so that one block does not show the difference.
+        `change` is {"batch": f} for f times the batch, or keywords of the call. None if either call is refused, or, without
+        `whole`, if there are more blocks than cores, so that block 0 does not show the difference.
         """
         before, after = (self._cycles(kernel, one, whole) for one in ({}, change))
         return None if before is None or after is None else after - before
 
     def _cycles(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
-        """Return the result of `_tried`, computed once for each change, because parts of a waterfall share some."""
+        """Return the result of `_tried`, cached by kernel, change and `whole`, because parts of a waterfall share changes."""
         key = (kernel, json.dumps(change, sort_keys=True), whole)
         if key not in self._known:
             self._known[key] = self._tried(kernel, change, whole)
         return self._known[key]
 
     def _tried(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
-        """Return the cycles of a launch, or of its block 0 alone; its operands are in the L2 as far as they fit.
+        """Return the cycles of the kernel's launch, all blocks or block 0 alone, with its operands in the L2 as far as they
+        fit.
 
-        None if the changed call is refused or one block does not show the difference.
+        None if the changed call is refused or has no such kernel, and, without `whole`, if it has more blocks than cores.
         """
         plan = self._plan_of(change)
         if plan is None:
@@ -83,6 +91,8 @@ class Trials:
         task = next((one for one in tasks if one.name == kernel), None)
         if task is None or (task.block_dim > self._cores(task.core_kind) and not whole):
             return None
+        if not change:
+            task = self._built(task)
         if not whole:
             task = replace(task, block_dim=1)
         try:
@@ -93,8 +103,16 @@ class Trials:
         (span,) = outcome.timeline.tasks
         return span.finish - span.launch
 
+    def _built(self, task: Task) -> Task:
+        """Return a task of the unchanged call with the programs of its run; as it is if that is not held any more."""
+        run = self._run()
+        for index, launched in enumerate(run.tasks if run is not None else ()):
+            if run is not None and launched.name == task.name:
+                return replace(task, build=run.programs_of(index).__getitem__)
+        return task
+
     def _plan_of(self, change: Mapping[str, Any]) -> Plan | None:
-        """Return the plan of the call with a change; None if the changed call is refused."""
+        """Return the plan of the call with a change, cached; None if the changed call is refused."""
         key = json.dumps(change, sort_keys=True)
         if key not in self._plans:
             try:

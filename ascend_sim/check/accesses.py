@@ -26,7 +26,7 @@ APART = 44
 
 
 class Shapes:
-    """The distinct regions that instructions touch, without their addresses; each has a number."""
+    """Registry of the distinct regions that instructions touch, without their addresses; each has a number."""
 
     def __init__(self) -> None:
         self.forms: list[Region] = []
@@ -37,8 +37,8 @@ class Shapes:
         self._extents, self._contiguous = np.empty(0, np.int64), np.empty(0, np.bool_)
 
     def of(self, table: InstructionTable, space: str) -> tuple[RegionColumns, Rows, Rows]:
-        """Return the regions that a table touches in a space and, for each, the number of its shape and of the format
-        that it adds.
+        """Return (regions that a table touches in a space, number of each one's shape, number of the format that it adds
+        atomically).
 
         Format 0: it adds nothing.
         """
@@ -65,21 +65,23 @@ class Shapes:
 
     @property
     def extents(self) -> Ints:
-        """Return the bytes from the first to the last byte of each shape."""
+        """Return an array of the bytes from the first to the last byte of each shape."""
         if len(self._extents) < len(self.forms):
             self._extents = np.asarray([form.extent for form in self.forms], np.int64)
         return self._extents
 
     @property
     def contiguous(self) -> NDArray[np.bool_]:
-        """Return True for each shape that is one run of bytes."""
+        """Return an array of bool: True for each shape that is one run of bytes without gaps."""
         if len(self._contiguous) < len(self.forms):
             self._contiguous = np.asarray([form.rows == form.planes == 1 for form in self.forms], np.bool_)
         return self._contiguous
 
 
 def _added(one: Instruction) -> str:
-    """Return the atomic operation and format in which an instruction changes memory; "" if it overwrites."""
+    """Return the atomic operation and format in which an instruction changes memory, "maxfloat16" or "float32"; "" if it
+    overwrites.
+    """
     if not one.atomic:
         return ""
     told = getattr(one, "atomic_add", True)
@@ -88,11 +90,11 @@ def _added(one: Instruction) -> str:
 
 @dataclass
 class Accesses:
-    """Accesses of programs to one space, sorted by footprint and place in the pipe; all columns are arrays.
+    """All accesses of a task's programs to one space, sorted by footprint and place in the pipe; all columns are arrays.
 
-    Per access: `row`, `place` (in its pipe), `footprint`. Per footprint: `owner` (program * WIDTH + pipe), `form` (its
-    shape), `start` (bytes), `writes`, `atomic` (the number of the format that is added, or 0), and `first`, the index
-    of its first access.
+    Per access: `row`, `place` (in its pipe), `footprint`. Per footprint: `owner` (program * WIDTH + pipe), `form` (its shape),
+    `start` (bytes), `writes`, `atomic` (the number of the format that is added, or 0), and `first`, the index of its first
+    access.
     """
 
     space: str
@@ -108,20 +110,21 @@ class Accesses:
 
     @property
     def counts(self) -> Ints:
-        """Return the number of accesses of every footprint."""
+        """Return an array with the number of accesses of every footprint."""
         return np.diff(self.first)
 
     def program(self, access: Any) -> Any:
-        """Return the number of the program of each access."""
+        """Return the number of the program of each of the accesses."""
         return self.owner[self.footprint[access]] // WIDTH
 
 
 def gather(
     lined: Iterable[Stack], synced: Sequence[SyncRows], shapes: Shapes, tensors: Sequence[Allocation] = ()
 ) -> dict[str, Accesses]:
-    """Return {space: all accesses to it} of the programs of stacks, whose numbers are indices into `synced`.
+    """Return {space: all accesses to it} of the programs in stacks, whose numbers are indices into `synced`.
 
-    In GM the accesses are at the addresses of `tensors`.
+    Accesses to GM are at the addresses of `tensors`, those to buffers apart for each program. Accesses outside a space are left
+    out.
     """
     parts: dict[str, list[tuple[Any, ...]]] = {space: [] for space in SPACES}
     for stack in lined:
@@ -139,7 +142,7 @@ def gather(
 def _in_stack(
     stack: Stack, space: str, place: Rows, pipe: NDArray[np.int8], shapes: Shapes, tensors: Sequence[Allocation]
 ) -> tuple[Any, ...]:
-    """Return row, place, owner, form, start, writes and atomic of every access of a stack to a space.
+    """Return arrays of row, place, owner, form, start, writes and atomic of every access of a stack to a space.
 
     Accesses outside the space or its tensors are left out: memcheck reports them.
     """
@@ -167,7 +170,7 @@ def _in_stack(
 
 
 def _by_footprint(space: str, parts: Sequence[tuple[Any, ...]], shapes: Shapes) -> Accesses:
-    """Join the accesses of several stacks to a space, sorted by footprint."""
+    """Return the accesses of several stacks to a space as one Accesses, sorted by footprint."""
     if not parts:
         empty, no = np.empty(0, np.int32), np.empty(0, np.bool_)
         return Accesses(space, *(empty,) * 5, empty.astype(np.int64), no, empty, np.zeros(1, np.int64))

@@ -42,11 +42,15 @@ class Clocks:
     group: Ints
 
     def known(self, program: Ints, row: Ints, owner: Ints) -> Rows:
-        """Return how many rows of pipe `owner` (program * WIDTH + pipe) have retired when a row starts."""
+        """Return for each (program, row) the number of rows of pipe `owner` (program * WIDTH + pipe) that have retired when
+        it starts.
+        """
         return self.at(program, self.event[self.offset[program] + row], owner)
 
     def at(self, program: Ints, event: Rows, owner: Ints) -> Rows:
-        """Return how many rows of pipe `owner` have retired at an event of a program."""
+        """Return for each event of a program the number of rows of pipe `owner` that have retired by then; 0 for a program
+        of another group.
+        """
         of, pipe = owner // WIDTH, owner % WIDTH
         own = self.retired[event, self.column[pipe]]
         if len(self.vectors) == 1:  # nobody knows of others
@@ -59,21 +63,18 @@ class Clocks:
         return np.where(program == of, own, np.where(there, others, 0))
 
     def levels(self, event: Rows) -> Rows:
-        """Return for each event the level of its knowledge of other programs: above that of every set that this builds
-        on.
-        """
+        """Return for each event the depth of its knowledge of other programs: above that of every set that it builds on."""
         found: Rows = self.level[self.outer[event]].max(axis=1, initial=0)
         return found
 
 
 class Events:
-    """The places at which pipes learn that rows have retired, by pipe and in order of rows; number 0 is before all of
-    them.
+    """Places at which pipes learn that rows have retired, by pipe and in order of rows; number 0 is before all of them.
 
-    A track is a pipe of a program that has rows. At event i `heard[i, q]` rows of pipe q have retired, and all that
-    pipe knew at its event `through[i, q]` is known. Sets of other cores, number `released[i]` counted from 1 on, may
-    end it, in column `meets[i]` of `inputs`. A wait of the scalar unit is an event of every pipe: for S its own end,
-    for the others that S has passed it.
+    A track is a pipe of a program that has rows. At event i `heard[i, q]` rows of pipe q have retired, and all that pipe knew
+    at its event `through[i, q]` is known. Sets of other cores, number `released[i]` counted from 1 on, may end it, in column
+    `meets[i]` of `inputs`. A wait of the scalar unit is an event of every pipe: for S its own end, for the others that S has
+    passed it.
     """
 
     def __init__(self, synced: Sequence[SyncRows], matches: Matches, counter: Ints) -> None:
@@ -121,7 +122,7 @@ class Events:
         return len(self.item)
 
     def _before(self, synced: Sequence[SyncRows], joins: Ints) -> Rows:
-        """Return how many rows of every pipe stand before each of the rows `joins` of the scalar unit."""
+        """Return for each of the rows `joins` of the scalar unit the number of rows of every pipe that stand before it."""
         items, found = self.matches.items, np.zeros((len(joins), self.columns), np.int32)
         for program in np.unique(items.program[joins]).tolist():
             mine = items.program[joins] == program
@@ -131,10 +132,9 @@ class Events:
         return found
 
     def _hear(self, joins: Ints, before: Rows, counts: Ints, learns: Ints, number: Ints, join: Ints) -> None:
-        """Fill `heard` and `through` of the events.
+        """Set `heard` and `through` of the events.
 
-        Event `number[i]` belongs to row `learns[i]`; the events behind these belong to scalar waits and barriers,
-        `joins[join]`.
+        Event `number[i]` belongs to row `learns[i]`; the events after these belong to scalar waits and barriers, `joins[join]`.
         """
         items = self.matches.items
         barriers = items.kind[learns] == BARRIER
@@ -165,7 +165,7 @@ class Events:
             self.heard[at], self.through[at] = heard[join], through[join]
 
     def before(self, items: Ints | Rows) -> Ints:
-        """Return the last event of its pipe before each row that synchronises, or 0."""
+        """Return for each row that synchronises the last event of its pipe before it; 0 if there is none."""
         of = self.matches.items
         return self._last(of.program[items] * self.columns + self.column[of.pipe[items]], of.row[items])
 
@@ -174,8 +174,8 @@ class Events:
         return np.where(number > self._first[track], number, 0)
 
     def _meet(self, counter: Ints) -> tuple[NDArray[np.int16], int]:
-        """Return the number of the counter that each event waits for, counted within its program, and the most of any
-        program.
+        """Return (number of the counter that each event waits for, counted within its program; the number of counters of the
+        program with most).
         """
         meets = np.zeros(len(self), np.int16)
         waits = np.flatnonzero(self.released)
@@ -189,7 +189,7 @@ class Events:
         return meets, int(column.max(initial=-1)) + 1
 
     def _of_rows(self, synced: Sequence[SyncRows]) -> Rows:
-        """Return, for every row of all programs in order, the event at which its pipe learned last."""
+        """Return, for every row of all programs in order, the last event at which its pipe learned before it; 0 for none."""
         found = []
         for program, one in enumerate(synced):
             event = np.zeros(len(one.pipe), np.int32)
@@ -205,11 +205,11 @@ class Events:
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def spread(self, out: Bits, part: Ints | None = None, known: Rows | None = None) -> Rows:
-        """Return how many rows of each pipe are known to have retired at every event, when the rows `out` are left out.
+        """Return for every event the number of rows of each pipe that are known to have retired, when the rows `out` are
+        left out.
 
-        Columns: each of `pipes`, zeros for any other pipe, then the last sets that other cores made together. With
-        `part`, the first events of some tracks, only these are computed: they are written to `known`, which has the
-        other events.
+        Columns: each of `pipes`, zeros for any other pipe, then the last sets that other cores made together. With `part`, the
+        first events of some tracks, only these are computed: they are written to `known`, which has the other events.
         """
         here: Ints | slice = slice(None) if part is None else part
         gone, track = out[self.item[here]], self._track[here]

@@ -34,7 +34,7 @@ _MARKED = memoryview(b"\1" * (1 << 16))
 
 
 class _Units:
-    """Marks of bytes, in units of `size` bytes: `all` has one item for each unit, 1 where it is marked."""
+    """Marks of bytes in units of `size` bytes: `all` has one item for each unit, 1 where it is marked."""
 
     def __init__(self, count: int, size: int = 1, marked: bool = False) -> None:
         self.size = size
@@ -42,7 +42,7 @@ class _Units:
         self.all: NDArray[np.bool_] = np.ndarray((count,), np.bool_, self._held)
 
     def mark(self, region: Region, start: int) -> None:
-        """Mark the units of a region."""
+        """Mark the units of a region that begins at byte `start`."""
         if region.rows == region.planes == 1:
             first, end = start // self.size, (start + region.row_bytes) // self.size
             self._held[first:end] = _MARKED[: end - first] if end - first <= len(_MARKED) else b"\1" * (end - first)
@@ -50,7 +50,7 @@ class _Units:
             self._view(region, start)[...] = True
 
     def missing(self, region: Region, start: int) -> int:
-        """Return how many bytes of a region are not marked."""
+        """Return the number of bytes of a region, from byte `start`, that are not marked."""
         if region.rows == region.planes == 1:
             first, end = start // self.size, (start + region.row_bytes) // self.size
             if self._held.find(0, first, end) < 0:
@@ -60,7 +60,7 @@ class _Units:
         return int(view.size - np.count_nonzero(view)) * self.size
 
     def _view(self, region: Region, start: int) -> NDArray[np.bool_]:
-        """Return the marks of a region at byte `start` as an array [planes, rows, units]."""
+        """Return the marks of a region at byte `start` as a writable array [planes, rows, units]."""
         size = self.size
         shape = (region.planes, region.rows, region.row_bytes // size)
         strides = (region.plane_stride // size, region.row_stride // size, 1)
@@ -69,7 +69,7 @@ class _Units:
 
 @dataclass
 class _TouchedUnits:
-    """Marks of one tensor: the units that were written, and the units that were touched at all."""
+    """Marks of one tensor: the units that hold a written value, and the units that any access touched."""
 
     written: _Units
     touched: _Units
@@ -77,9 +77,9 @@ class _TouchedUnits:
 
 @dataclass
 class Contents:
-    """The bytes of GM that tasks have written so far, and the findings on reads of others.
+    """State of GM during a check: the bytes that tasks have written so far.
 
-    `roles` says by name whose tensors are written at the beginning (ROLES); an unlisted one is "given".
+    `roles` says by name whose tensors hold values at the beginning (ROLES); an unlisted one is "given".
     """
 
     roles: Mapping[str, str]
@@ -89,7 +89,7 @@ class Contents:
     _seen: dict[tuple[int, int, str], tuple[Allocation, str]] = field(default_factory=dict)
 
     def plan(self, subject: Subject) -> None:
-        """Choose the unit in which the tensors of a task are marked; it is called for every task before any is checked."""
+        """Choose the unit of bytes in which each tensor of a task is marked; called for every task before any is checked."""
         a = subject.accesses["GM"]
         for tensor, mine in zip(subject.task.tensors, _by_tensor(subject, a), strict=True):
             key = _key(tensor)
@@ -103,7 +103,8 @@ class Contents:
             self._seen.setdefault(key, (tensor, subject.task.name))
 
     def find(self, subject: Subject, broken: Collection[str] = ()) -> list[CheckFinding]:
-        """Return the reads of unwritten bytes in one task, and mark what it wrote.
+        """Return findings on the reads of unwritten bytes in one task, in GM and in buffers, and mark the bytes that it
+        wrote.
 
         Spaces that are `broken` (accesses to wrong addresses) are left out: bytes missing there were written elsewhere.
         """
@@ -114,7 +115,9 @@ class Contents:
         return [one for one in found if one.space not in broken]
 
     def finish(self) -> list[CheckFinding]:
-        """Return findings after the last task: outputs never written (initcheck) and memory never used (memcheck)."""
+        """Return findings after the last task: outputs written in part only (initcheck) and memory never used (memcheck, a
+        remark).
+        """
         found = []
         for key, (tensor, task) in self._seen.items():
             role = self.roles.get(tensor.name, "given")
@@ -152,7 +155,9 @@ class Contents:
         return found
 
     def state(self, tensor: Allocation) -> _TouchedUnits:
-        """Return the marks of a tensor; at its first use those of its role."""
+        """Return the marks of a tensor; at its first use all of a tensor that holds values by its role are marked as
+        written.
+        """
         key = _key(tensor)
         known = self._held.get(key)
         if known is None:
@@ -169,16 +174,16 @@ def _key(tensor: Allocation) -> tuple[int, int, str]:
 
 
 def _by_tensor(subject: Subject, a: Accesses) -> list[Ints]:
-    """Return for each tensor of the task the footprints in it."""
+    """Return for each tensor of the task the footprints that begin in it."""
     owner = subject.slots(a.start)
     order = np.argsort(owner, kind="stable")
     return np.split(order, np.searchsorted(owner[order], np.arange(len(subject.task.tensors) + 1)))[1:-1]
 
 
 def _in_order(subject: Subject, a: Accesses, chosen: Ints) -> Ints:
-    """Return the `chosen` footprints sorted so that their first accesses stand in an order that the flags allow.
+    """Return the `chosen` footprints sorted by their first accesses, in an order that the flags allow.
 
-    Of one row reads come before writes.
+    In one row reads come before writes.
     """
     first = a.first[chosen]
     program, row = a.program(first), a.row[first]
@@ -219,7 +224,9 @@ def _gm_reads(subject: Subject, contents: Contents) -> Iterator[CheckFinding]:
 
 
 def _mark(units: _Units, subject: Subject, a: Accesses, chosen: Ints, base: int) -> None:
-    """Mark the bytes of the `chosen` footprints; footprints that adjoin are marked together."""
+    """Mark the bytes of the `chosen` footprints in `units`, which begin at address `base`; adjoining footprints are marked
+    together.
+    """
     whole = subject.shapes.contiguous[a.form[chosen]]
     for one in chosen[~whole].tolist():
         units.mark(subject.shapes.forms[a.form[one]], int(a.start[one]) - base)
@@ -262,8 +269,8 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
 
 
 def _whole_blocks(region: Region, room: int) -> Region:
-    """Return a written region extended to whole blocks of 32 bytes, if that fits in `room` bytes and its rows are
-    aligned.
+    """Return a written region extended to whole blocks of 32 bytes; the region itself if that exceeds `room` bytes or its
+    rows are not aligned.
 
     Where copies out of UB count whole blocks, the rest of a last block can only leave with the bytes that were written.
     """

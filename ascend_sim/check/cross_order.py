@@ -22,7 +22,7 @@ class Walker(Protocol):
 
 
 class Meetings:
-    """The programs of a task that raise and that wait for each cross-core counter, as in `engine.cross.CrossFlags`."""
+    """The programs of a task that raise, and those that wait for, each cross-core counter, as in `engine.cross.CrossFlags`."""
 
     def __init__(self, synced: Sequence[SyncRows]) -> None:
         self.synced = synced
@@ -35,7 +35,7 @@ class Meetings:
         self._missing: dict[tuple[CrossCounter, int], tuple[str, ...]] = {}
 
     def group(self, index: int, code: int) -> CrossCounter:
-        """Return the counter that instruction `code` of program `index` raises, or waits for."""
+        """Return the cross-core counter that instruction `code` of program `index` raises or waits for."""
         known = self._groups.get((index, code))
         if known is None:
             flag = self.synced[index].instructions[code]
@@ -44,11 +44,11 @@ class Meetings:
         return known
 
     def setters(self, group: CrossCounter) -> list[int]:
-        """Return the programs that raise a counter together."""
+        """Return the programs that must all raise a counter before a wait for it ends."""
         return self._of(group, waiters=False)
 
     def waiters(self, group: CrossCounter) -> list[int]:
-        """Return the programs that wait for a counter."""
+        """Return the programs that may wait for a counter."""
         return self._of(group, waiters=True)
 
     def _of(self, group: CrossCounter, waiters: bool) -> list[int]:
@@ -61,7 +61,7 @@ class Meetings:
 
     @cached_property
     def total(self) -> dict[CrossCounter, dict[int, int]]:
-        """Return {counter: {program: how often it raises its part}}."""
+        """Return {counter: {program: number of times that it raises its part}}."""
         found: dict[CrossCounter, dict[int, int]] = {}
         for index, one in enumerate(self.synced):
             codes, times = np.unique(one.code[one.kind == CROSS_SET], return_counts=True)
@@ -72,14 +72,16 @@ class Meetings:
 
     @cached_property
     def turns(self) -> dict[CrossCounter, int]:
-        """Return {counter: how often all its setters raise it}."""
+        """Return {counter: number of times that all of its setters raise it}."""
         return {
             group: min((counts.get(i, 0) for i in self.setters(group)), default=0)
             for group, counts in self.total.items()
         }
 
     def missing(self, group: CrossCounter, turn: int) -> tuple[str, ...]:
-        """Return the cores that never raise their part of a counter's turn number `turn`."""
+        """Return the cores, in words, that never raise their part of turn number `turn` of a counter; () if all do,
+        ("nobody",) without setters.
+        """
         if turn < self.turns.get(group, 0):
             return ()
         if (group, turn) not in self._missing:
@@ -90,8 +92,8 @@ class Meetings:
 
 
 class Counter:
-    """One cross-core counter during the walk: the sets that each program has made (`parts`), and the turns that are
-    complete.
+    """State of one cross-core counter during the walk: the sets that each program has made (`parts`), the waits passed, and
+    the complete turns.
     """
 
     def __init__(self, setters: Sequence[int], waiters: Sequence[int]) -> None:
@@ -104,15 +106,15 @@ class Counter:
 
     @property
     def rounds(self) -> int:
-        """Return how often all setters have raised the counter."""
+        """Return the number of times that all setters have raised the counter."""
         return min(map(len, self.parts.values()))
 
 
 class CrossMatches:
-    """Matches of sets and waits between cores; rows are numbers in `SyncItems`.
+    """Pairs of sets and waits between cores, filled during the walk; rows are numbers in `SyncItems`.
 
-    `released` are the sets that completed a turn of a counter, `of` the counter of each. `partner` has for each wait
-    the place in `released` of the set that ends it.
+    `released` are the sets that completed a turn of a counter, `of` the counter of each. `partner` has for each wait the place
+    in `released` of the set that ends it.
     """
 
     def __init__(self, meetings: Meetings, row: Rows, partner: Rows, faults: SyncFaults) -> None:
@@ -137,7 +139,9 @@ class CrossMatches:
         return known
 
     def set(self, index: int, item: int, code: int) -> None:
-        """Note a set: row `item` of a program raises its part of a counter."""
+        """Record that row `item` of program `index` raises its part of a counter; a complete turn wakes the programs that
+        wait for it.
+        """
         group, counter = self._counter(index, code)
         raised, arrived = counter.parts[index], counter.arrived
         turn = len(raised)
@@ -155,7 +159,10 @@ class CrossMatches:
                 self.woken += counter.asleep.pop(turn, ())
 
     def wait(self, walk: Walker, item: int, code: int) -> bool:
-        """Let a program pass a wait for a cross-core flag and return True; return False while the flag is not raised."""
+        """Pass a program's wait for a cross-core flag and return True; return False while the flag is not raised.
+
+        A wait that no core will ever end is recorded as a fault and passes.
+        """
         group, counter = self._counter(walk.index, code)
         taken = counter.taken[walk.index]
         turn = len(taken)
@@ -172,7 +179,7 @@ class CrossMatches:
         return True
 
     def count(self) -> None:
-        """Record as faults the counters that are still raised after the walk."""
+        """Record as faults the counters with more sets than waits after the walk, and parts of turns that never come."""
         for counter in self.raised:
             rounds, parts = counter.rounds, counter.parts
             late = tuple(self.meetings.synced[i].program.where for i in counter.setters if len(parts[i]) == rounds)
@@ -187,8 +194,7 @@ class CrossMatches:
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints, Ints]:
-        """Return sets that raise a counter beyond its maximum unless a wait comes first, these waits, and a number for
-        each.
+        """Return arrays (sets, waits, numbers): each set raises a counter beyond its maximum unless its wait comes first.
 
         A wait is -1 if there is none; numbers are equal for the same counter and waiter.
         """

@@ -24,7 +24,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @frozen
 class FindingPlace:
-    """One instruction of a finding: the core it ran on, its row, the line that wrote it, the cycle of its start if known."""
+    """One instruction of a finding: core, pipe, row, source line if noted, and the cycle of its start if known."""
 
     block: int
     core: str
@@ -43,24 +43,26 @@ class FindingPlace:
 
     @property
     def block_text(self) -> str:
-        """Return the core's name as the vendor's tool writes it: "aiv(3)"."""
+        """Return the core's name as the vendor's tool writes it: "aiv(3)", "aiv(3.1)" for its second AIV."""
         number = f"{self.block}.{self.sub_block}" if self.sub_block else str(self.block)
         return f"{_KINDS.get(self.core, self.core.lower())}({number})"
 
     def where(self) -> str:
-        """Return file, line and instruction in one text."""
+        """Return one text with file, line, instruction, row, cycle and the line's text, as far as they are known."""
         cycle = "" if self.cycle is None else f", cycle {self.cycle}"
         line = f"{shown(self.line)} " if self.line is not None else ""
         call = f": {self.call}" if self.call else ""
         return f"#0 {line}{self.instruction} (row {self.row}{cycle}){call}"
 
     def said(self) -> str:
-        """Return the source line as a text without its folder, with its code: "add.py:7 `k.gm_to_ub(row, x)`"."""
+        """Return "add.py:7 `k.gm_to_ub(row, x)`": file without its folder, line, and its text cut to 48 characters; without
+        a line the instruction.
+        """
         call = f"`{shorten(self.call, _CALL, placeholder=' ...')}`" if self.call else self.instruction
         return f"{Path(self.line[0]).name}:{self.line[1]} {call}" if self.line is not None else call
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the place as JSON data."""
+        """Return the place as a dict for JSON; what is unknown is None."""
         return {
             "block": self.block,
             "core": self.core,
@@ -82,7 +84,7 @@ _KINDS = {"AI_CORE": "aicore"}
 
 @frozen
 class CheckFinding(Finding):
-    """One finding: `kind` ("RAW", "illegal read", ...), the `tool` that found it, its `title` and further lines
+    """One finding of a check: `kind` ("RAW", "illegal read", ...), the `tool` that found it, its `title` and further lines
     `details`.
 
     `count` is how often the same lines of the kernel did it, `advice` a change that would mend it.
@@ -102,12 +104,12 @@ class CheckFinding(Finding):
 
     @classmethod
     def of(cls, tool: str, kind: str, task: str, title: str, **options: Any) -> CheckFinding:
-        """Return a finding and make its one-line `text` from the given parts."""
+        """Return a finding with these parts (`options` are further fields), and its one-line `text` made from them."""
         made = cls(kind, task, "", tool=tool, title=title, **options)
         return replace(made, text=made._in_one_line())
 
     def at(self, places: tuple[FindingPlace, ...]) -> CheckFinding:
-        """Return a copy of the finding with other places."""
+        """Return a copy of the finding with other places and the text that follows from them."""
         made = replace(self, places=places)
         return replace(made, text=made._in_one_line())
 
@@ -115,7 +117,7 @@ class CheckFinding(Finding):
         return " ".join("; ".join((self.title.rstrip(":"), *self.body())).split())
 
     def body(self) -> list[str]:
-        """Return the lines under the title."""
+        """Return the lines under the title: details, places, count above 1, advice."""
         lines = list(self.details)
         for place in self.places:
             if place.access and len(self.places) > 1:
@@ -134,7 +136,9 @@ class CheckFinding(Finding):
         return lines
 
     def brief(self) -> str:
-        """Return the finding in one line: the lines of the kernel that meet, what they do, and to which tensor."""
+        """Return the finding in one line: for two accesses the source lines that meet and the tensor, else kind, title and
+        places.
+        """
         head = f"{self.kind}, {self.count} times" if self.count > 1 else self.kind
         held = f"{self.tensor} in {self.space}" if self.tensor else self.space
         if len(self.places) == 2 and all(place.access for place in self.places):
@@ -144,11 +148,11 @@ class CheckFinding(Finding):
         return f"{head}: {self.title.rstrip(':')}{where}"
 
     def render(self) -> str:
-        """Return the finding as the vendor's sanitizer prints it."""
+        """Return the finding as lines in the form of the vendor's sanitizer."""
         return "\n".join((f"====== {self.level}: {self.title}", *(f"======    {line}" for line in self.body())))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as JSON data."""
+        """Return the finding as a dict for JSON; empty texts are None."""
         return {
             "tool": self.tool,
             "level": self.level,
@@ -167,10 +171,10 @@ class CheckFinding(Finding):
 
 @dataclass
 class CheckReport:
-    """Report of a check: its findings, and how many programs and rows were checked.
+    """Result of a check: its findings, and the numbers of checked programs and rows.
 
-    `unused` has memory that nobody uses. It is no mistake, for a right kernel may read a part of its input; `remarks`
-    begin with its texts.
+    `unused` has memory that nobody uses. It is no mistake, for a right kernel may read a part of its input; `remarks` begin
+    with its texts.
     """
 
     chip: str
@@ -187,11 +191,11 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Return True if nothing was found."""
+        """Return True if there are no findings; remarks and unused memory do not count."""
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON data."""
+        """Return the report as a dict for JSON."""
         return {
             "chip": self.chip,
             "tools": list(self.tools),
@@ -204,7 +208,7 @@ class CheckReport:
         }
 
     def render(self) -> str:
-        """Return all findings in the vendor's shape, and a summary."""
+        """Return all findings in the vendor's form, the remarks, and a summary line."""
         levels = {level: sum(one.level == level for one in self.findings) for level in LEVELS}
         seen = f"in {self.programs} programs with {self.rows} instructions" if self.programs else "but no kernel ran"
         summary = (
@@ -216,7 +220,9 @@ class CheckReport:
 
 
 def shown(line: Line) -> str:
-    """Return a line (file and number) as messages show it: a file of this package without the path to the package."""
+    """Return "file:line" as messages show it: a file of this package by its path from the package's parent folder, another
+    as it is.
+    """
     path = Path(line[0])
     if path.is_relative_to(_ROOT):
         return f"{path.relative_to(_ROOT)}:{line[1]}"
@@ -224,5 +230,5 @@ def shown(line: Line) -> str:
 
 
 def sort_findings(findings: Sequence[CheckFinding]) -> list[CheckFinding]:
-    """Return the findings with errors first; otherwise the order stays."""
+    """Return the findings, errors before warnings; otherwise the order stays."""
     return sorted(findings, key=lambda one: LEVELS.index(one.level))

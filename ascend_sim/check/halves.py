@@ -25,7 +25,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass
 class _Runs:
-    """Contiguous byte ranges: for each its footprint, its first byte and its end."""
+    """Contiguous byte ranges, an array element each: its footprint, its first byte and its end."""
 
     footprint: Ints
     low: Ints
@@ -35,14 +35,19 @@ class _Runs:
         return _Runs(self.footprint[chosen], self.low[chosen], self.high[chosen])
 
     def clusters(self) -> Ints:
-        """Sort the ranges by first byte; return the index of each range that begins behind the end of all earlier ones."""
+        """Sort the ranges by first byte in place; return the index of each range that begins after the end of all earlier
+        ones.
+        """
         order = np.lexsort((self.footprint, self.low))
         self.footprint, self.low, self.high = self.footprint[order], self.low[order], self.high[order]
         ends = np.maximum.accumulate(self.high)
         return np.flatnonzero(np.concatenate(([True], self.low[1:] >= ends[:-1])))
 
     def with_writes(self, writes: Bits) -> _Runs:
-        """Return the ranges of the clusters that contain a write; a cluster is ranges that overlap one another."""
+        """Return the ranges of the clusters that contain a write; a cluster is ranges that overlap one another.
+
+        Sorts these ranges in place.
+        """
         if not len(self.low):
             return self
         first = self.clusters()
@@ -50,8 +55,8 @@ class _Runs:
         return self.of(np.repeat(written, np.diff(np.append(first, len(self.low)))))
 
     def once(self) -> _Runs:
-        """Return the ranges of distinct clusters: of those that differ in their address alone, as rows of tiles do, the
-        first.
+        """Return the ranges of distinct clusters: of clusters that differ in their address alone, as rows of tiles do, only
+        the first is kept.
         """
         if not len(self.low):
             return self
@@ -77,7 +82,9 @@ class _Runs:
 
 
 def _runs(a: Accesses, shapes: Shapes) -> _Runs:
-    """Return the byte ranges of footprints that share bytes with a write; of clusters that differ in address alone one."""
+    """Return the byte ranges of all footprints that share bytes with a write, of clusters that differ in their address alone
+    only one.
+    """
     every = _Runs(np.arange(len(a.start)), a.start, a.start + shapes.extents[a.form]).with_writes(a.writes)
     whole = shapes.contiguous[a.form[every.footprint]]
     parts, rest = [every.of(whole)], every.of(~whole)
@@ -91,8 +98,8 @@ def _runs(a: Accesses, shapes: Shapes) -> _Runs:
 
 
 def _by_size(runs: _Runs) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-    """Yield for each size of halves four arrays: footprints and the halves that they cover whole, footprints and the
-    halves that they touch in part.
+    """Yield for each size of halves four arrays: footprints, the half that each covers whole; footprints, the half that each
+    touches in part.
     """
     footprint, edges = runs.footprint, np.unique(np.concatenate((runs.low, runs.high)))
     if not len(edges):
@@ -122,11 +129,11 @@ def _by_size(runs: _Runs) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
 
 @dataclass
 class Halves:
-    """Pairs that must be in order because they meet in halves of one size.
+    """Accesses that meet in halves of one size, and the pairs of them that must be in order.
 
-    `accesses` has its own footprints: all accesses of one owner and kind to one half; `of` are their numbers among all
-    accesses of the space, `pairs` the pairs of such footprints. `apart` are footprints of the space that share a byte
-    with one of a core with which they share no flag.
+    `accesses` has its own footprints: all accesses of one owner and kind to one half; `of` are their numbers among all accesses
+    of the space, `pairs` the pairs of such footprints. `apart` are footprints of the space that share a byte with one of a core
+    with which they share no flag.
     """
 
     accesses: Accesses
@@ -136,8 +143,9 @@ class Halves:
 
 
 def halves(a: Accesses, shapes: Shapes, group: Ints) -> Iterator[Halves]:
-    """Yield the required order, size by size; `group` has the number of each program's group of cores with common
-    flags.
+    """Yield the pairs that must be in order, a `Halves` for each size of halves that has accesses.
+
+    `group` has the number of each program's group of cores with common flags.
     """
     kinds, hears = kinds_of(a), group[a.owner // WIDTH]
     for covers, covered, part, touched in _by_size(_runs(a, shapes)):
@@ -188,7 +196,7 @@ def _of_size(a: Accesses, kinds: Rows, hears: Ints, footprint: Ints, half: Ints,
 
 
 def _joined(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Pairs:
-    """Return the pairs (one of `mine`, one of `theirs`) that lie in the same half and have the same group in `hears`."""
+    """Return the pairs (one of `mine`, one of `theirs`) in the same half whose programs are in the same group (`hears`)."""
     theirs = theirs[np.lexsort((hears[theirs], half[theirs]))]
     base = int(hears.max(initial=0)) + 1
     keys, own = half[theirs] * base + hears[theirs], half[mine] * base + hears[mine]
@@ -197,7 +205,7 @@ def _joined(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Pairs:
 
 
 def _others(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Bits:
-    """Return True for each of `mine` that shares its half with one of `theirs` of another group in `hears`."""
+    """Return True for each of `mine` that shares its half with one of `theirs` whose program is in another group (`hears`)."""
     if not len(theirs):
         return np.zeros(len(mine), np.bool_)
     theirs = theirs[np.lexsort((hears[theirs], half[theirs]))]

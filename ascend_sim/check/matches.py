@@ -19,7 +19,7 @@ Walk = TypeVar("Walk", CrossWalk, ProgramWalk)
 
 
 class SyncItems:
-    """The rows of all programs that synchronise, as columns; flags inside cores have numbers over all programs."""
+    """All rows of a task's programs that synchronise, as columns; flags inside cores have numbers over all programs."""
 
     def __init__(self, synced: Sequence[SyncRows]) -> None:
         lengths = [len(one.rows) for one in synced]
@@ -38,15 +38,16 @@ class SyncItems:
         return len(self.row)
 
     def flags(self, items: Ints) -> Ints:
-        """Return for each of the rows `items` the number, over all programs, of the flag that it sets or waits for."""
+        """Return for each of the rows `items` the number, over all programs, of the flag inside a core that it sets or waits
+        for.
+        """
         return self.flag[self.program[items]] + self.code[items]
 
 
 class Matches:
-    """Pairs of waits and the sets that end them, by numbers in `SyncItems`.
+    """Pairs of waits and the sets that end them in a task, by numbers in `SyncItems`, with the faults found on the way.
 
-    `partner` has for each wait its set; for a wait between cores the place in `cross.released`; -1 where nothing ends
-    it.
+    `partner` has for each wait its set; for a wait between cores the place in `cross.released`; -1 where nothing ends it.
     """
 
     def __init__(self, synced: Sequence[SyncRows]) -> None:
@@ -69,15 +70,16 @@ class Matches:
         self.cross = CrossMatches(self._meetings, self.items.row, self.partner, self.faults)
 
     def _by_flag(self, items: Ints) -> tuple[Ints, Ints]:
-        """Return the rows `items` sorted by flag and turn, and the index at which each flag begins."""
+        """Return (the rows `items` sorted by flag and turn, the index at which each flag begins)."""
         flags = self.items.flags(items)
         counts = np.bincount(flags, minlength=self.items.flag[-1])
         return items[np.argsort(flags, kind="stable")], np.cumsum([0, *counts])
 
     def _in_rows(self) -> bool:
-        """Match every wait inside a core with its set.
+        """Match every wait inside a core with its set and return True, if each set comes before its wait in the order of
+        issue.
 
-        Returns False unless every set comes before its wait in the order of issue; then the programs must be walked.
+        Otherwise it returns False, and the programs must be walked.
         """
         items = self.items
         turn, sets = self._turns(self._first_take), np.diff(self._first_set)
@@ -93,7 +95,7 @@ class Matches:
 
     @staticmethod
     def _turns(first: Ints) -> Ints:
-        """Return the place of each row among the rows of its flag, from 0 on; `first` has the index at which each flag
+        """Return for each row its place among the rows of its flag, from 0 on; `first` has the index at which each flag
         begins.
         """
         return np.arange(first[-1]) - np.repeat(first[:-1], np.diff(first))
@@ -101,7 +103,7 @@ class Matches:
     def _cross_in_rows(self) -> bool:
         """Match waits between cores in the order of rows; return True if every wait has its set.
 
-        It returns False too if a program meets one flag on several pipes, whose order is not that of rows.
+        It returns False too if a program meets one counter by several instructions, whose order may not be that of rows.
         """
         items, walks = self.items, []
         crossing = np.flatnonzero(np.isin(items.kind, (CROSS_SET, CROSS_WAIT)))
@@ -126,7 +128,10 @@ class Matches:
             self.cross.woken.clear()
 
     def _rounds(self, walks: Sequence[Walk]) -> list[Walk]:
-        """Advance the programs in turns until none can go on; return those that have not come to their end."""
+        """Advance the walks in turns until none can go on; return those that have not come to their end.
+
+        After its first turn a walk advances only when a counter that it waits for is released.
+        """
         place = {walk.index: number for number, walk in enumerate(walks)}
         ready, queued = [(0, number) for number in range(len(walks))], [True] * len(walks)
         while ready:
@@ -141,7 +146,7 @@ class Matches:
         return [walk for walk in walks if not walk.done]
 
     def _count_flags(self) -> None:
-        """Record as faults the flags that are still raised after the walk."""
+        """Record as a fault each flag inside a core with more sets than waits, unless its kernel broke off."""
         left = np.diff(self._first_set) - np.diff(self._first_take)
         for flag in np.flatnonzero(left > 0).tolist():
             last = self._sets[self._first_set[flag + 1] - 1]
@@ -151,8 +156,9 @@ class Matches:
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints]:
-        """Return sets that raise a flag beyond its maximum unless a wait comes first, and these waits (-1: there is
-        none).
+        """Return (sets that raise a flag beyond its maximum unless a wait comes first, these waits; -1 if there is none).
+
+        Both are empty where the order of issue was held to the maximum already.
         """
         table = self.synced[0].program.table if self.synced else None
         if table is None or table.flags_count:

@@ -27,9 +27,10 @@ _FAR = 1 << 62
 
 
 def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: bool) -> list[CheckFinding]:
-    """Return the memory faults of one task; findings on whole tensors need all tasks (`contents`).
+    """Return findings on the memory faults of one task; those on whole tensors need all tasks (`contents`).
 
-    With `strict` also pieces of buffers that nothing uses, if nothing else is wrong.
+    `races` are its races, of which writes of two cores to GM are faults too. With `strict` unused pieces of buffers are
+    reported as well, if no access goes astray.
     """
     wrong = [*_addresses(subject), *_overruns(subject), *_rows_over_each_other(subject)]
     unused = _unused_buffers(subject) if strict and not wrong else ()  # what goes astray may be meant for any of them
@@ -37,7 +38,9 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
 
 
 class _WrongAddress(NamedTuple):
-    """An access of `size` bytes: its program, row and address, and the unit of which the address must be a multiple."""
+    """Access of `size` bytes at a wrong address: its program, row and address, and the unit of which the address must be a
+    multiple.
+    """
 
     program: int
     row: int
@@ -47,7 +50,9 @@ class _WrongAddress(NamedTuple):
 
 
 def _addresses(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on accesses outside a tensor or buffer and on misaligned ones, one for each line of the kernel."""
+    """Yield findings on accesses outside a tensor or buffer and on misaligned ones, one for each source line, kind and
+    space.
+    """
     found: dict[tuple[str, str, bool, tuple[object, ...]], list[_WrongAddress]] = {}
     for stack in subject.stacks():
         for space in SPACES:
@@ -104,8 +109,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _overruns(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on accesses that begin in a piece of a buffer that the kernel took and end behind it, one for each
-    line.
+    """Yield findings on accesses that begin in an allocated piece of a buffer and end after it, one for each source line.
 
     A piece ends with its last unit of address, because no other piece begins in that.
     """
@@ -160,7 +164,9 @@ def _overrun(subject: Subject, a: Accesses, footprints: list[int], piece: Alloca
 
 
 def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on writes whose rows overlap: a row begins before the one before has ended. One for each line."""
+    """Yield findings on writes whose rows overlap, one for each source line: a row begins before the row before it has
+    ended.
+    """
     found: dict[tuple[object, ...], list[tuple[str, int]]] = {}
     for space, a in subject.accesses.items():
         lost = np.asarray(
@@ -195,7 +201,7 @@ def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _operand(subject: Subject, number: int, row: int, space: str, writes: bool) -> int:
-    """Return the address with which a row touches a space."""
+    """Return the address operand with which a row reads or writes (`writes`) a space; 0 for a region without an operand."""
     view = subject.programs[number][row]
     regions = view.instruction.writes() if writes else view.instruction.reads()
     operand = next(region.operand for region in regions if region.space == space)
@@ -220,7 +226,7 @@ def _limit(subject: Subject, space: str, number: int, row: int, at: int, *, writ
 
 
 def _several_cores(races: Sequence[CheckFinding]) -> Iterator[CheckFinding]:
-    """Yield a finding for each of `races` in which two cores write the same bytes of GM."""
+    """Yield a finding for each of `races` in which two cores write the same bytes of GM; other races yield none."""
     for race in races:
         a, b = race.places
         if race.kind != "WAW" or race.space != "GM" or (a.block, a.core, a.sub_block) == (b.block, b.core, b.sub_block):
@@ -241,7 +247,10 @@ def _several_cores(races: Sequence[CheckFinding]) -> Iterator[CheckFinding]:
 
 
 def _unused_buffers(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on pieces of a core's buffer that were taken and that no instruction of any program touches."""
+    """Yield findings on allocated pieces of buffers that no instruction touches in any program of that kind of core.
+
+    The buffers of one queue count as one piece.
+    """
     touched: dict[tuple[str, str], bool] = {}
     first: dict[tuple[str, str], tuple[int, Allocated]] = {}
     sorted_starts: dict[str, tuple[Ints, Ints]] = {}

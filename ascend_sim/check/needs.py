@@ -12,14 +12,17 @@ from ascend_sim.check.sync_rows import WIDTH, Ints
 
 
 class Needs:
-    """For each event of a task, how many rows of each pipe must have retired: of its own program, and of `others`."""
+    """Knowledge that keeps accesses in order: for each event of `order`, the rows of each pipe that must have retired.
+
+    `own` has those of the event's own program, `others` those of other programs.
+    """
 
     def __init__(self, order: TaskOrder) -> None:
         self.order, self.own = order, np.zeros_like(order.clocks.retired)
         self._others: list[Ints] = []
 
     def add(self, program: Ints, event: Ints, owner: Ints, rows: Ints) -> None:
-        """Note that `rows[i]` rows of pipe `owner[i]` must have retired at event `event[i]` of program `program[i]`."""
+        """Require that `rows[i]` rows of pipe `owner[i]` have retired at event `event[i]` of program `program[i]`."""
         mine = owner // WIDTH == program
         place = event[mine].astype(np.int64) * self.own.shape[1] + self.order.clocks.column[owner[mine] % WIDTH]
         np.maximum.at(self.own.reshape(-1), place, rows[mine])
@@ -28,11 +31,11 @@ class Needs:
 
     @cached_property
     def others(self) -> Ints:
-        """Return (programs, events, owners, rows) of all needs that concern other programs."""
+        """Return (programs, events, owners, rows) of all requirements on pipes of other programs, without repetitions."""
         return np.unique(np.concatenate([np.empty((4, 0), np.int64), *self._others], axis=1), axis=1)
 
     def enough(self, clocks: Clocks, part: Ints | None = None) -> bool:
-        """Return True if the clocks know that all needed rows have retired, at all events or at a `part` of them."""
+        """Return True if by the clocks all required rows have retired, at all events or only at those of `part`."""
         here = slice(None) if part is None else part + 1
         if (clocks.retired[here] < self.own[here]).any():
             return False

@@ -24,9 +24,10 @@ from ascend_sim.isa.base import CROSS_SET
 
 
 class TaskOrder:
-    """The order of the programs of a task (`synced`) when the rows `out` are left out.
+    """Order of the programs of a task (`synced`), as clocks of their rows, when the rows `out` are left out.
 
-    `matches` and `events` are the same whatever is left out: which set ends a wait does not depend on what pipes know.
+    `matches` and `events` are the same whatever is left out: which set ends a wait does not depend on what pipes know. They
+    come from `base` if it is given.
     """
 
     def __init__(
@@ -47,22 +48,24 @@ class TaskOrder:
         self.faults = replace(self.matches.faults, overflows=self._overflows())
 
     def without(self, left_out: Mapping[int, Sequence[int]] | Bits) -> TaskOrder:
-        """Return the order with more rows left out: {program: rows}, or a mask over all rows that synchronise."""
+        """Return a new order with more rows left out: {program: rows}, or a mask over all rows that synchronise."""
         more = self._rows(left_out) if isinstance(left_out, Mapping) else left_out
         return TaskOrder(self.task, self.synced, self, self.out | more)
 
     def clocks_in(self, space: str) -> Clocks:
-        """Return the clocks of rows that touch a space; those of L0C include the unit flag."""
+        """Return the clocks that order accesses to a space; those of L0C include waits for the unit flag."""
         return self.clocks if space == "L0C" else self.beside_tiles.clocks
 
     @property
     def beside_tiles(self) -> TaskOrder:
-        """Return the order without waits for unit flags, which counts in all spaces but L0C."""
+        """Return the order without waits for unit flags, which counts in all spaces but L0C; this order itself if there are
+        none.
+        """
         return self._beside_tiles or self
 
     @cached_property
     def _beside_tiles(self) -> TaskOrder | None:
-        """Return the order without the unit flag's waits, or None if it is this order."""
+        """Return the order without the unit flag's waits; None if it is this order."""
         return None if (self.out | self._tiles == self.out).all() else self.without(self._tiles)
 
     @cached_property
@@ -70,7 +73,7 @@ class TaskOrder:
         return self._rows({i: one.tile_waits for i, one in enumerate(self.synced)})
 
     def _rows(self, chosen: Mapping[int, Sequence[int] | Ints]) -> Bits:
-        """Return a mask over all rows that synchronise, True for those `chosen`, {program: rows}."""
+        """Return a mask over all rows that synchronise: True for those of `chosen`, {program: rows}."""
         found = np.zeros(len(self.matches.items), np.bool_)
         for program, rows in chosen.items():
             if len(rows):
@@ -80,10 +83,9 @@ class TaskOrder:
         return found
 
     def part(self, part: Ints, out: Bits) -> Clocks:
-        """Return the clocks at the events `part` when the rows `out` are left out too.
+        """Return the clocks at the events `part`, the first of some tracks, when the rows `out` are left out too.
 
-        `part` has the first events of some tracks. The knowledge that sets between cores hand on stays as it is. The
-        clocks hold until the next call.
+        The knowledge that sets between cores hand on stays as it is. The clocks hold until the next call.
         """
         known, retired = self._scratch
         if len(self._changed):
@@ -104,7 +106,9 @@ class TaskOrder:
     # -- counters ------------------------------------------------------------------------------------------------------
 
     def _overflows(self) -> list[Unpaired]:
-        """Return for each flag that may be raised beyond its maximum the first set that does so."""
+        """Return for each flag that may be raised beyond its maximum the first set that does so, with the maximum as its
+        count.
+        """
         items, found = self.matches.items, []
         sync = self.synced[0].program.table.chip.sync if self.synced else None
         for sets, waits, alike in self.counters():
@@ -116,18 +120,19 @@ class TaskOrder:
         return found
 
     def counters(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield (sets, waits, numbers): sets that raise a flag or counter beyond its maximum unless their wait comes
-        first.
+        """Yield (sets, waits, numbers), for flags inside cores and then for counters between cores.
 
-        A wait is -1 if there is none; numbers are equal for the same counter and waiter. Flags inside cores come first,
-        counters between cores second.
+        Each set raises a flag or counter beyond its maximum unless its wait comes first. A wait is -1 if there is none; numbers
+        are equal for the same counter and waiter.
         """
         sets, waits = self.matches.counted
         yield sets, waits, self.matches.items.flags(sets)
         yield self.matches.cross.counted
 
     def after(self, sets: Ints, waits: Ints) -> Bits:
-        """Return True for each set whose wait is over before it in every order; False where the wait is -1 (none)."""
+        """Return an array of bool: True for each set whose wait is over before it in every order; False where the wait is -1
+        (none).
+        """
         items = self.matches.items
         owner = items.program[waits].astype(np.int64) * WIDTH + items.pipe[waits]
         known = self.clocks.at(items.program[sets], self.events.before(sets), owner)
@@ -136,7 +141,7 @@ class TaskOrder:
 
 
 class _HandedOver:
-    """Knowledge that flags between cores hand from program to program.
+    """Knowledge of retired rows that flags between cores hand from program to program.
 
     Cores with common flags are a group: all cores of a task, or those of a block.
     """
@@ -161,7 +166,7 @@ class _HandedOver:
         self.offset = np.cumsum([0, *(len(one.pipe) for one in synced)])
 
     def meet(self, events: Events) -> None:
-        """Assign the columns of the vectors for `events`: one for each pipe of each program, by group of cores."""
+        """Assign the columns of the vectors for `events`: one for each pipe of each program in a group of cores."""
         self.events, columns = events, events.columns
         order = np.argsort(self.group, kind="stable")
         first = np.searchsorted(self.group[order], self.group[order])
@@ -173,7 +178,7 @@ class _HandedOver:
         self.before = events.before(self.sets)
 
     def clocks(self, known: Rows) -> Clocks:
-        """Return the clocks of an order from the result of `Events.spread`."""
+        """Return the clocks of an order from `known`, the result of `Events.spread`."""
         events = self.events
         vectors, level = self._vectors(known)
         retired = known
@@ -186,7 +191,9 @@ class _HandedOver:
         )  # fmt: skip
 
     def retired(self, known: Rows, vectors: Rows, part: Ints) -> Rows:
-        """Return how many rows of each pipe of its own program have retired at each event of `part`."""
+        """Return, for each event of `part` and pipe of its own program, the number of rows that have retired, knowledge from
+        other cores included.
+        """
         found = known[part + 1, : self.events.columns + 1]
         own = self.place[self.matches.items.program[self.events.item[part]]][:, self.events.pipes]
         for release in known[part + 1, self.events.columns + 1 :].T:
@@ -194,7 +201,11 @@ class _HandedOver:
         return found
 
     def _vectors(self, known: Rows) -> tuple[Rows, Rows]:
-        """Return the knowledge at each set that completed a cross-core counter, and its level; entry 0 knows nothing."""
+        """Return (vectors, levels): the knowledge at each set that completed a cross-core counter, and the depth of what it
+        builds on.
+
+        Entry 0 knows nothing.
+        """
         events, items, columns = self.events, self.matches.items, self.events.columns
         vectors = np.zeros((len(self.counter) + 1, self.width), np.int32)
         level = np.zeros(len(vectors), np.int32)

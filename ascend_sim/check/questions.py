@@ -20,10 +20,10 @@ PARTS = ("across", "onward", "back")
 
 
 class Questions:
-    """Questions for pairs of footprints (f, g) that must be in order: is each access of `f` ordered with those of `g`?
+    """Questions of order about pairs of footprints (f, g): is each access of `f` ordered with those of `g`?
 
-    Only the first access of `g` that is not over before an access of `f` is looked at. If that comes after it, all
-    later ones do, because knowledge never shrinks.
+    Only the first access of `g` that is not over before an access of `f` is looked at. If that comes after it, all later ones
+    do, because knowledge never shrinks.
     """
 
     def __init__(self, a: Accesses, f: Ints, g: Ints) -> None:
@@ -32,9 +32,9 @@ class Questions:
 
     @classmethod
     def of_pairs(cls, a: Accesses, f: Ints, g: Ints, parts: Sequence[str] = PARTS) -> Questions:
-        """Return the questions about pairs of footprints, each listed once.
+        """Return the questions about pairs of footprints, each pair given once, of the kinds in `parts` (PARTS).
 
-        Two footprints of the scalar unit need none: it ends one instruction before it begins the next.
+        Two footprints of the scalar unit of one program need none: it ends one instruction before it begins the next.
         """
         scalar = (a.owner[f] == a.owner[g]) & (a.owner[f] % WIDTH == PIPE_INDEX["S"])
         f, g = f[~scalar], g[~scalar]
@@ -51,10 +51,8 @@ class Questions:
         return len(self.f)
 
     def unordered(self, clocks: Clocks, most: int | None = None) -> tuple[Ints, Ints]:
-        """Return pairs of accesses (numbers in `a`) that no flag and no barrier orders: at most one for each access and
-        footprint.
-
-        Only the first `most` are returned.
+        """Return two arrays of accesses (numbers in `a`), pairs that nothing orders: at most one for each access and
+        footprint, the first `most`.
         """
         none = np.empty(0, np.int64)
         first, second, found = [none], [none], 0
@@ -70,7 +68,7 @@ class Questions:
         return np.concatenate(first)[:most], np.concatenate(second)[:most]
 
     def needs(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints] | None]:
-        """Yield the knowledge that keeps all accesses in order: (programs, events, owners, numbers of rows).
+        """Yield the knowledge that keeps all accesses in order, as arrays (programs, events, owners, numbers of rows).
 
         If two accesses are in no order, it yields None and ends.
         """
@@ -91,7 +89,9 @@ class Questions:
         return program, clocks.event[clocks.offset[program] + self.a.row[access]], self.a.owner[other], place + 1
 
     def racing(self, clocks: Clocks) -> Ints:
-        """Return the numbers of all accesses that are in no order with an access of the other footprint of their pair."""
+        """Return the sorted numbers of all accesses that are in no order with some access of the other footprint of their
+        pair.
+        """
         a, found, keys = self.a, [self.unordered(clocks)[0]], self._keys()
         same = a.owner[self.f] == a.owner[self.g]
         found.append(Questions(a, self.g[~same], self.f[~same]).unordered(clocks)[0])
@@ -108,14 +108,16 @@ class Questions:
         return self.a.footprint.astype(np.int64) * self._base + self.a.place
 
     def _known(self, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-        """Return for each access how many rows of the pipe of footprint `other` have retired when it starts."""
+        """Return for each access the number of rows of the pipe of footprint `other` that have retired when it starts
+        (module's `_known`).
+        """
         return _known(self.a, access, footprint, other, clocks)
 
     def _asked(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Yield four arrays: accesses, the first access of the other footprint that is not known to be over, and both
         footprints.
 
-        Where all are over, the number lies behind the other footprint's accesses.
+        Where all are over, that number lies after the other footprint's accesses.
         """
         keys = self._keys()
         for b, f, g in self._parts():
@@ -135,9 +137,9 @@ class Questions:
 
 
 def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-    """Return for each access how many rows of the pipe of footprint `other` have retired when it starts.
+    """Return for each access the number of rows of the pipe of footprint `other` that have retired when it starts.
 
-    A load of the scalar unit is over before anything behind it is issued.
+    A load of the scalar unit is over before anything behind it in its program is issued.
     """
     known = clocks.known(a.owner[footprint] // WIDTH, a.row[access], a.owner[other])
     loads = np.flatnonzero((a.owner[other] % WIDTH == PIPE_INDEX["S"]) & ~a.writes[other])
@@ -153,10 +155,11 @@ def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Cloc
 
 
 def nearest(a: Accesses, b: Ints, x: Ints, clocks: Clocks) -> tuple[Ints, Ints]:
-    """Replace in each unordered pair of one program the second access by the one nearest to `b` in the kernel's text.
+    """Return the unordered pairs (`b`, `x`) of one program with `x` replaced by the access of its footprint nearest to `b`
+    in the order of rows.
 
-    It is the last access of that footprint written before `b`, or the first behind it if that is unordered too; else
-    `x` stays.
+    It is the last such access written before `b`, or the first after it if that is unordered too; else `x` stays. The order of
+    the pairs changes.
     """
     g = a.footprint[x].astype(np.int64)
     base = int(a.row.max(initial=0)) + 2

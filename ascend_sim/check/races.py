@@ -22,7 +22,9 @@ _KINDS = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}
 
 
 def find_races(subject: Subject) -> list[CheckFinding]:
-    """Return the races of a task as findings, one for each pair of lines of the kernel, space and kind of race."""
+    """Return the races of a task as findings, one for each pair of source lines, space, kind of race, and same or different
+    program.
+    """
     return [finding for space in subject.accesses for finding in _in_space(subject, space)]
 
 
@@ -48,10 +50,11 @@ def _in_space(subject: Subject, space: str) -> Iterator[CheckFinding]:
 
 
 def _roots(subject: Subject, space: str) -> tuple[Ints, Ints]:
-    """Return the races of a space, without those that disappear once another one is put in order.
+    """Return the races of a space as arrays (early accesses, late accesses), without those that disappear once another one
+    is put in order.
 
-    If A comes before C and nothing orders C and B, then what orders C and B orders A and B as well. Of several races
-    between two instructions the worst is returned: a read of bytes being written, then a write of bytes being read.
+    If A comes before C and nothing orders C and B, then what orders C and B orders A and B as well. Of several races between
+    two instructions the worst is returned: a read of bytes being written, then a write of bytes being read.
     """
     a, clocks = subject.accesses[space], subject.order.clocks_in(space)
     first, second = subject.disorder[space].first, subject.disorder[space].second
@@ -75,9 +78,10 @@ def _row(a: Accesses, access: Ints) -> Ints:
 
 
 def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: bool) -> Bits:
-    """Return True for each access whose race with `row` follows from another race with the same row.
+    """Return True for each access whose race with `row` (its other side) follows from a race of another access with the same
+    row.
 
-    With `after` that race is with a later access, else with an earlier one.
+    With `after` that access comes later than this one, else earlier.
     """
     owner, place = a.owner[a.footprint[access]], a.place[access]
     _, group = np.unique(np.stack((row, clocks.group[a.program(access)])), axis=1, return_inverse=True)
@@ -97,9 +101,9 @@ def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: boo
 
 
 def _in_order(a: Accesses, one: Ints, other: Ints) -> tuple[Ints, Ints]:
-    """Return both accesses of each pair in the order in which the kernel writes them.
+    """Return the two accesses of each pair as (earlier, later) in the kernel's text: by row within a program.
 
-    Between cores the access of the earlier turn comes first, within a turn the write.
+    Between programs the access of the earlier turn comes first, within a turn the write.
     """
     keys = []
     for access in (one, other):
@@ -147,7 +151,7 @@ def _race(subject: Subject, space: str, a: Accesses, early: int, late: int, coun
 
 
 def _advice(subject: Subject, first: int, second: int) -> str:
-    """Return in words the flag or barrier that would order the pipes of two instructions, or that nothing can."""
+    """Return advice in words on ordering the pipes of two owners: a barrier, a flag, a cross-core flag, or that nothing can."""
     one, other = subject.programs[first // WIDTH], subject.programs[second // WIDTH]
     source, destination = pipe_of(first), pipe_of(second)
     if one is other and source == destination:

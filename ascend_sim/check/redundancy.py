@@ -25,10 +25,10 @@ _Group = tuple[object, ...]
 
 
 def find_redundant(subject: Subject, strict: bool) -> tuple[list[CheckFinding], list[str]]:
-    """Return the redundant waits and barriers as findings, and remarks on those that are kept for a reason.
+    """Return (findings on redundant waits and barriers, remarks on those that are kept for a reason).
 
-    Each is tried without those found before it. Kept are the flags of queues and, unless `strict`, all waits that a kernel for
-    every shape needs for another shape.
+    Each is tried without those found before it. Kept are the flags of queues and, unless `strict`, all waits, as a kernel for
+    every shape may need them for another shape.
     """
     found, kept, tried, items = [], [], groups(subject), subject.order.matches.items
     for key, spare in zip(tried, Proof(subject).spare(list(tried.values())), strict=True):
@@ -79,9 +79,10 @@ def _group_words(subject: Subject, key: _Group, number: int) -> tuple[str, ...]:
 
 
 def groups(subject: Subject) -> dict[_Group, Ints]:
-    """Return the groups of rows that can be left out together: the waits of one flag, or a barrier of one line.
+    """Return {key: rows that can be left out together}: the waits of one flag, or the barriers of one source line, over all
+    programs.
 
-    Rows are numbers among all that synchronise.
+    Rows are numbers among all that synchronise. Flags and barriers that belong to the library are left out.
     """
     found: dict[_Group, list[Ints]] = {}
     for number, synced in enumerate(subject.synced):
@@ -125,7 +126,7 @@ _TRIED = ("barrier", "cross", "flag", "queue")
 
 
 class Proof:
-    """Decides whether a task stays in order without some of its waits; it begins with a task that is in order."""
+    """Test of whether a task that is in order stays so without some of its waits."""
 
     def __init__(self, subject: Subject) -> None:
         order, self._needs = subject.order, subject.needs
@@ -138,9 +139,7 @@ class Proof:
         self._parts = [np.flatnonzero(first & (items.row[events.item] < most)) for most in lengths]
 
     def _keep_counters(self, order: TaskOrder) -> None:
-        """Add to the needs the knowledge that keeps each flag within its maximum, for flags that stay within it in
-        `order`.
-        """
+        """Add the knowledge that keeps flags within their maximum to the needs, for those that stay within it in `order`."""
         items = order.matches.items
         for sets, waits, alike in order.counters():
             late = np.isin(alike, alike[~order.after(sets, waits)])
@@ -156,7 +155,8 @@ class Proof:
         return found
 
     def _look(self, groups: Sequence[Ints], first: int, end: int, found: list[bool], needed: bool = False) -> None:
-        """Set `found` to True for the spare groups from `first` to `end`, by halving.
+        """Set `found` to True for the spare groups from `first` to `end`, by halving the range where it cannot be left out
+        as a whole.
 
         `needed`: at least one of them is known to be needed.
         """
@@ -170,7 +170,7 @@ class Proof:
             self._look(groups, middle, end, found, needed=all(found[first:middle]))
 
     def _holds(self, groups: Sequence[Ints]) -> bool:
-        """Return True if all stays in order without these groups too; then they are left out from now on."""
+        """Return True if all stays in order without these groups too, and then leave them out from now on."""
         out = np.zeros(len(self._needs[0].order.out), np.bool_)
         out[np.concatenate(groups)] = True
         for part in self._parts:

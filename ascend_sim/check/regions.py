@@ -21,10 +21,11 @@ _ROWS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class RegionColumns:
-    """The regions of a table's instructions in one space: those of instruction `i` from `first[i]` to `first[i + 1]`.
+    """Regions of a table's instructions in one space, as columns: those of instruction `i` from `first[i]` to `first[i +
+    1]`.
 
-    Reads come before writes. `column` is the column of a row with the address that a region is relative to; `offset`
-    and `extent` are in bytes.
+    Reads come before writes. `column` is the column of a row with the address that a region is relative to; `offset` and
+    `extent` are in bytes.
     """
 
     first: NDArray[np.int64]
@@ -37,7 +38,7 @@ class RegionColumns:
 
 @lru_cache(maxsize=64)
 def regions_in(touches: Touches, space: str) -> RegionColumns:
-    """Return the regions of a table's `touches` that lie in a buffer, or in "GM"."""
+    """Return the regions of a table's `touches` that lie in `space` (a buffer or "GM"), as columns; kept for 64 questions."""
     here = np.flatnonzero(touches.columns["space"] == _CODES.index(space))
     owners = np.repeat(np.arange(len(touches.first) - 1), np.diff(touches.first))[here]
     columns = touches.columns[here]
@@ -53,8 +54,7 @@ def regions_in(touches: Touches, space: str) -> RegionColumns:
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Rows of several `programs` (numbers) of one table, one behind the other, so that short programs are handled
-    together.
+    """Rows of several `programs` (numbers) of one table, one after the other, so that short programs are handled together.
 
     Per row: `number`, its program, and `row`, its place in it.
     """
@@ -66,8 +66,8 @@ class Stack:
     row: NDArray[np.int32]
 
     def accesses(self, space: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return for every access to a space its row in the stack and the place of its region in `regions_in`, in order
-        of rows.
+        """Return two arrays for all accesses to `space`, in order of rows: the row of each in the stack, and its region's
+        index in `regions_in`.
         """
         first, instruction = regions_in(self.table.touches, space).first, self.rows[:, 0]
         rows = np.flatnonzero(np.diff(first)[instruction])
@@ -76,7 +76,7 @@ class Stack:
 
 
 def stacks(programs: Iterable[tuple[int, Program]]) -> Iterator[Stack]:
-    """Yield stacks of the programs, each of one table and of limited size, or of one program."""
+    """Yield stacks of (number, program) in order, each of one table and at most 65,536 rows, or of one longer program."""
     waiting: list[tuple[int, Program]] = []
     total = 0
     for number, program in programs:

@@ -35,7 +35,7 @@ _INSIDE = ("overrun", "rows over each other")
 
 
 def chosen_tools(names: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Return the named tools in the order in which they run; None means all. Raises SimError for an unknown name."""
+    """Return the named tools in the order in which they run; all for None or no name. Raises SimError for an unknown name."""
     given = tuple(names or TOOLS) if names is None or isinstance(names, list | tuple) else (names,)
     for name in given:
         if name not in TOOLS:
@@ -53,12 +53,12 @@ def check_tasks(
     strict: bool = False,
     engine: str | None = None,
 ) -> CheckReport:
-    """Build and check tasks in launch order. `roles` has the role of each tensor by name (`contents.ROLES`; else
+    """Build and check tasks in launch order and return the report; `roles` is {tensor's name: role} (`contents.ROLES`, else
     "given").
 
-    `strict` also reports unused buffers, and waits and barriers that a kernel for all shapes needs for other shapes.
-    The programs are built under inspection, so that a builder's refusal is a finding. Cycles are those of a run in mode
-    "timing", if it comes to an end.
+    `strict` also reports unused buffers, and waits and barriers that a kernel for all shapes needs for other shapes. The
+    programs are built under inspection, so that a builder's refusal is a finding. If there are findings, their cycles are those
+    of a run in mode "timing", if that comes to an end.
     """
     wanted = chosen_tools(tools)
     programs: list[list[Program]] = []
@@ -88,7 +88,10 @@ def check_tasks(
 
 
 def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection]:
-    """Return the programs of a task, and the inspection with the faults that their builders found."""
+    """Return (programs of a task, the inspection with the faults that their builders found).
+
+    MemoryLimitError is raised; any other SimError of a block becomes a fault.
+    """
     programs: list[Program] = []
     with inspect(stamping) as inspection:
         for block in range(task.block_dim):
@@ -104,11 +107,10 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
 def _compared(
     repeated: Sequence[Program], plain: list[Program], inspection: Inspection
 ) -> tuple[list[Program], Inspection]:
-    """Return the programs written without stamps and their inspection, with a fault for each stamped program that
-    differs.
+    """Return the programs written without stamps and their inspection, with a fault for each stamped program (`repeated`)
+    that differs.
 
-    A fault names the first row that differs. Nothing is compared if there are faults already: a program may have broken
-    off.
+    A fault names the first row that differs. Nothing is compared if there are faults already: a program may have broken off.
     """
     if inspection.faults:
         return plain, inspection
@@ -138,7 +140,7 @@ def check_timeline(
     roles: Mapping[str, str] | None = None,
     tools: Sequence[str] | str | None = None,
 ) -> CheckReport:
-    """Check the programs of a finished run and report the cycles of that run.
+    """Check the programs of a finished run and return the report, with the cycles of that run.
 
     A builder's refusals are no findings here: they ended the run before.
     """
@@ -157,7 +159,7 @@ def check_programs(
     roles: Mapping[str, str] | None = None,
     tools: Sequence[str] | str | None = None,
 ) -> CheckReport:
-    """Check existing programs, one list for each task, and return the report; it has no cycles."""
+    """Check existing programs, one list for each task, and return the report, without cycles and builders' refusals."""
     wanted = chosen_tools(tools)
     found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
     rows = sum(len(one) for built in programs for one in built)
@@ -175,7 +177,10 @@ def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence
 def _look(
     subjects: Sequence[Subject], roles: Mapping[str, str], tools: Sequence[str], strict: bool
 ) -> tuple[list[CheckFinding], list[CheckFinding], list[str]]:
-    """Run the tools on each task in order; return their findings, the findings on unused memory, and the remarks."""
+    """Run the tools on each task in order and return (their findings, findings on unused memory, remarks).
+
+    After a deadlock a task's races and reads are not reported; redundant waits are looked for only in a task without errors.
+    """
     found: list[CheckFinding] = []
     remarks: list[str] = []
     contents = Contents(roles)
@@ -208,7 +213,7 @@ def _line(fault: Fault) -> str:
 
 
 def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
-    """Return the builder's refusals as findings, one for each line of the kernel, whatever numbers differ between
+    """Return the builder's refusals as findings, one for each tool, source line and text, whatever numbers differ between
     blocks.
     """
     alike: dict[tuple[object, ...], list[Fault]] = {}
@@ -230,7 +235,9 @@ def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
 def _timed(
     chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]], engine: str | None
 ) -> tuple[Timeline | None, str]:
-    """Run the programs for their cycles; return (timeline, ""), or (None, the reason) if they do not run to the end."""
+    """Run the programs in mode "timing"; return (timeline, ""), or (None, the reason in one line) if they do not run to the
+    end.
+    """
     blocks: list[dict[int, list[Program]]] = [{} for _ in tasks]
     for number, built in enumerate(programs):
         for program in built:
@@ -245,7 +252,9 @@ def _timed(
 
 
 def _with_cycles(finding: CheckFinding, timeline: Timeline) -> CheckFinding:
-    """Return the finding with the cycles at which its instructions started."""
+    """Return the finding with the cycles of `timeline` at which its instructions started; a program that did not run there
+    has none.
+    """
     if not finding.places:
         return finding
     runs = {

@@ -26,22 +26,25 @@ _CHUNK = 1 << 18
 
 
 def kinds_of(a: Accesses) -> Rows:
-    """Return a number for each footprint that `meet` compares: write or read, by the cube or not, and the format added."""
+    """Return a number for each footprint that `meet` compares: bit 0 a write, bit 1 by the cube in L0C, the rest the format
+    added atomically.
+    """
     cube = a.owner % WIDTH == PIPE_INDEX["M"] if a.space == "L0C" else np.zeros(len(a.owner), np.bool_)
     return (a.atomic * 2 + cube) * 2 + a.writes
 
 
 def meet(one: int, other: int) -> bool:
-    """Return True if accesses of these kinds to the same bytes must be in order: no two reads, no additions in one format, and
-    no two accesses of the cube to L0C, which interlocks its own additions.
+    """Return True if accesses of these two kinds (`kinds_of`) to the same bytes must be in order.
+
+    Two reads need not, nor additions in one format, nor two accesses of the cube to L0C, which interlocks its own additions.
     """
     writes, cube, atomic = (one | other) & 1, one & other & 2, one >> 2
     return bool(writes) and not cube and not (atomic and atomic == other >> 2)
 
 
 def _candidates(a: Accesses, shapes: Shapes) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-    """Yield footprints whose byte ranges overlap, for each two kinds that must be in order: (footprints, first, count,
-    others).
+    """Yield arrays (footprints, first, count, others) of footprints whose byte ranges overlap, for each two kinds that must
+    be in order.
 
     `others[first[i] : first[i] + count[i]]` begin inside footprint `i`.
     """
@@ -66,8 +69,10 @@ def _candidates(a: Accesses, shapes: Shapes) -> Iterator[tuple[Ints, Ints, Ints,
 
 
 def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
-    """Return the pairs of footprints that share a byte, one of them a write, not both adding one format; each once, and a write
-    with itself too. None where these are many more than accesses.
+    """Return the pairs of footprints that share a byte and must be in order (`meet`), each once, and a write with itself
+    too.
+
+    None if the pairs, or the questions about them, are many more than accesses.
     """
     found = list(_candidates(a, shapes))
     if sum(int(counts.sum()) for _, _, counts, _ in found) > MOST_PAIRS * len(a.row) + _FEW:
@@ -81,7 +86,8 @@ def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
 
 
 def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
-    """Return pairs in the order of messages: writes with writes, writes with reads that begin in them, all others.
+    """Return pairs in the order of messages: writes with writes, writes with reads that begin in them, all others, each by
+    address.
 
     In each pair the footprint that begins first comes first; at one address the write.
     """
@@ -96,7 +102,7 @@ def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
 
 
 def _exactly(a: Accesses, f: Ints, g: Ints, shapes: Shapes) -> Pairs:
-    """Return the pairs that really share a byte, among pairs whose ranges overlap; each two shapes at a distance are tested
+    """Return those of the pairs, whose ranges overlap, that really share a byte; each two shapes at one distance are tested
     once.
     """
     whole = shapes.contiguous

@@ -16,7 +16,11 @@ from ascend_sim.engine.task import Task
 
 
 def find_stream_races(subjects: Sequence[Subject]) -> list[CheckFinding]:
-    """Return races between tasks of different streams as findings, one for each pair of tasks, tensor and kind of race."""
+    """Return races in GM between tasks that neither streams nor events order, a finding for each pair of tasks, tensor and
+    kind of race.
+
+    [] if all tasks are on one stream.
+    """
     if len({subject.task.stream for subject in subjects}) < 2:
         return []
     before = tasks_before([subject.task for subject in subjects])
@@ -30,7 +34,7 @@ def find_stream_races(subjects: Sequence[Subject]) -> list[CheckFinding]:
 
 
 def tasks_before(tasks: Sequence[Task]) -> list[set[int]]:
-    """Return for every task the indices of tasks that are over when it starts.
+    """Return for every task the set of indices of tasks that are over when it starts.
 
     They are the earlier ones of its stream, those that its events wait for, and all before these.
     """
@@ -94,9 +98,7 @@ def _between(first: Subject, second: Subject) -> Iterator[CheckFinding]:
 
 
 def _merged(first: Accesses, second: Accesses, programs: int) -> Accesses:
-    """Return the accesses of both tasks as one, those of the second last with `programs` added to their program
-    numbers.
-    """
+    """Return the accesses of two tasks as one: `second` follows `first`, its program numbers raised by `programs`."""
     shifted = (
         second.row, second.place, second.footprint + len(first.start), second.owner + programs * WIDTH, second.form,
         second.start, second.writes, second.atomic,

@@ -31,7 +31,9 @@ MOST_TOLD = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Disorder:
-    """Accesses that nothing orders: pairs `first` and `second`, at most `MOST_TOLD`, and all `footprints` that race."""
+    """Accesses to one space that nothing orders: pairs (`first[i]`, `second[i]`), at most `MOST_TOLD`, and the numbers of
+    all `footprints` that race.
+    """
 
     first: Ints
     second: Ints
@@ -40,7 +42,10 @@ class Disorder:
 
 @dataclass
 class Subject:
-    """One task to be checked, the `index`-th that is launched; `shapes` are shared by all tasks of a check."""
+    """One task under check: its programs, and what is computed of them at first use; it is launch number `index`.
+
+    `shapes` are shared by all tasks of a check.
+    """
 
     chip: ChipSpec
     task: Task
@@ -52,33 +57,33 @@ class Subject:
 
     @cached_property
     def synced(self) -> list[SyncRows]:
-        """Return the rows that synchronise, by program."""
+        """Return for each program its rows that synchronise."""
         return [SyncRows(program) for program in self.programs]
 
     def stacks(self) -> Iterator[Stack]:
-        """Return all rows of the task in stacks of programs."""
+        """Return the rows of all programs of the task in stacks (`regions.stacks`), a new iterator each time."""
         return stacks(enumerate(self.programs))
 
     @cached_property
     def order(self) -> TaskOrder:
-        """Return the order of the task's rows."""
+        """Return the order that flags and barriers impose on the task's rows, computed once."""
         return TaskOrder(self.task, self.synced)
 
     @cached_property
     def accesses(self) -> dict[str, Accesses]:
-        """Return all accesses of the task, by space."""
+        """Return {space: accesses of all programs to it}."""
         return gather(self.stacks(), self.synced, self.shapes, self.task.tensors)
 
     @cached_property
     def pairs(self) -> dict[str, Pairs | None]:
-        """Return {space: the pairs of footprints that share a byte}; None in place of the pairs where `halves` compares
-        them.
+        """Return {space: pairs of footprints that share a byte and must be in order}; None for a space with so many that
+        `halves` compares them.
         """
         return {space: sharing_pairs(a, self.shapes) for space, a in self.accesses.items()}
 
     @cached_property
     def disorder(self) -> dict[str, Disorder]:
-        """Return the accesses that nothing orders, by space."""
+        """Return {space: the accesses to it that nothing orders}."""
         return {space: self._disorder(space) for space in self.accesses}
 
     @cached_property
@@ -86,13 +91,13 @@ class Subject:
         return {space: set(found.footprints.tolist()) for space, found in self.disorder.items()}
 
     def races(self, space: str, footprint: int) -> bool:
-        """Return True if a footprint takes part in a race."""
+        """Return True if the footprint takes part in a race of the space."""
         return footprint in self._racing[space]
 
     @property
     def needs(self) -> list[Needs]:
-        """Return the knowledge that keeps accesses in order: in L0C and, if its order differs there, in the other
-        spaces.
+        """Return the knowledge that keeps the task's accesses in order, a Needs for L0C and one for the other spaces if
+        their order differs.
         """
         assert self.disorder is not None  # which has asked
         return self._needs
@@ -103,7 +108,9 @@ class Subject:
         return [Needs(one) for one in ([order] if order.beside_tiles is order else [order, order.beside_tiles])]
 
     def _need(self, space: str, questions: Questions) -> bool:
-        """Note the knowledge that orders the accesses of a space; return False if some are in no order."""
+        """Add the knowledge that orders the accesses asked about to `needs` and return True; return False if some are in no
+        order.
+        """
         for need in questions.needs(self.order.clocks_in(space)):
             if need is None:
                 return False
@@ -137,7 +144,7 @@ class Subject:
 
     @cached_property
     def ranks(self) -> dict[int, Ints]:
-        """Return {program: the place of each of its rows in an order that flags allow}.
+        """Return {program: array with the place of each of its rows in an order of execution that flags allow}.
 
         Programs that can run in their order of issue are left out.
         """
@@ -147,7 +154,7 @@ class Subject:
         return {number: np.argsort(found[0]) for number, found in orders.items() if found is not None}
 
     def place(self, program: int, row: int, access: str = "", address: int | None = None) -> FindingPlace:
-        """Return a row of a program as the place of a finding."""
+        """Return row `row` of a program as the place of a finding, with its source line if that was noted."""
         one = self.programs[program]
         view, notes = one[row], one.notes
         line = None if notes is None else notes.line(row)
@@ -166,7 +173,7 @@ class Subject:
         )
 
     def line_key(self, program: int, row: int) -> tuple[object, ...]:
-        """Return a key that is equal for rows that one line of the kernel wrote for the same kind of core."""
+        """Return a key that is equal for rows of the same kind of core, source line, instruction name and pipe."""
         one = self.programs[program]
         line = None if one.notes is None else one.notes.line(row)
         return (
@@ -177,7 +184,9 @@ class Subject:
         )
 
     def lines(self, program: int, rows: Ints | Rows) -> Ints:
-        """Return a number for the line of the kernel that wrote each row, equal in all programs; -1 where it is unknown."""
+        """Return the numbers of the source lines that wrote `rows` of a program, the same in all programs; -1 where none was
+        noted.
+        """
         notes = self.programs[program].notes
         if notes is None:
             return np.full(len(rows), -1)
@@ -188,7 +197,7 @@ class Subject:
         return np.asarray(numbers)[notes.numbers(rows)]
 
     def line_keys(self, program: Ints | Rows, row: Ints | Rows) -> Ints:
-        """Return a number for each row: two are equal where `line_key` is equal."""
+        """Return a number for each (program, row): two are equal where `line_key` is equal."""
         keys = np.empty((4, len(row)), np.int64)
         kinds: dict[str, int] = {}
         names: dict[str, int] = {}
@@ -207,7 +216,9 @@ class Subject:
         return np.unique(keys, axis=1, return_inverse=True)[1].ravel()
 
     def slots(self, address: Ints) -> Ints:
-        """Return the slot of the task's tensor at each GM address; -1 where none lies there."""
+        """Return the slot of the task's tensor at each GM address, the last one where tensors overlap; -1 where none lies
+        there.
+        """
         tensors = [(number, tensor) for number, tensor in enumerate(self.task.tensors) if tensor.size]
         tensors.sort(key=lambda entry: entry[1].base)
         base = np.asarray([tensor.base for _, tensor in tensors], np.int64)
@@ -222,14 +233,14 @@ class Subject:
         return np.where(address < np.append(end, 0)[at], numbers[at], -1)
 
     def tensor_at(self, address: int) -> tuple[Allocation | None, int]:
-        """Return the tensor of the task in which an address of GM lies, and the offset in it."""
+        """Return (tensor of the task at an address of GM, offset in it); (None, address) where none lies there."""
         for tensor in self.task.tensors:
             if tensor.base <= address < tensor.base + max(tensor.size, 1):
                 return tensor, address - tensor.base
         return None, address
 
     def name_at(self, space: str, address: int, program: int) -> str:
-        """Return the name of the tensor in GM, or of the piece of a program's buffer, at an address; "" for none."""
+        """Return the name of the tensor in GM, or of the allocation in a program's buffer, at an address; "" for none."""
         if space == "GM":
             tensor, _ = self.tensor_at(address)
             return "" if tensor is None else tensor.name
@@ -240,7 +251,7 @@ class Subject:
         )
 
     def spot(self, space: str, address: int) -> str:
-        """Return a place in words: "0x40 on GM in weight"."""
+        """Return an address in words, "0x40 on GM in weight", with tensor and offset in GM."""
         if space != "GM":
             return f"{address:#x} on {space} in {self.task.name}"
         tensor, offset = self.tensor_at(address)
@@ -250,5 +261,5 @@ class Subject:
 
 
 def pipe_of(owner: int) -> str:
-    """Return the name of a pipe from its number among all programs' pipes."""
+    """Return the name of a pipe from an owner's number (program * WIDTH + pipe)."""
     return PIPES[owner % len(PIPES)]

@@ -15,7 +15,7 @@ from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, Wa
 
 
 def find_sync_faults(subject: Subject) -> list[CheckFinding]:
-    """Return findings on flags and barriers: without a partner, raised beyond the maximum, or in a deadlock."""
+    """Return findings on a task's flags and barriers: without a partner, raised beyond the maximum, or in a deadlock."""
     return [*_unpaired(subject), *_overflows(subject), *_deadlocks(subject)]
 
 
@@ -81,7 +81,7 @@ def _partner(subject: Subject, what: str, found: list[Unpaired]) -> CheckFinding
 
 
 def flag_name(subject: Subject, number: int, key: tuple[str, str, int]) -> str:
-    """Return in words how the kernel of a program names a flag, or its number."""
+    """Return "flag 'NAME'" if the program names the flag (source, destination, id), else "flag ID"."""
     names = [name for name, flag in subject.programs[number].flags.items() if tuple(flag) == key]
     return f"flag {names[0]!r}" if names else f"flag {key[2]}"
 

@@ -34,7 +34,10 @@ FlagKey = tuple[str, str, int]
 
 @frozen
 class Unpaired:
-    """A set that nobody waits for, or a wait that no set ends: `row` of `program`, `count` times."""
+    """A set that nobody waits for, or a wait that no set ends, at `row` of `program`, `count` times.
+
+    In a list of overflows it is a set beyond the maximum, which is its count.
+    """
 
     program: int
     row: int
@@ -45,7 +48,7 @@ class Unpaired:
 
 @dataclass
 class SyncFaults:
-    """Faults of the flags and barriers themselves."""
+    """Faults of the flags and barriers of a task, found while sets and waits are matched."""
 
     sets: list[Unpaired] = field(default_factory=list)
     waits: list[Unpaired] = field(default_factory=list)
@@ -55,10 +58,10 @@ class SyncFaults:
 
 
 class SyncRows:
-    """The rows of a program that synchronise (`rows`), and the place of each of its rows in its pipe.
+    """Rows of one program that synchronise (`rows`), and the place of each row of the program in its pipe.
 
-    Per row of the program: `pipe` and `place`. Per row that synchronises: `kind` and `code`. A flag inside the core has
-    as code its number in `names`; any other row that of its instruction.
+    Per row of the program: `pipe` and `place`. Per row that synchronises: `kind` and `code`. A flag inside the core has as code
+    its number in `names`; any other row that of its instruction.
     """
 
     def __init__(self, program: Program) -> None:
@@ -89,11 +92,13 @@ class SyncRows:
 
     @property
     def whole(self) -> bool:
-        """Return True if the kernel of this program came to its end."""
+        """Return True if the kernel that wrote this program came to its end, or it is not known."""
         return self.program.notes is None or self.program.notes.whole
 
     def _unit_waits(self, kind: NDArray[np.int8]) -> tuple[Ints, Ints]:
-        """Return the rows that wait for a unit flag, and those that no Mmad or Fixpipe with the unit flag follows."""
+        """Return (rows that wait for a unit flag, those of them whose next work on the pipe is no Mmad or Fixpipe with the
+        unit flag).
+        """
         program, table = self.program, self.program.table
         found, loose = table.column("by_unit_flag"), [np.empty(0, np.int64)]
         if not found.any():

@@ -18,13 +18,15 @@ _S = PIPES.index("S")
 
 
 def waited_pipes(synced: SyncRows, code: int) -> Sequence[int]:
-    """Return the pipes for which the scalar unit waits at a row of this code."""
+    """Return the numbers of the pipes for which the scalar unit waits at a row of this code: that of a ScalarWait, all at a
+    barrier.
+    """
     one = synced.instructions[code]
     return (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, WIDTH)
 
 
 class CrossWalk:
-    """The rows of one program that set flags between cores or wait for them, one after the other."""
+    """Walk over the rows of one program that set cross-core flags or wait for them, one after the other."""
 
     free_pass = False
 
@@ -34,7 +36,7 @@ class CrossWalk:
         self.at = 0
 
     def advance(self) -> None:
-        """Pass rows until a wait cannot pass yet."""
+        """Process rows until a wait cannot pass yet, or all are done."""
         for place in range(self.at, len(self.items)):
             if self.kinds[place] == CROSS_SET:
                 self.cross.set(self.index, self.items[place], self.codes[place])
@@ -45,10 +47,10 @@ class CrossWalk:
 
 
 class ProgramWalk:
-    """One program, walked in issue order; a pipe at a wait that cannot pass yet keeps its later rows.
+    """Walk over one program in the order of issue; a pipe at a wait that cannot pass yet keeps its later rows.
 
-    Rows that synchronise have numbers over all programs, those of this one from `first` on. `partner` gets for each
-    wait the set that ends it.
+    Rows that synchronise have numbers over all programs, those of this one from `first` on. `partner` gets for each wait the
+    set that ends it.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class ProgramWalk:
         self.free_pass = False
 
     def advance(self) -> None:
-        """Pass rows until every pipe stands at a wait or has come to its end."""
+        """Process rows until every pipe stands at a wait that cannot pass or has come to its end."""
         kinds, pipes, codes, blocked, count = self.kinds, self.pipes, self.codes, self.blocked, len(self.kinds)
         moved = True
         while moved and not self.done:
@@ -118,11 +120,11 @@ class ProgramWalk:
         return min(found)
 
     def heads(self) -> list[int]:
-        """Return the rows at which pipes stand."""
+        """Return the row at which each blocked pipe stands."""
         return [self._rows[queue[0]] for queue in self.blocked.values()]
 
     def force(self) -> None:
-        """Let the waits at the head of a deadlock pass, so that the rows behind them can be checked."""
+        """Let the waits at which pipes stand in a deadlock pass, so that the rows after them can be checked."""
         self.free_pass = True
         for pipe in list(self.blocked):
             queue = self.blocked[pipe]
@@ -132,7 +134,10 @@ class ProgramWalk:
         self.free_pass = False
 
     def _step(self, item: int) -> bool:
-        """Process one row that synchronises; return False if it is a wait that cannot pass yet."""
+        """Process one row that synchronises and return True; return False if it is a wait that cannot pass yet.
+
+        A wait that no set can ever end is recorded as a fault and passes.
+        """
         kind, code = self.kinds[item], self.codes[item]
         if kind == SET:
             self.raised[code].append(item)

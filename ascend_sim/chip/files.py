@@ -7,6 +7,7 @@ leaf is replaced as a whole (a new value never keeps the old value's source), an
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -30,20 +31,24 @@ class ChipLayer:
     tree: Tree
 
 
-def shipped_files() -> dict[str, str]:
-    """Return {name of a chip file in the package: its name in messages}."""
+@functools.cache
+def shipped_files() -> Mapping[str, str]:
+    """Return {name of a chip file in the package, families included: its path as messages show it}."""
     folder = resources.files("ascend_sim.configs").joinpath("chips")
     names = sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
     return {name: f"configs/chips/{name}.yaml" for name in names}
 
 
 def is_path(name: str | Path) -> bool:
-    """Return True if `name` is the path of a user's file and no shipped chip."""
+    """Return True if `name` is the path of a user's file (a Path, or a name that ends in .yaml or .yml)."""
     return isinstance(name, Path) or name.endswith((".yaml", ".yml"))
 
 
 def read_layers(name: str | Path) -> list[ChipLayer]:
-    """Return the layers of a chip, most derived first. Raises ConfigError for a file or `extends` that cannot be used."""
+    """Return the layers of a chip, most derived first: its file and those that `extends` leads to.
+
+    Raises ConfigError for an unknown name, a loop, or a file that cannot be used.
+    """
     layers: list[ChipLayer] = []
     seen: list[str] = []
     here = Path()
@@ -72,7 +77,7 @@ def read_layers(name: str | Path) -> list[ChipLayer]:
 
 
 def merge(layers: list[ChipLayer]) -> Tree:
-    """Return the layers (most derived first) merged to one tree."""
+    """Return the layers (most derived first) merged to one tree, key by key; `null` removes an inherited key."""
     merged: Tree = {}
     for layer in reversed(layers):
         merged = _overlay(merged, layer.tree, layer.file, ())
@@ -80,7 +85,7 @@ def merge(layers: list[ChipLayer]) -> Tree:
 
 
 def leaves(node: object, at: tuple[object, ...] = ()) -> Iterator[tuple[str, Leaf]]:
-    """Yield (dotted path, leaf) for every number of a tree."""
+    """Yield (dotted path, leaf) for every number of a tree; texts and lists are skipped."""
     if isinstance(node, Leaf):
         yield dotted(at), node
     elif isinstance(node, Mapping):
@@ -89,7 +94,7 @@ def leaves(node: object, at: tuple[object, ...] = ()) -> Iterator[tuple[str, Lea
 
 
 def file_of(layers: list[ChipLayer], at: tuple[object, ...]) -> str:
-    """Return the name of the file that sets the field at `at`; for a missing key the most derived file."""
+    """Return the name of the most derived file that sets the field at `at`; for a missing key that of the chip itself."""
     for layer in layers:
         node: object = layer.tree
         for key in at:
@@ -100,7 +105,7 @@ def file_of(layers: list[ChipLayer], at: tuple[object, ...]) -> str:
 
 
 def dotted(at: tuple[object, ...]) -> str:
-    """Return a place in the tree as text: `paths.GM->L1.head`."""
+    """Return a key path of the tree as text: `paths.GM->L1.head`."""
     return ".".join(str(key) for key in at)
 
 

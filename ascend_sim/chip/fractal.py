@@ -7,16 +7,16 @@ are written for these sizes (asc-devkit, Mmad and LoadData pages; platform files
 from __future__ import annotations
 
 BLOCK_BYTES = 32
-"""The data block of local memory, which holds the C0 channels of a pixel: addresses and lengths are whole blocks."""
+"""Bytes of a data block of local memory, which holds the C0 channels of a pixel: addresses and lengths are whole blocks."""
 FRACTAL = 16
-"""Rows and columns of a cube fractal; output channels are stored in blocks of it (ops-nn BLOCK_CUBE: stated)."""
+"""Rows and columns of a cube fractal; output channels are stored in blocks of so many (ops-nn BLOCK_CUBE: stated)."""
 FRACTAL_BYTES = FRACTAL * BLOCK_BYTES
-"""An operand's fractal in L0A or L0B: 16 rows (or columns) of a block each."""
+"""Bytes of an operand's fractal in L0A or L0B: 16 rows (or columns) of one block each."""
 ACCUMULATOR_BYTES = 4
-"""An element of L0C, which is fp32."""
+"""Bytes of an element of L0C, which is fp32."""
 ACCUMULATOR_ROW_BYTES = FRACTAL * ACCUMULATOR_BYTES
-"""A row of a fractal of results in L0C."""
+"""Bytes of one row of a result fractal in L0C."""
 ACCUMULATOR_FRACTAL_BYTES = FRACTAL * ACCUMULATOR_ROW_BYTES
-"""A fractal of results in L0C."""
+"""Bytes of a result fractal in L0C."""
 BIAS_UNIT = 64
-"""Bytes in which the bias table is filled, and a multiple of which a bias begins at (asc-devkit, DataCopy L1 to BiasTable)."""
+"""Bytes by which the bias table is filled; a bias begins at a multiple of them (asc-devkit, DataCopy L1 to BiasTable)."""

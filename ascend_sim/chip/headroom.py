@@ -11,12 +11,12 @@ LAUNCH_TABLES = (
 )  # fmt: skip
 """Tables of the chip file's section `launch`, each in us by kind of core or by template."""
 MOST_CYCLES = (1 << 31) - 1
-"""Limit for one instruction or latency; 2**30 of them in a row still fit a clock of 2**61 cycles."""
+"""Most cycles of one instruction or latency; 2**30 of them in a row still fit a clock of 2**61 cycles."""
 LEAST_RATE, MOST_RATE = 2.0**-16, 2.0**30
 """Bytes per cycle; an engine's unit is 2**-16, and what is left of a bandwidth times a fraction in 2**-16 stays below 2**62."""
 MOST_RATIO = 1 << 10
 MOST_LINE = 1 << 16
-"""Bytes of an L2 line: an engine keeps a number for every address inside one."""
+"""Most bytes of an L2 line: an engine keeps a number for every address inside one."""
 
 
 def _rates(chip: Any) -> Iterator[tuple[str, float]]:
@@ -46,8 +46,8 @@ def _launch_cycles(chip: Any) -> Iterator[tuple[str, int]]:
 
 
 def headroom_fault(chip: Any) -> str | None:
-    """Return in words the first number of `chip` (a ChipSpec) with which an engine's counts could wrap; None if there
-    is none.
+    """Return a message on the first number of `chip` (a ChipSpec) with which an engine's int64 counts could wrap; None if all
+    fit.
     """
     for name, rate in _rates(chip):
         if not LEAST_RATE <= rate < MOST_RATE:

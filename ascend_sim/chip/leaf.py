@@ -19,7 +19,7 @@ MARKS = ("assumed", "derived", "fitted", "stated")
 
 
 PLAIN = "plain numbers"
-"""Validation context in which the numbers stand alone: those of a chip that was read before and written by a program."""
+"""Validation context for trees of plain numbers without units: a chip that a program wrote."""
 
 
 @frozen
@@ -32,8 +32,8 @@ class Source:
 
     @property
     def mark(self) -> str:
-        """Return the certainty of the number: `stated`, `derived`, `fitted` or `assumed`; a source without a mark is
-        `stated`.
+        """Return the certainty of the number: `stated`, `derived`, `fitted` or `assumed`, the word before the colon; without
+        one `stated`.
         """
         head, colon, _ = self.text.partition(":")
         return head if colon and head in MARKS else "stated"
@@ -41,7 +41,7 @@ class Source:
 
 @frozen
 class Leaf:
-    """A number with its source as the file has it, before its unit is checked against the field's."""
+    """A number with its source, as a chip file gives it; its unit is not checked against the field's yet."""
 
     value: int | float | bool
     source: Source
@@ -53,7 +53,7 @@ class Leaf:
 
 @frozen
 class UnitName:
-    """Annotation of a field: its value must be a `Leaf` in the unit `name`, and the field keeps the plain number."""
+    """Annotation of a model's field: its value must be a `Leaf` in the unit `name`, and validation leaves the plain number."""
 
     name: str
 

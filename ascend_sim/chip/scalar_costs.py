@@ -6,8 +6,7 @@ from ascend_sim.chip.sections import Bytes, CoreKind, Cycles, Flag, Section
 
 
 class ScalarCosts(Section):
-    """Cycles in which the scalar unit of each kind of core issues one instruction, and those of its own loads and
-    stores.
+    """Cycles of the scalar unit: for issuing one instruction (by kind of core), and for its own loads and stores.
 
     It reads and writes GM through a data cache of lines; if `cleans_data_cache`, the kernel can have them written back.
     """
@@ -23,12 +22,10 @@ class ScalarCosts(Section):
 
     @property
     def gm_cycles(self) -> tuple[int, int]:
-        """Return the cycles of a load or store of GM: first of one that fetches its line, then of one whose line is
-        cached.
-        """
+        """Return the cycles of a GM load or store: (one that fetches its line, one whose line is cached)."""
         return self.gm_line_cycles, self.gm_cached_cycles
 
     @property
     def clean_cycles(self) -> tuple[int, int]:
-        """Return the cycles of writing back one line, and those of writing back the whole cache."""
+        """Return the cycles of writing back (one line, the whole cache)."""
         return self.clean_line_cycles, self.clean_all_cycles

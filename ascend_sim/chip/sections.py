@@ -60,9 +60,7 @@ Flag = Annotated[bool, Field(strict=True), UnitName("bool")]
 
 
 def _only(size: int) -> AfterValidator:
-    """Return a validator that accepts no number but `size`: layouts, instructions and kernels are written for it
-    (`chip.fractal`).
-    """
+    """Return a validator that accepts only the number `size`; layouts, instructions and kernels are written for it."""
 
     def check(given: int) -> int:
         if given != size:
@@ -123,7 +121,7 @@ class Cores(Section):
 
 
 class Clock(Section):
-    """`cube_mhz` is the clock of every cycle count; `vector_mhz` only where vector cores have their own."""
+    """Clocks in MHz: `cube_mhz` counts all cycles; `vector_mhz` is set only where vector cores have a clock of their own."""
 
     cube_mhz: Megahertz
     vector_mhz: Megahertz | None = None
@@ -142,7 +140,7 @@ class Alignment(Section):
 
 
 class CubeRate(Section):
-    """`k0` is K of one fractal; a 16 x 16 output fractal takes `k_per_cycle` of K each cycle."""
+    """Cube rate of one dtype: `k0` is K of one fractal; a 16 x 16 output fractal takes `k_per_cycle` of K each cycle."""
 
     k0: Elements
     k_per_cycle: WholeElementRate
@@ -308,10 +306,10 @@ class Vector(Section):
     """The vector unit. Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial
     repeat.
 
-    Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`. One
-    instruction has at most `repeats_per_instruction` repeats if its operands have strides (None: any number). `ops`
-    lists the formats of each operation, from `ops_source`. `casts` maps "float32->float16" to the unit's cast modes for
-    it, from `casts_source`; the first is the default.
+    Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`. One instruction
+    has at most `repeats_per_instruction` repeats if its operands have strides (None: any number), which are at most
+    `repeat_stride_blocks` blocks (None: any number). `ops` lists the formats of each operation, from `ops_source`. `casts`
+    maps "float32->float16" to the unit's cast modes for it, from `casts_source`; the first is the default.
     """
 
     repeat_bytes: Bytes
@@ -321,6 +319,7 @@ class Vector(Section):
     count_tail: Cycles
     row_overhead: Cycles | None = None
     repeats_per_instruction: Annotated[Count, Field(gt=0)] | None = None
+    repeat_stride_blocks: Annotated[Count, Field(gt=0)] | None = None
     banks: UbBanks
     ops: dict[str, VectorOp]
     ops_source: str
@@ -328,7 +327,7 @@ class Vector(Section):
     casts_source: str
 
     def scaled(self, factor: float) -> Vector:
-        """Return the unit with all cycles times `factor`."""
+        """Return a copy of the unit with all cycles times `factor`; the latency is rounded up."""
         return self.model_copy(
             update={
                 "head": self.head * factor,

@@ -88,22 +88,22 @@ class ChipSpec(BaseModel):
 
     @property
     def sources(self) -> dict[str, Source]:
-        """Return the unit and source of every number by its dotted path (`paths.GM->L1.head`)."""
+        """Return {dotted path of a number (`paths.GM->L1.head`): its unit and source}."""
         return self._sources
 
     @property
     def pipes(self) -> tuple[str, ...]:
-        """Return every pipe of the chip, each once."""
+        """Return the pipes of all kinds of core of the chip, each once."""
         return tuple(dict.fromkeys(pipe for kind in self.cores.kinds.values() for pipe in kind.pipes))
 
     def to_json(self) -> str:
-        """Return the whole chip as text, for `from_json`; `load_chip` reads YAML."""
+        """Return all numbers and sources as JSON text for `from_json`; it is no chip file, which `load_chip` reads."""
         sources = {place: [source.unit, source.text, source.fitted_on] for place, source in self._sources.items()}
         return json.dumps({"chip": self.model_dump(mode="json"), "sources": sources})
 
     @classmethod
     def from_json(cls, text: str) -> ChipSpec:
-        """Return the chip that `to_json` wrote; ValueError for another text."""
+        """Return the chip of a text from `to_json`. Raises ValueError for another text."""
         data = json.loads(text)
         spec = cls.model_validate_json(json.dumps(data["chip"]), context=PLAIN)
         spec._sources.update(
@@ -112,12 +112,13 @@ class ChipSpec(BaseModel):
         return spec
 
     def numbers(self) -> dict[str, Any]:
-        """Return every number by its dotted path (`memory.hbm_gb_per_s`, `paths.GM->L1.bytes_per_cycle`)."""
+        """Return {dotted path: number} of the chip (`memory.hbm_gb_per_s`, `paths.GM->L1.bytes_per_cycle`)."""
         return dict(_numbers(json.loads(self.model_dump_json())))
 
     def with_numbers(self, changes: Mapping[str, Any]) -> ChipSpec:
-        """Return the chip with other numbers, by dotted path. Raises ConfigError for an unknown path or a number that
-        does not fit.
+        """Return a copy of the chip with the numbers of `changes` (by dotted path), sources unchanged.
+
+        Raises ConfigError for an unknown path or a number that does not fit.
         """
         tree = json.loads(self.model_dump_json())
         known = dict(_numbers(tree))
@@ -147,15 +148,17 @@ class ChipSpec(BaseModel):
         return math.ceil(round(us * self.clock.cube_mhz, 6))
 
     def hbm_bytes_per_cycle(self) -> float:
-        """Return the HBM bandwidth of the whole chip that a long linear stream reaches."""
+        """Return the HBM bandwidth in bytes per cube cycle that long linear streams of the whole chip reach (efficiency
+        included).
+        """
         return self.memory.hbm_gb_per_s * 1e3 * self.memory.hbm_efficiency / self.clock.cube_mhz
 
     def l2_read_bytes_per_cycle(self) -> float:
-        """Return the L2 read bandwidth of the whole chip."""
+        """Return the L2 read bandwidth of the whole chip in bytes per cube cycle."""
         return self.memory.l2_read_bytes_per_cycle_per_aic * self.cores.aic
 
     def l2_write_bytes_per_cycle(self) -> float:
-        """Return the L2 write bandwidth of the whole chip that streams reach."""
+        """Return the L2 write bandwidth of the whole chip in bytes per cube cycle that streams reach (efficiency included)."""
         return self.memory.l2_write_bytes_per_cycle_per_aic * self.memory.l2_write_efficiency * self.cores.aic
 
     @property
@@ -164,15 +167,17 @@ class ChipSpec(BaseModel):
         return self.fixpipe is not None and self.fixpipe.unit_flag
 
     def headroom_fault(self) -> str | None:
-        """Return in words a number of this chip with which an engine's int64 counts could wrap; None if there is none."""
+        """Return a message on the first number with which an engine's int64 counts could wrap; None if all fit."""
         return headroom_fault(self)
 
     def peak_tflops(self, dtype: str) -> float:
-        """Return the dense cube peak of the chip, two operations per multiply-accumulate."""
+        """Return the dense cube peak of the whole chip in TFLOP/s for `dtype`; a multiply-accumulate counts as two
+        operations.
+        """
         return 2 * self.cube.macs_per_cycle(dtype) * self.cores.aic * self.clock.cube_mhz / 1e6
 
     def path(self, src: str, dst: str, variant: str | None = None) -> Path:
-        """Return the path from `src` to `dst` (`GM`, `FILL` or a buffer); `SimError` when the chip has none."""
+        """Return the data path from `src` to `dst` (`GM`, `FILL` or a buffer). Raises SimError if the chip has none."""
         key = f"{src}->{dst}" + (f":{variant}" if variant else "")
         found = self.paths.get(key)
         if found is None:
@@ -183,9 +188,10 @@ class ChipSpec(BaseModel):
         return found
 
     def seen_by(self, kind: str) -> ChipSpec:
-        """Return the chip as a core of `kind` sees it: a vector-only core beside AI Cores has ports and a clock of its own.
+        """Return the chip as a core of `kind` sees it; only vector-only cores beside AI Cores (coupled chips) differ.
 
-        Its paths are those with the variant "aiv"; its vector unit's cycles are counted in cycles of the cube's clock.
+        These have the paths of variant "aiv", and a vector unit of another clock, whose cycles are converted to the cube's
+        clock.
         """
         if kind != "AIV" or not self.cores.coupled or not self.cores.aiv:
             return self
@@ -238,7 +244,7 @@ class ChipSpec(BaseModel):
 
 
 def _places(node: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path, as keys, to every number of a dumped chip."""
+    """Yield the path, as a tuple of keys, to every number of a dumped chip."""
     for key, child in node.items():
         if isinstance(child, dict):
             yield from _places(child, (*at, key))
@@ -255,7 +261,7 @@ def _numbers(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def chip_names() -> list[str]:
-    """Return the names of the shipped SoCs; families (`dav-2201`) are not chips."""
+    """Return the names of the shipped chips; files of a family (`dav-2201`) are left out."""
     return [name for name in shipped_files() if not name.startswith(_FAMILY)]
 
 

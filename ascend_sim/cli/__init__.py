@@ -19,15 +19,20 @@ __all__ = ["app", "main"]
 
 
 _OBJECTS = 200_000
-"""New objects from which Python looks for circles among them: a start makes more than 100,000, which stay."""
+"""New objects after which Python's collector looks for cycles: a start makes more than 100,000 objects, which stay."""
 _AT_START = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-"""Settings against work of libraries at import that commands do not need: threads for products, of which each runs on one
-thread so that its sums have one order; a search of all installed packages for plugins.
+"""Environment variables set at start unless the user set them: they save work of libraries that commands do not need.
+
+OpenBLAS threads: each product runs on one thread anyway, so that its sums have one order. Pydantic plugins: a search of all
+installed packages.
 """
 
 
 def main() -> None:
-    """Run the command line `ascend-sim` and exit with its code."""
+    """Run the command line `ascend-sim` and exit with its code.
+
+    Before that: guard stdout and stderr, print warnings as one line, install the handlers of signals and of the memory limit.
+    """
     streams.take_over()
     warnings.showwarning = _show_warning
     gc.set_threshold(_OBJECTS)
@@ -45,5 +50,5 @@ def main() -> None:
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-    """Print a warning as one line, as errors are, without its place in the program."""
+    """Print a warning to stderr as one line, as errors are, without its file and line."""
     print(f"ascend-sim: warning: {message}", file=sys.stderr)

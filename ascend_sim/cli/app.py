@@ -24,7 +24,7 @@ from ascend_sim.cli import stopping
 from ascend_sim.errors import AclnnError, SimError
 
 _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-"""The base of click's errors, wherever typer has its click from."""
+"""Base class of click's errors, found from typer's, since typer may bring its own click."""
 
 
 _LONGEST_LINE = 1200
@@ -35,9 +35,9 @@ PANELS = {
     "Numerics": ("precision", "compare-training", "format"),
     "Reference": ("cases", "networks", "chips", "explain-status"),
 }
-"""The panels of the help text and their commands, in order."""
+"""Panel of the help text -> its commands, in order."""
 COMMANDS = tuple(name for names in PANELS.values() for name in names)
-"""`run-network` stands in `cli/run_network.py`, which is imported when it is called."""
+"""All commands in order; `run-network` is in `cli/run_network.py`, which is imported when it is called."""
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 _USUAL = {
     "run": {
@@ -54,11 +54,14 @@ _USUAL = {
         "help",
     }
 }
-"""The options that the help of a command shows first; the others follow under Advanced."""
+"""Command -> options that its help shows first; the others follow under Advanced."""
 
 
 class CommandGroup(TyperGroup):
-    """The group of all commands. A wrong option or command ends in one line (JSON under --json) and exit code 2."""
+    """The group of all commands; a command's module is imported when it is first asked for.
+
+    A wrong option, an empty value or an unknown command ends in one line (JSON under --json) and exit code 2.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -123,13 +126,13 @@ class CommandGroup(TyperGroup):
 
 
 def _is_of_the_program(context: Any, option: str | None) -> bool:
-    """Return True if the unknown `option` of a command is an option of the whole program."""
+    """Return True if `option`, unknown to the command of `context`, is an option of `ascend-sim` itself."""
     shared = context.find_root()
     return context is not shared and any(option in one.opts for one in shared.command.params)
 
 
 def _without_types(options: list[Any]) -> list[Any]:
-    """Hide the type of flags in the help, since they take no value; return the options."""
+    """Hide the type of flags in the help, since they take no value; return the same options."""
     for option in options:
         if getattr(option, "is_flag", False) and option.metavar is None:
             option.metavar = ""
@@ -147,7 +150,7 @@ app = typer.Typer(
 
 
 def _command(name: str) -> Any:
-    """Return the command that its module has registered as `name`."""
+    """Return the click command whose callback is registered in `app` as `name`."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.registered_commands = [
         one
@@ -160,7 +163,7 @@ def _command(name: str) -> Any:
 
 
 def _leave_defaults(options: list[Any]) -> list[Any]:
-    """Make options that are not given skip their value reader, which is slow to create; return the options."""
+    """Make options that are not given skip typer's value conversion, which is slow to set up; return the same options."""
     for option in options:
         if not option.required and not isinstance(option.process_value, partial):
             option.process_value = partial(_if_given, option, option.process_value)
@@ -233,7 +236,7 @@ def _whole_program(
 
 
 class OptionalValues(TyperCommand):
-    """Command with options that may be given without a value; `alone` has the value that each then gets."""
+    """Command with options that may be given without a value; `alone` maps such an option to the value that it then gets."""
 
     alone: ClassVar[dict[str, str]] = {}
 
@@ -247,14 +250,15 @@ class OptionalValues(TyperCommand):
 
 
 _MADE: list[list[Path]] = []
-"""Folders that commands which still run have made, each from the inside out."""
+"""Folders that `make_folder` created for commands that still run, innermost first in each list."""
 
 
 @contextmanager
 def errors(as_json: bool) -> Iterator[None]:
-    """Turn the errors that a user can cause inside the block into one line and exit code 2.
+    """Turn SimError, OSError and MemoryError of the block into one line on stderr (JSON on stdout if `as_json`) and exit code
+    2.
 
-    Folders that `make_folder` created are removed if they are empty.
+    Folders that `make_folder` created in the block are removed in any case if they are empty.
     """
     made = len(_MADE)
     try:
@@ -275,7 +279,10 @@ def errors(as_json: bool) -> Iterator[None]:
 
 
 def plain_text(text: str, whole: bool = False) -> str:
-    """Return a text for a terminal, without control characters, on one line; cut off if too long, unless `whole`."""
+    """Return `text` for a terminal: control characters escaped, one line, its middle cut out above 1200 characters.
+
+    `whole` keeps line breaks and the full length.
+    """
     shown = "".join(one if one.isprintable() or (whole and one == "\n") else repr(one)[1:-1] for one in text)
     if whole or len(shown) <= _LONGEST_LINE:
         return shown
@@ -283,7 +290,10 @@ def plain_text(text: str, whole: bool = False) -> str:
 
 
 def make_folder(out: Path) -> None:
-    """Create the folder of `--out`. Raises SimError if a file has its name or it cannot be created or written."""
+    """Create the folder of `--out`; `errors` removes it again if it stays empty.
+
+    Raises SimError if a file has its name or it cannot be created or written.
+    """
     if out.exists() and not out.is_dir():
         raise SimError(f"--out {out}: there is a file of that name; give a folder")
     from ascend_sim.report import files

@@ -13,7 +13,7 @@ from ascend_sim.cli.app import OptionalValues, app, errors
 from ascend_sim.errors import SimError
 
 HOME = "ASCEND_HOME_PATH"
-"""The variable in which the vendor's toolkit, and the build files of many programs, look for the folder."""
+"""Environment variable with the folder of the vendor's toolkit; the build files of many programs read it."""
 
 
 class _Command(OptionalValues):

@@ -58,8 +58,8 @@ class Checked:
     ] = None
 
     def refuse(self, subject: str, kind: str, names: Sequence[str]) -> None:
-        """Raise SimError for the first of the options `names` that was given, since this `kind` of subject has no use
-        for it.
+        """Raise SimError for the first of the options `names` that was given; `subject` is `kind` (in words) and does not take
+        it.
         """
         for name in names:
             if getattr(self, name) is not None:
@@ -146,8 +146,10 @@ def _kernel(one: KernelSubject, asked: Checked, tools: list[str] | None) -> Chec
 
 
 def _program(path: Path, devices: list[DeviceRecorder], tools: list[str] | None, chip: str | None) -> CheckReport:
-    """Run a program that uses `ascend_sim.acl`; check the kernels on its devices, and report memory that it did not
+    """Return the findings of a program that used `ascend_sim.acl`: the kernels that it launched, and memory that it did not
     free.
+
+    The program has run; `devices` recorded it. Raises SimError if it launched nothing and there is no device memory to check.
     """
     from ascend_sim.acl import aclGetRecentErrMsg, leaks
     from ascend_sim.check.run import CheckReport, chosen_tools

@@ -76,7 +76,10 @@ def compare(
 
 
 def _print_layers(runs: Sequence[str], given: Sequence[str], everything: bool, json_output: bool) -> None:
-    """Print two folders of networks or simulations, layer by layer."""
+    """Compare two folders of networks or simulations layer by layer and print the result.
+
+    Raises SimError unless there are two, and for options in `given`, which apply to single runs only.
+    """
     from ascend_sim.studies.compare.layers import compare_layers, render
 
     if given:

@@ -81,8 +81,9 @@ def compare_training(
 
 
 def _training(script: Path, training: Callable[[], Any]) -> Any:
-    """Call the script's function; return its losses one by one, or a result that cannot be iterated. Errors name its
-    line.
+    """Call the script's function; return an iterator over its losses, or its result if that is not iterable.
+
+    Errors of the script become SimError with its file and line.
     """
     made = called(script, training)
     return _losses(script, iter(made)) if isinstance(made, Iterable) else made

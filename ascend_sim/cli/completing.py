@@ -12,11 +12,11 @@ from pathlib import Path
 __all__ = ["CASES", "CHIPS", "KERNELS", "NETWORKS", "RUNS", "SUBJECTS", "TOOLS", "among", "tiling_fields"]
 
 _FAMILY = "dav-"
-"""Prefix of chip files that only other chips extend."""
+"""Prefix of chip files that only other chip files extend; they are not offered."""
 
 
 def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable[[str], list[str]]:
-    """Return a completion function: shipped names from these folders, and files with one of the endings."""
+    """Return a completion function: names of shipped YAML files in these folders, then local files with one of the endings."""
 
     def complete(incomplete: str) -> list[str]:
         shipped = [one.name for folder in folders for one in files("ascend_sim.configs").joinpath(folder).iterdir()]
@@ -29,13 +29,15 @@ def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable
 
 
 def among(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Return a completion function for these values."""
+    """Return a completion function that offers those of `choices` that begin with the typed text."""
     return lambda incomplete: [one for one in choices if one.startswith(incomplete)]
 
 
 def tiling_fields(incomplete: str) -> list[str]:
-    """Return completions of the last part of KERNEL.FIELD=VALUE,...: a kernel, then its fields by the vendor's names;
-    also files.
+    """Return completions of a --tiling text KERNEL.FIELD=VALUE,...: kernels up to the dot, then the kernel's fields by the
+    vendor's names.
+
+    Only the part behind the last comma is completed; the first part may also be a YAML file.
     """
     from ascend_sim.ops.kernels.tilings import TILINGS
     from ascend_sim.options.short_names import SHORT_NAMES, full_name
@@ -52,7 +54,9 @@ def tiling_fields(incomplete: str) -> list[str]:
 
 
 def _beside(incomplete: str, endings: tuple[str, ...]) -> list[str]:
-    """Return the files with one of the endings, and folders (with a slash), whose path begins with `incomplete`."""
+    """Return local files with one of the endings, and folders (with a slash), whose path begins with `incomplete`; hidden ones
+    only if asked for.
+    """
     head, slash, tail = incomplete.rpartition("/")
     try:
         found = sorted(Path(head + slash or ".").iterdir())
@@ -70,10 +74,10 @@ CASES = _completer("cases")
 CHIPS = _completer("chips")
 NETWORKS = _completer("networks")
 RUNS = _completer("cases", "chips", endings=(".yaml", ".npz"))
-"""Arguments of `compare`: cases, chips, tilings, folders and timelines of runs."""
+"""Completion of the arguments of `compare`: cases, chips, tilings, folders and timelines of runs."""
 SUBJECTS = _completer("cases", endings=(".yaml", ".py", ".cpp"))
-"""Arguments of `check`."""
+"""Completion of the argument of `check`: cases, files of kernels and folders."""
 KERNELS = among(("grad_input", "grad_weight", "dX", "dW"))
-"""The kernels that `tile` searches."""
+"""Completion of the kernels that `tile` searches."""
 TOOLS = among(("memcheck", "racecheck", "initcheck", "synccheck"))
-"""The tools of `check`."""
+"""Completion of the tools of `check`."""

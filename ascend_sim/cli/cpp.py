@@ -25,7 +25,7 @@ _FORM = "NAME=DTYPE:SHAPE, for example x=float32:16384 or x=float16:32x64"
 
 @dataclass(frozen=True)
 class CppOptions:
-    """Options of a command for a C++ kernel."""
+    """Options of a command that apply to a C++ kernel only."""
 
     entry: Annotated[
         str | None, typer.Option(help="Of a C++ file: the kernel; a template with its arguments, 'scale<half>'.")
@@ -58,7 +58,7 @@ class CppOptions:
     ] = False
 
     def refuse(self, subject: object) -> None:
-        """Raise SimError for the first of these options that was given for a Python kernel."""
+        """Raise SimError for the first of these options that was given although `subject` is a Python kernel."""
         for one in fields(self):
             if getattr(self, one.name):
                 name = {"with_file": "with", "auto_sync": "auto-sync"}.get(one.name, one.name)
@@ -66,21 +66,24 @@ class CppOptions:
 
 
 def is_cpp(path: Path) -> bool:
-    """Return True if a file is a C++ kernel, by its ending."""
+    """Return True if the suffix of `path` is that of a C++ source file."""
     from ascend_sim.ascend_c.source import SUFFIXES
 
     return path.suffix in SUFFIXES
 
 
 def tensors_among_files(files: RunFiles, options: CppOptions) -> tuple[RunFiles, CppOptions]:
-    """Return both groups of options; an `--out` that is NAME=DTYPE:SHAPE is moved to the output tensors."""
+    """Return both groups of options, with an `--out` of the form NAME=DTYPE:SHAPE moved to the output tensors."""
     if files.out is None or not _TENSOR.fullmatch(str(files.out)):
         return files, options
     return replace(files, out=None), replace(options, output=[*(options.output or ()), str(files.out)])
 
 
 def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
-    """Compile a C++ file and return its kernel: the one called `name` or `--entry`, if the file has several."""
+    """Compile a C++ file and return one kernel of it: the one called `name` or `--entry`, or the only one.
+
+    Raises SimError if `name` and `--entry` differ.
+    """
     from ascend_sim.ascend_c.function import cpp_kernel
 
     if name and options.entry and name != options.entry:
@@ -103,10 +106,10 @@ def arguments(
     read: Callable[[Path], ModuleType],
     call: Callable[..., Any],
 ) -> tuple[list[Any], dict[str, Any], ModuleType | None]:
-    """Return the tensors of a launch, its numbers, and the Python file beside the kernel as a module.
+    """Return (tensors in order, numbers by name, module of the Python file beside the kernel or None).
 
-    The arguments come from the options if any was given, else from that file; then only is the module not None. `read`
-    makes a module of a file, `call` calls a function of it so that its errors name the line.
+    The arguments come from the options if a tensor or number was given, or there is no such file; else from its
+    `arguments(rng)`. `read` loads a file as a module, `call` calls a function of it so that its errors name the line.
     """
     rng = np.random.default_rng(seed)
     beside = path.with_suffix(".py")
@@ -122,7 +125,7 @@ def arguments(
 def _from_file(kernel: CppKernel, given: Any, file: Path) -> tuple[list[Any], dict[str, Any]]:
     """Return the tensors, in order, and the numbers by name, from the result of the file's `arguments`.
 
-    That result is in the order of the kernel's parameters, or maps their names.
+    That result maps the names of the kernel's parameters, or lists their values in order. Raises SimError for a missing tensor.
     """
     names = [one.name for one in kernel.parameters]
     if not isinstance(given, Mapping):
@@ -183,7 +186,7 @@ def _form(flag: str, text: str, form: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Return random values: normal for floats, integers from -9 to 9 (from 0 for unsigned dtypes)."""
+    """Return random values: standard normal for floats, integers from -9 to 9 (from 0 for unsigned dtypes)."""
     from ascend_sim.kernel.tensor import INTEGERS, storage_dtype
 
     if dtype in INTEGERS:
@@ -199,7 +202,10 @@ def _loaded(path: Path) -> Any:
 
 
 def _numbers(kernel: CppKernel, texts: Sequence[str]) -> dict[str, Any]:
-    """Return the numbers of the kernel from NAME=VALUE and, in order, from VALUE alone."""
+    """Return {number parameter: value} from --arg texts NAME=VALUE, or VALUE for the next one in order.
+
+    Raises SimError for an unknown name, and unless all numbers of the kernel are given.
+    """
     known = [one.name for one in kernel.parameters if not one.is_tensor and not one.has_fields]
     found: dict[str, Any] = {}
     for text in texts:

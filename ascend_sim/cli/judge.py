@@ -26,7 +26,7 @@ from ascend_sim.errors import SimError
 
 @dataclass(frozen=True)
 class JudgeLimits:
-    """Limits of the process that judges a case: seconds, and bytes of memory."""
+    """Limits of the process that judges one case: seconds, and megabytes of memory."""
 
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that a case may take.")] = 60.0
     memory: Annotated[
@@ -90,8 +90,10 @@ def judge(
 
 
 def _files(cases: Sequence[Path]) -> Iterator[Path]:
-    """Yield the kernel files: given files, and in given folders all that have a Python file with their arguments beside
+    """Yield the kernel files: the given files, and all C++ files in given folders that have a Python file of their name beside
     them.
+
+    Raises SimError for a file without one and a folder without any.
     """
     from ascend_sim.cli.cpp import is_cpp
 
@@ -114,7 +116,7 @@ def _files(cases: Sequence[Path]) -> Iterator[Path]:
 
 
 def _append(results: Path, line: str) -> None:
-    """Append a line to a file of results; begin a new line first if the last one was cut off."""
+    """Append a line to a file of results, on a line of its own even if the last one was cut off."""
     with results.open("ab+") as out:
         begun = out.tell() > 0
         if begun:
@@ -124,7 +126,9 @@ def _append(results: Path, line: str) -> None:
 
 
 def _judged_before(results: Path | None) -> set[str]:
-    """Return the cases that a file of results already has; a last line that was cut off does not count."""
+    """Return the cases that a file of results already has (the field "case" of each line); cut-off lines and a missing file
+    count as none.
+    """
     found = set()
     if results is not None and results.is_file():
         for line in results.read_text(encoding="utf-8").splitlines():
@@ -134,13 +138,16 @@ def _judged_before(results: Path | None) -> set[str]:
 
 
 class JudgeWorker:
-    """A process that judges cases one after the other; it is started again if a case has ended it."""
+    """A worker process that judges cases one after the other; a new one is started if a case has ended it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def judge(self, request: JudgeRequest) -> dict[str, Any]:
-        """Judge one case in a process of its own; return its verdict with the case, the seed and the seconds it took."""
+        """Judge one case in the worker process; return its verdict with the case, the seed and the seconds it took.
+
+        A case that ran out of time or ended its process gets a failed verdict of stage "limits".
+        """
         begun = time.monotonic()
         answer = self._answer(request)
         if answer is None:
@@ -179,7 +186,7 @@ class JudgeWorker:
         return self._process
 
     def close(self) -> None:
-        """End the process, and a case that still runs."""
+        """End the worker process, and a case that still runs in it."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()

@@ -23,12 +23,12 @@ _NEEDED = (
     "ascend_sim.cli.verdict",
     "ascend_sim.launching",
 )
-"""Modules that every case needs; imported once."""
+"""Modules that every case needs; the worker imports them before its first fork."""
 
 
 class JudgeRequest(NamedTuple):
-    """A case to judge: its file, the chip, the seed of its arguments, its limits in seconds and megabytes, and whether
-    the compiler's waits are added.
+    """One case to judge: file, chip, seed of its arguments, limits in seconds and megabytes, and if the compiler's waits are
+    added.
     """
 
     file: str
@@ -40,7 +40,11 @@ class JudgeRequest(NamedTuple):
 
 
 def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[str, Any]:
-    """Return the verdict on a kernel file, with arguments from the Python file beside it."""
+    """Return the verdict on a C++ kernel file, with arguments from the Python file beside it: compile, check, then run if the
+    check passed.
+
+    An error of compiler or arguments gives the verdict of `not_compiled`, one of the run a failed stage "values".
+    """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.checking import check_kernel
     from ascend_sim.cli.cpp import CppOptions
@@ -71,7 +75,7 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
 
 
 def _prepare() -> None:
-    """Import what every case needs, and find the compiler."""
+    """Import the modules that every case needs, and find confinement and compiler, so that forks inherit the answers."""
     for name in _NEEDED:
         import_module(name)
     from ascend_sim.ascend_c import compiler, confinement
@@ -83,11 +87,14 @@ def _prepare() -> None:
 
 
 _running: list[int] = []
-"""The process group of the case that runs."""
+"""Process group of the case that runs now; empty or stale between cases."""
 
 
 def _run(request: JudgeRequest) -> dict[str, Any]:
-    """Judge one case in a fork; return {"said": its output, "code": its exit code, or None if it ran out of time}."""
+    """Judge one case in a forked process; return {"said": its output, "code": its exit code, or None if it ran out of time}.
+
+    All processes of the case are killed at the end.
+    """
     begun = time.monotonic()
     out, into = os.pipe()
     case = os.fork()
@@ -109,14 +116,17 @@ def _run(request: JudgeRequest) -> dict[str, Any]:
 
 
 def _end_group(case: int) -> None:
-    """Kill all processes of a case that still run."""
+    """Kill the process group and the process `case`, as far as they still run."""
     for kill in (os.killpg, os.kill):  # a case that was just forked has no group yet
         with suppress(ProcessLookupError, PermissionError):
             kill(case, signal.SIGKILL)
 
 
 def _child(request: JudgeRequest, into: int) -> None:
-    """Judge a case in this fork: in a process group of its own, with limits; print the verdict to `into`, and exit."""
+    """Judge a case in this forked process, in a process group of its own with limits on memory and CPU time.
+
+    The verdict is written to the file descriptor `into`; the process exits with 0, or 1 after an exception.
+    """
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -143,7 +153,7 @@ def _stop(number: int, frame: object) -> None:
 
 
 def main() -> None:
-    """Read requests, a line of JSON each, until the input ends; print for each a line with the result of `_run`."""
+    """Answer requests, one line of JSON each on stdin, with a line of `_run`'s result on stdout, until the input ends."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

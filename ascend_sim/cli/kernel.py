@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from ascend_sim.launching import KernelRun
 
 MODULE = "ascend_sim_kernel_file"
-"""Name of the file among Python's modules while it runs."""
+"""Name of the user's file in sys.modules while it runs."""
 MOST_CHECKED = 200_000
-"""Instructions up to which a run is checked: about 2 s."""
+"""Instructions up to which `kernel` checks a run by itself: about 2 s."""
 
 
 @command(
@@ -111,8 +111,8 @@ def kernel(
 
 @dataclass(frozen=True)
 class CheckAfterRun:
-    """Result of the check of a kernel that has run: its line of the summary, its JSON entry, and True if it found no
-    error.
+    """Result of the check after a run: its line of the summary, its JSON entry, `passed` (no error, or not checked), the
+    findings in short.
     """
 
     line: str
@@ -122,7 +122,10 @@ class CheckAfterRun:
 
 
 def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchOptions, again: str) -> CheckAfterRun:
-    """Return the result of checking a kernel that has run; `again` is the command that prints the findings."""
+    """Return the result of checking a kernel that has run; more than `MOST_CHECKED` instructions are not checked and pass.
+
+    `again` is the command that prints the findings.
+    """
     from ascend_sim.checking import check_kernel
 
     rows = sum(map(len, run.programs))
@@ -138,7 +141,7 @@ def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchO
 
 
 def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str, Any]) -> str:
-    """Return the command line that checks the kernel with the same options."""
+    """Return the command line `ascend-sim check ...` that checks the kernel with the same options."""
     words = ["ascend-sim", "check", str(file), *([name] if name else []), "--chip", str(asked["chip"])]
     for option, value in [*given.items(), *(("disarm", flag) for flag in asked.get("disarm", ()))]:
         words += [f"--{option}", str(value)] if value else []
@@ -147,7 +150,7 @@ def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str
 
 @dataclass(frozen=True)
 class KernelSubject:
-    """A kernel with its arguments, and the Python file and module that they are from."""
+    """A kernel with its tensors and keywords, and the Python file and module that they come from (None: from options)."""
 
     kernel: Any
     tensors: Sequence[Any]
@@ -157,7 +160,10 @@ class KernelSubject:
 
 
 def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, cpp: CppOptions) -> KernelSubject:
-    """Return the kernel of a Python or C++ file with its arguments; `fields` are the values of --tiling."""
+    """Return the kernel of a Python or C++ file with its arguments; `fields` are the values of --tiling.
+
+    The file is run or compiled. Raises SimError for C++ options with a Python file.
+    """
     if is_cpp(file):
         kernel = compiled(file, name, cpp)
         tensors, numbers, beside = arguments(kernel, cpp, file, seed, run_file, called)
@@ -170,7 +176,9 @@ def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, 
 def subject_of_module(
     file: Path, module: ModuleType, name: str | None, fields: dict[str, Any], seed: int
 ) -> KernelSubject:
-    """Return the kernel of a Python file, whose `module` was loaded before, with its arguments."""
+    """Return the kernel called `name` (None: the only one) of an already loaded Python file, with the tensors of its
+    `arguments(rng)`.
+    """
     kernel = choose_kernel(module, file, name)
     tensors = called(file, module.arguments, np.random.default_rng(seed))
     given = tensors if isinstance(tensors, tuple | list) else (tensors,)
@@ -178,7 +186,9 @@ def subject_of_module(
 
 
 def expected_of(subject: KernelSubject) -> Any:
-    """Return the file's expected outputs: arrays, or a function whose errors name their line; None without any."""
+    """Return the file's `expected`: arrays as they are, or a function that takes the inputs by name and whose errors name their
+    line; None if absent.
+    """
     expected = getattr(subject.module, "expected", None)
     if not callable(expected):
         return expected
@@ -188,10 +198,10 @@ def expected_of(subject: KernelSubject) -> Any:
 def load_file(
     file: Path, what: str = "a kernel", function: str = "arguments(rng); it makes the kernel's tensors, in order"
 ) -> ModuleType:
-    """Return the Python file as a module.
+    """Run a Python file and return its module.
 
-    Raises SimError with file and line if it fails, or lacks a function whose name begins with `function`; `what` describes the
-    file's purpose.
+    Raises SimError with file and line if it fails, or lacks the function whose name begins the text `function`; `what` names
+    the file's purpose in messages.
     """
     module = run_file(file, what)
     check_file(file, module, function)
@@ -201,15 +211,15 @@ def load_file(
 def check_file(
     file: Path, module: ModuleType, function: str = "arguments(rng); it makes the kernel's tensors, in order"
 ) -> None:
-    """Raise SimError if the file's module lacks a function of that name."""
+    """Raise SimError if the module lacks the function whose name begins the text `function` (up to its bracket)."""
     if not callable(getattr(module, function.partition("(")[0], None)):
         raise SimError(f"{file}: no function {function}")
 
 
 def run_file(file: Path, what: str = "a kernel") -> ModuleType:
-    """Run the Python file and return its module; `what` names its purpose in errors.
+    """Run a Python file with its folder on sys.path and return its module; `what` names its purpose in errors.
 
-    Raises SimError with file and line if it fails.
+    Raises SimError with file and line if it fails, does not exist or is no Python file.
     """
     if not file.is_file():
         found = "that is a folder" if file.is_dir() else "there is no such file"
@@ -234,7 +244,7 @@ def run_file(file: Path, what: str = "a kernel") -> ModuleType:
 
 
 def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
-    """Return the file's kernel called `name`, or its only one. Raises SimError with the names of those it has."""
+    """Return the file's kernel called `name`, or its only one for None. Raises SimError with the names that are allowed."""
     from ascend_sim.kernel.function import KernelFunction
 
     kernels = {key: value for key, value in vars(module).items() if isinstance(value, KernelFunction)}
@@ -250,8 +260,8 @@ def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
 
 @contextmanager
 def own_stdout(is_data: bool) -> Iterator[TextIO]:
-    """Yield the command's stdout; if the command prints data there, prints of the user's file go to stderr in the
-    block.
+    """Yield the command's stdout; if the command prints data there (`is_data`), the user's own prints in the block go to
+    stderr.
     """
     stdout = sys.stdout
     with redirect_stdout(sys.stderr if is_data else stdout):
@@ -259,7 +269,10 @@ def own_stdout(is_data: bool) -> Iterator[TextIO]:
 
 
 def called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Call a function of the file and return its result. Raises SimError with file and line for whatever it raises."""
+    """Call a function of the user's file and return its result.
+
+    Any exception, also SystemExit, becomes SimError with the file and its innermost line.
+    """
     try:
         return function(*arguments, **keywords)
     except SystemExit as error:
@@ -280,7 +293,10 @@ def _wanted(expected: Callable[..., Any], inputs: dict[str, Any]) -> dict[str, A
 
 
 def default_blocks(file: Path, module: ModuleType | None, core: str, chip: Any) -> int:
-    """Return the file's BLOCKS, or one block for each core of the kind."""
+    """Return the file's BLOCKS, else the chip's number of cores of the kind `core` ("AIV", or any other for AIC).
+
+    Raises SimError for a bad BLOCKS.
+    """
     given = getattr(module, "BLOCKS", None)
     if given is not None:
         if not isinstance(given, int) or isinstance(given, bool) or given < 1:

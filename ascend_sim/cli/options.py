@@ -40,20 +40,23 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one f
 
 @dataclass(frozen=True)
 class Printed:
-    """Options of a command that compares figures: the form in which it prints them."""
+    """Options of a command that compares figures: JSON, CSV or a table, and a picture."""
 
     json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False
     csv_output: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False
     plot: Annotated[Path | None, typer.Option(help="Draw the figures to this PNG file.")] = None
 
     def check(self) -> None:
-        """Raise SimError if two forms were asked for."""
+        """Raise SimError if --json and --csv were both given."""
         if self.json_output and self.csv_output:
             raise SimError("--json and --csv: give only one of them")
 
 
 def command(name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
-    """Return a decorator that makes a function a command; `settings` are those of `typer.Typer.command`."""
+    """Return a decorator that registers a function as command `name` (default: the function's, with dashes).
+
+    Parameters that are classes of options become an option each; `settings` are those of `typer.Typer.command`.
+    """
 
     def decorate(function: Function) -> Function:
         own = name or function.__name__.replace("_", "-")
@@ -63,9 +66,9 @@ def command(name: str | None = None, **settings: Any) -> Callable[[Function], Fu
 
 
 def _spread(function: Function, command: str) -> Function:
-    """Return a function with a parameter for each option of the function's groups, as typer reads it.
+    """Return a function for typer with one parameter for each option of the parameters that are option classes.
 
-    It collects them to groups again and calls the function.
+    Called, it collects the values into these classes again and calls `function`.
     """
     hints = get_type_hints(function, include_extras=True)
     parameters: list[Parameter] = []
@@ -105,7 +108,7 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
 
 
 def _options(kind: Any, command: str) -> list[tuple[Described, Shell]]:
-    """Return the options of a class that a command has, each with its shell description."""
+    """Return (option, its shell description) for each option of the class `kind` that `command` takes."""
     told = [(one, one.option.shell) for one in options_in(kind)]
     return [(one, shell) for one, shell in told if shell is not None and command in shell.commands]
 
@@ -116,7 +119,7 @@ def _flag(one: Described, shell: Shell) -> str:
 
 
 def _parameter(described: tuple[Described, Shell]) -> Parameter:
-    """Return the typer parameter of a described option."""
+    """Return the typer parameter of a described option: its flag, type, default, help text, limits and completion."""
     (name, text, option), shell = described
     kind: Any = list[str] if shell.many else _TYPES.get(text.removesuffix(" | None"), str)
     default = option.default or None if kind not in _TYPES.values() else option.default
@@ -132,7 +135,7 @@ def _parameter(described: tuple[Described, Shell]) -> Parameter:
 
 
 def _completer(shell: Shell, choices: tuple[str, ...]) -> Callable[[str], list[str]] | None:
-    """Return the completion function of an option's value; None for an option without known values."""
+    """Return the completion function for an option's value: named in `shell`, or among known choices; else None."""
     if isinstance(shell.completed, str):
         return getattr(completing, shell.completed)  # type: ignore[no-any-return]
     known = choices or shell.completed
@@ -140,11 +143,14 @@ def _completer(shell: Shell, choices: tuple[str, ...]) -> Callable[[str], list[s
 
 
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool}
-"""Types of options that a shell gives as they are; others are texts."""
+"""Option types that the shell parses itself; values of other types arrive as text."""
 
 
 def _read(described: list[tuple[Described, Shell]], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of the options that were given, parsed from the shell's text."""
+    """Return the values of the options that were given, parsed by the reader that `Shell.read` names.
+
+    Raises SimError for empty text.
+    """
     found = {}
     for one, shell in described:
         value = given[one.name]

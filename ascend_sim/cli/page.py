@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ascend_sim.sequence import RunResult
 
 _ROWS_WORTH_PROCESSES = 50_000
-"""Instructions from which it pays to share runs out among processes."""
+"""Instructions of a run from which other rates are computed in several processes."""
 
 _ROWS_OF_TEXT = 100_000_000
-"""Instructions up to which a run keeps its timeline for what it prints alone: 2 GB on disk."""
+"""Most instructions of which a timing run without files keeps its timeline for the printed report: 2 GB on disk."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,16 @@ class RunFiles:
 
     @property
     def timeline(self) -> bool | int:
-        """Return how much of its timeline a timing run keeps: all for files, a limited one for what is printed."""
+        """Return the timeline that a timing run keeps: True (all) for --out or --html, else the most instructions for the
+        printed report.
+        """
         return True if self.out is not None or self.html is not None else _ROWS_OF_TEXT
 
     def write(self, run: RunResult, progress: Progress) -> tuple[list[Path], list[str]]:
-        """Write the files; return their paths, and the lines of the page on the bottleneck."""
+        """Write the files of --out and --html; return (their paths, the page's lines on the bottleneck).
+
+        Source lines are noted first for --lines and --msprof.
+        """
         said: list[str] = []
         written: list[Path] = []
         if self.lines or self.msprof:
@@ -105,7 +110,10 @@ class RunFiles:
 
 
 def check_html(html: Path, out: Path | None = None) -> None:
-    """Raise SimError, before the work, for an `--html` file that could not be written afterwards."""
+    """Raise SimError, before the work, for an `--html` file that could not be written, or without plotly.
+
+    Its folder must exist or be `out`, which is made later.
+    """
     from ascend_sim.report.skeleton import check_plotly
 
     check_plotly()
@@ -124,7 +132,11 @@ def write_html(
     other_rates: bool,
     all_blocks: bool = False,
 ) -> list[str]:
-    """Write the HTML page of a run; return the lines that it shows on the bottleneck."""
+    """Write the HTML page of a run; return the lines that it shows on the bottleneck.
+
+    `other_rates` runs the programs again with each chip rate doubled, in several processes if the run is long and its
+    instructions are the simulator's own.
+    """
     from ascend_sim.report.packed import LIMIT
     from ascend_sim.report.page import write_page
     from ascend_sim.report.what_if import what_if

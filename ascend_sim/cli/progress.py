@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from ascend_sim.runtime.outlook import Outlook
 
 PROGRESS_AFTER_SECONDS = 1.0
-"""Work that is over sooner shows nothing, unless it is told to show itself at once."""
+"""Work that ends sooner shows no progress line, except with `at_once`."""
 LONG_SECONDS = 60.0
-"""Work of which more than this is left says so in a line that stays."""
+"""If more than these seconds are left, a line that stays says so."""
 
 
 def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
-    """Print on a terminal how long the work ahead takes, if that is more than `LONG_SECONDS`; `then` is added to the
-    line.
+    """Print on a terminal how long the work ahead takes, if that is more than `LONG_SECONDS`; `then` is added to the line.
 
     `ahead` returns the estimate. It is called only on a terminal, because it runs one block of each kernel.
     """
@@ -35,17 +34,17 @@ def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
 
 
 def say(text: str) -> None:
-    """Print a line on stderr that stays above the progress line."""
+    """Print a line on stderr that stays, above any progress line."""
     from rich.console import Console
 
     Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class Progress:
-    """A progress line on a terminal: work done, elapsed time, time left; silent in a log.
+    """A progress line on a terminal: work done, elapsed time, time left; shows nothing in a log.
 
-    `at_once` shows it from the start, while the work is still being listed. If more than `LONG_SECONDS` are left at the present
-    rate, a line says so and stays.
+    Call it with (name, done, total). `at_once` shows it from the start; else after `PROGRESS_AFTER_SECONDS`. If more than
+    `LONG_SECONDS` are left, a line that stays says so once.
     """
 
     def __init__(self, unit: str = "blocks", *, at_once: bool = False) -> None:
@@ -74,7 +73,7 @@ class Progress:
             self._bar.console.print(said, highlight=False, markup=False)
 
     def _left(self, done: int, total: int, now: float) -> float | None:
-        """Return the seconds left at the rate since the first counted step; None until that is known."""
+        """Return the seconds left at the rate since the first counted step; None before a second step."""
         assert self._counted is not None
         _, first, since = self._counted
         return None if done <= first or now <= since else (total - done) * (now - since) / (done - first)
@@ -110,16 +109,16 @@ def words(seconds: float | None) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return a time in words: "about 40 s", "about 12 min", "about 3.5 h"."""
+    """Return a time in words: "about 40 s" (below 90 s), "about 12 min" (below 90 min), "about 3.5 h"."""
     if seconds < 90:
         return f"about {seconds:.0f} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
 class ProgressLine:
-    """A line on a terminal that shows a text and the time left; silent in a log.
+    """A line on a terminal that shows a text and the time left; shows nothing in a log.
 
-    If more than `LONG_SECONDS` are left when the time is first known, a line says so and stays.
+    If more than `LONG_SECONDS` are left when a time is first given, a line that stays says so.
     """
 
     def __init__(self, text: str) -> None:
@@ -133,7 +132,7 @@ class ProgressLine:
             self._status.start()
 
     def __call__(self, text: str, left: float | None = None, *, at_most: bool = False) -> None:
-        """Show `text` and about how many seconds are `left`; with `at_most` that is an upper limit."""
+        """Show `text` and the seconds `left`, if known; with `at_most` these are an upper limit."""
         if self._status is None:
             return
         rest = words(left).replace("about", "at most") if at_most else words(left)

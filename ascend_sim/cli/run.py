@@ -96,7 +96,9 @@ def run(
 
 
 def _check_alone(context: typer.Context) -> None:
-    """Raise SimError for options that make no sense beside --flags, which runs nothing."""
+    """Raise SimError for an option given beside --flags, which runs nothing; only those that choose the plan, and --json, are
+    allowed.
+    """
     deciding = names_of(PlanOptions) - {"disarm"} | {"case", "chip", "flags", "json_output"}
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
@@ -113,7 +115,9 @@ def _print(
     said: list[str],
     written: list[Path],
 ) -> None:
-    """Print a run's summary or, with `full`, all tables and the page's lines; then the names of the files `written`."""
+    """Print a run's summary or, with `full`, all tables and the page's lines `said`; then the plan and the names of the files
+    `written`.
+    """
     from ascend_sim.report.pages import plan_table
     from ascend_sim.report.text import render, render_summary
 

@@ -26,7 +26,7 @@ from ascend_sim.studies.network.options import NetworkOptions
 
 @dataclass(frozen=True)
 class Passes:
-    """Passes of a network to run: forward, backward or both."""
+    """Options for the passes of a network: forward, both (training) or, by default, backward."""
 
     forward: Annotated[bool, typer.Option("--forward", help="The forward pass; default: backward.")] = False
     training: Annotated[bool, typer.Option("--training", help="A training step: forward, then backward.")] = False
@@ -39,7 +39,7 @@ class Passes:
 
 @dataclass(frozen=True)
 class NetworkTilings:
-    """Tilings of the layers: given ones, or a search for better ones."""
+    """Options for the layers' tilings: given ones, or a search for better ones."""
 
     tiling: Annotated[
         Path | None,
@@ -194,5 +194,5 @@ def run_network(
 
 
 def _data(runs: list[Any]) -> dict[str, Any]:
-    """Return the JSON data of one run, or of two runs by the name of their pass."""
+    """Return the JSON data of the only run, or {direction: JSON data} of several."""
     return runs[0].to_dict() if len(runs) == 1 else {run.direction: run.to_dict() for run in runs}

@@ -19,7 +19,7 @@ if hasattr(signal, "SIGHUP"):
 
 
 _IMPORTS = "<frozen importlib._bootstrap>"
-"""File name in Python's frames during an import."""
+"""File name of the frames in which Python imports a module."""
 _AGAIN_SECONDS, _LONGEST_IMPORT = 0.01, 2.0
 """A signal that comes during an import is looked at again, for so long: a module of the user's may never end."""
 
@@ -30,7 +30,11 @@ _waits_until = 0.0
 
 
 def listen() -> None:
-    """Install signal handlers and a watch on memory that end the command as Ctrl-C does. For the main thread."""
+    """Install signal handlers and a thread that watches the memory limit; both end the command as Ctrl-C does. Call in the main
+    thread.
+
+    An ignored signal stays ignored (nohup).
+    """
     for number in _WORDS:
         if signal.getsignal(number) != signal.SIG_IGN:  # that is how nohup starts a command
             signal.signal(number, _stop)
@@ -38,7 +42,7 @@ def listen() -> None:
 
 
 def tell() -> int:
-    """Print in one line what interrupted the command; return the exit code that shells expect for it."""
+    """Print in one line which signal ended the command; return the exit code, 128 plus the signal's number."""
     global _told
     _told = True
     print(f"ascend-sim: {_WORDS[_last]}", file=sys.stderr)
@@ -46,12 +50,15 @@ def tell() -> int:
 
 
 def end_of_start(code: object) -> object:
-    """Return Typer's exit code, or that of `tell` for a signal before the command began, which Typer does not report."""
+    """Return the exit code `code`, but first print the line of `tell` for a signal that came before the command began."""
     return tell() if code == 128 + int(signal.SIGINT) and not _told else code
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Handle a signal: raise KeyboardInterrupt or MemoryLimitError, but not in the middle of an import."""
+    """Handle a signal: raise KeyboardInterrupt, or MemoryLimitError if the memory watch sent it.
+
+    During an import wait and try again.
+    """
     global _last, _waits_until
     if hasattr(signal, "setitimer") and _is_import(frame):
         now = time.monotonic()

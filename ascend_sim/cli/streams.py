@@ -19,12 +19,12 @@ __all__ = ["end", "take_over"]
 _STDOUT, _STDERR = 1, 2
 _REPLACED = "ascend_sim_replace"
 _ALIKE = {"\u2588": "#", "\u2026": "."}
-"""ASCII for the characters that the tables draw with; any other one becomes a question mark."""
+"""ASCII replacements for the characters that tables draw with; any other character becomes a question mark."""
 _SIGPIPE = 128 + 13
 
 
 class _Lasting(io.FileIO):
-    """A standard stream that remembers its first write error and drops all later output."""
+    """A standard stream that keeps its first write error in `fault` and drops all later output."""
 
     fault: OSError | None = None
 
@@ -41,7 +41,10 @@ _stdout: _Lasting | None = None
 
 
 def take_over() -> None:
-    """Replace standard output and error, even closed ones, by streams that survive write errors."""
+    """Replace standard output and error, even closed ones, by streams that do not raise on write errors.
+
+    Other streams (of a test) stay.
+    """
     global _stdout
     codecs.register_error(_REPLACED, _replace)
     # A closed descriptor would be given to the next file that is opened, which would then get what is printed.
@@ -55,8 +58,9 @@ def take_over() -> None:
 
 
 def end(code: object) -> object:
-    """Return the exit code of a command that ended with `code`; if its output could not be written, print that in a
-    line.
+    """Return the exit code of a command that ended with `code`, after flushing stdout.
+
+    If stdout could not be written: 141 for a closed pipe, else a line on stderr and 2. Codes of signals are unchanged.
     """
     if _stdout is None or code not in (None, 0, 1, 2):  # a signal ended it
         return code
@@ -70,7 +74,9 @@ def end(code: object) -> object:
 
 
 def _lasting(stream: TextIO | None, number: int) -> _Lasting | None:
-    """Return a surviving stream in place of Python's own stdout or stderr; None for any other (of a test or notebook)."""
+    """Return a `_Lasting` on the descriptor `number` in place of Python's own stream; None for any other stream (of a test or
+    notebook).
+    """
     buffer = getattr(stream, "buffer", None)
     if stream is not None and type(getattr(buffer, "raw", buffer)) is not io.FileIO:
         return None
@@ -89,7 +95,9 @@ def _text(raw: _Lasting, like: TextIO | None, errors: str) -> TextIO:
 
 
 def _replace(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return the replacement for a character that the encoding lacks; bytes of a file's name are unchanged."""
+    """Return (replacement, next position) for a character that the encoding lacks, as codecs ask for it; undecoded bytes of
+    file names are kept.
+    """
     if not isinstance(error, UnicodeEncodeError):
         raise error
     one = error.object[error.start]

@@ -24,7 +24,7 @@ from ascend_sim.studies.sweep.options import SweepOptions
 
 @dataclass(frozen=True)
 class SweepPictures:
-    """Pictures over the rows of a sweep."""
+    """Options for the pictures of a sweep: a heat map over two fields, and a Pareto front."""
 
     heat_map: Annotated[Path | None, typer.Option(help="Write a heat map over two of the fields to this PNG.")] = None
     axes: Annotated[str, typer.Option(help="X,Y: the two fields of the heat map; default: the first two.")] = ""
@@ -37,7 +37,7 @@ class SweepPictures:
 
 @dataclass(frozen=True)
 class SweepRows:
-    """Rows and columns of a sweep that are printed, and in which form."""
+    """Options for the printed rows and columns of a sweep, and their form."""
 
     table: Annotated[Path | None, typer.Option(help="Write every row and column to this .csv or .parquet file.")] = None
     columns: Annotated[str, typer.Option(help="Columns to print, with commas.")] = ""
@@ -152,14 +152,14 @@ def sweep(
 
 
 def _check_columns(option: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Raise SimError, before anything runs, for a column that no row can have."""
+    """Raise SimError, before anything runs, for the first of `names` that is not a known column."""
     for name in names:
         if name not in known:
             raise SimError(f"{option} {name}: no such column; there are {', '.join(known)}")
 
 
 def _pair(option: str, text: str) -> tuple[str, str] | tuple[()]:
-    """Return two names from a text with a comma, () for an empty text. Raises SimError for anything else."""
+    """Return the two names of a text "X,Y", () for an empty text. Raises SimError unless they are two different names."""
     names = [name.strip() for name in text.split(",")]
     if not text.strip():
         return ()

@@ -1,4 +1,4 @@
-"""Consoles of the commands: as wide as the terminal, or as COLUMNS says for a pipe."""
+"""Consoles of the commands, as wide as the terminal; a pipe has the width that COLUMNS gives, else 120."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PIPE_WIDTH = 120
-"""Columns of a pipe or file, unless COLUMNS says otherwise."""
+"""Columns of a pipe or file if COLUMNS is not set."""
 
 
 def console() -> Console:
-    """Return a console for standard output: as wide as the terminal or COLUMNS, for a pipe without COLUMNS
-    `PIPE_WIDTH`.
-    """
+    """Return a rich console on stdout: as wide as the terminal or COLUMNS, else `PIPE_WIDTH`."""
     from rich.console import Console
 
     told = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
@@ -26,14 +24,14 @@ def console() -> Console:
 
 
 def print_text(text: str) -> None:
-    """Print lines of text; a line too wide for the terminal is wrapped."""
+    """Print lines of text to stdout; a line wider than the terminal is wrapped with an indent."""
     width = console().width
     for line in text.split("\n"):
         print("\n".join(wrapped(line, width, "    ")))
 
 
 def print_paragraphs(paragraphs: list[str]) -> None:
-    """Print paragraphs with an empty line between them."""
+    """Print an empty line before each paragraph and one at the end; nothing for an empty list."""
     from ascend_sim.report.grid import say
 
     out = console()

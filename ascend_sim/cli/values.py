@@ -1,4 +1,4 @@
-"""Values of options that are more than a word or a number."""
+"""Readers of option values that are more than a word or a number: tilings, flags, indices, keywords."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.yaml_file import DECIMAL
 
 FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
-"""A name, or that of a part of a C++ structure: `count`, `shape.rows`, `parts[1]`."""
+"""Pattern of a keyword: a name, or a member of a C++ structure: `count`, `shape.rows`, `parts[1]`."""
 WHOLE_NUMBER = re.compile("-?(?:0|[1-9][0-9]{0,17})")
 
 
 def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
-    """Return {cube kernel: its tiling fields} from KERNEL.FIELD=VALUE,... or a YAML file. Raises ConfigError for a
-    fault.
+    """Return {cube kernel: {tiling field: value}} from KERNEL.FIELD=WHOLE NUMBER,... or, without "=", from a YAML file.
+
+    Raises ConfigError.
     """
     if "=" not in text:
         return _tiling_file(Path(text))
@@ -49,9 +50,9 @@ def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def parse_block_dim(text: str) -> int | dict[str, int]:
-    """Return the blocks of the cube kernels: one number for both, or {kernel: number} from KERNEL=NUMBER,...
+    """Return the block count of the cube kernels: one int for both, or {kernel: number} from KERNEL=NUMBER,...
 
-    Raises ConfigError with the fault.
+    Raises ConfigError.
     """
     if WHOLE_NUMBER.fullmatch(text.strip()):
         return int(text)
@@ -79,7 +80,7 @@ def parse_models(text: str) -> str | list[str]:
 
 
 def parse_disarm(flags: list[str] | None) -> dict[str, list[str]] | None:
-    """Return {kernel: its flags} from texts KERNEL.FLAG. Raises ConfigError for anything else."""
+    """Return {kernel: [its flags]} from texts KERNEL.FLAG; None without any. Raises ConfigError for another form."""
     waits: dict[str, list[str]] = {}
     for one in flags or ():
         kernel, _, flag = one.partition(".")
@@ -92,8 +93,9 @@ def parse_disarm(flags: list[str] | None) -> dict[str, list[str]] | None:
 
 
 def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
-    """Return the index of an element from whole numbers with commas; None for None. Raises ConfigError for anything
-    else.
+    """Return the index of an element from whole numbers with commas; None for None.
+
+    Raises ConfigError, which names `option`.
     """
     if text is None:
         return None
@@ -104,7 +106,10 @@ def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
 
 
 def fields_of(text: str | None) -> dict[str, Any]:
-    """Return the keywords of NAME=VALUE,... as a dict; values are integers, floats, true, false, or text."""
+    """Return {name: value} from NAME=VALUE,...; values are int, float, bool (true, false) or text. None gives {}.
+
+    Raises SimError for another form, a name given twice and numbers that are not plain decimal.
+    """
     fields: dict[str, Any] = {}
     for part in text.split(",") if text is not None else ():
         name, equals, value = (piece.strip() for piece in part.partition("="))

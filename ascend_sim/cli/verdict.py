@@ -12,15 +12,18 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 CHECKED = {"bounds": "memcheck", "race": "racecheck", "init": "initcheck", "sync": "synccheck"}
-"""Stages that a tool of the check decides."""
+"""Stage of the verdict -> the check tool that decides it."""
 STAGES = ("compile", *CHECKED, "values", "cycles")
 """Stages in the order in which they are judged."""
 LEAST_SCALAR = 256
-"""Elements from which scalar loads and stores count as work that computes outputs (assumed)."""
+"""Least number of scalar loads and stores that can count as computing the outputs (assumed)."""
 
 
 def not_compiled(text: str) -> dict[str, Any]:
-    """Return the verdict on a kernel that cannot be compiled or has wrong arguments."""
+    """Return the verdict whose stage "compile" failed with the lines of `text`: a compiler error or wrong arguments.
+
+    No other stage ran.
+    """
     stages: dict[str, Any] = dict.fromkeys(STAGES)
     stages["compile"] = {"passed": False, "messages": text.splitlines()}
     return _whole(stages, ["nothing was run: all stages behind compile"])
@@ -29,9 +32,10 @@ def not_compiled(text: str) -> dict[str, Any]:
 def verdict_of(
     check: Mapping[str, Any] | None, report: Mapping[str, Any] | None = None, scalar: bool = False
 ) -> dict[str, Any]:
-    """Return the verdict from the JSON data of a check and of a run; None for one that did not take place.
+    """Return the verdict from the JSON data of a check and of a run; None stands for one that did not take place, and its
+    stages are unknown.
 
-    `scalar`: scalar work computes the outputs, which fails the stage of values.
+    `scalar`: scalar work computes the outputs, which fails the stage "values".
     """
     stages: dict[str, Any] = dict.fromkeys(STAGES)
     stages["compile"] = {"passed": True, "messages": []}
@@ -70,7 +74,7 @@ def _whole(stages: dict[str, Any], unknown: list[str]) -> dict[str, Any]:
 
 
 def _values(outputs: Mapping[str, Any] | None, scalar: bool) -> dict[str, Any]:
-    """Return the entry of the stage of values: if it passed, the worst error over its bound, and the first wrong
+    """Return the stage "values": passed or not (None: nothing is expected), the worst error over its bound, the first wrong
     element.
     """
     found: dict[str, Any] = {"scalar_computed": scalar, "worst_error_over_bound": None, "first_wrong": None}
@@ -98,9 +102,10 @@ def _cycles(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scalar_computed(programs: Sequence[Program], sizes: Mapping[str, int]) -> bool:
-    """Return True if scalar loads and stores touch at least half as many bytes as the outputs have in all.
+    """Return True if scalar loads and stores touch at least half as many bytes as the outputs have in all, in `LEAST_SCALAR`
+    accesses or more.
 
-    `sizes` are the bytes of the outputs; a few accesses never count.
+    `sizes` is {output: its bytes}.
     """
     from ascend_sim.isa.scalar import ScalarAccess
 

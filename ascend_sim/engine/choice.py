@@ -15,15 +15,15 @@ from ascend_sim.errors import SimError
 ENGINES = ("auto", "simpy", "compiled")
 """Values of the option `engine`: "auto" is the compiled engine where it was built."""
 VARIABLE = "ASCEND_SIM_ENGINE"
-"""The environment variable that says what "auto" is."""
+"""Environment variable that chooses the engine where the option is None or "auto"."""
 _NOT_BUILT = "ascend-sim was installed without a C compiler"
 
 
 def chosen_engine(engine: str | None = None) -> str:
     """Return the engine to run, "simpy" or "compiled".
 
-    For None and "auto" `ASCEND_SIM_ENGINE` decides; without it the compiled engine runs where it was built. Raises
-    SimError for another name, and for "compiled" where it was not built.
+    For None and "auto" the variable `ASCEND_SIM_ENGINE` decides; without it the compiled engine runs where it was built, else
+    SimPy with a warning. Raises SimError for another name, and for "compiled" where it was not built.
     """
     asked, said_by = "auto" if engine is None else engine, "engine"
     if asked == "auto" and os.environ.get(VARIABLE):
@@ -49,7 +49,7 @@ def working_engine() -> str:
 
 
 def leave_the_word_to_another() -> None:
-    """Silence this process's warnings about the engine: it works for another process, which prints them."""
+    """Silence this process's warning that the engine was not built: it works for another process, which prints it."""
     warnings.filterwarnings("ignore", f"{_NOT_BUILT}:", RuntimeWarning)
 
 

@@ -26,20 +26,22 @@ from ascend_sim.engine.timeline import OF_ALL, OF_MOVES, TIMES, ProgramRun
 from ascend_sim.host import Lately
 
 MOST = 256 << 20
-"""Bytes of columns that are held of those that were read lately, and as arrays by a run that is not watched."""
+"""Most bytes of columns held in memory: of those read lately, and, in a run that is not watched, of those kept as arrays."""
 SHORT = 16 << 20
-"""Bytes of columns that a watched run holds as arrays: to read them back would take longer than so much memory is worth."""
+"""Most bytes of columns that a watched run holds as arrays: reading them back would take longer than so much memory is
+worth.
+"""
 FEW = 4096
-"""Programs of fewer rows are not packed as they run."""
+"""Least rows of a program whose columns are packed while it runs."""
 FILES = 64
-"""Runs whose columns are on disk at a time: each takes a descriptor, of which a process has some hundred."""
+"""Most runs whose columns are on disk at a time: each takes a file descriptor, of which a process has some hundred."""
 PIECE = 4096
 """Rows that are packed together."""
 _FROM = {"end": "start", "retire": "end"}
-"""Columns that are packed as the difference from another column."""
+"""Column -> the column from which it is packed as a difference."""
 _WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _PACKING = 3
-"""Numbers that say how a column of a piece is packed."""
+"""Numbers of the header for each column of a piece: base, width, place."""
 
 
 class ColumnFile:
@@ -50,7 +52,7 @@ class ColumnFile:
     """
 
     open: ClassVar[WeakSet[ColumnFile]] = WeakSet()
-    """All that some run still needs."""
+    """All files that some run still needs."""
 
     def __init__(self) -> None:
         self._file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  # as long as columns need it
@@ -61,14 +63,14 @@ class ColumnFile:
         return self._file.fileno()
 
     def append(self, numbers: bytes) -> int:
-        """Append numbers and return their place in the file. Raises OSError when the disk is full."""
+        """Append the bytes `numbers` and return the offset at which they begin. Raises OSError when the disk is full."""
         place = self._file.seek(0, 2)
         self._file.write(numbers)
         self._file.flush()
         return place
 
     def read(self, place: int, size: int) -> bytes:
-        """Return `size` bytes from `place` on."""
+        """Return `size` bytes from offset `place` on."""
         return os.pread(self._file.fileno(), size, place)
 
 
@@ -122,7 +124,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
 
     @classmethod
     def of(cls, columns: Mapping[str, NDArray[np.int64]]) -> Packed:
-        """Pack the columns of a finished program in memory."""
+        """Return the columns of a finished program, packed in memory."""
         count = len(columns["start"])
         numbers = [np.asarray(columns[name], np.int64) for name in TIMES]
         numbers = [
@@ -134,7 +136,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         return cls(count, np.frombuffer(b"".join(pieces), np.uint8), -1 - places)
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
-        """Return the column called `name`, one of `TIMES`, unpacked and read-only."""
+        """Return the column called `name`, one of `TIMES`, unpacked and read-only; the most recently read ones are cached."""
         if name not in TIMES:
             raise KeyError(name)
         return self.lately.get((self._own, name), lambda: self._unpacked(name))
@@ -146,8 +148,9 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         return len(TIMES)
 
     def write_out(self, file: ColumnFile) -> None:
-        """Move the packed columns from memory to the file. Raises OSError, and changes nothing, where the file takes no
-        more.
+        """Move the packed columns from memory to the file.
+
+        Raises OSError, and changes nothing, if the file cannot take them.
         """
         begin = file.append(self.bytes.tobytes())
         self.places, self.bytes, self.file = begin - 1 - self.places, np.empty(0, np.uint8), file
@@ -168,7 +171,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         return found
 
     def _read(self, place: int, behind: int, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-        """Return `count` numbers that stand `behind` bytes behind the beginning of the piece at `place`."""
+        """Return `count` numbers of `dtype`, read `behind` bytes after the beginning of the piece at `place`."""
         size = count * dtype.itemsize
         if place < 0:
             first = -1 - place + behind
@@ -178,7 +181,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
 
 
 def _packed(numbers: Sequence[NDArray[np.int64]]) -> bytes:
-    """Return one packed piece: the columns of some rows, each as offsets from its smallest number."""
+    """Return one packed piece as bytes: for each column of some rows a header, then its offsets from its smallest number."""
     packing, parts, at = [], [], len(numbers) * _PACKING * 8
     for one in numbers:
         base = int(one.min())
@@ -193,7 +196,7 @@ def _packed(numbers: Sequence[NDArray[np.int64]]) -> bytes:
 
 
 class ColumnStore:
-    """Keeps the columns of one run's programs; up to `room` bytes of them stay arrays, the rest is packed."""
+    """Keeps the columns of one run's programs: up to `room` bytes of them as arrays, the rest packed."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -202,7 +205,7 @@ class ColumnStore:
         self._lately = Lately(MOST)
 
     def file(self) -> ColumnFile | None:
-        """Return the file for packed columns; None where no temporary file can be made, and they stay in memory."""
+        """Return the file for packed columns, made at the first call; None if none can be made, and they stay in memory."""
         if self._file is None and not self._asked:
             self._asked = True
             if len(ColumnFile.open) < FILES:
@@ -211,9 +214,9 @@ class ColumnStore:
         return self._file
 
     def kept(self, run: ProgramRun) -> ProgramRun:
-        """Return the finished program as the run keeps it.
+        """Return the finished program in the form in which the run keeps it: the same object.
 
-        Its columns stay arrays while there is room; otherwise they are packed and written to the file.
+        Its columns stay arrays while there is room; otherwise they are packed and written to the file, if there is one.
         """
         columns = run.columns
         if not isinstance(columns, Packed):

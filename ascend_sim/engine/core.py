@@ -45,7 +45,7 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 Process = Generator[simpy.Event, Any, None]
 NO_WAIT = -1
 CHUNK = 4096
-"""Rows of a pipe that are Python numbers at a time; the rest lies in arrays, a quarter as large."""
+"""Rows of a pipe that are Python numbers at a time; the rest stays in arrays, which are a quarter as large."""
 
 
 class CoreRun:
@@ -256,7 +256,7 @@ class CoreRun:
 
     @staticmethod
     def _raise(flag: CoreFlag, time: int) -> None:
-        """Note that a flag is set at cycle `time` and wake the pipe that waits for it."""
+        """Note that `flag` is set at cycle `time`, which arrives after its latency, and wake the process that waits for it."""
         flag.arrivals.append(time + flag.latency)
         if flag.sleeper is not None:
             waiter, flag.sleeper = flag.sleeper, None
@@ -282,7 +282,7 @@ class CoreRun:
                 sleeper.succeed()
 
     def _waits_for(self, row: int) -> Sequence[int]:
-        """Return the pipes whose earlier work the barrier in `row` of the scalar unit waits for."""
+        """Return the numbers of the pipes whose earlier work the barrier in `row` waits for: one for a ScalarWait, else all."""
         instruction = self.program.table.instructions[int(self.program.rows[row, 0])]
         return (PIPES.index(instruction.on),) if isinstance(instruction, ScalarWait) else range(1, len(PIPES))
 
@@ -290,7 +290,7 @@ class CoreRun:
         return all(self._position[p] == len(self._issued[p]) for p in self._drain_pipes)
 
     def _wake_scalar(self) -> None:
-        """Wake the scalar unit if a pipe has nothing to do and the slot for the next instruction is known.
+        """Wake the scalar unit if its place in a queue is known by now and some pipe is idle.
 
         As long as no pipe is idle it can wait, and many instructions are then issued in one step.
         """
@@ -299,7 +299,9 @@ class CoreRun:
             want.succeed()
 
     def _idle(self, p: int, position: int, over: int) -> None:
-        """Note that pipe `p` has finished all it was issued, waits included, at cycle `over`."""
+        """Note that pipe `p` finished its first `position` rows, all that it was issued, at cycle `over`; wake who waits for
+        that.
+        """
         self._position[p] = position
         self._drained[p] = over
         self._hungry += 1
@@ -436,7 +438,7 @@ class CoreRun:
     # -- after the run -------------------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, NDArray[np.int64]]:
-        """Return the columns of `ProgramRun`."""
+        """Return the columns of `ProgramRun` (`timeline.TIMES`), computed from the recorded times."""
         start, end, retire = (np.asarray(column, np.int64) for column in (self.start, self.end, self.retire))
         stall, cause = stall_columns(self.program, self.begin, start, end, self.limited)
         shared = np.zeros((5, len(self.program)), np.int64)
@@ -462,7 +464,7 @@ class CoreRun:
         return self._t
 
     def stuck(self) -> list[tuple[str, int, bool]]:
-        """Return (pipe, row at its head, True if that row is issued) of every pipe that did not come to its end."""
+        """Return (pipe, row at its head, True if that row was issued) for every pipe that has not finished its rows."""
         heads = []
         for p in range(1, len(PIPES)):
             done = len(self._left[p]) - self._depth[p]
@@ -471,8 +473,8 @@ class CoreRun:
         return heads
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """Return the row before which the scalar unit stands and the pipe with the full queue; "ALL" at a barrier, "S" at its
-        own wait. None if it does not stand.
+        """Return (row before which the scalar unit stands, pipe with the full queue, "ALL" at a barrier, "S" at its own wait)
+        or None.
         """
         if self._held_at != NO_WAIT:
             return self._held_at, "S"
@@ -482,7 +484,7 @@ class CoreRun:
         return (self._drain_row, "ALL") if self._drain is not None else None
 
     def lost_sets(self) -> dict[tuple[str, str, int], int]:
-        """Return each flag (source, destination, number) that lost a set, with the number of its first lost set."""
+        """Return {flag (source, destination, number): number of its first lost set}, for flags that lost a set."""
         return {flag.key: lost for flag in self._flags if (lost := flag.lost_set()) >= 0}
 
 

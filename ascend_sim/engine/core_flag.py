@@ -1,4 +1,4 @@
-"""A flag inside a core: one bit on every chip (chip file, sync.flag_max), so that a set of a flag that is set is lost."""
+"""A flag inside a core: one bit on every chip (chip file, sync.flag_max), so a set of a flag that is already set is lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CoreFlag:
         self.sleeper: simpy.Event | None = None
 
     def pair(self, waits: int) -> bool:
-        """Find the sets of the first `waits` waits; return False while the last of those sets is unknown."""
+        """Match the first `waits` waits with sets, skipping lost ones; return False while the last of those sets is unknown."""
         arrivals, taken, most = self.arrivals, self.taken, self.most or self.paired + waits + 1
         while self.paired < waits:
             number, before = self.paired + self.lost, self.paired - most
@@ -46,17 +46,17 @@ class CoreFlag:
         return True
 
     def next_arrival(self) -> int | None:
-        """Return the cycle at which the set that the next wait of this core takes arrives; None while that set is unknown."""
+        """Return the cycle at which the set for the next wait arrives; None while that set is unknown."""
         return self.arrivals[self.paired - 1 + self.lost] if self.pair(len(self.taken) + 1) else None
 
     def lost_set(self) -> int:
-        """Return the number of the first set that was lost in a finished run, or -1."""
+        """Return the number (from 0) of the first set that was lost in a finished run, or -1."""
         self.pair(len(self.arrivals))
         return self.first_lost
 
 
 def double_set(program: Program, key: tuple[str, str, int], number: int) -> str:
-    """Return the message for a lost set: the `number`-th set of flag `key`."""
+    """Return the message for a lost set: set number `number` (from 0) of the flag `key` in the program."""
     source, destination, identity = key
     sets = [
         index

@@ -40,18 +40,18 @@ KINDS = (
     LAUNCH,
     HOST,
 )
-"""Kinds of steps of the path: work on a pipe, or the time that something else takes."""
+"""Kinds of steps of the path: work on a pipe (its name), or another consumer of time."""
 
 PIPE_BUSY, QUEUE_FULL, LIMIT, ISSUED = "pipe busy", "queue full", "outstanding limit", "issue"
 TASK_BEGAN, TASK_OVER, CORE_FREE, IN_TURN = "task begins", "task before", "core free", "block before"
 DIRECT = ""
 _HELD = {WAIT: FLAG, CROSS_WAIT: CROSS_FLAG, BARRIER: BARRIER_TIME}
-"""Reasons why a pipe was held before an instruction, by the kind of a row before it that is no work."""
+"""Kind of a waiting row before an instruction on its pipe -> the reason why the pipe was held."""
 
 _START, _END, _RETIRE, _ISSUED, _BEGIN, _DISPATCH, _FINISH = range(7)
 _TASK_END, _TASK_BEGIN, _TASK_LAUNCH = range(7, 10)
 _Node = tuple[int, int, int]
-"""An event of the walk: its kind (one of the above), the program (or task), the row."""
+"""One event of the walk: (its kind, one of the numbers above; the program or task; the row or -1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class PathStep:
 
 
 def critical_path(timeline: Timeline) -> list[PathStep]:
-    """Return the steps of the path in the order of time; [] if nothing ran."""
+    """Return the steps of the critical path of a run in the order of time; [] if no task ran."""
     return _Walk(timeline).steps() if timeline.tasks else []
 
 
 def by_what(path: Sequence[PathStep], task: int | None = None) -> dict[str, int]:
-    """Return {what took the time: cycles} of a path, longest first; with `task` only of that task's steps."""
+    """Return {kind of step: its cycles in the path}, longest first; with `task` only of that task's steps."""
     cycles: dict[str, int] = {}
     for step in path:
         if task is None or step.task == task:
@@ -93,7 +93,7 @@ def by_what(path: Sequence[PathStep], task: int | None = None) -> dict[str, int]
 
 
 class _PathRows:
-    """Rows of one program for the walk; columns follow from the Timeline alone."""
+    """The rows of one program with the relations that the walk needs; all follow from the Timeline alone."""
 
     def __init__(self, run: ProgramRun) -> None:
         self.run = run
@@ -126,12 +126,12 @@ class _PathRows:
 
     @cached_property
     def passed(self) -> NDArray[np.int64]:
-        """Return the cycle at which each row had begun; of a wait, the cycle at which it was over."""
+        """Return for each row the cycle at which it began; for a wait the cycle at which it was over."""
         return np.where(np.isin(self.kind, (WAIT, CROSS_WAIT)), self.run.end, self.run.start)
 
     @cached_property
     def left(self) -> NDArray[np.int64]:
-        """Return the cycle at which each row left its pipe's queue.
+        """Return for each row the cycle at which it left its pipe's queue.
 
         A wait for a unit flag that began early keeps its place until the flag arrives, and so do the rows behind it.
         """
@@ -142,7 +142,7 @@ class _PathRows:
         return left
 
     def kept_by(self, row: int) -> int:
-        """Return the wait for a unit flag that kept `row` in the queue after it was passed, or -1."""
+        """Return the row of the wait for a unit flag that kept `row` in the queue after it was passed, or -1."""
         if self.left[row] == self.passed[row]:
             return -1
         rows = self.of_pipe[int(self.pipe[row])]
@@ -150,7 +150,7 @@ class _PathRows:
 
     @cached_property
     def issued(self) -> NDArray[np.int64]:
-        """Return the cycle at which each row was in its pipe's queue; for rows of the scalar unit their end."""
+        """Return for each row the cycle at which it entered its pipe's queue; for rows of the scalar unit their end."""
         run = self.run
         free = np.where(self.slot >= 0, self.left[self.slot], run.begin)
         earliest = np.where(self.pipe == 0, run.end, free)
@@ -170,12 +170,12 @@ class _PathRows:
 
     @cached_property
     def of_pipe(self) -> list[NDArray[np.int64]]:
-        """Return the rows of every pipe."""
+        """Return a list with the ascending rows of every pipe."""
         return [np.flatnonzero(self.pipe == number) for number in range(len(PIPES))]
 
 
 class _Walk:
-    """Walk from the end of a Timeline back to its beginning, one constraint at a time."""
+    """Walk from the end of a Timeline back to its beginning; each step follows the constraint that was met last."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -299,8 +299,8 @@ class _Walk:
 
     @staticmethod
     def _drained(index: int, row: int, rows: _PathRows, only: int | None = None) -> list[tuple[int, _Node]]:
-        """Return (cycle, node) of the last work issued before `row` on every pipe, or on pipe `only`: its end and its
-        retirement.
+        """Return (cycle, node) of the end and the retirement of the last work issued before `row`, on every pipe or on pipe
+        `only`.
         """
         found: list[tuple[int, _Node]] = []
         for number in range(1, len(PIPES)) if only is None else (only,):
@@ -402,15 +402,15 @@ class _Walk:
         return own, start, what, DIRECT
 
     def _raised_inside(self, index: int, wait: int, rows: _PathRows) -> tuple[_Node, int]:
-        """Return the node that raised the flag of a wait, and its cycle."""
+        """Return (node that raised the flag of the wait in row `wait`, its cycle), for flags inside the core."""
         raised, run = rows.sets[wait], rows.run
         late = run.retire[raised] > run.start[raised]
         return self._set((_RETIRE if late else _START, index, raised), rows), int(run.retire[raised])
 
     @staticmethod
     def _set(node: _Node, rows: _PathRows) -> _Node:
-        """Return the node at which a flag really goes up: for a retirement, that of the last work before the set on its
-        pipe.
+        """Return the node at which a flag really goes up: a set that waits for retirement becomes the last work before it on
+        its pipe.
         """
         kind, index, row = node
         return (_RETIRE, index, int(rows.done[row])) if kind == _RETIRE else node

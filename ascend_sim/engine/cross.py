@@ -23,7 +23,10 @@ from ascend_sim.kernel.program import Program
 
 
 class CrossFlags:
-    """Counters of one task. `members` are its cores as (block, kind, sub-block); `latency` cycles from set to wake."""
+    """Counters of the cross-core flags of one task.
+
+    `members` are its cores as (block, kind, sub-block); `latency` cycles from set to wake.
+    """
 
     def __init__(self, members: list[CrossCore], latency: int, maximum: int) -> None:
         self._members = members
@@ -43,7 +46,10 @@ class CrossFlags:
         return [self._members[index] for index in cross_members(group, self._members, waiters)]
 
     def set(self, program: Program, flag: CrossCoreSetFlag, time: int) -> None:
-        """Note that a core raises its part of a counter at cycle `time`; the counter goes up when all parts are raised."""
+        """Note that a core raises its part of a counter at cycle `time`.
+
+        When every member has raised its part, the counter goes up and sleepers are woken.
+        """
         group = cross_counter(flag, self._core(program))
         parts = self._raised.get(group)
         if parts is None:
@@ -56,10 +62,9 @@ class CrossFlags:
                 event.succeed()
 
     def take(self, program: Program, flag: CrossCoreWaitFlag, time: int) -> int | None:
-        """Take the counter down for one wait of a core that begins at `time`; return the cycle at which the wait is
-        over.
+        """Take the counter down for one wait of a core that begins at `time`; return the cycle at which the wait is over.
 
-        None, and nothing is taken, while the counter has not gone up for it.
+        Returns None, and takes nothing, while the counter has not gone up for it.
         """
         group = cross_counter(flag, self._core(program))
         taken, released = self._taken[group, self._core(program)], self._released[group]
@@ -79,7 +84,9 @@ class CrossFlags:
         return event
 
     def fault(self) -> str | None:
-        """Return, for a finished task, a message on a counter raised beyond its maximum or never taken down; else None."""
+        """Return a message on a counter raised beyond its maximum or still raised at the end of the task; None if all
+        is right.
+        """
         for group, released in sorted(self._released.items()):  # of several faults always the same one
             flag, mode, _, _ = group
             for core in self._of(group, waiters=True):
@@ -97,7 +104,7 @@ class CrossFlags:
         return None
 
     def expected(self, program: Program, flag: CrossCoreWaitFlag) -> list[CrossCore]:
-        """Return the cores that have not raised their part of the counter that this core waits for (for deadlock reports)."""
+        """Return the cores that have not raised their part of the counter that this core waits for (for deadlock messages)."""
         group = cross_counter(flag, self._core(program))
         parts = self._raised.get(group, {})
         done = len(self._released[group])

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]], tasks: Sequence[Task]) -> str:
-    """Return the text of a deadlock: for each pipe its head instruction, what it waits for and who would provide it; then the
-    cycle of waiting, if any.
+    """Return the text of a deadlock: lost sets, then for each waiting pipe its row and what it waits for, then circles of
+    waiting.
 
-    `events` are the tasks that wait for an event of another stream, and its name.
+    `runs` are the unfinished programs; `events` are (task, name of the other stream's event that it waits for).
     """
     lines = [
         f"deadlock: nothing can happen any more and {len(runs)} programs have not finished"
@@ -60,7 +60,9 @@ def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]],
 
 
 def _lack(run: RunningProgram, pipe: str, instruction: Instruction, edges: dict[str, str]) -> str:
-    """Return in words what `pipe` waits for; a pipe of the same core that owes the flag is noted in `edges`."""
+    """Return in words what `pipe` waits for, a flag or a cross-core flag; the pipe that owes an inner flag is noted in
+    `edges`.
+    """
     if isinstance(instruction, WaitFlag):
         edges[pipe] = instruction.source
         return f"flag {instruction.flag} from {instruction.source}, which has not set it"

@@ -13,16 +13,16 @@ from ascend_sim.engine.task import Task
 from ascend_sim.memory.gm import Allocation, GlobalMemory
 
 Moved = tuple[Hashable, int, bool]
-"""A tensor that a kernel moves: what tells its buffer from others, its bytes, and whether it is written."""
+"""A tensor that a kernel moves: (key of its buffer, bytes, True if it is written)."""
 KernelMoves = tuple[Moved, ...]
 """The tensors that one kernel moves."""
 _PARTS = 64
-"""Parts of a tensor in which a kernel that is not simulated moves it (assumed)."""
+"""Parts in which a kernel that is not simulated moves each tensor (assumed)."""
 _NO_LINES = np.empty(0, np.int64)
 
 
 class Device:
-    """A chip with its memory. `with_values` false reserves GM addresses without bytes (timing mode)."""
+    """A chip with its memory, L2 and launch history. `with_values` False reserves GM addresses without bytes (timing mode)."""
 
     def __init__(self, chip: ChipSpec, *, with_values: bool = True) -> None:
         self.chip = chip
@@ -33,7 +33,10 @@ class Device:
         self.clock = 0
 
     def launch(self, task: Task) -> bool:
-        """Note a task's launch; return True if the cores must fetch its code (chip file, launch.kept_launches)."""
+        """Record a task's launch; return True if the cores must fetch its code.
+
+        Code is warm if it is among the last launches on that kind of core (chip file, launch.kept_launches).
+        """
         launched = self._launched.setdefault(task.main_kind, [])
         cold = task.binary not in launched
         launched.append(task.binary)
@@ -41,18 +44,17 @@ class Device:
         return cold
 
     def repeat(self, tasks: Iterable[Task]) -> None:
-        """Note the launches of `tasks` as a run of them would; nothing is run."""
+        """Record the launches of `tasks` as a run of them would, so that their code is warm; nothing is run."""
         for task in tasks:
             if task.block_dim:
                 self.launch(task)
 
     def allocate(self, size: int, name: str) -> Allocation:
-        """Reserve `size` bytes of GM and return the allocation."""
+        """Reserve `size` bytes of GM and return the allocation, with bytes only if the device has values."""
         return self.gm.allocate(size, name, with_data=self.with_values)
 
     def pass_over(self, tensors: Sequence[tuple[Allocation, bool]]) -> int:
-        """Change the L2 as a kernel does that moves each of `tensors` once: pairs of a tensor and True if it is
-        written.
+        """Change the L2 as a kernel does that moves each tensor once; `tensors` are pairs (tensor, True if it is written).
 
         Return how many dirty lines that evicts. Parts of all tensors take turns, as the blocks of a kernel do.
         """
@@ -68,9 +70,8 @@ class Device:
         return driven_out
 
     def replay(self, kernels: Iterable[KernelMoves], held: Mapping[Any, Allocation]) -> None:
-        """Change the L2 as `kernels` do that run one after the other.
-
-        Their buffers are those of `held` by name; any other is allocated.
+        """Change the L2 as `kernels`, run one after the other, would; their buffers are those of `held` by name, others are
+        allocated.
         """
         buffers: dict[Hashable, Allocation] = dict(held)
         for moved in kernels:
@@ -80,6 +81,6 @@ class Device:
             self.pass_over([(buffers[buffer], written) for buffer, _, written in moved])
 
     def warm(self, allocation: Allocation) -> None:
-        """Make a tensor resident in the L2, as far as it fits."""
+        """Make a tensor's lines resident and clean in the L2, as far as they fit."""
         line = self.chip.memory.l2_line_bytes
         self.l2.warm(allocation.base // line, -(-(allocation.base + allocation.size) // line))

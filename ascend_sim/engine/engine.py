@@ -42,9 +42,9 @@ from ascend_sim.host import collector_paused
 from ascend_sim.kernel.program import Program
 
 OnProgram = Callable[[int, Task, Program], None]
-"""Called with a task's index, the task and one of its programs, in block order within the task."""
+"""Function called with (index of a task, the task, one of its programs), in block order within the task."""
 Progress = Callable[[str, int, int], None]
-"""Called with a task's name, its finished blocks and all its blocks."""
+"""Function called with (name of a task, its finished blocks, all its blocks)."""
 
 _FAULTS, _LAST = 3, 4
 """SimPy priorities behind everything else of an instant, the bandwidth shares included: errors, then cores that go on."""
@@ -75,7 +75,7 @@ class _Cores:
         return event
 
     def release(self, numbers: list[int]) -> None:
-        """Return cores to the free ones."""
+        """Return the cores `numbers` to the free ones; they are given out at the end of the instant."""
         self._free = sorted(self._free + numbers, key=self._rank.__getitem__)
         self._wake()
 
@@ -106,7 +106,7 @@ def _columns_of(task: int, run: RunningProgram, core: int, launch: int) -> Progr
 
 
 class _Watch:
-    """Totals and hazards of a run, noted as each block ends: by C, or from the columns."""
+    """Collects totals and hazards of a run as each block ends, from C or from the columns."""
 
     def __init__(self, tasks: Sequence[Task], machine: Machine) -> None:
         self._tasks, self._machine = tasks, machine
@@ -114,13 +114,13 @@ class _Watch:
         self._columns = None if isinstance(machine, CompiledMachine) else ColumnWatch(tasks)
 
     def add(self, task: int, run: RunningProgram, core: int, launch: int) -> None:
-        """Note the totals and hazards of a finished program; nothing else of it is kept here."""
+        """Add the totals and hazards of a finished program; nothing else of it is kept here."""
         totals = run.totals if self._columns is None else self._columns.add(_columns_of(task, run, core, launch))
         assert totals is not None
         self._collected.add(task, run.program, core, (launch, run.begin, run.finish), totals)
 
     def watched(self) -> Watched:
-        """Return all totals and hazards, when the run is over."""
+        """Return all totals and hazards (`Watched`), when the run is over."""
         if isinstance(self._machine, CompiledMachine):
             return self._collected.watched(self._machine.in_gm(len(self._tasks)), self._machine.tables)
         assert self._columns is not None
@@ -222,11 +222,13 @@ class Engine:
         return self._machine.hbm_bytes
 
     def _last(self) -> int | None:
-        """Return the last cycle that a run may reach; None without a limit."""
+        """Return the last cycle that the run may reach by `max_cycles`; None without a limit."""
         return None if self._max_cycles is None else self.device.clock + self._max_cycles
 
     def _core_counts(self) -> dict[str, int]:
-        """Return the number of cores of each kind; a coupled chip's cores have cube and vector unit in one."""
+        """Return {kind of core: their number} by which blocks are dealt; a coupled chip's AI_CORE has cube and vector unit in
+        one.
+        """
         cores = self.chip.cores
         return {"AI_CORE" if cores.coupled else "AIC": cores.aic, "AIV": cores.aiv}
 
@@ -251,9 +253,9 @@ class Engine:
         self._streams_open -= 1
 
     def _end_of_patience(self, timeline: Timeline) -> None:
-        """Raise CycleLimitError if the run goes on beyond `max_cycles`: an event is still to come.
+        """Raise CycleLimitError if the run is beyond `max_cycles`: an event is still to come, or a program has issued further.
 
-        It does so too if a program has issued further, even if that waits for something that never comes.
+        The latter counts even if it waits for something that never comes.
         """
         last = self._last()
         if last is None or not self._streams_open:
@@ -320,7 +322,9 @@ class Engine:
             yield self._refused(f"{task.name}: {fault}", index, task.block_dim)
 
     def _fetch_us(self, index: int, task: Task, kind: str) -> float:
-        """Return the time in us for which a core of `kind` waits for the task's code."""
+        """Return the us by which a core of `kind` begins later because the task's code is fetched: cold, or too large for the
+        cache.
+        """
         launch, at_once = self.chip.launch, min(task.block_dim, self._core_counts().get(task.main_kind, task.block_dim))
         fetched = at_once * launch.uncached_per_block_us.get(task.template or task.op_type, 0.0)
         if index in self._cold:
@@ -328,9 +332,9 @@ class Engine:
         return fetched
 
     def _refused(self, error: str, *place: int) -> simpy.Event:
-        """Note the error of a program or task that cannot go on, and return an event that never fires.
+        """Record the error of a program or task that cannot go on, and return an event that never fires.
 
-        At the end of the instant the error of the first `place` is raised, in whichever order they came.
+        At the end of the instant the error with the smallest `place` is raised, in whichever order they came.
         """
         if not self._faults:
             Timer(self.env, self._raise_first, simpy.events.EventPriority(_FAULTS))

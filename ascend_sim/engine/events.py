@@ -39,7 +39,7 @@ class ValueEvents:
 
     @classmethod
     def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> ValueEvents:
-        """Return the events of `programs` of `tasks`, in the order that this module explains."""
+        """Return the events of `programs` of `tasks` in the order that this module explains; none for no programs."""
         if not programs:  # a call whose outputs are empty launches nothing
             return cls(_NONE, _NONE, _NONE, np.empty(0, np.int8))
         rows, retires, starts = zip(*(_instructions(run) for run in programs), strict=True)
@@ -63,7 +63,7 @@ class ValueEvents:
 
 
 def _instructions(run: ProgramRun) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the rows that have values, pipe by pipe, with their retirements and the cycles of their reads.
+    """Return (rows that have values, their retirements, the cycles at which they have read), pipe by pipe.
 
     Pipe by pipe is the order of a program's events at one instant.
     """
@@ -74,7 +74,8 @@ def _instructions(run: ProgramRun) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
-    """Return for each program the number of the stretch of time in which all its events lie.
+    """Return for each program the number of its stretch of time; `owner` and `place` give each event's program and place in
+    time.
 
     Programs that overlap in time share a stretch; stretches follow each other without overlap.
     """
@@ -89,15 +90,15 @@ def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
 
 
 def _narrow(programs: int) -> type[np.unsignedinteger[Any]]:
-    """Return the smallest unsigned dtype for `programs` numbers; numpy sorts 16-bit numbers by radix."""
+    """Return the smallest unsigned dtype for numbers of `programs` programs; numpy sorts 16-bit numbers by radix."""
     return np.uint16 if programs <= 1 << 16 else np.uint32
 
 
 def _in_turns(owner: Numbers, place: Numbers, mine: Numbers, meetings: Numbers) -> Numbers:
-    """Return the events in the order in which programs take turns.
+    """Return the events' indices in the order in which programs take turns.
 
-    `place` is each event's place in time, `mine` the events program by program. A turn ends with an event of `meetings`
-    or with the program's last one; turns follow each other by the time of their last event.
+    `place` is each event's place in time, `mine` the events program by program. A turn ends with an event of `meetings` or with
+    the program's last one; turns follow each other by the time of their last event.
     """
     ends = np.zeros(len(place), np.bool_)
     ends[meetings] = True
@@ -148,7 +149,7 @@ class _Gm:
     def meetings(self, stretches: Numbers) -> Numbers:
         """Return the events at bytes that one program writes and another one of the same stretch touches.
 
-        What a program touches of a tensor counts as one piece.
+        All bytes from the first to the last that a program touches of a tensor count.
         """
         apart = stretches[self.owner] * (int(self.high.max(initial=0)) + 1)  # as if each stretch had a GM of its own
         low, high = self.low + apart, self.high + apart
@@ -160,7 +161,7 @@ class _Gm:
         return self.event[before[past] > before[first]]
 
     def _pieces(self, low: Numbers, high: Numbers, chosen: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-        """Return the first byte and the end of the `chosen` accesses of each program to each tensor."""
+        """Return (first byte, end) of the hull of the `chosen` accesses, for each program and tensor."""
         which = (self.owner * (int(self.slot.max(initial=0)) + 1) + self.slot)[chosen]
         order = np.argsort(which, kind="stable")
         if not len(order):
@@ -170,6 +171,6 @@ class _Gm:
 
 
 def _cover(edges: Numbers, low: Numbers, high: Numbers) -> Numbers:
-    """Return the number of ranges (`low` to `high`) that cover the stretch between each edge and the next."""
+    """Return for each edge the number of ranges (`low` to `high`) that cover the bytes from it to the next edge."""
     ends = (np.bincount(np.searchsorted(edges, some), minlength=len(edges)) for some in (low, high))
     return np.cumsum(np.subtract(*ends))

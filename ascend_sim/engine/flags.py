@@ -1,4 +1,4 @@
-"""Pairs of waits and sets in a run: inside a core by counting, between cores by the part that was raised last."""
+"""Pairs of waits and the sets that end them in a run: inside a core by counting, between cores by the part raised last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT, WAIT
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, CrossCounter, SetFlag, WaitFlag, cross_counter
 
 Place = tuple[int, int]
-"""A row of a run: its index among the runs, and the row."""
+"""A row of a run: (index of its program among the runs, the row)."""
 
 
 def flag_pairs(run: ProgramRun) -> dict[int, int]:
@@ -35,8 +35,9 @@ def flag_pairs(run: ProgramRun) -> dict[int, int]:
 
 
 def cross_pairs(runs: Sequence[ProgramRun]) -> dict[Place, Place]:
-    """Return {wait for a cross-core flag: the set that was raised last of those it needs}, each as (index in `runs`,
-    row).
+    """Return {wait for a cross-core flag: the set that ended it}, each as (index in `runs`, row).
+
+    The k-th wait needs the k-th set of every member; the one that retired last counts. Waits without a set are left out.
     """
     raised: dict[tuple[int, CrossCounter], dict[int, list[tuple[int, int]]]] = {}
     waiting: list[tuple[tuple[int, CrossCounter], int, Place]] = []

@@ -60,7 +60,7 @@ values.
 """
 
 CONSTANT = -1
-"""The source of a byte that an instruction makes up itself: zeros around a map, of a fill or of a missing channel."""
+"""Source of a byte that the instruction itself makes up: zeros around a map, of a fill or of a missing channel."""
 
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]
@@ -78,8 +78,8 @@ class Flow:
     source: Offsets
 
     def find(self, offsets: Offsets) -> tuple[NDArray[np.bool_], Offsets]:
-        """Return True for each byte of `offsets` in the destination that the instruction writes, and the source bytes
-        of those.
+        """Return (for each of `offsets` in the destination: True if the instruction writes it; the source bytes of those that
+        it writes).
         """
         place = np.minimum(np.searchsorted(self.touched, offsets), len(self.touched) - 1)
         hit = self.touched[place] == offsets
@@ -87,7 +87,7 @@ class Flow:
 
 
 def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
-    """Return the formats (before, after) of an instruction that computes with items; None for one that moves bytes."""
+    """Return the (source, target) formats of an instruction that computes with items; None for one that moves bytes."""
     if isinstance(instruction, VectorBinary):
         return instruction.dtype, instruction.dtype
     if isinstance(instruction, VectorCast):
@@ -99,7 +99,10 @@ def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=256)
 def flow_of(instruction: Instruction, chip: ChipSpec) -> Flow:
-    """Return the flow from `src0` to `dst`; SimError for an instruction whose result has no such source (see `_COMPUTED`)."""
+    """Return the byte flow from `src0` to `dst`, found by running the instruction on numbered memory. Cached.
+
+    Raises SimError for an instruction whose result does not come from one source (`_COMPUTED`) or that writes nothing.
+    """
     if isinstance(instruction, _COMPUTED) or not instruction.writes():
         raise SimError(f"{instruction.name} does not move bytes from one place to another")
     if isinstance(instruction, DataCopy):
@@ -135,7 +138,7 @@ def _memory(buffers: dict[str, Bytes], gm: list[Bytes], chip: ChipSpec) -> Memor
 
 
 class _Probe:
-    """Memory just large enough for one instruction: its source at 0, its destination behind it or in a space of its own."""
+    """Memory just large enough to run one instruction: its source at 0, its destination behind it or in another space."""
 
     def __init__(self, instruction: Instruction, source: Region, target: Region, chip: ChipSpec) -> None:
         self._instruction = instruction
@@ -158,7 +161,7 @@ class _Probe:
         return self._target[self._dst :]
 
     def moved(self, touched: Offsets) -> Offsets:
-        """Return 1 + the source of every byte of `touched`; 0 where the instruction writes zeros."""
+        """Return 1 + the source byte of each destination byte of `touched`; 0 where the instruction writes zeros."""
         numbers = np.arange(1, self._size + 1, dtype="<u4").view(np.uint8).reshape(-1, 4)
         result = np.zeros(len(touched), np.int64)
         for byte in range(4):
@@ -167,7 +170,10 @@ class _Probe:
         return result
 
     def converted(self, touched: Offsets, before: str, after: str) -> Offsets:
-        """Return the source of each byte of converted items, probed with 0 and 1, which are exact in every format."""
+        """Return 1 + the first source byte of the item behind each byte of `touched`; 0 where the instruction writes zeros.
+
+        `before` and `after` are the items' formats; it is probed with 0 and 1, which are exact in every format.
+        """
         dtype = storage(before)
         one = np.ones(1, dtype)
         numbers = np.arange(1, self._size // dtype.itemsize + 1)
@@ -196,14 +202,14 @@ class CubeFlow:
     columns: int
 
     def element(self, offset: int) -> tuple[int, int]:
-        """Return (m, n) of the L0C element at a byte offset."""
+        """Return (m, n) of the product's element at byte `offset` from the address in L0C."""
         row, column = divmod(int(self.place[offset // 4]), self.columns)
         return row, column
 
 
 @lru_cache(maxsize=256)
 def cube_flow_of(mmad: Mmad, chip: ChipSpec) -> CubeFlow:
-    """Return the flow of one mmad."""
+    """Return where the operands and results of one mmad lie, found by running it on numbered memory. Cached."""
     sizes = {region.space: region.extent for region in (*mmad.reads(), *mmad.writes())}
     itemsize = mmad.itemsize
     left = right = np.zeros(1, np.int64)

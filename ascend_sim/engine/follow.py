@@ -1,8 +1,8 @@
-"""One item of a tensor, followed through the run that made it: backwards to its sources, then its values forwards.
+"""Following one item of a tensor through the run that made it: backwards to its sources, then its values forwards.
 
-A `Follower` observes `replay`. Before the first value is computed it follows the item's bytes backwards (`provenance`) to
-the instruction that took them out of L0C, to every mmad that added to them and to what those multiplied. While values are
-computed it looks at memory where the item passes.
+A `Follower` observes `replay`. Before the first value is computed it follows the item's bytes backwards (`provenance`) to the
+instruction that took them out of L0C, to every mmad that added to them, and to the operands of those. While values are computed
+it reads memory where the item passes.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ascend_sim.numerics import decode, numpy_dtype
 
 Array = NDArray[Any]
 _ACCUMULATOR = "float32"
-"""The format of L0C."""
+"""Format of the items in L0C."""
 
 
 @dataclass(eq=False)
 class ItemStep:
-    """One instruction that the item went through; `bits` and `value` are what stood in its destination afterwards.
+    """One instruction that the item went through; `bits` and `value` are the item in its destination afterwards.
 
-    `space` and `address` say where that is (GM addresses are absolute), `dtype` in which format. `sources` are the ways that
-    lead to it: none where the instruction made the value up (a zero), several where it added.
+    `space` and `address` are that destination (GM addresses are absolute), `dtype` is the item's format there. `sources` are
+    the steps or sums from which the item came: none where the instruction made it up (a zero), several where it added.
     """
 
     row: Row
@@ -51,9 +51,7 @@ class ItemStep:
 
 @frozen
 class OperandLoad:
-    """One instruction that moved `items` operands of an mmad on their way; it read them from `space` (a fill read
-    nothing).
-    """
+    """One instruction that moved `items` operands of an mmad; it read them from `space` (a fill reads nothing)."""
 
     row: Row
     space: str
@@ -94,20 +92,20 @@ class Multiplication:
 
     @property
     def products(self) -> Array:
-        """Return the products in float64, [k]; exact, because no operand has more than 24 bits."""
+        """Return the products as float64 [k]; exact, because no operand has more than 24 bits."""
         return self.left.values.astype(np.float64) * self.right.values
 
 
 @dataclass(eq=False)
 class SumPart:
-    """One L0C tile that held the sum or, where it is split, a part of it: the item's byte of L0C and the mmads in order."""
+    """One L0C tile that held the sum or, where it is split, a part of it: the item's byte in L0C, and its mmads in order."""
 
     address: int
     mmads: list[Multiplication]
 
     @property
     def owner(self) -> int:
-        """Return the number of the program."""
+        """Return the number of the program whose L0C holds the tile."""
         return self.mmads[0].row[0]
 
 
@@ -130,7 +128,10 @@ class Follower:
     # -- the way back --------------------------------------------------------------------------------------------------
 
     def watch(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Mapping[Row, object]:
-        """Return the rows that the item passed; see `Observer`."""
+        """Follow the item back through `programs` and return the rows that it passed, to be observed.
+
+        Raises SimError if nobody wrote it.
+        """
         self.provenance = Provenance(tasks, programs)
         name, offset, dtype = self._target
         target = next(tensor for task in tasks for tensor in task.tensors if tensor.name == name)
@@ -143,7 +144,7 @@ class Follower:
     def _trace(self, reader: Row | None, space: str, address: int, dtype: str) -> ItemStep | SumPart | None:
         """Follow an item backwards from `reader` (None: from the end of the run) and record all that it passed.
 
-        Return the step that wrote it, or in L0C its sum; None in a tensor that no program wrote.
+        Return the step that wrote it, or for L0C its sum; None in a tensor that no program wrote.
         """
         assert reader is None or space != "L0C" or dtype == _ACCUMULATOR
         if space == "L0C" and reader is not None:
@@ -164,7 +165,9 @@ class Follower:
         return step
 
     def _source(self, row: Row, space: str, address: int) -> int | None:
-        """Return the source byte that a row copied to `address`; CONSTANT for a zero, None if it wrote elsewhere."""
+        """Return the source byte that `row` copied to byte `address`; CONSTANT for a zero, None if the row does not write
+        there.
+        """
         flow = flow_of(self.provenance.instruction(row), self.provenance.programs[row[0]].program.table.chip)
         hit, source = flow.find(np.asarray([address - self.provenance.address(row, "dst", space)]))
         return int(source[0]) if hit[0] else None
@@ -213,9 +216,7 @@ class Follower:
         return Multiplication(row, m, n, left, right)
 
     def _operand(self, row: Row, space: str, addresses: Array) -> MmadOperand:
-        """Return one side of the products of the mmad `row`: its loads to L0 and L1, and the GM bytes that its numbers
-        come from.
-        """
+        """Return one side of the products of the mmad `row`: its loads to L0 and L1, and the GM bytes of its numbers."""
         origins = np.full(len(addresses), CONSTANT)
         loads, l1_loads = [], []
         for hop in self.provenance.back(row, space, addresses):
@@ -232,7 +233,7 @@ class Follower:
     # -- the values ----------------------------------------------------------------------------------------------------
 
     def started(self, row: Row, memory: Memory) -> None:
-        """Record the factors of an mmad that starts."""
+        """Record the factors of observed mmads, as they are read at their start."""
         for watched in self._watched[row]:
             if isinstance(watched, Multiplication):
                 mmad = self.provenance.instruction(row)
@@ -243,7 +244,7 @@ class Follower:
                 watched.right.values = right[watched.n].copy()
 
     def retired(self, row: Row, memory: Memory) -> None:
-        """Record the item in memory after an instruction that it passed."""
+        """Record the item in memory after an observed instruction; for an mmad the partial sum, and the tile if wanted."""
         for watched in self._watched[row]:
             if isinstance(watched, Multiplication):
                 self._look_at_tile(watched, memory)
@@ -254,7 +255,7 @@ class Follower:
                 watched.value = float(decode(watched.bits, watched.dtype))
 
     def _bytes(self, step: ItemStep, memory: Memory) -> NDArray[np.uint8]:
-        """Return the bytes of memory from the step's item on."""
+        """Return memory as bytes, from the step's item on."""
         if step.space != "GM":
             return memory.buffers[step.space][step.address :]
         operand = int(self.provenance.programs[step.row[0]].program.rows[step.row[1], 1])

@@ -35,10 +35,10 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import LocalMemory
 
 _Raised = dict[CrossCounter, Counter[tuple[int, int]]]
-"""Number of times that each core (block, sub-block) has raised its part of a cross-core flag."""
+"""Counter of a cross-core flag -> how often each core (block, sub-block) has raised its part."""
 _CROSS = (CrossCoreSetFlag, CrossCoreWaitFlag)
 _AHEAD = 8
-"""Blocks that are built together; few, so that a run of many blocks stays small."""
+"""Blocks that are built together; few, so that a run of many blocks needs little memory."""
 
 
 class FunctionalEngine:
@@ -73,11 +73,15 @@ class FunctionalEngine:
 
     @property
     def kept_bytes(self) -> int | None:
-        """Return the bytes that the kept rows take; None if the run kept none."""
+        """Return the bytes of the kept programs' rows; None if the run kept none or they became too many."""
         return None if self._kept is None else sum(one.nbytes for task in self._kept for block in task for one in block)
 
     def run_again(self) -> None:
-        """Execute the tasks of a run that kept its programs on what their tensors hold now; findings stay those of the run."""
+        """Execute the tasks of a run that kept its programs on the present contents of their tensors; findings stay those of
+        the run.
+
+        Raises ValueError if nothing was kept.
+        """
         if self._kept is None:
             raise ValueError("the programs of the run were not kept")
         found = list(self.findings)
@@ -86,7 +90,7 @@ class FunctionalEngine:
         self.findings[:] = found
 
     def run(self, tasks: Sequence[Task]) -> None:
-        """Execute every task; raises SimError when programs wait for each other for ever."""
+        """Execute every task in the given order. Raises SimError when programs wait for cross-core flags that nobody raises."""
         self._tasks = tasks
         self._run(tasks, None)
 
@@ -102,7 +106,7 @@ class FunctionalEngine:
                 self._run_task(task, self._ready(index, task) if kept is None else kept[index])
 
     def _ready(self, index: int, task: Task) -> Iterator[list[_Ready]]:
-        """Build the programs of each block; they are kept while there is room."""
+        """Yield the built programs of each block; they are kept for `run_again` while there is room."""
         if self._kept is not None:
             self._kept.append([])
         for programs in _built_ahead(task):
@@ -133,9 +137,10 @@ class FunctionalEngine:
             waiting, progressed = _advance(waiting)
 
     def _execute(self, ready: _Ready, raised: _Raised) -> Iterator[bool]:
-        """Run one program as a generator that yields at each wait for a cross-core flag that is not yet raised.
+        """Run one program as a generator that yields at each wait for a cross-core flag that is not raised yet.
 
-        It yields True if the program advanced since the last yield. C runs the rows it can.
+        It yields True if the program advanced since the last yield. C runs the rows that it can. Raises DeadlockError for inner
+        flags never set.
         """
         task, program = ready.task, ready.program
         if ready.stuck:
@@ -194,7 +199,7 @@ class FunctionalEngine:
 
 
 def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
-    """Yield the programs of each block; a few blocks are built ahead of the one that runs.
+    """Yield the programs of each block, building 8 blocks before the first of them runs.
 
     Most programs are copies of another one with moved addresses, which must still exist (`KernelBuilder.repeated`).
     """
@@ -205,7 +210,7 @@ def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
 
 
 def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool]:
-    """Advance every program until it ends or waits; return those that wait, and True if any advanced."""
+    """Advance every program until it ends or waits; return (programs that wait, True if any advanced)."""
     left = []
     progressed = False
     for program in programs:
@@ -218,7 +223,7 @@ def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool
 
 
 class _Ready:
-    """A built program with its rows that matter, in the order of their execution, and what C knows of it after a run."""
+    """A built program with its rows that have values or cross-core flags, in execution order, and its C twin after a run."""
 
     def __init__(self, task: Task, program: Program) -> None:
         self.task, self.program = task, program
@@ -238,18 +243,18 @@ class _Ready:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the rows and of their order."""
+        """Return the bytes of the program's rows and of their order."""
         return int(self.program.rows.nbytes + self.order.nbytes)
 
 
 @cache
 def _threads() -> ThreadpoolController:
-    """Return the controller of the libraries that this process has loaded; finding them takes milliseconds."""
+    """Return the controller of the BLAS libraries loaded in this process; cached, because finding them takes milliseconds."""
     return ThreadpoolController()
 
 
 def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockError:
-    """Return the error for pipes that stand at the rows `stuck`, which wait for flags."""
+    """Return the DeadlockError for a program whose pipes stand at the rows `stuck`, waits for flags that are never set."""
     lines = [f"deadlock: {task.name}: {len(stuck)} pipes of {program.where} wait for flags that are never set"]
     for row in stuck:
         flag = program[row].instruction
@@ -261,8 +266,8 @@ def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockErr
 
 
 def _parts(task: Task, counter: CrossCounter, chip: ChipSpec) -> int:
-    """Return how many programs must raise a counter together: of one block, or for a counter of all cores of all
-    blocks.
+    """Return the number of programs that must raise a counter together: of one block, or of all blocks for a counter of all
+    cores.
     """
     block = max(counter[3], 0)
     return len(cross_members(counter, task.cores(chip, block))) * (task.block_dim if counter[3] < 0 else 1)

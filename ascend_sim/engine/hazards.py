@@ -27,22 +27,24 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import overlap
 
 LIMIT = 200
-"""Hazards told of each task, which counts all; one forgotten flag can make hundreds of thousands."""
+"""Most hazards that are reported for each task; all are counted. One forgotten flag can make hundreds of thousands."""
 
 HAZARD = np.dtype(
     [(name, np.int64, 2) for name in ("program", "table", "row", "writes")]
     + [("values", np.int64, (2, 5))]
     + [(name, np.int64) for name in ("space", "low", "high", "start", "retire")]
 )
-"""The earlier and the later access: order of its program, number of its table, its row, whether it writes, the row's values;
-then the space (of SPACES), the bytes that both have, the start of the later one and the retirement of the earlier one."""
+"""Record of one hazard. Pairs are (earlier, later access): order of its program, its table's number, row, True if it writes,
+row's values.
+
+Then the space (index in SPACES), the first byte and the end of the bytes that both touch, the later one's start, the earlier
+one's retirement.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Hazards:
-    """Hazards in order of the later access, then of the earlier one: their `total`, and as `records` (HAZARD) the first
-    of them.
-    """
+    """Hazards by the later access, then the earlier one: `total` counts all, `records` (dtype HAZARD) are the first of them."""
 
     records: NDArray[np.void]
     total: int
@@ -58,7 +60,7 @@ NO_HAZARDS = Hazards(np.empty(0, HAZARD), 0)
 
 @frozen
 class TimedAccesses:
-    """Accesses of one or more programs, in order of start, program and row; `owner` is a place in `orders` and `tables`."""
+    """Accesses of one or more programs as columns, by start, program and row; `owner` is a place in `orders` and `tables`."""
 
     orders: NDArray[np.int64]
     tables: Sequence[tuple[int, InstructionTable]]
@@ -73,8 +75,8 @@ class TimedAccesses:
 
     @classmethod
     def of(cls, run: ProgramRun, table: int, bases: Sequence[int], *spaces: str) -> TimedAccesses:
-        """Collect the accesses of one program to `spaces`; `table` is the number of its table, `bases` the addresses of its
-        tensors.
+        """Return the accesses of one program to `spaces`; `table` is its table's number, `bases` the addresses of its tensors
+        in GM.
         """
         program = run.program
         row, place = program.accesses(*spaces)
@@ -91,7 +93,7 @@ class TimedAccesses:
 
     @classmethod
     def joined(cls, parts: Sequence[TimedAccesses]) -> TimedAccesses:
-        """Join the accesses of several programs."""
+        """Return the accesses of several programs as one, sorted."""
         owner = np.concatenate([np.full(len(part.row), i) for i, part in enumerate(parts)])
         names = ("row", "place", "values", "address", "start", "end", "retire")
         columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
@@ -99,13 +101,13 @@ class TimedAccesses:
         return cls(orders, [table for part in parts for table in part.tables], owner, *columns).sorted()
 
     def sorted(self) -> TimedAccesses:
-        """Return the accesses sorted by start, program, row and place in the instruction."""
+        """Return a copy sorted by start, program, row and place in the instruction."""
         order = np.lexsort((self.place, self.row, self.orders[self.owner], self.start))
         names = ("owner", "row", "place", "values", "address", "start", "end", "retire")
         return TimedAccesses(self.orders, self.tables, *(getattr(self, name)[order] for name in names))
 
     def touched(self, name: str) -> NDArray[np.int64]:
-        """Return column `name` of the table's `touches`, for every access."""
+        """Return column `name` of the instruction tables' `touches`, for every access."""
         column = np.zeros(len(self.row), np.int64)
         for owner, (_, table) in enumerate(self.tables):
             mine = self.owner == owner
@@ -113,7 +115,7 @@ class TimedAccesses:
         return column
 
     def pipes(self) -> NDArray[np.int64]:
-        """Return the pipe of every access."""
+        """Return the number of the pipe for every access."""
         column = np.zeros(len(self.row), np.int64)
         for owner, (_, table) in enumerate(self.tables):
             mine = self.owner == owner
@@ -121,7 +123,7 @@ class TimedAccesses:
         return column
 
     def hazards(self) -> NDArray[np.void]:
-        """Return all hazards among the accesses (HAZARD), by the later access and then the earlier one."""
+        """Return all hazards among the accesses as records (HAZARD), by the later access and then the earlier one."""
         space, writes, atomic = (self.touched(name) for name in ("space", "writes", "atomic"))
         low, high = (self.address + self.touched(name) for name in ("offset", "extent"))
         pipe = self.pipes()
@@ -151,7 +153,11 @@ class TimedAccesses:
         pipe: NDArray[np.int64],
         interlocked: bool,
     ) -> NDArray[np.int64]:
-        """Return the hazard pairs (earlier, later): each access is compared with those that start while it is in flight."""
+        """Return the hazards among the accesses `chosen` as pairs (earlier, later).
+
+        Each access is compared with those that start while it is in flight; `interlocked` marks L0C, where Mmads may share a
+        tile.
+        """
         start, retire = self.start[chosen], self.retire[chosen]
         pairs = [np.empty((0, 2), np.int64)]
         lag = 1
@@ -175,7 +181,7 @@ class TimedAccesses:
         return np.concatenate(pairs)
 
     def _in_step(self, early: int, late: int) -> bool:
-        """Return True if two accesses to L0C are a product and a drain with the unit flag that never overtake each other."""
+        """Return True if two accesses to L0C are a product and a drain with the unit flag, and neither overtakes the other."""
         (_, first), (_, second) = (self.tables[self.owner[i]] for i in (early, late))
         one, other = first.instructions[self.values[early, 0]], second.instructions[self.values[late, 0]]
         a, b = one.pace(first.chip), other.pace(second.chip)
@@ -185,20 +191,20 @@ class TimedAccesses:
         return bool(self.start[late] >= over - (a.overlap(b) if self.address[early] == self.address[late] else 0))
 
     def _meet(self, early: int, late: int) -> bool:
-        """Return True if the bytes of both accesses overlap, not only their hulls."""
+        """Return True if both accesses share a byte; so far only their hulls were compared."""
         one, other = (self.tables[self.owner[i]][1].touches.regions[self.place[i]] for i in (early, late))
         return overlap(one, other, int(self.address[late] - self.address[early]))
 
 
 class HazardList:
-    """Hazards of a run, added as blocks end in any order; it holds no more than it will report."""
+    """Hazards of a run's programs, added as blocks end in any order; not many more are held than will be reported."""
 
     def __init__(self) -> None:
         self._of_program: dict[int, list[tuple[int, Hazards]]] = {}
         self._total: dict[int, int] = {}
 
     def add(self, order: int, hazards: Hazards) -> None:
-        """Add the hazards in the buffers of one program."""
+        """Add the hazards in the local buffers of one program, with its `order_of`."""
         if not hazards.total:
             return
         task = task_of(order)
@@ -212,7 +218,7 @@ class HazardList:
     def findings(
         self, tasks: Sequence[Task], in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]
     ) -> list[Finding]:
-        """Return findings task by task: hazards inside programs, then in GM, then the number of those beyond LIMIT."""
+        """Return the findings task by task: hazards inside programs, then those in GM, then one on the number beyond LIMIT."""
         findings = []
         for index, task in enumerate(tasks):
             shared = in_gm.get(index, NO_HAZARDS)

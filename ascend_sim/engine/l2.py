@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 _NO_LINES = np.empty(0, np.int64)
 
 Lines = NDArray[np.int64] | slice
-"""Distinct ascending lines; those that follow each other as a slice, which numpy takes several times as fast."""
+"""Distinct ascending line numbers; consecutive ones as a slice, which numpy takes several times as fast."""
 
 
 def as_array(lines: Lines) -> NDArray[np.int64]:
-    """Return the lines (a range or an array) as an array of line numbers."""
+    """Return lines, a slice or an array, as an array of line numbers."""
     return np.arange(lines.start, lines.stop, dtype=np.int64) if isinstance(lines, slice) else lines
 
 
 class L2Cache:
-    """State of the cache; `capacity` in lines. Survives kernels; a new one is cold."""
+    """State of the L2, a cache of `capacity` lines. It survives kernels; a new one is empty."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = max(capacity, 1)
@@ -30,24 +30,24 @@ class L2Cache:
         self.clock = 2 * self.capacity  # stamp 0 is long gone: untouched memory knows lines that were never there
 
     def copy(self) -> L2Cache:
-        """Return a cache in the same state, which then goes its own way."""
+        """Return an independent cache in the same state."""
         other = L2Cache(self.capacity)
         other._stamp, other._dirty, other.clock = self._stamp.copy(), self._dirty.copy(), self.clock
         return other
 
     def _reach(self, line: int) -> None:
-        """Extend the stamps to `line` and far beyond; untouched memory costs nothing."""
+        """Extend the stamps to `line`, and at least eightfold; untouched memory costs nothing."""
         self.know(max(line + 1, 8 * len(self._stamp)))
 
     def know(self, reach: int) -> None:
-        """Extend the stamps to lines below `reach`; calling it before the first access saves a copy."""
+        """Extend the stamps to lines below `reach`; a call before the first access saves a copy later."""
         if reach > len(self._stamp):
             stamps = np.zeros(reach, np.int64)
             stamps[: len(self._stamp)] = self._stamp
             self._stamp = stamps
 
     def _allocate(self, lines: Lines, count: int, dirty: bool) -> int:
-        """Allocate places for `count` absent lines; return how many dirty lines had to leave."""
+        """Allocate `count` absent lines, dirty or clean; return how many dirty lines are evicted."""
         capacity = self.capacity
         stamps = np.arange(self.clock, self.clock + count)
         first = self.clock % capacity
@@ -62,7 +62,9 @@ class L2Cache:
         return victims
 
     def arrays(self, reach: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return the cache's own stamps, of all lines below `reach` at least, and its dirty marks, for the C twin."""
+        """Return the cache's own arrays for the C twin: stamps of at least all lines below `reach`, and dirty marks as
+        uint8.
+        """
         if reach > len(self._stamp):
             self._reach(reach - 1)
         return self._stamp, self._dirty.view(np.uint8)
@@ -77,13 +79,13 @@ class L2Cache:
         return self._stamp[lines]
 
     def resident(self, lines: Lines) -> NDArray[np.bool_]:
-        """Return True for each of `lines` that is in the cache now."""
+        """Return for each of `lines` True if it is in the cache."""
         return self.stamps(lines) >= self.clock - self.capacity
 
     def read(self, lines: Lines, bypass: NDArray[np.int64]) -> tuple[int, int, NDArray[np.int64]]:
-        """Read `lines`, of which those at positions `bypass` are fetched without being kept.
+        """Read `lines`; those at positions `bypass` are fetched from HBM in any case and not kept.
 
-        Returns (lines from HBM, dirty lines written back, the stamps of the lines that were there).
+        Returns (lines from HBM, dirty lines evicted, stamps of the lines that were in the cache; none if nothing hit).
         """
         stamps = self.stamps(lines)
         present = stamps >= self.clock - self.capacity
@@ -102,9 +104,9 @@ class L2Cache:
         return fetched, (self._allocate(absent, len(absent), False) if len(absent) else 0), found
 
     def write(self, lines: Lines, partial: NDArray[np.int64]) -> tuple[int, int]:
-        """Write `lines`; those at positions `partial` are not covered whole: an absent one is fetched.
+        """Write `lines`, which become dirty; those at positions `partial` are not covered whole: an absent one is fetched.
 
-        Returns (lines from HBM, dirty lines written back).
+        Returns (lines from HBM, dirty lines evicted).
         """
         present = self.resident(lines)
         fetched = int(np.count_nonzero(~present[partial])) if len(partial) else 0

@@ -1,4 +1,6 @@
-"""L2 lines that a strided region touches, computed once per instruction and alignment, and those of a program."""
+"""L2 lines that a strided region touches, computed once per instruction and alignment, and L2 lines that a task's programs
+touch.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region, row_starts
 
 Marks = NDArray[np.bool_]
-"""One entry per L2 line of GM, from address 0 on."""
+"""One mark per L2 line of GM, from address 0 on."""
 _AT_ONCE = 1 << 20
-"""Lines that are marked at a time, so that memory stays small."""
+"""Most lines that are marked at a time, so that memory stays small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Footprint:
     whole: tuple[int, int] | None
 
     def at(self, first: int) -> Lines:
-        """Return the lines of a region whose address lies in line `first`."""
+        """Return the L2 line numbers of a region whose address lies in line `first`."""
         return self.lines + first if self.whole is None else slice(first + self.whole[0], first + self.whole[1])
 
 
@@ -70,7 +72,9 @@ def footprint(region: Region, phase: int, line: int) -> Footprint:
 
 
 def _of_run(start: int, size: int, line: int) -> Footprint:
-    """Return the footprint of one run of `size` bytes: the most frequent region, ten times faster than the general steps."""
+    """Return the footprint of `size` contiguous bytes at `start`: the most frequent region, ten times faster than the general
+    case.
+    """
     end = start + size
     first, behind = start // line, (end - 1) // line + 1
     last = [behind - first - 1] if end % line else []
@@ -81,9 +85,10 @@ def _of_run(start: int, size: int, line: int) -> Footprint:
 
 
 class LinesOf:
-    """L2 lines that the programs of one task read (atomics too) and write, below address `end`.
+    """L2 lines below address `end` that the programs of one task read (atomics too) and write, as marks in `read` and
+    `written`.
 
-    `bases` are the addresses of its tensors. C marks the lines where it was built, else numpy.
+    `bases` are the addresses of its tensors, `line` the bytes of a line. C marks the lines if it was built, else numpy.
     """
 
     def __init__(self, bases: Sequence[int], end: int, line: int) -> None:
@@ -94,11 +99,11 @@ class LinesOf:
         self._bases_in_c = address_of(self.bases)
 
     def add(self, program: Program) -> None:
-        """Add the lines of one more program."""
+        """Mark the lines that one more program reads and writes."""
         (self.add_by_numpy if self._library is None else self.add_by_c)(program)
 
     def add_by_c(self, program: Program) -> None:
-        """Add the lines of a program with compiled/lines.c."""
+        """Mark the lines of a program with compiled/lines.c."""
         touches = program.table.touches
         whole = library.ProgramStruct(
             **program.sheet.addresses(), count=len(program), bases=self._bases_in_c, tensors=len(self.bases)
@@ -106,7 +111,7 @@ class LinesOf:
         library.checked(self._library.mark_lines(library.byref(whole), *touches.addresses, self.line, *self._in_c))
 
     def add_by_numpy(self, program: Program) -> None:
-        """Add the lines of a program with numpy, where no compiler was found."""
+        """Mark the lines of a program with numpy, for an installation without the compiled library."""
         table, line = program.table, self.line
         transfers = np.flatnonzero(table.column("kind") == TRANSFER)
         rows = program.rows[np.isin(program.rows[:, 0], transfers)]

@@ -1,4 +1,4 @@
-"""Machines that run programs: SimPy processes, which people read, or their compiled twin, equal to the cycle and faster.
+"""Machines that run programs: SimPy processes, for reading, or their compiled twin, equal to the cycle and faster.
 
 An `Engine` deals with streams, tasks and blocks, whatever the machine; a machine runs programs on cores that share the GM.
 """
@@ -40,20 +40,21 @@ class RunningProgram(Protocol):
         """Return the columns of `ProgramRun`, a number for each row."""
 
     def lost_sets(self) -> Mapping[tuple[str, str, int], int]:
-        """Return each flag (source, destination, number) that lost a set, with the number of its first lost set."""
+        """Return {flag (source, destination, number): number of its first lost set}, for flags that lost a set."""
 
     def issue_on(self) -> bool:
-        """Issue all instructions that still have a place in a queue, in a run that is stuck; return False if there are none."""
+        """Issue every instruction that has a place in a queue, in a run that is stuck; return False if there is none."""
 
     def issued_until(self) -> int:
         """Return the last cycle of the scalar unit that was computed."""
 
     def stuck(self) -> list[tuple[str, int, bool]]:
-        """Return (pipe, row at its head, True if that row is issued) of every pipe that did not come to its end."""
+        """Return (pipe, row at its head, True if that row was issued) for every pipe that has not finished its rows."""
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """Return the row before which the scalar unit stands and the pipe with the full queue; "ALL" at a barrier, "S" at its
-        own wait. None if it does not stand.
+        """Return (row before which the scalar unit stands, the pipe whose queue is full); None if it does not stand.
+
+        The pipe is "ALL" at a barrier, "S" at a wait of its own.
         """
 
 
@@ -62,7 +63,7 @@ class Machine(Protocol):
 
     @property
     def hbm_bytes(self) -> int:
-        """Return the bytes that HBM has moved, for a finished run."""
+        """Return the bytes that HBM moved in a finished run."""
 
     def core(
         self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
@@ -73,14 +74,14 @@ class Machine(Protocol):
         """
 
     def keep_no_more(self) -> None:
-        """Drop the columns of all programs that begin from now on."""
+        """Keep no columns of programs that begin from now on."""
 
     def close(self) -> None:
-        """Release what the machine holds after the run."""
+        """Free what the machine holds, after the run; the L2 keeps its state."""
 
 
 class SimpyMachine:
-    """Every pipe a SimPy process (`CoreRun`), the shared GM an object that they all ask (`Traffic`)."""
+    """Machine in which every pipe is a SimPy process (`CoreRun`), and all request their GM transfers from one `Traffic`."""
 
     def __init__(self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool) -> None:
         self._env = env
@@ -88,18 +89,18 @@ class SimpyMachine:
 
     @property
     def hbm_bytes(self) -> int:
-        """Return the bytes that HBM has moved."""
+        """Return the bytes that HBM has moved; 0 if the GM is not shared."""
         return self._traffic.hbm_bytes if self._traffic else 0
 
     def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> CoreRun:
-        """Return `program` on a core of this machine, not yet started, to run as SimPy processes."""
+        """Return `program` on a core of this machine, to run as SimPy processes from cycle `begin`, not yet started."""
         return CoreRun(self._env, program, begin, order, self._traffic, cross, gm_bases)
 
     def keep_no_more(self) -> None:
-        """Do nothing: columns exist only while a program runs."""
+        """Do nothing: this machine keeps no columns beyond those of running programs."""
 
     def close(self) -> None:
-        """Do nothing: this machine holds nothing."""
+        """Do nothing: this machine holds nothing that must be freed."""
 
 
 def new_machine(

@@ -1,4 +1,4 @@
-"""Occupancy of a local buffer over time: bytes that will still be read."""
+"""Occupancy of a local buffer over time: the bytes that will still be read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Occupancy:
         return int(self.held.max(initial=0))
 
     def mean(self, begin: int, end: int) -> float:
-        """Return the bytes held on average between two cycles."""
+        """Return the average number of bytes held between cycles `begin` and `end`; 0 for an empty span or curve."""
         if end <= begin or not len(self.time):
             return 0.0
         edges = np.clip(np.append(self.time, end), begin, end)
@@ -57,7 +57,7 @@ def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
 
 
 def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[Any], ...]:
-    """Return low byte, high byte, start, retirement and a write mark of every access to the buffer, by start.
+    """Return (low byte, end, start, retirement, True if it writes) of every access to the buffer, as columns sorted by start.
 
     Reads come before writes that start with them, writes of one cycle in order of rows.
     """
@@ -75,7 +75,7 @@ def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[Any], ...]:
 def _tenures(
     piece: NDArray[np.int64], start: NDArray[np.int64], retire: NDArray[np.int64], writes: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return begin, end and piece of every occupancy of a piece, from the accesses of all pieces by start."""
+    """Return (begin, end, piece) of every occupancy of a piece, from the accesses of all pieces sorted by piece and start."""
     heads = np.flatnonzero(writes | (np.diff(piece, prepend=-1) > 0))
     last_read = np.maximum.reduceat(np.where(writes, -1, retire), heads)
     written = writes[heads]  # the others are reads of what no write of this program put there

@@ -1,8 +1,8 @@
-"""Origin of values: byte regions followed backwards through the programs that ran.
+"""Origin of values: bytes followed backwards through the programs that ran.
 
-Inside a program the last writer of a byte is the last row before the reader that writes it; in GM it is the last
-instruction of any program that retired before the reader started. `engine.flow` finds what a writer did with the
-bytes. GM addresses are absolute here, so a tensor's name plays no part and reused workspace does no harm.
+Inside a program the last writer of a byte is the last row before the reader that writes it. In GM it is the last instruction of
+any program that retired before the reader started. `engine.flow` finds the source bytes of a writer. GM addresses are absolute
+here, so a tensor's name plays no part and reused workspace does no harm.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Hop:
 
 @frozen
 class _Writes:
-    """Rows that write one space: hull of the bytes and, for GM, the cycle of retirement; in the order of writing."""
+    """Rows that write one space, in the order of writing: first byte and end of their hull and, for GM, their retirement."""
 
     owner: Addresses
     row: Addresses
@@ -50,7 +50,7 @@ class _Writes:
 
 
 class Provenance:
-    """The programs of a finished run, to find the writers of bytes; a `Row` is (program, row)."""
+    """Finder of the writers of bytes in a finished run; a `Row` is (number of the program, row in it)."""
 
     def __init__(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> None:
         self.tasks = tasks
@@ -59,12 +59,14 @@ class Provenance:
         self._gm: _Writes | None = None
 
     def instruction(self, row: Row) -> Instruction:
-        """Return the instruction of a row."""
+        """Return the instruction in `row`."""
         program = self.programs[row[0]].program
         return program.table.instructions[int(program.rows[row[1], 0])]
 
     def address(self, row: Row, operand: str, space: str) -> int:
-        """Return the address of an operand of a row: a byte of a buffer, or an absolute byte of GM."""
+        """Return the address of an operand of a row: a byte of a buffer, or an absolute byte of GM; 0 for no operand in a
+        buffer.
+        """
         run = self.programs[row[0]]
         value = int(run.program.rows[row[1], OPERAND_COLUMN[operand]]) if operand else 0
         if space != "GM":
@@ -72,10 +74,9 @@ class Provenance:
         return self.tasks[run.task].tensors[value >> SLOT_SHIFT].base + (value & OFFSET_MASK)
 
     def writers(self, before: Row | None, space: str, low: int, high: int, owner: int | None = None) -> Iterator[Row]:
-        """Yield the rows that write near bytes `low` to `high` - 1 of `space`, the last one first.
+        """Yield the rows whose hull touches bytes `low` to `high` - 1 of `space`, the last one first.
 
-        `before` is the reader; None stands for the end of the run (GM only). Without a reader `owner` names the program whose
-        buffer it is.
+        `before` is the reader; None stands for the end of the run. For a buffer without a reader `owner` names the program.
         """
         writes = self._writes(space, before[0] if before is not None else owner)
         near = (writes.low < high) & (writes.high > low)
@@ -88,7 +89,7 @@ class Provenance:
             yield int(writes.owner[place]), int(writes.row[place])
 
     def back(self, reader: Row | None, space: str, addresses: Addresses) -> Iterator[Hop]:
-        """Yield the instructions that wrote each of `addresses` in `space` last, as `reader` sees them (None: at the
+        """Yield a Hop for each instruction that wrote some of `addresses` in `space` last, as `reader` sees them (None: at the
         end).
 
         Bytes that no program wrote are in no hop.
@@ -112,8 +113,8 @@ class Provenance:
                 return
 
     def origins(self, reader: Row | None, space: str, addresses: Addresses) -> Addresses:
-        """Return for each of `addresses` the unwritten GM byte that moves alone copied to it; CONSTANT where there is
-        none.
+        """Return for each of `addresses` the GM byte, written by no program, from which moves alone copied it; CONSTANT if
+        there is none.
         """
         result = np.full(len(addresses), CONSTANT)
         if space == "GM":
@@ -139,7 +140,7 @@ class Provenance:
         return self._local[owner, space]
 
     def _table(self, owner: int, space: str) -> tuple[Addresses, ...]:
-        """Return the columns of `_Writes` for one program."""
+        """Return the columns of `_Writes` for one program and space."""
         run = self.programs[owner]
         table, rows = run.program.table, run.program.rows
         extents = np.zeros(len(table.instructions), np.int64)

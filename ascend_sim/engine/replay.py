@@ -1,7 +1,7 @@
 """Values in simulated time: every instruction reads when it starts (`ProgramRun.read_at`) and commits when it retires.
 
-No cost depends on data, so the Timeline is worked out first and the values follow it, event by event (`engine.events`). An
-atomic adds at its retirement, so K-split sums arrive in the order of simulated time.
+No cost depends on data, so the Timeline is computed first and the values follow it, event by event (`engine.events`). An atomic
+adds at its retirement, so K-split sums arrive in the order of simulated time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_
 from ascend_sim.isa.memory import Memory, ValueModel
 
 Row = tuple[int, int]
-"""An instruction of a run: the number of its program among all programs, and its row there."""
+"""One instruction of a run: (number of its program among all programs, its row there)."""
 
 
 class Observer(Protocol):
@@ -50,11 +50,10 @@ def replay(
     observer: Observer | None = None,
     engine: str | None = None,
 ) -> list[Finding]:
-    """Compute the values that `programs` leave in the tensors of `tasks`; return the findings, reads of unwritten
-    bytes.
+    """Compute the values that `programs` leave in the tensors of `tasks`; return the findings: reads of unwritten bytes.
 
-    A program has memory from its first event to its last. `progress` is called when programs have ended, `observer` for
-    the instructions that it asks for. `engine` as in `Engine`: the compiled one moves bytes in C.
+    A program has buffers from its first event to its last. `progress` is called when programs have ended, `observer` for the
+    instructions that it chooses. `engine` as in `Engine`: the compiled one moves bytes in C.
     """
     watched = observer.watch(tasks, programs) if observer is not None else {}
     events = ValueEvents.of(tasks, programs)
@@ -81,7 +80,7 @@ def _looked_at(events: ValueEvents, watched: Mapping[Row, object]) -> NDArray[np
 
 
 class _Replay:
-    """The values of a run that is under way."""
+    """The values of a run in progress: memory of the programs that are active, and results of instructions not yet retired."""
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class _Replay:
         self._finished = 0
 
     def all(self, left: NDArray[np.int64]) -> None:
-        """Compute every event in numpy; `left` is the number of events of each program."""
+        """Run every event in Python; `left` is the number of events of each program, which is counted down."""
         for event, owner in enumerate(self._events.owner.tolist()):
             if owner not in self._values:
                 self.begin(owner)
@@ -114,21 +113,23 @@ class _Replay:
                 self.end(owner)
 
     def begin(self, owner: int) -> ProgramValues:
-        """Return the memory of a program, before its first event."""
+        """Create and return the memory of program `owner`, before its first event."""
         run = self._programs[owner]
         values = ProgramValues(self._tasks[run.task], run.program, self._chip, self.findings, self._shadow, self.model)
         self._values[owner] = values
         return values
 
     def end(self, owner: int) -> None:
-        """Release a program after its last event; what its data cache still holds goes to GM (assumed)."""
+        """Release the memory of a program after its last event; lines that its data cache still holds go to GM (assumed)."""
         self._values.pop(owner).memory.cache.clean()
         self._finished += 1
         if self._progress is not None:
             self._progress("values", self._finished, len(self._programs))
 
     def happen(self, event: int) -> None:
-        """Let one instruction read (at its start) or commit (at its retirement)."""
+        """Run event number `event`: the instruction reads (a start) or commits (a retirement); then call the observer if it
+        watches the row.
+        """
         columns = self._events
         owner, row, pair, starts = (int(c[event]) for c in (columns.owner, columns.row, columns.pair, columns.starts))
         program = self._values[owner]

@@ -40,16 +40,18 @@ class Task:
 
     @property
     def binary(self) -> object:
-        """The code that the task runs: tasks of equal operator, template, dtypes and formats run the same."""
+        """Return the key of the task's code: tasks of equal operator, template, dtypes and formats run the same code."""
         return self.op_type, self.template, str(self.info.get("dtypes")), str(self.info.get("formats"))
 
     @property
     def main_kind(self) -> str:
-        """The kind of core whose number and launch figures count."""
+        """Return the kind of core whose number and launch costs count: AIC for "MIX", AI_CORE for "MIX_VECTOR_CORE", else its
+        own.
+        """
         return {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(self.core_kind, self.core_kind)
 
     def cores(self, chip: ChipSpec, block: int) -> list[CrossCore]:
-        """Return the cores that a block takes, each as (block, kind, sub-block)."""
+        """Return the cores that block `block` takes, each as (block, kind, sub-block)."""
         if self.core_kind == "MIX_VECTOR_CORE":
             return [(block, chip.cores.vector_kind(block), 0)]
         if self.core_kind != "MIX":
@@ -61,7 +63,7 @@ class Task:
         return f"<Task {self.name}: {self.op_type}, {self.block_dim} blocks on {self.core_kind}>"
 
     def where(self, order: int) -> str:
-        """Return block and core of a program in words, for messages; `order` is a number of `order_of`."""
+        """Return "block N KIND" of a program for messages; `order` is its number from `order_of`."""
         kind = {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(self.core_kind, self.core_kind)
         block, sub_block = order >> _PART_BITS & (1 << _BLOCK_BITS) - 1, order & (1 << _PART_BITS) - 1
         return f"block {block} {f'AIV{sub_block - 1}' if sub_block else kind}"
@@ -77,5 +79,5 @@ def order_of(task: int, program: Program) -> int:
 
 
 def task_of(order: int) -> int:
-    """Return the task index in a sort key of `order_of`."""
+    """Return the task's index from a sort key of `order_of`."""
     return order >> _BLOCK_BITS + _PART_BITS

@@ -1,4 +1,4 @@
-"""Timelines: int64 columns per program, never a list of objects."""
+"""Timelines of a run: int64 columns for each program, spans for each task."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ CAUSES = (
     "none", "queue full", "flag", "pipe busy", "port", "L2 share", "HBM share", "cross-core", "outstanding limit",
     "nothing to do",
 )  # fmt: skip
-"""Causes of a stall of a pipe; the order is the code in the `cause` column."""
+"""Causes of a stall of a pipe; the position is the code in the column `cause`."""
 _CAUSE = {name: code for code, name in enumerate(CAUSES)}
 _HELD = {WAIT: "flag", BARRIER: "pipe busy", CROSS_WAIT: "cross-core"}
-"""Cause of a stall by the kind of row that holds the pipe."""
+"""Kind of a row that holds its pipe -> the cause of the stall."""
 _ZERO_KINDS = (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT)
 
 
@@ -41,11 +41,11 @@ OF_ALL = ("start", "end", "retire", "stall", "cause")
 OF_MOVES = ("l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
 """Columns of transfers, in the order of the C struct; 0 in other rows."""
 TIMES = OF_ALL + OF_MOVES
-"""The columns of a program's timeline."""
+"""All columns of a program's timeline."""
 
 
 class _Column:
-    """A column of a `ProgramRun`, by its name."""
+    """Attribute of `ProgramRun` that reads the column of its name."""
 
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
@@ -82,9 +82,7 @@ class ProgramRun:
         return f"<ProgramRun of {of}: {len(self.program):,} instructions, cycles {self.begin:,} to {self.finish:,}>"
 
     def read_at(self) -> NDArray[np.int64]:
-        """Return the cycle at which each row has read its operands: its start, or the end of its occupancy if it reads
-        until then.
-        """
+        """Return for each row the cycle at which it has read its operands: its start, or its end if it reads until then."""
         return np.where(self.program.per_row("reads_late") > 0, self.end, self.start)
 
     def busy(self) -> dict[str, int]:
@@ -100,7 +98,10 @@ class ProgramRun:
         return busy
 
     def stalls(self, pipe: str) -> dict[str, int]:
-        """Return the cycles that a pipe stood still inside the block's span, by cause; with `busy` they add up to the span."""
+        """Return {cause: cycles} that a pipe stood still inside the block's span; with `busy` they add up to the span.
+
+        Zeros are left out.
+        """
         if pipe == "S":
             rows = self.program.per_row("pipe") == 0
             cycles = np.bincount(self.cause[rows], weights=self.stall[rows], minlength=len(CAUSES))
@@ -125,7 +126,9 @@ class ProgramRun:
 
 @dataclass
 class TaskRun:
-    """Span of one task in cycles: `launch` when it was taken up, `begin` of its first block, `finish` of its last."""
+    """Span of one task in cycles: `launch` when the stream took it up, `begin` when its blocks could start, `finish` when the
+    last ended.
+    """
 
     task: Task
     launch: int
@@ -154,17 +157,17 @@ class Timeline:
         return f"<Timeline of {len(self.tasks)} kernels: {held}, {self.finish - self.launch:,} cycles>"
 
     def of(self, task: int) -> list[ProgramRun]:
-        """Return the programs of one task, by block and sub-block."""
+        """Return the programs of task number `task`, by block and sub-block."""
         return [run for run in self.programs if run.task == task]
 
     @property
     def launch(self) -> int:
-        """Return the launch of the first task."""
+        """Return the cycle of the first task's launch; 0 without tasks."""
         return min((run.launch for run in self.tasks), default=0)
 
     @property
     def finish(self) -> int:
-        """Return the end of the last task."""
+        """Return the cycle at which the last task ended; 0 without tasks."""
         return max((run.finish for run in self.tasks), default=0)
 
 
@@ -176,10 +179,10 @@ def at_work(program: Program) -> NDArray[np.bool_]:
 def stall_columns(
     program: Program, begin: int, start: NDArray[np.int64], end: NDArray[np.int64], limited: dict[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return stall cycles and cause (index into CAUSES) of every row: the gap before it on its pipe, and the wait if it
-    is one.
+    """Return (stall cycles, cause as index into CAUSES) of every row: the gap before it on its pipe, and for a wait its length.
 
-    `limited` has the rows held back by the outstanding limit, with the cycles.
+    `limited` maps rows held back by the outstanding limit to the cycles. If a row has both gap and wait, the longer one is its
+    cause.
     """
     kind, pipe = program.per_row("kind"), program.per_row("pipe")
     stall = np.zeros(len(program), np.int64)

@@ -1,6 +1,6 @@
-"""Totals of a run's programs for a report, without their columns: of one program, and summed over those of a task.
+"""Totals of a run's programs for a report, without their columns: for one program, and summed over those of a task.
 
-`engine/watch.py` finds it. Nothing here grows with the instructions, nor, cores apart, with the blocks.
+`engine/watch.py` finds them. Nothing here grows with the instructions nor, apart from cores, with the blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ascend_sim.isa.base import PIPE_INDEX, PIPES
 from ascend_sim.kernel.program import SPACES, Program
 
 _SHARE_BITS = 32
-"""Fraction bits of a mean over time while means are summed: whole numbers, so that no order of blocks matters."""
+"""Fraction bits of a mean over time while means are summed: integers, so that the order of blocks does not matter."""
 _AT_ONCE = 1024
 """Programs that are summed up together."""
 
@@ -40,7 +40,7 @@ back; of a buffer the most bytes held at once (`peak`), and the bytes held summe
 
 
 _Added = tuple[int, int, tuple[int, int, int], NDArray[np.void]]
-"""A finished program: instructions, core, span, TOTALS."""
+"""A finished program: (instructions, core, span, TOTALS)."""
 
 
 @frozen
@@ -97,7 +97,7 @@ class TaskTotals:
     _parts: dict[str, CoreParts] = field(default_factory=dict, repr=False, compare=False)
 
     def add(self, program: Program, core: int, span: tuple[int, int, int], totals: ProgramTotals) -> None:
-        """Add one finished program of core `core`; `span` has the cycles of its dispatch, begin and end."""
+        """Add one finished program of core number `core`; `span` has the cycles of its dispatch, begin and end."""
         kind = program.core_kind
         self._parts[kind] = program.table.chip.cores.kinds[kind]  # type: ignore[index]
         waiting = self._waiting.setdefault(kind, [])
@@ -106,13 +106,13 @@ class TaskTotals:
             self.settle()
 
     def settle(self) -> None:
-        """Sum up the programs added so far."""
+        """Sum up the programs added since the last call; until then they do not count."""
         for kind, waiting in self._waiting.items():
             self._sum_up(kind, self._parts[kind], waiting)
         self._waiting.clear()
 
     def _sum_up(self, kind: str, parts: CoreParts, waiting: list[_Added]) -> None:
-        """Sum up programs on cores of one kind."""
+        """Add the totals of `waiting` programs, all on cores of `kind`, to the sums."""
         rows, on, spans, numbers = zip(*waiting, strict=True)
         found, cores = np.frombuffer(b"".join(numbers), TOTALS), set(on)  # np.concatenate compares all fields by name
         self.programs += len(rows)
@@ -145,7 +145,7 @@ class TaskTotals:
 
 @dataclass
 class Watched:
-    """Results of a run without its columns: totals by task, and the hazards in words."""
+    """Totals by task and findings of a run, which need no columns."""
 
     of_task: list[TaskTotals]
     findings: list[Finding]

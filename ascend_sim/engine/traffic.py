@@ -29,15 +29,15 @@ PORT, L2_SHARE, HBM_SHARE = "port", "L2 share", "HBM share"
 _NONE = 1 << 62
 _NO_LINES = np.empty(0, np.int64)
 _REMEMBERED = 10_000
-"""Settings whose shares are kept, and fills before those that are through are dropped."""
+"""Most settings whose shares are cached, and most fills before completed ones are dropped."""
 _Key = tuple[int, str, int, int]
-"""Port, direction, m and w of a class, the last two in 2**-16."""
+"""Key of a class of transfers: (port rate, direction, m, w), the last two in 2**-16."""
 _Shares = list[tuple[int, str]]
-"""Rate and limit of every class."""
+"""(rate, limit) of every class."""
 SETTLE = simpy.events.EventPriority(2)
 """SimPy priority behind all ordinary events of an instant."""
 SHARED_STEPS = 8
-"""The part of its lines that a transfer shares with others counts in whole eighths, so that there are few classes."""
+"""Steps in which the shared part of a transfer's lines is counted, rounded down, so that there are few classes."""
 
 
 def scaled(rate: float) -> int:
@@ -90,10 +90,11 @@ class Timer(simpy.Event):
 
 @dataclass(eq=False, slots=True)
 class _Class:
-    """Transfers with equal port, direction, m and w; members are (served at the end, number, transfer, waits at the start).
+    """Transfers with equal port, direction, m and w; members are (`served` at which it is done, number, transfer, `l2` and
+    `hbm` at its start).
 
-    `served` is what each member would have got since the class exists, `l2` and `hbm` the cycles that its rate was held
-    down by the L2 or by HBM.
+    `served` is what each member would have got since the class exists, `l2` and `hbm` the cycles in which the L2 or HBM limited
+    its rate.
     """
 
     rate: int = 0
@@ -132,9 +133,7 @@ class Traffic:
         self.hbm_bytes = 0
 
     def request(self, start: int, order: int, access: GmAccess, address: int) -> Transfer:
-        """Start a transfer at cycle `start` (now or later) and return it; `order` breaks ties at one instant (block, then
-        pipe).
-        """
+        """Request a transfer that starts at cycle `start` (now or later) and return it; `order` breaks ties at one instant."""
         transfer = Transfer(order, access, address, simpy.Event(self.env), start)
         self._sequence += 1
         heapq.heappush(self._pending, (start, order, self._sequence, transfer))
@@ -202,9 +201,7 @@ class Traffic:
         del self._fills[:arrived]
 
     def _await_fills(self, transfer: Transfer, stamps: NDArray[np.int64], now: int) -> None:
-        """Make a read wait for lines that other transfers still fetch; `stamps` are the L2 stamps of the lines that it
-        hits.
-        """
+        """Make a read wait for lines that other transfers still fetch; `stamps` are the L2 stamps of the lines that it hits."""
         self._forget_fills(now)
         if not self._fills or stamps.max() < self._fills[0].stamp:
             return
@@ -221,7 +218,7 @@ class Traffic:
             transfer.open += 1
 
     def _settle(self, _: simpy.Event | None = None) -> None:
-        """Start the due transfers, share the bandwidth again, and set the timer to the next start or completion."""
+        """Start the transfers that are due, share the bandwidth again, and set the timer to the next start or completion."""
         now = self._advanced
         pending = self._pending
         while pending and pending[0][0] <= now:
@@ -240,15 +237,15 @@ class Traffic:
     # -- the model -----------------------------------------------------------------------------------------------------
 
     def _shape(self, access: GmAccess, phase: int) -> tuple[GmAccess, Footprint, int]:
-        """Return the access, its footprint at `phase` bytes into a line and its port's scaled rate; the result is cached."""
+        """Return (access, footprint at `phase` bytes into a line, port rate in 2**-16), and cache it."""
         shape = access, footprint(access.region, phase, self.line), scaled(access.rate)
         self._shapes[id(access), phase] = shape  # it holds the access: an id is only unique while its object lives
         return shape
 
     def _shared(self, lines: Lines, now: int, until: int) -> int:
-        """Return which share of `lines`, read from `now` to `until`, others are reading now, in eighths rounded down.
+        """Return the part of `lines`, read from `now` to `until`, that others read at `now`, in eighths rounded down.
 
-        For each line the end of its last read is kept, at the speed of the reader's port.
+        Each line keeps the end of its last read, at the speed of that reader's port; this read sets it to `until`.
         """
         if isinstance(lines, slice):
             last, count = int(lines.stop) - 1, int(lines.stop - lines.start)
@@ -302,7 +299,10 @@ class Traffic:
         heapq.heappush(kind.members, (target, self._started, transfer, kind.l2, kind.hbm))
 
     def _share(self) -> _Shares:
-        """Return (rate, limit) of every class; the answer is cached, so that equal settings always get the same."""
+        """Return (rate, limit) of every class with members; empty classes are dropped.
+
+        Cached, so that equal settings get equal shares.
+        """
         setting = tuple([(key, len(kind.members)) for key, kind in self._classes.items() if kind.members])
         if len(setting) < len(self._classes):
             self._classes = {key: self._classes[key] for key, _ in setting}

@@ -1,4 +1,4 @@
-"""Values of programs: contents of buffers and tensors, and reads of bytes that were never written."""
+"""Values of programs: their buffers and tensors, and findings on reads of bytes that were never written."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region, row_starts
 
 _PLACE = {"dst": 0, "src0": 1, "src1": 2, "": 3}
-"""Index of an operand in the addresses of a row; a region without an operand counts from 0."""
+"""Operand -> its index in the addresses of a row; a region without an operand counts from address 0."""
 _Regions = list[tuple[int, Region]]
 _Plan = tuple[_Regions, _Regions, _Regions]
 
 
 @frozen
 class Access:
-    """One of the two accesses of a clash: its program (`order_of`), its row, and True if it writes."""
+    """One of the two accesses of a Clash: its program (`order_of`), its row, and True if it writes."""
 
     program: int
     row: int
@@ -35,7 +35,7 @@ class Access:
 
 @frozen
 class Clash:
-    """Two accesses that meet at bytes `low` to `high` of `space`: `late` begins at cycle `start`, `early` retires at
+    """Two accesses to the bytes from `low` to `high` of `space`: `late` begins at cycle `start`, `early` retires at
     `retire`.
     """
 
@@ -50,7 +50,7 @@ class Clash:
 
 @frozen
 class Finding:
-    """Fault that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction, bytes.
+    """One fault that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction and bytes.
 
     `clash` has the two accesses of a hazard; None otherwise.
     """
@@ -62,13 +62,15 @@ class Finding:
 
 
 class BlockShadow:
-    """The 32-byte blocks that a region covers, remembered per region and alignment."""
+    """Cache of the 32-byte blocks that regions cover, by region and alignment."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Region, int], np.ndarray | slice] = {}
 
     def blocks(self, region: Region, address: int) -> np.ndarray | slice:
-        """Block numbers (or a slice of them) of a region at a byte address."""
+        """Return the numbers of the 32-byte blocks that a region covers at byte `address`: a slice for one row, else an
+        array.
+        """
         if region.rows == region.planes == 1:
             begin = address + region.offset
             return slice(begin // BLOCK_BYTES, -(-(begin + region.row_bytes) // BLOCK_BYTES))
@@ -86,12 +88,15 @@ class BlockShadow:
 
 
 def local_memory(chip: ChipSpec, kind: str) -> LocalMemory:
-    """Return the unwritten buffers of a core of that kind."""
+    """Return new, unwritten buffers for a core of `kind`."""
     return LocalMemory({name: chip.buffers[name] for name in chip.cores.kinds[kind].buffers})  # type: ignore[index]
 
 
 class ProgramValues:
-    """The memory of one program, with reads checked against what was written."""
+    """The memory of one program; reads of local bytes that were never written become `findings`.
+
+    Raises ValueError for tensors without bytes.
+    """
 
     def __init__(
         self,
@@ -120,15 +125,14 @@ class ProgramValues:
         self.retired: set[tuple[int, int, int, int]] = set()
 
     def run_again(self, local: LocalMemory) -> None:
-        """Forget what the program did, before it runs another time; `local` is unwritten."""
+        """Reset for another run of the program on the unwritten buffers `local`; GM stays."""
         self.local = local
         self.memory = Memory(local, self.memory.gm, self.memory.model)
         self._started.clear()
         self.retired.clear()
 
     def _prepare(self, argument: int) -> None:
-        """Note the local regions of an instruction: those read at its start, those read at its retirement, and those
-        written.
+        """Store the local regions of an instruction: those read at its start, those read at its retirement, and those written.
 
         Accumulators are read late: the cube interlocks its additions to an L0C tile.
         """
@@ -142,9 +146,9 @@ class ProgramValues:
         self._local[argument] = (int(0 in places), int(1 in places), int(2 in places))
 
     def key(self, argument: int, dst: int, src0: int, src1: int) -> tuple[int, int, int, int]:
-        """Return (instruction, its addresses in local memory, 0 for GM).
+        """Return (instruction number, its three addresses, 0 for those in GM).
 
-        Reads are checked once for each key, because what was written stays written.
+        Reads are checked once for each key, because bytes stay written.
         """
         if argument not in self._local:
             self._prepare(argument)
@@ -152,13 +156,13 @@ class ProgramValues:
         return argument, dst * m0, src0 * m1, src1 * m2
 
     def at_start(self, row: int, key: tuple[int, int, int, int]) -> None:
-        """Check the reads at an instruction's start; a place that was never written is reported once."""
+        """Check the reads at an instruction's start, once for each `key`; unwritten bytes are a finding at `row`."""
         if key not in self._started:
             self._started.add(key)
             self._check(row, self._plans[key[0]][0], (*key[1:], 0))
 
     def at_retirement(self, row: int, key: tuple[int, int, int, int]) -> None:
-        """Check the bytes an instruction accumulates into, and mark its writes."""
+        """Check the bytes into which an instruction accumulates, and mark the bytes that it writes; once for each `key`."""
         if key not in self.retired:
             self.retired.add(key)
             _, late, writes = self._plans[key[0]]
@@ -168,7 +172,7 @@ class ProgramValues:
                 self.local.written[region.space][self._shadow.blocks(region, addresses[place])] = True
 
     def _check(self, row: int, reads: Sequence[tuple[int, Region]], addresses: Sequence[int]) -> None:
-        """Record a finding if bytes of the local regions `reads` were never written."""
+        """Record a finding for each of the local regions `reads` with bytes that were never written."""
         for place, region in reads:
             written = self.local.written[region.space][self._shadow.blocks(region, addresses[place])]
             if not written.all():
@@ -184,7 +188,9 @@ class ProgramValues:
 
 
 def raise_fault(error: Exception, values: ProgramValues, row: int) -> NoReturn:
-    """Raise `error`, met while a row's values were computed: in one line if the instruction is a user's, else unchanged."""
+    """Raise `error`, met while a row's values were computed: unchanged, or for a user's instruction as SimError with core and
+    row.
+    """
     program = values.program
     instruction = program.table.instructions[program.rows[row][0]]
     if isinstance(error, SimError) or type(instruction).__module__.split(".")[0] == "ascend_sim":

@@ -27,8 +27,8 @@ __all__ = ["Collected", "ColumnWatch", "from_columns", "watched"]
 
 
 def watched(timeline: Timeline) -> Watched:
-    """Return the totals of a run; they are computed from its columns the first time, if it did not note them while it
-    ran.
+    """Return the totals and hazards of a run; if it did not collect them while it ran, they are computed once from its
+    columns.
     """
     if timeline.watched is None:
         timeline.watched = from_columns([run.task for run in timeline.tasks], timeline.programs)
@@ -37,7 +37,7 @@ def watched(timeline: Timeline) -> Watched:
 
 
 def from_columns(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> Watched:
-    """Return the totals and hazards of these programs of `tasks`, from their columns."""
+    """Return the totals and hazards of the programs `runs` of `tasks`, computed from their columns."""
     collected, watch = Collected(tasks), ColumnWatch(tasks)
     for run in runs:
         collected.add(run.task, run.program, run.core, (run.launch, run.begin, run.finish), watch.add(run))
@@ -45,7 +45,7 @@ def from_columns(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> Watched:
 
 
 class Collected:
-    """Totals of a run, added program by program as blocks end in any order."""
+    """Sums of a run's totals and hazards; programs are added as blocks end, in any order."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = tasks
@@ -53,13 +53,13 @@ class Collected:
         self._hazards = HazardList()
 
     def add(self, task: int, program: Program, core: int, span: tuple[int, int, int], totals: ProgramTotals) -> None:
-        """Add one finished program of core `core`; `span` has the cycles of its dispatch, begin and end."""
+        """Add one finished program of core number `core`; `span` has the cycles of its dispatch, begin and end."""
         self._of_task[task].add(program, core, span, totals)
         self._hazards.add(order_of(task, program), totals.hazards)
 
     def watched(self, in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]) -> Watched:
-        """Return all totals, with the hazards in GM by task; `tables` has the instruction tables in the numbering of
-        hazards.
+        """Return all totals and findings; `in_gm` has the hazards in GM by task, `tables` the instruction tables by the numbers
+        in hazards.
         """
         for totals in self._of_task:
             totals.settle()
@@ -67,7 +67,7 @@ class Collected:
 
 
 class ColumnWatch:
-    """Totals and hazards of finished programs, from their columns; compiled/watch.c is its twin."""
+    """Finder of totals and hazards of finished programs in their columns; compiled/watch.c is its twin."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.tables: list[InstructionTable] = []
@@ -76,7 +76,7 @@ class ColumnWatch:
         self._gm: list[TimedAccesses] = []
 
     def add(self, run: ProgramRun) -> ProgramTotals:
-        """Add one program and return its totals; its accesses to GM wait for `in_gm`."""
+        """Return the totals of one program with the hazards in its buffers; its accesses to GM are kept for `in_gm`."""
         program, bases = run.program, [tensor.base for tensor in self._tasks[run.task].tensors]
         number = self._numbers.setdefault(id(program.table), len(self.tables))
         if number == len(self.tables):
@@ -86,7 +86,7 @@ class ColumnWatch:
         return ProgramTotals(_numbers(run), Hazards(local[:LIMIT], len(local)))
 
     def in_gm(self) -> dict[int, Hazards]:
-        """Return the hazards between all programs, by the task of the later access."""
+        """Return {index of the later access's task: hazards in GM} among all programs added."""
         if not self._gm:
             return {}
         records = TimedAccesses.joined(self._gm).hazards()
@@ -96,7 +96,7 @@ class ColumnWatch:
 
 
 def _numbers(run: ProgramRun) -> NDArray[np.void]:
-    """Return the TOTALS of a program."""
+    """Return the totals of a program as one record of dtype TOTALS, without hazards."""
     numbers, pipe, busy = np.zeros(1, TOTALS), run.program.per_row("pipe"), run.busy()
     for place, name in enumerate(PIPES):
         own, found = pipe == place, numbers["pipes"][0, place]

@@ -28,6 +28,7 @@ from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, of
 from ascend_sim.isa.quantisation import SCALE_BYTES, Quantisation, Scaling
 from ascend_sim.isa.transfer import KeepsExtreme
 from ascend_sim.memory.regions import Region
+from ascend_sim.numerics.formats import FORMATS
 from ascend_sim.numerics.integers import INTEGERS, storage
 
 
@@ -68,11 +69,15 @@ class Mmad(Instruction):
         return "int32" if self.dtype == "int8" else "float32"
 
     def pipe(self, chip: ChipSpec) -> str:
-        if self.dtype not in chip.cube.rates:
-            raise SimError(
-                f"mmad: {chip.name} ({chip.identity.arch}) multiplies no {self.dtype}; it has {', '.join(chip.cube.rates)} "
-                f"(chip file, cube.rates)"
-            )
+        here = [dtype for dtype in chip.cube.rates if dtype == "int8" or dtype in FORMATS]
+        if self.dtype not in here:
+            where = f"{chip.name} ({chip.identity.arch})"
+            listed = f"{', '.join(here)} (chip file, cube.rates)"
+            if self.dtype in chip.cube.rates:
+                raise SimError(
+                    f"mmad: products of {self.dtype}, which {where} has, are not simulated; simulated are {listed}"
+                )
+            raise SimError(f"mmad: {where} multiplies no {self.dtype}; it has {listed}")
         if self.has_bias:
             chip.path("L1", "BT")
             if self.accumulate:

@@ -44,6 +44,11 @@ class DataCopy(Instruction):
     def atomic(self) -> bool:  # type: ignore[override]
         return bool(self.atomic_add)
 
+    @property
+    def held_bytes(self) -> int:
+        """Return the bytes of a row in the local buffer."""
+        return self.row_bytes
+
     def pipe(self, chip: ChipSpec) -> str:
         return chip.path(self.source, self.destination).pipe
 
@@ -128,7 +133,7 @@ class DataCopyExtreme(KeepsExtreme, DataCopy):
 class DataCopyPadded(DataCopy):
     """Copy from GM whose rows get `left` and `right` bytes of `value`, a number of `itemsize` bytes (asc-devkit, DataCopyPad).
 
-    The padding costs nothing of its own (assumed).
+    The padding costs nothing of its own (assumed). Raises SimError for rows or padding of no whole numbers.
     """
 
     left: int = 0
@@ -138,18 +143,30 @@ class DataCopyPadded(DataCopy):
 
     name = "data_copy_padded"
 
+    def __post_init__(self) -> None:
+        for what, size in (("rows", self.row_bytes), ("left", self.left), ("right", self.right)):
+            if self.itemsize < 1 or size % self.itemsize or size < 0:
+                raise SimError(
+                    f"{self.name}: {what} of {size} bytes; they are whole elements of {self.itemsize} bytes "
+                    f"(asc-devkit, DataCopyPad)"
+                )
+        if not 0 <= self.value < 1 << 8 * self.itemsize:
+            raise SimError(
+                f"{self.name}: value {self.value}; it is the bits of an element, 0 to {(1 << 8 * self.itemsize) - 1:#x}"
+            )
+
     @property
-    def _whole(self) -> int:
+    def held_bytes(self) -> int:
         return self.left + self.row_bytes + self.right
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", self.destination, self._whole, self.dst_stride, self.rows),)
+        return (Region("dst", self.destination, self.held_bytes, self.dst_stride, self.rows),)
 
     def moves(self, model: ValueModel) -> Moves:
         item = self.itemsize
         taken = offsets_of((self.rows, self.row_bytes // item), (self.src_stride, item))
         padded = np.pad(taken, ((0, 0), (self.left // item, self.right // item)), constant_values=-1)
-        put = loops("dst", self.destination, (self.rows, self._whole), (self.dst_stride, 1), 1)
+        put = loops("dst", self.destination, (self.rows, self.held_bytes), (self.dst_stride, 1), 1)
         return moves(listed("src0", self.source, padded, item), put=put, fill=self.value.to_bytes(item, "little"))
 
 

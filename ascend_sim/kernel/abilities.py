@@ -27,7 +27,10 @@ class Abilities:
     def can_copy(
         self, source: str, destination: str, row_bytes: int, rows: int = 1, src_stride: int = 0, dst_stride: int = 0
     ) -> bool:
-        """Return True if the chip has one instruction for these rows; see `KernelBuilder.data_copy`."""
+        """Return True if one instruction of the chip copies these rows; see `KernelBuilder.data_copy`.
+
+        Answers are kept in the table.
+        """
         shape = source, destination, row_bytes, rows, src_stride, dst_stride
         found = self.table.copies.get(shape)
         if found is None:
@@ -36,15 +39,16 @@ class Abilities:
 
     @property
     def copies_whole_blocks(self) -> bool:
-        """Return True if copies between GM and UB count whole 32-byte blocks, as on the 910 and 310P."""
+        """Return True if copies between GM and UB move whole 32-byte blocks, as on the 910 and 310P, not single bytes."""
         return copies_whole_blocks(self.chip)
 
     def copy_rows(
         self, path: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, atomic_add: str = "", operand: str = ""
     ) -> None:
-        """Copy rows along a path ("GM->L1") in one instruction.
+        """Copy rows along a path ("GM->L1") in one instruction, or in several where the chip's instructions cannot hold
+        their number or gaps.
 
-        Where none of the chip can hold their number or their gaps, halve the rows until each part fits.
+        The rows are halved until each part fits.
         """
         source, destination = path.split("->")
         if rows.times == 1 or self.can_copy(source, destination, row_bytes, *rows):

@@ -39,11 +39,11 @@ from ascend_sim.memory.sizes import whole_number
 
 
 class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abilities):
-    """Collects the rows of one program.
+    """Builder that collects the rows of one program.
 
-    `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
-    name is in `disarm` are disarmed. Raises SimError at once for too many flags or a missing path; `finish` checks
-    that flags are set as often as they are waited for, and every address.
+    `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose name
+    is in `disarm` are disarmed. Raises SimError at once for too many flags or a missing path; `finish` checks that flags are
+    set as often as they are waited for, and every address.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
 
     @property
     def block(self) -> int:
-        """Return the number of this block."""
+        """Return the number of this block, and note that the program asked for it, so that its stamps are tied to the block."""
         self._asked_block = True
         return self._block
 
     def _refuse(self, error: SimError, tool: str = "memcheck") -> None:
-        """Raise the error; under inspection record it as a fault of the check `tool` instead."""
+        """Raise the error; under inspection record it as a fault of the check `tool` and go on."""
         if self._inspection is None:
             raise error
         self._inspection.add(self._where, str(error), tool=tool)
@@ -118,9 +118,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
             self.notes.add()
 
     def next_tile(self, *, counted: bool = True) -> None:
-        """Begin a new tile: the rows that follow count to it.
+        """Begin a new tile: the rows that follow belong to it.
 
-        A tile that several programs share is `counted` by one of them.
+        A tile that several programs share is `counted` by one of them only.
         """
         self._tile += 1
         self._tiles += counted
@@ -182,7 +182,11 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         operand: str = "",
         l2_bypass: bool = False,
     ) -> None:
-        """Copy rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`."""
+        """Copy rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`.
+
+        Strides are bytes from the beginning of one row to the next; `atomic_add` names the dtype in which rows are added to
+        those in GM, "" for a plain copy; `operand` is a label for the counts of bytes.
+        """
         opcode = DataCopyPastL2 if l2_bypass else DataCopy
         key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
         self._emit(key, dst, src)
@@ -190,7 +194,10 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     def data_copy_planes(
         self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, planes: CopyLoop
     ) -> None:
-        """Copy planes of rows of bytes from one space to another; see `DataCopyPlanes`."""
+        """Copy planes of rows of bytes from one space to another; see `DataCopyPlanes`.
+
+        `rows` and `planes` have the numbers of turns and the strides in bytes on both sides.
+        """
         key = (DataCopyPlanes, source, destination, row_bytes, *rows, "", "", *planes)
         self._emit(key, dst, src)
 
@@ -205,13 +212,20 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         rows_padded: int,
         operand: str = "",
     ) -> None:
-        """Convert a row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`."""
+        """Convert a row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`.
+
+        The rows lie `src_stride` bytes apart in GM and go to [ceil(cols / C0)][rows_padded][C0].
+        """
         self._emit((DataCopyNd2Nz, rows, cols, itemsize, src_stride, rows_padded, operand), dst, src)
 
     def data_copy_dn2nz(
         self, dst: int, src: int, matrices: ChannelMatrices, operand: str = "", most_bytes_per_cycle: float = 0
     ) -> None:
-        """Convert channels that lie apart in GM to blocks of channels in L1; see `DataCopyDn2Nz`."""
+        """Convert channels that lie apart in GM to blocks of channels in L1; see `DataCopyDn2Nz`.
+
+        A last block is filled up with zeros; `most_bytes_per_cycle` is a rate that the copy does not exceed, 0 for that of the
+        path.
+        """
         self._emit((DataCopyDn2Nz, *matrices, operand, most_bytes_per_cycle), dst, src)
 
     def fill(self, destination: str, dst: int, size: int) -> None:
@@ -238,21 +252,33 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         self._emit((Duplicate, dtype, count, value), dst)
 
     def reduce_rows(self, dst: int, src: int, rows: int, columns: int, row_stride: int) -> None:
-        """Sum each row of fp32 elements in UB."""
+        """Sum each row of fp32 elements in UB.
+
+        dst[r] is the sum of row r; rows lie `row_stride` bytes apart.
+        """
         self._emit((ReduceRows, rows, columns, row_stride), dst, src)
 
     def scatter(self, dst: int, src: int, dtype: str, loops: ScatterLoops) -> None:
-        """Copy elements in UB to separate places; see `Scatter`."""
+        """Copy elements in UB to separate places; see `Scatter`.
+
+        Elements of a row adjoin in `src`; groups, rows and columns have their strides in `loops`.
+        """
         self._emit((Scatter, dtype, *loops), dst, src)
 
     def transpose_blocks(
         self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, layout: TurnLayout
     ) -> None:
-        """Transpose between [channels][pixels] and [pixels][C0] in UB; see `TransposeBlocks`."""
+        """Transpose between [channels][pixels] and [pixels][C0] in UB; see `TransposeBlocks`.
+
+        `to_c0` is True for the way to blocks, in which missing channels become zero.
+        """
         self._emit((TransposeBlocks, to_c0, itemsize, channels, pixels, *layout), dst, src)
 
     def interleave(self, dst: int, even: int, odd: int, itemsize: int, count: int) -> None:
-        """Interleave the elements of two runs in UB."""
+        """Interleave the elements of two runs in UB.
+
+        dst[2 i] = even[i] and dst[2 i + 1] = odd[i], for `count` elements of each run.
+        """
         self._emit((Interleave, itemsize, count), dst, even, odd)
 
     # -- finish --------------------------------------------------------------------------------------------------------
@@ -308,7 +334,10 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return Program(self._block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, notes)
 
     def _checked(self, program: Program) -> Program:
-        """Return the program after a check of its addresses."""
+        """Return the program if its addresses are right.
+
+        Raises RowError for a row outside its space or unaligned, SimError for a loop beyond 64 bits.
+        """
         if not program.sheet.is_right(self.table.limits(), self._sizes):
             check_addresses(program, self._sizes)
             if program.sheet.wraps():
@@ -316,8 +345,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return program
 
     def finish(self) -> Program:
-        """Return the checked Program. Raises SimError if a flag is left raised or an address is outside its space or
-        unaligned.
+        """Return the checked Program; under inspection its faults are recorded instead.
+
+        Raises SimError if a flag is left raised, an instruction cannot run, or an address is outside its space or unaligned.
         """
         if self._outer is not None:
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
@@ -336,8 +366,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         return checked
 
     def _inspect(self, program: Program, dropped: list[int], inspection: Inspection) -> None:
-        """Record as faults instructions that cannot run; flags and addresses are checked later, by the check of the
-        program.
+        """Record as faults the program's instructions that cannot run, overlap or misread sums; flags and addresses are
+        checked later.
         """
         assert self.notes is not None
         self.notes.without(dropped)
@@ -348,7 +378,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
 
 
 def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
-    """Return the places of the pieces as an array [piece][axis]."""
+    """Return the places of the pieces as an array [piece][axis]; a plain number has one axis."""
     wheres: list[Any] = [where for _, where in pieces]
     if wheres and isinstance(wheres[0], tuple) and len(wheres[0]) == 1:
         wheres = [where for (where,) in wheres]
@@ -359,7 +389,7 @@ def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
 
 
 class Closed(dict[Key, int]):
-    """Index of instructions of a finished program; a look-up raises, so that no further row is appended."""
+    """Index of instructions of a finished program: each look-up raises SimError, so that no further row is appended."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ _UNKNOWN = "unknown"
 
 
 def check_buffer(chip: ChipSpec, block: int, core: str, buffer: str, what: str) -> None:
-    """Raise SimError if the kind of core lacks the buffer; `what` names its user."""
+    """Raise SimError if the chip's cores of kind `core` lack the buffer; `what` names its user in the message."""
     has = chip.cores.kinds[core].buffers  # type: ignore[index]
     if buffer not in has:
         raise SimError(
@@ -31,9 +31,9 @@ def check_buffer(chip: ChipSpec, block: int, core: str, buffer: str, what: str) 
 
 
 def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str, scalar: bool = False) -> None:
-    """Raise SimError if the kind of core lacks the pipe; `what` names its user.
+    """Raise SimError if the chip's cores of kind `core` lack the pipe; `what` names its user in the message.
 
-    Pipe S has no queue: it is allowed with `scalar` alone.
+    Pipe S, which has no queue, is allowed only with `scalar`.
     """
     has = [own for own in chip.cores.kinds[core].pipes if scalar or own != "S"]  # type: ignore[index]
     if pipe not in has:
@@ -44,7 +44,9 @@ def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str, scal
 
 
 def wrong_instructions(program: Program) -> Iterator[RowError]:
-    """Yield an error for each instruction on a pipe or buffer that this core lacks, and for one that moves no bytes."""
+    """Yield an error, with the first row of it, for each instruction on a pipe or buffer that this core lacks, and for one
+    that moves no bytes.
+    """
     table, counts = program.table, program.sheet.counts()
     wrong = table.unfit(program.core_kind)[: len(counts)] & (counts > 0)
     for index in np.flatnonzero(wrong).tolist():
@@ -53,7 +55,7 @@ def wrong_instructions(program: Program) -> Iterator[RowError]:
 
 
 def _why(program: Program, index: int, view: str) -> str:
-    """Return the text of a wrong instruction's error; `view` is the instruction as text."""
+    """Return the reason why an instruction cannot run on this core, for its error; `view` is its row as text."""
     table, core = program.table, program.core_kind
     regions = table.touches.of_instruction(index)
     if any(map(moves_nothing, regions)):
@@ -69,9 +71,9 @@ def _why(program: Program, index: int, view: str) -> str:
 
 
 def overlapping(program: Program) -> Iterator[RowError]:
-    """Yield an error for each vector instruction whose source overlaps its result in a forbidden way.
+    """Yield an error for each row of the vector unit whose source overlaps its result in a forbidden way.
 
-    Each stamp of a task is checked once.
+    Each stamp of a task is checked once, unless its operands move.
     """
     table, sheet = program.table, program.sheet
     if not table.column("by_vector").any():
@@ -84,9 +86,9 @@ def overlapping(program: Program) -> Iterator[RowError]:
 
 
 def _apart(table: InstructionTable, stamp: Stamp) -> bool:
-    """Return True if no operands of a stamp's vector instructions overlap in a forbidden way.
+    """Return True if the stamp's vector instructions have no forbidden overlap of operands at any place.
 
-    If they move with the stamp it returns False: each place must then be checked.
+    It returns False also where these operands move with the stamp, since each place must then be checked.
     """
     if len(stamp.moves):
         moved = stamp.moves[:, 0]
@@ -97,7 +99,9 @@ def _apart(table: InstructionTable, stamp: Stamp) -> bool:
 
 
 def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[int, str]]:
-    """Return the rows with operands that overlap in a forbidden way, with the reason."""
+    """Return (row, reason) of the vector instructions in `rows` whose source overlaps the result in a forbidden way, in
+    order.
+    """
     at = np.flatnonzero(table.column("by_vector")[rows[:, 0]])
     if not len(at):
         return []
@@ -121,7 +125,7 @@ def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[in
 def misread_sums(program: Program) -> Iterator[RowError]:
     """Yield an error for each drain of L0C that reads numbers in another format than the products left there.
 
-    Only a program with products or drains of whole numbers has any; the others are not looked at.
+    A program without products or drains of int32 yields none, without a look at its rows.
     """
     instructions = program.table.instructions
     made = [_left(one) for one in instructions]
@@ -145,8 +149,8 @@ def misread_sums(program: Program) -> Iterator[RowError]:
 
 
 def _left(instruction: Instruction) -> str:
-    """Return the format of the numbers that an instruction leaves in L0C, `_UNKNOWN` for other data; "" if it writes
-    none there.
+    """Return the format of the numbers that an instruction writes to L0C; `_UNKNOWN` for a write that is no product, ""
+    without one.
     """
     if isinstance(instruction, Mmad):
         return instruction.result
@@ -154,7 +158,7 @@ def _left(instruction: Instruction) -> str:
 
 
 def _misread(taken: str, held: str, view: InstructionView) -> str:
-    """Return the text of a fault: a drain reads numbers of the format `held` as `taken`; with advice."""
+    """Return the text of an error with advice: the drain `view` reads numbers as `taken` where L0C has them as `held`."""
     if held == "int32" and isinstance(view.instruction, Drain):
         advice = 'dequantise with pre=Quantisation("int32", scale), or bring int32 out'
     else:
@@ -172,7 +176,7 @@ def check_addresses(program: Program, sizes: Sequence[int]) -> None:
 
 
 def _check_operand(program: Program, operand: str, sizes: Sequence[int]) -> None:
-    """Check that the rows with the operand stay inside their buffers and tensors, at aligned addresses."""
+    """Raise RowError for the first row whose operand lies outside its buffer or tensor, or at an unaligned address."""
     column, rows = OPERAND_COLUMN[operand], program.rows
     found = asked(program.table.limits(), sizes, rows[:, 0], column - 1, rows[:, column])
     wrong = np.flatnonzero(found.wrong())

@@ -29,7 +29,9 @@ class MatrixPiece(NamedTuple):
 
 
 class CubeMethods:
-    """Instructions of the cube and its buffers; addresses are bytes inside a buffer, or operands in GM."""
+    """Methods of a builder for instructions of the cube and its buffers; addresses are bytes inside a buffer, or operands in
+    GM.
+    """
 
     if TYPE_CHECKING:
         chip: ChipSpec
@@ -49,7 +51,11 @@ class CubeMethods:
         transpose: bool = False,
         dst_stride: int = 1,
     ) -> None:
-        """Load fractals from L1 to L0A or L0B; see `LoadData2D`."""
+        """Load fractals from L1 to L0A or L0B; see `LoadData2D`.
+
+        `repeat` fractals of 512 bytes, `src_stride` fractals apart in L1 and `dst_stride` apart in `destination`; with
+        `transpose` squares are turned on the way.
+        """
         self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose, dst_stride), dst, src)
 
     def _load_squares(self, dst: int, src: int, held: int, rows: Span, columns: Span) -> None:
@@ -70,7 +76,11 @@ class CubeMethods:
             self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, transpose=True)
 
     def _load_matrix(self, destination: str, dst: int, src: int, piece: MatrixPiece, transpose: bool) -> None:
-        """Load part of a matrix by img2col, as a map one pixel high under a 1 x 1 kernel."""
+        """Load part of an NZ matrix in L1 to L0A or L0B by img2col, as a map one pixel high under a 1 x 1 kernel.
+
+        Bytes for L0B are loaded in squares where the chip's img2col cannot transpose them. Raises SimError for a piece outside
+        the matrix, or one that does not begin at whole C0.
+        """
         dtype, held, (row, rows), (column, columns) = piece
         c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
         if row + rows > held or column % c0:
@@ -84,7 +94,11 @@ class CubeMethods:
         self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), piece.rows, span, transpose)
 
     def _load_fractals(self, dst: int, src: int, piece: MatrixPiece) -> None:
-        """Load part of a matrix stored [N, K] as the right operand: a copy of its fractals, which have the order of L0B."""
+        """Load part of a matrix stored [N, K] as the right operand: a copy of its fractals, which have the order of L0B.
+
+        One load if the piece has all rows, otherwise one for each C0 columns. Raises SimError for rows that are no whole
+        fractals.
+        """
         dtype, held, (row, rows), (column, columns) = piece
         c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
         if any(count % FRACTAL for count in (row, rows, held)) or column % c0 or row + rows > held:
@@ -112,7 +126,11 @@ class CubeMethods:
         columns: Span | ColumnRuns,
         transpose: bool = False,
     ) -> None:
-        """Load img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`."""
+        """Load img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`.
+
+        The map and the kernel over it are those of `window`. To L0A it is the left operand, with `transpose` its transpose; to
+        L0B its rows are K. Padding reads as zero.
+        """
         span, runs = columns[:2], columns[2:]
         self._emit((LoadData3D, destination, itemsize, *window, *rows, *span, transpose, *runs), dst, src)
 
@@ -139,7 +157,10 @@ class CubeMethods:
         self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits, gemv, bias), dst, left, right)
 
     def load_bias(self, dst: int, src: int, count: int, dtype: str) -> None:
-        """Load numbers from L1 to the bias table; see `LoadBias`."""
+        """Load numbers from L1 to the bias table; see `LoadBias`.
+
+        Float16 is widened to float32 on the way; other dtypes stay.
+        """
         self._emit((LoadBias, count, dtype), dst, src)
 
     def fixpipe(
@@ -159,7 +180,8 @@ class CubeMethods:
     ) -> None:
         """Store a tile of L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`.
 
-        `scales` is the address of the columns' scales in the Fixpipe buffer.
+        `m` x `n` of a tile of `m_padded` rows go to [n / c0][m][c0] as `dtype`, blocks `dst_stride` bytes apart; `atomic_add`
+        adds to what GM holds. `scales` is the address of the columns' scales in the Fixpipe buffer.
         """
         opcode = FixpipeUnitFlag if unit_flag else Fixpipe
         self._drain((opcode, m, n, m_padded, dtype, c0, dst_stride, atomic_add, pre), dst, src, scales)
@@ -179,13 +201,16 @@ class CubeMethods:
     ) -> None:
         """Store a tile of L0C to rows in GM; see `FixpipeNd`.
 
-        `scales` is the address of the columns' scales in the Fixpipe buffer.
+        `m` x `n` of a tile of `m_padded` rows go to rows `dst_stride` bytes apart as `dtype`; `atomic_add` adds to what GM
+        holds. `scales` is the address of the columns' scales in the Fixpipe buffer.
         """
         self._drain((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add, pre), dst, src, scales)
 
     def _drain(self, key: Key, dst: int, src: int, scales: int, *more: str) -> None:
-        """Append a drain of L0C, the last field of `key` being the arithmetic; SimError unless that is a Quantisation or
-        None.
+        """Append a drain of L0C whose last field in `key` is its arithmetic, then the fields `more`; `scales` is the third
+        operand.
+
+        Raises SimError unless that field is a Quantisation or None.
         """
         if not isinstance(key[-1], Quantisation | None):
             raise SimError(f"{key[0].name}: pre is {key[-1]!r}; a Quantisation or None is allowed")
@@ -201,16 +226,23 @@ class CubeMethods:
         column_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """Store part of a tile of L0C to single elements in GM; see `FixpipeDn`."""
+        """Store part of a tile of L0C to single elements in GM; see `FixpipeDn`.
+
+        Element (i, j) of `piece` goes to `dst` + i * `row_stride` + j * `column_stride` (bytes) as `dtype`; `atomic_add` adds
+        to what GM holds.
+        """
         m, n, m_padded, first, row = piece
         self._emit((FixpipeDn, m, n, m_padded, first, dtype, row_stride, column_stride, atomic_add, row), dst, src)
 
     def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
-        """Store a tile of L0C to UB; see `L0cToUb`."""
+        """Store a tile of L0C to UB; see `L0cToUb`.
+
+        `rows` rows of `columns` blocks of 16 columns, of a tile of `m_padded` rows, as `dtype`.
+        """
         self._emit((L0cToUb, rows, columns, m_padded, dtype), dst, src)
 
 
 def refuse_both(what: str, atomic_add: bool, keep: str) -> None:
-    """Raise SimError if a copy to GM would add and keep an extreme."""
+    """Raise SimError if `atomic_add` is set: a copy to GM cannot add and keep an extreme (`keep`) at once."""
     if atomic_add:
         raise SimError(f"{what}: atomic_add and keep={keep!r}; a copy does one of them")

@@ -15,7 +15,8 @@ from ascend_sim.kernel.program import Program
 
 
 def rows_in_order(program: Program) -> tuple[NDArray[np.int64], list[int]] | None:
-    """Return the rows in an order that flags allow, and the rows at which pipes deadlock; None if it is the order of issue.
+    """Return (rows in an order of execution that flags allow, rows at which pipes deadlock); None if rows can execute in the
+    order of issue.
 
     Rows that a deadlock never reaches come last, in the order of issue.
     """
@@ -29,7 +30,7 @@ def rows_in_order(program: Program) -> tuple[NDArray[np.int64], list[int]] | Non
 
 
 def _flag_codes(program: Program) -> NDArray[np.int64]:
-    """Return the number of the flag that each instruction of a program's table sets or waits for, or -1."""
+    """Return for each instruction of the program's table the number of the flag that it sets or waits for, or -1."""
     numbers: dict[tuple[str, str, int], int] = {}
     codes = np.full(len(program.table.instructions), -1, np.int64)
     for index, one in enumerate(program.table.instructions):
@@ -39,7 +40,7 @@ def _flag_codes(program: Program) -> NDArray[np.int64]:
 
 
 def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
-    """Return True if some wait is issued before its set."""
+    """Return True if some flag has more waits than sets at some row: a wait is issued before its set."""
     rows = np.flatnonzero(codes >= 0)
     rows = rows[np.argsort(codes[rows], kind="stable")]
     code, step = codes[rows], np.where(kinds[rows] == SET, 1, -1)
@@ -50,7 +51,7 @@ def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
 
 
 class _Queues:
-    """Queues of a core's pipes, executed in an order without times."""
+    """Execution of a program's rows by the queues of a core's pipes, in order but without times."""
 
     def __init__(self, program: Program, codes: NDArray[np.int64]) -> None:
         self._program = program
@@ -63,7 +64,7 @@ class _Queues:
         self._order: list[int] = []
 
     def worked_off(self) -> tuple[list[int], list[int]]:
-        """Return the rows in the order of execution, and the rows at which pipes stand at the end."""
+        """Return (rows in the order of execution, rows at which pipes stand at the end because their set never comes)."""
         for row, pipe in enumerate(self._pipes):
             if self._kinds[row] == BARRIER_ALL and self._holds(row):
                 break  # what would end the waits of these pipes is not issued any more; so it is at a full queue
@@ -92,7 +93,7 @@ class _Queues:
         return True
 
     def _go_on(self) -> None:
-        """Execute the rows of blocked pipes, from the waits whose sets have been executed on."""
+        """Execute the rows of blocked pipes as far as their waits allow, after a set has been executed."""
         moved = True
         while moved:
             moved = False
@@ -104,7 +105,9 @@ class _Queues:
                     del self._blocked[pipe]
 
     def _holds(self, row: int) -> bool:
-        """Return True if the scalar unit waits at a barrier for a pipe that is blocked."""
+        """Return True if the scalar unit waits at this row for a pipe that is blocked: the pipe of a ScalarWait, any pipe at
+        a barrier of all.
+        """
         one = self._program.table.instructions[int(self._program.rows[row, 0])]
         waited = (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, len(PIPES))
         return any(pipe in self._blocked for pipe in waited)

@@ -76,12 +76,12 @@ class KernelFunction:
         return self.function(k, *arguments, **fields)
 
     def visible(self) -> Callable[..., Any]:
-        """Return the function, the state by which a snapshot of a traced loop compares a kernel (`kernel.snapshot`)."""
+        """Return the function, by which a snapshot of a traced loop compares a kernel (`kernel.snapshot`)."""
         return self.function
 
     @property
     def first_line(self) -> Line:
-        """Return the kernel's file and the line in which it begins."""
+        """Return (file, line) where the kernel's function begins."""
         return self.function.__code__.co_filename, self.function.__code__.co_firstlineno
 
     def raised_at(self, error: BaseException) -> Line | None:
@@ -91,7 +91,7 @@ class KernelFunction:
         return next(((own, frame.lineno) for frame in reversed(frames) if frame.filename == own and frame.lineno), None)
 
     def remarks_on(self, races: Sequence[Race]) -> list[str]:
-        """Return remarks on the races that a check found; here none."""
+        """Return remarks on the races that a check found, for its page; none unless a kind of kernels overrides this."""
         return []
 
     def __repr__(self) -> str:
@@ -111,7 +111,10 @@ class KernelFunction:
         )
 
     def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the tensors by parameter name. Raises SimError for arguments that do not fit the function."""
+        """Return {parameter: tensor}, with those of `*names` as "names[0]".
+
+        Raises SimError for arguments that do not fit the function.
+        """
         try:
             bound = self.signature.bind(None, *tensors, **fields)
         except TypeError as error:
@@ -125,7 +128,7 @@ class KernelFunction:
         return dict(zip(names, tensors, strict=False))
 
     def defaults(self) -> dict[str, Any]:
-        """Return {field: its default} for the fields that have one."""
+        """Return {parameter: default} for the function's parameters that have one."""
         return {
             name: parameter.default
             for name, parameter in self.signature.parameters.items()
@@ -135,7 +138,7 @@ class KernelFunction:
 
 @dataclass(frozen=True, eq=False)
 class Launch:
-    """A kernel on a chip with its tensors and fields; it makes the programs of each block (`Task.build`)."""
+    """A kernel on a chip with its tensors and fields, from which the programs of each block are built (`programs`)."""
 
     kernel: KernelFunction
     chip: ChipSpec
@@ -165,7 +168,10 @@ class Launch:
         disarm: Collection[str] = (),
         contents: Sequence[Any] | None = None,
     ) -> Launch:
-        """Return a launch of `blocks` blocks. Raises SimError where the chip lacks the cores for it."""
+        """Return a launch of `blocks` blocks; equal launches share instruction tables.
+
+        Raises SimError where the chip lacks the cores for it.
+        """
         tables = _tables(kernel, chip, blocks, tensors, fields, disarm)
         core = kernel.core_on(chip)
         vectors = 1 if core == "MIX_1_1" else chip.cores.aiv_per_aic if core == "MIX" else 0
@@ -173,7 +179,10 @@ class Launch:
         return cls(kernel, chip, core, vectors, blocks, tensors, fields, disarm, tables, contents)
 
     def programs(self, block: int) -> list[Program]:
-        """Return the programs of one block. Raises KernelError for whatever the function raises."""
+        """Return the programs of one block: one, or for "MIX" that of the AIC and then those of its AIVs.
+
+        Raises KernelError for whatever the function raises.
+        """
         if self.core != "MIX":
             return [self._program(block, self.core, 0)]
         return [self._program(block, "AIC", 0), *(self._program(block, "AIV", i) for i in range(self.vector_cores))]
@@ -199,8 +208,10 @@ class Launch:
     def _inspected(
         self, inspection: Inspection, table: InstructionTable, block: int, core: str, sub_block: int
     ) -> Program:
-        """Return the program with the rows that the function wrote before it ended; an error that it raises becomes a
+        """Return the program with the rows that the function wrote before it ended; an error that it raises is recorded as a
         fault.
+
+        MemoryLimitError is raised all the same.
         """
         k = self._builder(Kernel, table, block, core, sub_block)
         assert k.notes is not None
@@ -239,7 +250,11 @@ class Launch:
         return k
 
     def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> Line | None:
-        """Return the line that wrote a row of a program, by running the function once more and noting every row's line."""
+        """Return (file, line) that wrote a row of a program, by running the function once more with a note of each row's
+        line.
+
+        None if that run raises.
+        """
         try:
             k = self._written(_LineKernel, table, block, core, sub_block)
         except (Exception, SystemExit):
@@ -260,9 +275,10 @@ def _tables(
     fields: Mapping[str, Any],
     disarm: Collection[str],
 ) -> dict[str, InstructionTable]:
-    """Return the instruction tables of a launch by kind of core; equal launches of a thread share them.
+    """Return {kind of core: instruction table}, empty at first; equal launches of a thread get the same dict, of which 32
+    are kept.
 
-    Each thread has its own, because builders write to them.
+    Each thread has its own, because builders write to them. A field that cannot be hashed gets a new one.
     """
     alike = tuple([(one.name, one.shape, one.dtype) for one in tensors]), tuple(fields.items()), frozenset(disarm)
     if not hasattr(_kept, "tables"):
@@ -275,17 +291,17 @@ def _tables(
 
 
 class _LineKernel(Kernel):
-    """Kernel that notes for every row the line of the file that wrote it; for messages, not for speed."""
+    """Builder that notes for every row the source line that wrote it, without stamps; for messages, since it is slow."""
 
     stamping = False
 
     @cached_property
     def lines(self) -> list[int | None]:
-        """Return the line of every row that was written."""
+        """Return the list of the source line of every row that was written, filled as rows are."""
         return []
 
     def lines_of_rows(self) -> list[int | None]:
-        """Return the line of every row that is in the finished program."""
+        """Return the source line of every row of the finished program, without the rows that were taken back."""
         dropped = {row for _, _, row in self._sheet.last(self._dropped_kinds())}
         return [line for row, line in enumerate(self.lines) if row not in dropped]
 
@@ -335,7 +351,7 @@ _PLAIN = "a kernel is a plain function, which writes its instructions and return
 
 
 def _refuse_result(returned: Any) -> None:
-    """Raise SimError for a kernel that returns a value, such as a generator or coroutine, which would never run."""
+    """Raise SimError for a kernel function that returned a value, such as a generator or coroutine, which would never run."""
     if returned is None:
         return
     if inspect.iscoroutine(returned):
@@ -344,7 +360,7 @@ def _refuse_result(returned: Any) -> None:
 
 
 def _told(error: BaseException, kernel: KernelFunction, line: Line | None = None) -> str:
-    """Return an error in one line: its place in the kernel's file (`line` if known), and its text."""
+    """Return an error as one line "FILE:LINE: kernel NAME: text"; the line is `line`, or that in the error's traceback."""
     line = line or kernel.raised_at(error)
     own = Path(kernel.first_line[0] if line is None else line[0])
     if own.is_relative_to(Path.cwd()):

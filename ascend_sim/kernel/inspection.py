@@ -30,8 +30,8 @@ Line = tuple[str, int]
 
 @frozen
 class Fault:
-    """A builder's refusal under inspection: the core in words, the line that caused it, the reason, and the check it
-    belongs to.
+    """A builder's refusal that was recorded under inspection: core in words, source line, reason, and the check (`tool`)
+    that reports it.
     """
 
     where: str
@@ -42,7 +42,7 @@ class Fault:
 
 @frozen
 class Allocated:
-    """A piece of a core's buffer that a kernel took."""
+    """A range of bytes of a core's buffer that a kernel allocated, with its name and source line."""
 
     buffer: str
     start: int
@@ -52,7 +52,7 @@ class Allocated:
 
 
 class SourceLines:
-    """Distinct lines that wrote rows, each with a number; the programs of a table share them with its stamps."""
+    """Numbering of the source lines that wrote rows; the programs of a table and its stamps share one."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -68,16 +68,16 @@ class SourceLines:
         return number
 
     def of_frame(self, frame: FrameType) -> tuple[int, CodeType]:
-        """Register the line that a frame executes; return its number and the frame's code."""
+        """Return (number of the line that a frame executes, the frame's code); the line is registered for the next time."""
         told = self.told[id(frame.f_code), frame.f_lasti] = self.number(_line(frame)), frame.f_code
         return told
 
 
 @dataclass
 class Notes:
-    """Notes on one program: the lines of its rows, and the pieces of buffers that it took.
+    """Notes on one program under inspection: the source line of each row, and the ranges of buffers that it allocated.
 
-    `rows` has the number of every row's line in `source`, or -1. `whole` is false where its kernel broke off.
+    `rows` has for every row the number of its line in `source`, or -1. `whole` is False where its kernel broke off.
     """
 
     source: SourceLines
@@ -96,7 +96,9 @@ class Notes:
     """The line of all rows from now on, where it is not that which writes them."""
 
     def add(self) -> None:
-        """Record the line that is being executed as the one that writes the next row."""
+        """Record the source line of the next row: `fixed` if it is set, else the innermost line on the stack outside the
+        builder's files.
+        """
         if self.fixed >= 0:
             self.rows.append(self.fixed)
             return
@@ -107,30 +109,32 @@ class Notes:
         self.rows.append(told[0])
 
     def line(self, row: int) -> Line | None:
-        """Return the line that wrote a row, or None."""
+        """Return (file, line) that wrote a row; None if none is known."""
         number = self.rows[row]
         return self.source.lines[number] if number >= 0 else None
 
     def text(self, line: Line) -> str:
-        """Return the text of a line, "" if its file no longer exists."""
+        """Return the source text of a line, stripped: the stored one of a run that was read back, else from the file; "" if
+        that is gone.
+        """
         return self.texts[line] if line in self.texts else linecache.getline(*line).strip()
 
     def numbers(self, rows: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the line number of each of these rows."""
+        """Return the numbers of the source lines of these rows, -1 where none is known."""
         return np.frombuffer(self.rows, np.int32)[rows] if len(rows) else np.empty(0, np.int32)
 
     def without(self, dropped: Sequence[int]) -> None:
-        """Remove the notes of dropped rows; those behind them move up."""
+        """Remove the notes of the rows `dropped`; notes of later rows move up."""
         if dropped:
             self.rows = array("i", np.delete(np.frombuffer(self.rows, np.int32), dropped).tobytes())
 
 
 @dataclass
 class Inspection:
-    """Faults of builders, recorded instead of raised.
+    """Record of the faults that builders refuse; under inspection they do not raise.
 
-    While `stamping`, builders repeat the pieces of loops and set `stamped`. A fault is then recorded for the first
-    piece only; for all of them the programs must be built again without stamping.
+    While `stamping`, builders repeat the pieces of loops and set `stamped`. A fault is then recorded for the first piece only;
+    for all of them the programs must be built again without stamping.
     """
 
     stamping: bool = True
@@ -139,11 +143,11 @@ class Inspection:
 
     @property
     def faults(self) -> list[Fault]:
-        """Return the distinct faults in the order in which they were noted."""
+        """Return the distinct faults in the order in which they were recorded."""
         return list(self._faults)
 
     def add(self, where: str, text: str, line: Line | None = None, tool: str = "memcheck") -> None:
-        """Record a fault; its line is `line`, or the line that is being executed."""
+        """Record a fault unless an equal one is there; its line is `line`, or the kernel's line that is being executed."""
         self._faults.setdefault(Fault(where, line or calling_line(), text, tool))
 
 
@@ -151,13 +155,13 @@ _CURRENT: ContextVar[Inspection | None] = ContextVar("inspection", default=None)
 
 
 def current_inspection() -> Inspection | None:
-    """Return the inspection under way, or None."""
+    """Return the inspection inside whose block this code runs, or None."""
     return _CURRENT.get()
 
 
 @contextlib.contextmanager
 def inspect(stamping: bool = True) -> Iterator[Inspection]:
-    """Yield an inspection of the programs that are built inside the block."""
+    """Context manager that yields an inspection; programs built inside its block record faults in it instead of raising."""
     inspection = Inspection(stamping)
     token = _CURRENT.set(inspection)
     try:
@@ -167,7 +171,7 @@ def inspect(stamping: bool = True) -> Iterator[Inspection]:
 
 
 def calling_line() -> Line:
-    """Return the innermost line on the stack that belongs to a kernel and not to the builder."""
+    """Return (file, line) of the innermost frame on the stack outside the builder's files: a kernel's line."""
     frame: Any = sys._getframe(1)
     while frame.f_code.co_filename in _MACHINERY:
         frame = frame.f_back

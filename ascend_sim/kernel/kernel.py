@@ -80,7 +80,7 @@ class Kernel(TracedLoops, KernelBuilder):
 
     @property
     def is_cube(self) -> bool:
-        """Return True if this core multiplies: an AIC, or an AI_CORE, which has cube and vector unit."""
+        """Return True if this core has a cube: an AIC, or an AI_CORE."""
         return "M" in self._parts.pipes
 
     @property
@@ -163,8 +163,8 @@ class Kernel(TracedLoops, KernelBuilder):
 
     @contextmanager
     def ordered(self, pipe: str) -> Iterator[None]:
-        """Append a barrier of `pipe` behind every instruction of that pipe in the block, so that each may read the one
-        before.
+        """Context manager in which a barrier of `pipe` follows every instruction of that pipe, so that each may read the
+        result of the one before.
         """
         self._check_pipe(pipe, "ordered")
         plain, number = self._emit, PIPE_INDEX[pipe]
@@ -201,12 +201,12 @@ class Kernel(TracedLoops, KernelBuilder):
         return self.repeated(pieces, write) if pieces else write()
 
     def close_queues(self) -> None:
-        """Take back, at the end of the program, the releases of queues that nothing waits for."""
+        """Remove, at the end of the program, the sets of queues' free flags that nothing waits for (`BufferQueue.close`)."""
         for queue in self._queues:
             queue.close()
 
     def finish(self) -> Program:
-        """Close the queues and finish as `KernelBuilder.finish` does; later instructions are refused."""
+        """Close the queues and return the checked Program as `KernelBuilder.finish` does; later instructions are refused."""
         self.close_queues()
         program = super().finish()
         self._index = Closed(self._where)
@@ -263,7 +263,7 @@ class Kernel(TracedLoops, KernelBuilder):
         self._emit(key, *(_address(type(instruction).__name__, place) for place in (dst, src0, src1)))
 
     def _check_instruction(self, instruction: Instruction) -> None:
-        """Raise SimError for an instruction that no engine could run; called once for each distinct instruction."""
+        """Raise SimError for an instruction whose name, pipe, cost or regions no engine can run; called once for each."""
         if type(instruction).pipe is Instruction.pipe:
             raise SimError(
                 f"emit: {type(instruction).__name__} has no pipe(self, chip), which names the queue that takes it"
@@ -325,7 +325,7 @@ class Kernel(TracedLoops, KernelBuilder):
         self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name)
 
     def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> _Sides:
-        """Return both sides of a copy between GM and UB; rows without gaps on both sides become one row."""
+        """Return both sides of a copy between GM and UB, gapless rows as one. Raises SimError for unlike shapes or dtypes."""
         rows, columns, stride = tensor.rows(what)
         size = columns * tensor.itemsize
         if not isinstance(local, LocalTensor):
@@ -339,7 +339,7 @@ class Kernel(TracedLoops, KernelBuilder):
         return _Sides(rows, size, stride, step, at)
 
     def row_bytes(self, size: int) -> int:
-        """Return the bytes that a row of `size` bytes takes in UB: whole blocks (chip file, alignment.block)."""
+        """Return the bytes that a row of `size` bytes takes in UB: rounded up to whole blocks (chip file, alignment.block)."""
         return ceil_div(size, self.chip.alignment.block) * self.chip.alignment.block
 
     # -- matrices: GM -> L1 -> L0A, L0B; L0C -> GM ---------------------------------------------------------------------
@@ -425,13 +425,13 @@ class Kernel(TracedLoops, KernelBuilder):
 
 
 def _numbered(name: str, buffers: int) -> Iterator[str]:
-    """Return the names of a queue's buffers. Raises SimError for less than one buffer."""
+    """Return an iterator over "NAME[0]", "NAME[1]" ... of a queue's buffers. Raises SimError for less than one."""
     return (f"{name}[{i}]" for i in range(whole_number(buffers, f"queue {name!r}: the number of buffers", 1)))
 
 
 @cache
 def _parameters(kind: type[Instruction]) -> tuple[str, ...]:
-    """Return the fields of an instruction class in order; SimError unless it is a frozen dataclass of its own."""
+    """Return an instruction class's field names in order. Raises SimError unless it is a frozen dataclass of its own."""
     settings = kind.__dict__.get("__dataclass_params__")
     if not is_dataclass(kind) or settings is None or not settings.frozen:
         raise SimError(f"emit: {kind.__name__} must be a frozen dataclass: @dataclass(frozen=True) before its class")

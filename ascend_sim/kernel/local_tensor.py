@@ -13,10 +13,10 @@ Index = int | slice
 
 @dataclass(frozen=True, slots=True)
 class LocalTensor:
-    """`shape` (columns,) or (rows, columns) of `dtype` at a byte address of the Unified Buffer.
+    """Tensor in the Unified Buffer: `shape` (columns,) or (rows, columns) of `dtype` at a byte address.
 
     Rows lie `row_stride` bytes apart (0: as close as they come). `tensor[2:4]` and `tensor[:, 16:32]` are pieces of the same
-    memory, `tensor[i]` is a row; steps are allowed on rows only. SimError for an empty or foreign shape or index.
+    memory, `tensor[i]` is a row; steps are allowed on rows only. Raises SimError for an empty or foreign shape or index.
     """
 
     address: int
@@ -34,7 +34,7 @@ class LocalTensor:
 
     @property
     def columns(self) -> int:
-        """Return the elements of a row."""
+        """Return the number of elements in a row."""
         return self.shape[-1]
 
     @property
@@ -44,17 +44,17 @@ class LocalTensor:
 
     @property
     def row_bytes(self) -> int:
-        """Return the bytes of the elements of a row."""
+        """Return the bytes of a row's elements, without the gap to the next row."""
         return self.columns * size_of(self.dtype)
 
     @property
     def packed(self) -> bool:
-        """Return True if the elements lie one behind the other, without gaps between rows."""
+        """Return True if there are no gaps between the rows; also for a single row."""
         return self.rows == 1 or self.row_stride == self.row_bytes
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes from the first element to the end of the last."""
+        """Return the bytes from the first element to the end of the last, gaps between rows included."""
         return (self.rows - 1) * self.row_stride + self.row_bytes
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> LocalTensor:
@@ -91,14 +91,20 @@ class LocalTensor:
         return start, count, step
 
     def view(self, dtype: str) -> LocalTensor:
-        """Return the same bytes as elements of another format."""
+        """Return a tensor of the same bytes as elements of another dtype.
+
+        Raises SimError where rows are not whole elements of it.
+        """
         size = size_of(dtype)
         if self.row_bytes % size or self.row_stride % size:
             raise SimError(f"{self}: rows are not whole elements of {dtype}")
         return LocalTensor(self.address, (*self.shape[:-1], self.row_bytes // size), dtype, self.row_stride)
 
     def reshape(self, *shape: int) -> LocalTensor:
-        """Return the same elements in another shape; they must lie one behind the other."""
+        """Return a tensor of the same elements in another shape.
+
+        Raises SimError for gaps between rows or another number of elements.
+        """
         count = 1
         for size in shape:
             count *= size

@@ -19,14 +19,18 @@ _SCOPES = ast.FunctionDef | ast.Lambda | ast.GeneratorExp
 
 
 class NotFollowed(Exception):
-    """Raised for source that this module does not follow."""
+    """Raised for source with a statement or expression that this module does not follow; `names_from_outside` then returns
+    None.
+    """
 
 
 @lru_cache(256)
 def names_from_outside(code: CodeType, line: int) -> frozenset[str] | None:
-    """Return the names that the body of the loop at `line` reads before it writes them.
+    """Return the names that the body of the loop at `line` reads before it writes them: those of values from outside the
+    loop.
 
-    None where one turn depends on another, or where the source is not understood.
+    None where one turn depends on another (the body writes a name that a later turn, or code outside, may read), and where the
+    source is not understood. Kept for 256 loops.
     """
     function = _function_of(code)
     loop = None if function is None else _loop_at(function, line)
@@ -39,7 +43,7 @@ def names_from_outside(code: CodeType, line: int) -> frozenset[str] | None:
 
 
 def _function_of(code: CodeType) -> ast.FunctionDef | None:
-    """Return the syntax tree of the function with this code; None where the file has changed."""
+    """Return the syntax tree of the function with this code; None where the file no longer compiles to it."""
     linecache.checkcache(code.co_filename)
     source = "".join(linecache.getlines(code.co_filename))
     try:
@@ -72,7 +76,9 @@ def _same(one: CodeType, other: CodeType) -> bool:
 
 
 def _loop_at(function: ast.FunctionDef, line: int) -> ast.For | None:
-    """Return the `for` statement over the call that ends at `line`; None if several calls there could be meant."""
+    """Return the `for` statement over the call of `range` or `each` that ends at `line`; None if no or several calls there
+    could be meant.
+    """
     calls = [
         node
         for node in ast.walk(function)
@@ -109,7 +115,9 @@ def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
 
 
 def _free(scope: ast.AST) -> set[str]:
-    """Return the names that an inner function or comprehension takes from the functions around it."""
+    """Return the names that an inner function or comprehension reads, or declares global or nonlocal, without writing them
+    itself.
+    """
     nodes = list(ast.walk(scope))
     brief = {id(one) for node in nodes if isinstance(node, ast.comprehension) for one in ast.walk(node.target)}
     own: set[str] = set()
@@ -126,10 +134,10 @@ def _free(scope: ast.AST) -> set[str]:
 
 
 class _Names:
-    """Follows statements in the order in which they run.
+    """Record of the names that statements read and write, followed in the order in which they run.
 
-    `outside` are the names read before they were surely written, `written` those that some statement writes. The
-    methods take and return `own`, the names surely written so far; None if no statement can follow.
+    `outside` are the names read before they were surely written, `written` those that some statement writes. The methods take
+    and return `own`, the names surely written so far; None if no statement can follow.
     """
 
     def __init__(self) -> None:
@@ -203,7 +211,9 @@ class _Names:
             self.read(node, own)
 
     def read(self, node: ast.AST, own: set[str]) -> None:
-        """Note the names that an expression reads, in the order in which Python evaluates its parts."""
+        """Add to `outside` the names that an expression reads and that are not in `own`, in the order in which Python
+        evaluates its parts.
+        """
         match node:
             case ast.Name():
                 if node.id not in own:
@@ -240,7 +250,9 @@ class _Names:
             self.write(target, own)
 
     def write(self, target: ast.AST, own: set[str]) -> None:
-        """Note the names that an assignment writes to; the object of an attribute or an index is read."""
+        """Add the names that an assignment to `target` writes to `own` and `written`; the object of an attribute or an index
+        is read.
+        """
         match target:
             case ast.Name():
                 self.take(target.id, own)
@@ -256,9 +268,9 @@ class _Names:
         own.add(name)
 
     def after(self, statements: list[ast.stmt], loop: ast.For) -> set[str] | None:
-        """Follow the statements behind `loop` to their end, and the loops around it for one more turn.
+        """Follow the statements after `loop` to the function's end, and the loops around it for one more turn.
 
-        Return the names surely written since; None if the loop is not among the statements.
+        Returns the names surely written since; None if the loop is not among the statements.
         """
         for place, node in enumerate(statements):
             if node is loop:
@@ -284,7 +296,7 @@ class _Names:
 
 
 def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """Yield the blocks of statements of a compound statement of the same function."""
+    """Yield the lists of statements inside a compound statement (if, loop, with, try); none of an inner function."""
     if isinstance(node, ast.FunctionDef):
         return
     for name in ("body", "orelse", "finalbody"):
@@ -301,5 +313,5 @@ def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
 
 
 def _loaded(target: ast.AST) -> ast.AST:
-    """Return the expression that reads an assignment's target."""
+    """Return the expression that reads the target of an augmented assignment."""
     return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target

@@ -24,7 +24,7 @@ Where = TypeVar("Where", bound=int | tuple[int, ...])
 
 
 class _Outer(NamedTuple):
-    """The builder's sheet, tiles and notes, kept while a stamp is written."""
+    """State of the builder (sheet, tiles, notes) that is put aside while a stamp is written."""
 
     sheet: Sheet
     tile: int
@@ -33,7 +33,9 @@ class _Outer(NamedTuple):
 
 
 class StampedLoops:
-    """Loops of a builder whose bodies are written once as stamps, and the state carried from piece to piece; see `stamp`."""
+    """Base of a builder with loops whose bodies are written once as stamps, and the state carried from piece to piece; see
+    `stamp`.
+    """
 
     if TYPE_CHECKING:
         core_kind: str
@@ -65,18 +67,21 @@ class StampedLoops:
     """True if loops repeat rows by stamps; otherwise every row is written singly, and the programs are equal."""
 
     def carry(self, owner: object, *names: str) -> None:
-        """Register attributes of `owner` whose values one piece of a stamped loop leaves to the next: numbers, names,
-        tuples.
+        """Register attributes of `owner` as part of the phase: one piece of a stamped loop leaves their values (numbers,
+        names, tuples) to the next.
+
+        Raises SimError inside a stamped loop.
         """
         self._outside_stamps(f"carry of {', '.join(names)}")
         self._carried += [(owner, name) for name in names]
 
     def stamped(self, items: Iterable[tuple[What, Where]], *same: Hashable) -> Iterator[tuple[What, Where]]:
-        """Yield the pairs (what, where) of a loop whose body runs once for every `what` and phase of the kernel; see
-        `stamp`.
+        """Yield the pairs (what, where) of a loop whose body runs once for every `what` and phase of the kernel, and is
+        repeated otherwise; see `stamp`.
 
-        `same` is what else the rows depend on: all that the body uses and that differs in another block's run of the
-        loop, and a name if several loops go through one `for`. The loop may not be left early.
+        `same` is what else the rows depend on: all that the body uses and that differs in another block's run of the loop, and
+        a name if several loops go through one `for`. The loop may not be left early. Without `stamping` and inside another loop
+        it is a plain loop.
         """
         if not self.stamping or self._outer is not None:
             yield from items
@@ -112,7 +117,9 @@ class StampedLoops:
             self._resume(absolute(stamps.phases[phase], placed(last)))
 
     def _surroundings(self) -> Hashable:
-        """Return the builder's state that the rows of any loop depend on."""
+        """Return the builder's state on which the rows of any loop depend, as a key: core, sizes, disarmed flags, flags,
+        buffers in use.
+        """
         return (
             self.notes is None,
             self.core_kind,
@@ -131,7 +138,9 @@ class StampedLoops:
         self.notes = None if self.notes is None else Notes(self.notes.source)
 
     def _end_stamp(self, place: Place) -> Stamp:
-        """Return the stamp of the rows written since `_begin_stamp`, at `place`; later rows go to the program again."""
+        """Return the stamp of the rows written since `_begin_stamp`, with the phase after it at `place`; later rows go to
+        the program again.
+        """
         assert self._outer is not None
         moves = np.array(self._moves, np.int64).reshape(-1, 3)
         after = self.table.stamps.number(self._phase(place))
@@ -141,7 +150,7 @@ class StampedLoops:
         return made
 
     def _put(self, stamp: Stamp, place: Place) -> None:
-        """Append a stamp at a place to the program."""
+        """Append a stamp at `place` to the program, with its notes and tiles. Raises SimError for a place beyond 64 bits."""
         if self.notes is not None and stamp.notes is not None:
             self.notes.rows.extend(stamp.notes.rows)
         try:
@@ -152,7 +161,9 @@ class StampedLoops:
         self._tiles += stamp.counted
 
     def _outside_stamps(self, what: str) -> None:
-        """Refuse `what` inside a stamped loop, since no stamp repeats it; a traced loop continues as a plain one."""
+        """Raise SimError for `what` inside a stamped loop, since no stamp repeats it; a traced loop becomes a plain one
+        instead.
+        """
         if self._turn is not None:
             self._leave_turn()
         elif self._outer is not None:
@@ -161,7 +172,9 @@ class StampedLoops:
             )
 
     def _end_turn(self) -> Stamp:
-        """Return the stamp of the traced turn that ends; its tracked numbers are plain integers from then on."""
+        """Return the stamp of the traced turn that ends, with its guards; its tracked numbers are plain integers from then
+        on.
+        """
         assert self._turn is not None
         made = self._end_stamp(self._turn)
         if self._trace is not None:
@@ -170,7 +183,7 @@ class StampedLoops:
         return made
 
     def _leave_turn(self) -> None:
-        """End the tracing of the running turn: its rows become a stamp, and later rows go to the program."""
+        """End the tracing of the running turn: its rows become a stamp, and later rows go to the program directly."""
         assert self._turn is not None
         place = self._turn
         stamp = self.table.stamps.add(self._end_turn())
@@ -179,11 +192,13 @@ class StampedLoops:
 
     @property
     def _row(self) -> int:
-        """Return the number of the next row."""
+        """Return the number that the next row gets in the program."""
         return len(self._sheet) + (len(self._outer.sheet) if self._outer is not None else 0)
 
     def _phase(self, where: Place) -> Any:
-        """Return the carried state that the next rows depend on, relative to the place `where`."""
+        """Return (carried values relative to the place `where`, balances of the flags): the state that the next rows depend
+        on.
+        """
         values = [getattr(owner, name) for owner, name in self._carried]
         carried = tuple([value if type(value) is int else relative(value, where) for value in values])
         return carried, tuple(self._balance.values())
@@ -195,7 +210,10 @@ class StampedLoops:
         self._balance = dict(zip(self._balance, balance, strict=True))
 
     def _emit_moving(self, row: list[Any]) -> None:
-        """Append a row of a stamp whose addresses move with the place; other values that are no integers are refused."""
+        """Append a row of a stamp whose addresses may move with the place; tensors stand for their addresses.
+
+        Raises SimError for a place of a stamped loop that is used after it, and for numbers beyond 64 bits.
+        """
         first = len(self._sheet.written)
         row = [cell.address if type(cell) is Tensor else cell for cell in row]
         for number, cell in enumerate(row):

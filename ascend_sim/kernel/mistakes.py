@@ -19,7 +19,9 @@ _CALL = re.compile(r"(\w+)\.(\w+)\(\) ")
 
 
 def explain_mistake(error: BaseException) -> str | None:
-    """Return one line about a wrong call or a missing name of the kernel's language; None for any other error."""
+    """Return one line about a call with wrong arguments or a name that does not exist in the kernel's language; None for any
+    other error.
+    """
     if isinstance(error, TypeError):
         return _about_call(" ".join(str(error).split()))
     if isinstance(error, AttributeError):
@@ -28,7 +30,9 @@ def explain_mistake(error: BaseException) -> str | None:
 
 
 def _about_call(text: str) -> str | None:
-    """Return a line about wrong arguments of a method, with its signature; None for any other error text."""
+    """Return a line about wrong arguments of a method, with its signature, from Python's message; None for any other
+    message.
+    """
     match = _CALL.match(text)
     if match is None:
         return None
@@ -41,7 +45,9 @@ def _about_call(text: str) -> str | None:
 
 
 def _about_name(holder: Any, name: str | None) -> str | None:
-    """Return a line about a missing attribute, with names near to it; None if there is nothing to say."""
+    """Return a line about a missing attribute, with up to three similar names; None if `holder` is no object of the kernel's
+    language.
+    """
     kind = next((one for one in _LANGUAGE if isinstance(holder, one)), None)
     if kind is None or name is None:
         return None
@@ -54,7 +60,7 @@ def _about_name(holder: Any, name: str | None) -> str | None:
 
 
 def _shown(kind: type) -> str:
-    """Return the text that a kernel writes before a name of the class: "k." for the builder."""
+    """Return the text before a method's name in a message: "k." for the builder, else the class with a dot."""
     return "k." if kind is Kernel else f"{kind.__name__}."
 
 

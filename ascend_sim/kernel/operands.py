@@ -12,7 +12,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 
 
 class Span(NamedTuple):
-    """`length` units from `start` on."""
+    """Range of `length` units from `start` on."""
 
     start: int
     length: int
@@ -74,7 +74,7 @@ class ChannelMatrices(NamedTuple):
 
 
 class TilePiece(NamedTuple):
-    """`m` x `n` elements of an L0C tile of `m_padded` rows, from row `row` and column `first` (below 16) on."""
+    """Part of an L0C tile of `m_padded` rows: `m` x `n` elements from row `row` and column `first` (below 16) on."""
 
     m: int
     n: int
@@ -84,7 +84,7 @@ class TilePiece(NamedTuple):
 
 
 class CopyLoop(NamedTuple):
-    """Outer loop of a copy: its turns, and the distance of turns in bytes on either side."""
+    """Outer loop of a copy: its number of turns, and the bytes from turn to turn in source and destination."""
 
     times: int
     src_stride: int
@@ -92,7 +92,7 @@ class CopyLoop(NamedTuple):
 
 
 class ScatterLoops(NamedTuple):
-    """Source and destination places of `scatter`; fields as in `Scatter`."""
+    """Loops of `scatter` over groups, rows and columns, with the strides of source and destination; fields as in `Scatter`."""
 
     groups: int
     rows: int

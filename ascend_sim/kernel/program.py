@@ -39,7 +39,7 @@ PLACED = 0
 
 
 def operand_values(rows: NDArray[np.int64], row: Any, column: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the address operand in `column` of each row; 0 where the region has none."""
+    """Return the address operand in `column` of each row; 0 where `column` is PLACED, since the region then has no operand."""
     return np.where(column == PLACED, 0, rows[row, column])
 
 
@@ -68,7 +68,7 @@ class Touches:
 
     @classmethod
     def of(cls, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
-        """Return the regions of instructions on a chip, in their order."""
+        """Return the regions that the instructions touch on a chip, in their order, reads before writes."""
         regions: list[Region] = []
         rows, first = [], [0]
         for instruction in instructions:
@@ -95,7 +95,7 @@ class Touches:
         return self.regions[self.first[number] : self.first[number + 1]]
 
     def and_of(self, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
-        """Return these regions followed by those of further instructions."""
+        """Return a new Touches with these regions, followed by those of further instructions."""
         more = Touches.of(instructions, chip)
         first = np.concatenate((self.first, self.first[-1] + more.first[1:]))
         columns = np.empty(len(self.columns) + len(more.columns), TOUCH)  # np.concatenate compares all fields by name
@@ -103,13 +103,13 @@ class Touches:
         return Touches(first, self.regions + more.regions, columns)
 
     def behind(self, known: int) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-        """Return `first` and `columns` of the instructions from number `known` on."""
+        """Return (`first`, counted from 0, `columns`) of the instructions from number `known` on."""
         first = self.first[known:]
         return first - first[0], self.columns[first[0] :]
 
 
 def moves_nothing(region: Region) -> bool:
-    """Return True if a region has no bytes, or steps backwards."""
+    """Return True if a region has no bytes, or a negative stride."""
     return min(region.row_bytes, region.rows, region.planes) < 1 or min(region.row_stride, region.plane_stride) < 0
 
 
@@ -126,7 +126,7 @@ def _check_whole(key: Key) -> None:
 
 
 def _of_python(value: Any) -> Any:
-    """Return a numpy number as a Python number, which does not wrap; also inside tuples."""
+    """Return a numpy integer as a Python int, which does not overflow; also inside tuples. Other values stay."""
     if isinstance(value, np.integer):
         return int(value)
     return like(value, [_of_python(item) for item in value]) if isinstance(value, tuple) else value
@@ -269,7 +269,8 @@ class InstructionTable:
         return self._limits
 
     def unfit(self, core: str) -> NDArray[np.bool_]:
-        """Return True for instructions that this kind of core cannot run, that move no bytes or that step backwards.
+        """Return an array of bool: True for instructions that this kind of core cannot run, that move no bytes or that step
+        backwards.
 
         A core cannot run an instruction on a pipe or buffer that it lacks.
         """
@@ -287,7 +288,7 @@ class InstructionTable:
         return found
 
     def in_gm(self) -> NDArray[np.bool_]:
-        """Return True at [instruction][operand] for operands that are in GM."""
+        """Return an array of bool at [instruction][operand], True for operands in GM."""
         extent, capacity, _ = self.limits()
         return ((extent > 0) & (capacity < 0)).T
 
@@ -297,7 +298,7 @@ class InstructionTable:
 
     @property
     def touches(self) -> Touches:
-        """Return the regions that the distinct instructions read and write."""
+        """Return the regions that the distinct instructions read and write; extended when instructions were added."""
         known = len(self._touches.first) - 1
         if known < len(self.instructions):
             self._touches = self._touches.and_of(self.instructions[known:], self.chip)
@@ -312,7 +313,7 @@ def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.in
 
 @frozen
 class InstructionView:
-    """A row of a program in readable form, a copy that is made when it is asked for."""
+    """A row of a program in readable form: a copy with its instruction object, made on request."""
 
     index: int
     pipe: str
@@ -354,7 +355,9 @@ class Program:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Return (instruction, dst, src0, src1, tile) of every row; materialised at the first call and then kept."""
+        """Return an array with (instruction, dst, src0, src1, tile) of every row; materialised at the first call and then
+        kept.
+        """
         return self.sheet.rows
 
     def __repr__(self) -> str:
@@ -373,11 +376,13 @@ class Program:
         return (self[index] for index in range(len(self)))
 
     def per_row(self, name: str) -> NDArray[np.int64]:
-        """Return a property of the instruction table (`InstructionTable.column`) for every row."""
+        """Return for every row the property `name` of its instruction (`InstructionTable.column`)."""
         return self.table.column(name)[self.rows[:, 0]]
 
     def accesses(self, *spaces: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return, for every access to one of `spaces` in order of rows, its row and its place in the table's `touches`."""
+        """Return two arrays for all accesses to `spaces`, in order of rows: the row of each, and its index in the table's
+        `touches`.
+        """
         touches, instruction = self.table.touches, self.rows[:, 0]
         asked = np.array([space in spaces for space in SPACES])
         chosen = asked[touches.columns["space"]]
@@ -388,7 +393,7 @@ class Program:
         return np.repeat(rows, counts[which]), np.flatnonzero(chosen)[ranges(first[which], counts[which])]
 
     def with_rows(self, rows: NDArray[np.int64]) -> Program:
-        """Return a copy of the program with other rows."""
+        """Return a copy of the program with other rows, which share its table and flags."""
         return replace(self, sheet=Sheet.of(rows))
 
     def counts(self) -> NDArray[np.int64]:
@@ -414,10 +419,10 @@ class Program:
 
     @property
     def issue_cycles(self) -> int:
-        """Return the cycles that the scalar unit of its core needs for one instruction."""
+        """Return the cycles that the scalar unit needs to issue one instruction on this kind of core."""
         return self.table.chip.scalar.issue_cycles[self.core_kind]  # type: ignore[index]
 
     @property
     def where(self) -> str:
-        """Return block and core in words, for messages."""
+        """Return block, kind of core and number of the AIV in words, "block 3 AIV1", for messages."""
         return f"block {self.block} {self.core_kind}{self.sub_block if self.core_kind == 'AIV' else ''}"

@@ -14,7 +14,9 @@ Place = TypeVar("Place")
 
 
 class _Turn(Generic[Place]):
-    """Context manager of a queue's `write` or `read`; after an error inside, the buffer is not handed on."""
+    """Context manager of a queue's `write` or `read`: calls `begin` at the start of its block and `end` after it, but not
+    after an error.
+    """
 
     __slots__ = ("_begin", "_end")
 
@@ -22,7 +24,7 @@ class _Turn(Generic[Place]):
         self._begin, self._end = begin, end
 
     def visible(self) -> tuple[Callable[[], Place], Callable[[], None]]:
-        """Return both callables, the state by which a snapshot of a traced loop compares it (`kernel.snapshot`)."""
+        """Return both callables, by which a snapshot of a traced loop compares this object (`kernel.snapshot`)."""
         return self._begin, self._end
 
     def __enter__(self) -> Place:
@@ -34,14 +36,15 @@ class _Turn(Generic[Place]):
 
 
 class BufferQueue(Generic[Place]):
-    """`count` buffers of equal size at `addresses`, filled by pipe `producer` and emptied by pipe `consumer` in turn.
+    """Queue of `addresses`, buffers of equal size that pipe `producer` fills and pipe `consumer` empties in turn, with a
+    full and a free flag each.
 
-    Producer side: `acquire()` (waits until the buffer is free, returns its address) ... writes ... `publish()`.
-    Consumer side: `take()` (waits until it is full, returns its address) ... reads ... `release()`. `with queue.write()
-    as address:` and `with queue.read() as address:` are these pairs. A publish without an acquire and a release without
-    a take are refused. `close()` at the end of the program takes back the releases that nobody waits for, so that all
-    flags end at zero; `settle()` waits for them. `opener` is the pipe that waits for a free buffer, if another pipe
-    than the producer touches it first. Flags count the buffers from `first`.
+    Producer side: `acquire()` (waits until the buffer is free, returns its address) ... writes ... `publish()`. Consumer side:
+    `take()` (waits until it is full, returns its address) ... reads ... `release()`. `with queue.write() as address:` and `with
+    queue.read() as address:` are these pairs. A publish without an acquire and a release without a take are refused. `close()`
+    at the end of the program takes back the releases that nobody waits for, so that all flags end at zero; `settle()` waits for
+    them. `opener` is the pipe that waits for a free buffer, if another pipe than the producer touches it first. Flags count the
+    buffers from `first`.
     """
 
     def __init__(
@@ -70,10 +73,8 @@ class BufferQueue(Generic[Place]):
         self._reading = _Turn(self.take, self.release)
 
     def visible(self) -> tuple[str, tuple[Place, ...]]:
-        """Return name and addresses, which never change: the state by which a snapshot of a traced loop compares a
-        queue.
-
-        The position belongs to the phase of a loop.
+        """Return name and addresses, which never change, for a snapshot of a traced loop to compare; the position belongs to
+        the loop's phase.
         """
         return self._name, tuple(self._addresses)
 
@@ -81,7 +82,9 @@ class BufferQueue(Generic[Place]):
         return self._builder.flag(source, destination, name)
 
     def acquire(self) -> Place:
-        """Append the producer's wait for the next buffer to be free; return its address."""
+        """Append the producer's wait for the next buffer to be free, and return its address; the first round of buffers
+        needs no wait.
+        """
         count = len(self._addresses)
         index = self._acquired % count
         if self._acquired >= count:
@@ -98,21 +101,27 @@ class BufferQueue(Generic[Place]):
         self._builder.wait_flag(self._free[index])
 
     def publish(self) -> None:
-        """Append the producer's flag that a buffer is full: the one acquired first and not yet published."""
+        """Append the producer's set of the full flag of the buffer acquired first and not yet published.
+
+        Raises SimError without such a buffer.
+        """
         if self._published == self._acquired:
             raise SimError(f"queue {self._name!r}: publish without an acquire before it")
         self._builder.set_flag(self._full[self._published % len(self._addresses)])
         self._published += 1
 
     def take(self) -> Place:
-        """Append the consumer's wait for the next buffer to be full; return its address."""
+        """Append the consumer's wait for the next buffer to be full, and return its address."""
         index = self._taken % len(self._addresses)
         self._builder.wait_flag(self._full[index])
         self._taken += 1
         return self._addresses[index]
 
     def release(self) -> None:
-        """Append the consumer's flag that a buffer is free: the one taken first and not yet released."""
+        """Append the consumer's set of the free flag of the buffer taken first and not yet released.
+
+        Raises SimError without such a buffer.
+        """
         if self._released == self._taken:
             raise SimError(f"queue {self._name!r}: release without a take before it")
         index = self._released % len(self._addresses)
@@ -138,18 +147,18 @@ class BufferQueue(Generic[Place]):
         return self._reading
 
     def close(self) -> None:
-        """Drop the releases that no later `acquire` waits for, at the end of the program."""
+        """Remove from the end of the program the sets of free flags that no later `acquire` waits for."""
         for flag in self._free:
             self._builder.drop_set(flag)
 
     def settle(self) -> None:
-        """Append at the end of the program a wait for every buffer that was released, in order of the buffers."""
+        """Append at the end of the program a wait for each buffer that was acquired to be free, in order of the buffers."""
         for index in range(min(self._acquired, len(self._addresses))):
             self._await_free(index)
 
 
 class ZeroedQueue(BufferQueue[int]):
-    """UB buffers that pipe V clears, MTE2 fills in part and MTE3 empties."""
+    """Queue of UB buffers that pipe V sets to zero, MTE2 then fills in part and MTE3 empties."""
 
     def __init__(self, builder: KernelBuilder, name: str, addresses: Sequence[int]) -> None:
         super().__init__(builder, name, "MTE2", "MTE3", addresses, opener="V")
@@ -158,7 +167,9 @@ class ZeroedQueue(BufferQueue[int]):
         builder.carry(self, "_turn")
 
     def acquire_zeroed(self, size: int) -> int:
-        """Return the next buffer with zeros in its first `size` bytes, for MTE2 to write to."""
+        """Return the address of the next buffer after a wait for it and an instruction that zeroes its first `size` bytes;
+        MTE2 waits for that.
+        """
         address, zeroed = self.acquire(), self._zeroed[self._turn]
         self._turn = (self._turn + 1) % len(self._zeroed)
         self._builder.vector_duplicate(address, "float32", size // 4)

@@ -17,11 +17,11 @@ Element = Tensor | LocalTensor
 
 
 class ScalarMethods:
-    """Loads and stores of one element of the Unified Buffer or of GM; later instructions are issued after them.
+    """Methods of a builder for loads and stores by the scalar unit of one element of the Unified Buffer or of GM.
 
-    Accesses of another pipe to the element are ordered by flags to and from pipe S. GM is read and written through the
-    core's data cache: others see a store when its line was written back, by `clean_data_cache` or (assumed) at the end
-    of the program.
+    Later instructions are issued after them. Accesses of another pipe to the element are ordered by flags to and from pipe S.
+    GM is read and written through the core's data cache: others see a store when its line was written back, by
+    `clean_data_cache` or (assumed) at the end of the program.
     """
 
     contents: Sequence[Any] | None = None
@@ -39,7 +39,10 @@ class ScalarMethods:
         self._emit((ScalarLoad, space, size, cached), 0, src.address)
 
     def scalar_store(self, dst: Element, value: float, *, cached: bool = False) -> None:
-        """Append a store of a number to one element, in the element's format; `cached` as for `scalar_load`."""
+        """Append a store of a number to one element, in the element's format; `cached` as for `scalar_load`.
+
+        Raises SimError for a number that an integer format does not hold.
+        """
         space, size = _one_element("scalar_store", dst)
         dtype = storage_dtype(dst.dtype)
         if not isinstance(value, int | float | np.number):
@@ -53,7 +56,10 @@ class ScalarMethods:
         self._emit((ScalarStore, space, size, cached), dst.address, bits_of_number(value, dtype))
 
     def scalar_copy(self, dst: LocalTensor, src: LocalTensor) -> None:
-        """Copy one element within the Unified Buffer: a load and a store."""
+        """Copy one element within the Unified Buffer: a load and a store.
+
+        Raises SimError unless both are single elements of one format.
+        """
         sides = _one_element("scalar_copy", dst), _one_element("scalar_copy", src)
         if sides[0] != sides[1] or dst.dtype != src.dtype:
             raise SimError(f"scalar_copy: {dst} and {src}; both are elements of UB of one format")
@@ -67,7 +73,10 @@ class ScalarMethods:
 
 
 def _one_element(what: str, element: Any) -> tuple[str, int]:
-    """Return the space and the bytes of an element; SimError for more than one."""
+    """Return ("GM" or "UB", bytes) of a tensor with one element.
+
+    Raises SimError for more elements and for what is no tensor.
+    """
     if not isinstance(element, Tensor | LocalTensor):
         raise SimError(f"{what}: {element!r} is no tensor; give one element of a tensor of GM or of the Unified Buffer")
     count = element.size if isinstance(element, Tensor) else element.rows * element.columns

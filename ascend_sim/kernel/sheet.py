@@ -61,13 +61,13 @@ class Sheet:
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
-        """Return a sheet of existing rows."""
+        """Return a sheet of existing rows [row][5], as one piece of single rows."""
         sheet = cls(Stamps())
         sheet._append_own(np.ascontiguousarray(rows, np.int64))
         return sheet
 
     def __reduce__(self) -> tuple[Callable[[Numbers], Sheet], tuple[Numbers]]:
-        """Pickle the rows without the task's stamps, for another process."""
+        """Pickle the materialised rows without the task's stamps, for another process."""
         return Sheet.of, (self.rows,)
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class Sheet:
         self._count += len(stamp.rows)
 
     def close(self) -> None:
-        """Close the run of single rows written so far into a piece."""
+        """Turn the single rows written since the last stamp into a piece of their own; nothing without such rows."""
         if self.written:
             self._append_own(np.frombuffer(self.written, np.int64).reshape(-1, ROW))
             self.written = array("q")
@@ -99,7 +99,7 @@ class Sheet:
         self._count += len(rows)
 
     def moved(self, where: Numbers) -> Sheet:
-        """Return a sheet of the same stamps at other places."""
+        """Return a sheet of the same stamps at the places `where`, one number after the other."""
         sheet = Sheet(self.stamps)
         sheet.own, sheet.which, sheet.tiles, sheet._count = self.own, self.which, self.tiles, self._count
         sheet._counts, sheet._laid_own = self._counts, self._laid_own
@@ -126,7 +126,7 @@ class Sheet:
         return found
 
     def without_last(self, kinds: Sequence[int]) -> list[int]:
-        """Remove the last row of each instruction in `kinds`; return the numbers of the removed rows."""
+        """Remove the last row of each instruction in `kinds`; return the numbers that the removed rows had in the program."""
         out: dict[int, list[int]] = {}
         places = self.last(kinds)
         for place, row, _ in places:
@@ -170,7 +170,7 @@ class Sheet:
 
     @property
     def rows(self) -> Numbers:
-        """Return all rows, materialised at the first call."""
+        """Return all rows, materialised at the first call and kept, unless `hold_lately` was called."""
         if self._lately is not None:
             return self._lately.get(self._own, self._written_out)
         if self._rows is None:
@@ -217,8 +217,8 @@ class Sheet:
     def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
         """Return True if every operand lies inside its buffer or tensor, at an aligned address.
 
-        `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors. All rows
-        of a new stamp are checked at one place; for other places only the distance to it is.
+        `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors. All rows of a new
+        stamp are checked at one place; at other places only the distance that it has moved is.
         """
         self.close()
         room: Room = {}
@@ -227,7 +227,7 @@ class Sheet:
         return right
 
     def wraps(self) -> bool:
-        """Return True if an address of a stamp moves so far that it may not fit into 64 bits."""
+        """Return True if some address of a stamp moves so far that it may not fit into 64 bits."""
         where = np.asarray(self.where)
         farthest = max(-int(where.min()), int(where.max())) if len(where) else 0
         if farthest * self.stamps.longest < _FAR:
@@ -235,16 +235,18 @@ class Sheet:
         return any(piece.wraps() for piece in self._pieces())
 
     def may_move(self, by: Place) -> bool:
-        """Return True if this sheet, which `is_right` accepted, stays right when all of its stamps move by `by`."""
+        """Return True if all stamps may move by `by` with every address still right; False unless `is_right` accepted the
+        sheet.
+        """
         return self._room is not None and _may_move(self._room, by)
 
     @property
     def is_of_any_block(self) -> bool:
-        """Return True if no stamp is tied to one block."""
+        """Return True if no stamp is tied to one block, so that other blocks can use the sheet."""
         return all(self._stamp(number).block is None for number in set(self.which))
 
     def holds_at(self, by: Place) -> bool:
-        """Return True if the guards of all stamps hold when they move by `by`."""
+        """Return True if the guards of all stamps still hold when they move by `by`."""
         if self._guarded is None:
             room: Room = {}
             for piece in self._pieces():
@@ -266,13 +268,13 @@ Room = dict[tuple[Place, int], tuple[int, int]]
 
 
 class _Piece:
-    """Consecutive stamps of a sheet; the place of stamp i begins at `first[i]` of `where`."""
+    """Consecutive stamps of a sheet, handled together; the place of stamp i begins at `first[i]` of `where`."""
 
     def __init__(self, stamps: list[Stamp], tiles: Numbers, where: Numbers, first: Numbers) -> None:
         self.stamps, self.tiles, self.where, self.first = stamps, tiles, where, first
 
     def rows(self) -> Numbers:
-        """Return the rows of all stamps, in order."""
+        """Return the materialised rows of all stamps, in order."""
         lengths = np.array([len(stamp.rows) for stamp in self.stamps])
         rows = np.concatenate([stamp.rows for stamp in self.stamps])
         rows[:, TILE] += np.repeat(self.tiles, lengths)
@@ -290,7 +292,7 @@ class _Piece:
         return cells, steps, self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
 
     def wraps(self) -> bool:
-        """Return True if a number of the piece's stamps may not fit into 64 bits."""
+        """Return True if a moving number of the piece may not fit into 64 bits."""
         _, steps, where = self._moves()
         most = max(stamp.axes for stamp in self.stamps)
         return bool((np.abs(steps.astype(np.float64) * where) >= _FAR / max(most, 1)).any())
@@ -333,7 +335,9 @@ class _Piece:
             self._narrow(room, self.stamps[at[0]], at, self.stamps[at[0]].guards)
 
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if all rows are right at these places; then set the stamps' conditions (`ways`)."""
+        """Return True if all rows are right at these places, and then set the conditions (`ways`) of each stamp on other
+        places.
+        """
         rows = self.rows()
         every = np.arange(limits.shape[1])[:, None]
         if not any(len(stamp.moves) for stamp in self.stamps):
@@ -380,10 +384,10 @@ def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[
 
 
 class Asked(NamedTuple):
-    """Columns of operands to check.
+    """Arrays of operands to check against their limits.
 
-    Offset in buffer or tensor; bytes from there to the end of the access (0: no operand); size of the buffer or tensor
-    (-1: no such tensor); alignment.
+    Offset in buffer or tensor; bytes from there to the end of the access (0: no operand); size of the buffer or tensor (-1: no
+    such tensor); alignment.
     """
 
     offset: Numbers
@@ -392,7 +396,7 @@ class Asked(NamedTuple):
     unit: Numbers
 
     def wrong(self) -> NDArray[np.bool_]:
-        """Return True for each operand that is outside or not aligned."""
+        """Return an array of bool: True for each operand that is outside its buffer or tensor, or not aligned."""
         outside = (self.offset < 0) | (self.offset > self.limit - self.extent)
         return (self.extent > 0) & (outside | (self.offset % self.unit != 0))
 
@@ -400,7 +404,7 @@ class Asked(NamedTuple):
 def asked(limits: Numbers, sizes: Sequence[int], kinds: Numbers, operand: Any, address: Numbers) -> Asked:
     """Return the columns to check of operand number `operand` of instructions `kinds`, whose values are `address`.
 
-    The other arguments are those of `Sheet.is_right`.
+    `limits` and `sizes` are those of `Sheet.is_right`.
     """
     extent, limit, unit = limits[:, operand, kinds]
     in_gm, slot = limit < 0, address >> SLOT_SHIFT
@@ -410,7 +414,9 @@ def asked(limits: Numbers, sizes: Sequence[int], kinds: Numbers, operand: Any, a
 
 
 def _last_rows(rows: Numbers, wanted: set[int]) -> list[tuple[int, int]]:
-    """Return (instruction, its last row) for those wanted instructions that occur in `rows`."""
+    """Return (instruction, number of its last row) for each instruction in `wanted` that occurs in `rows`, the last one
+    first.
+    """
     left, found = set(wanted), []
     for end in range(len(rows), 0, -_SOME_ROWS):
         start = max(end - _SOME_ROWS, 0)

@@ -27,11 +27,11 @@ _CONSTANT = (type, ModuleType, BuiltinFunctionType, Enum, ChipSpec, np.dtype)
 
 
 class Unknown(Exception):
-    """Raised for a value whose state cannot be seen: an iterator, or an object of a user's class."""
+    """Raised for a value whose state cannot be seen: an iterator, an object of a user's class, an array above 64 KiB."""
 
 
 class Snapshots:
-    """Takes snapshots of values that a function's body sees; `file` has the names of its module.
+    """Maker of snapshots of the values that a function's body sees; `file` has the names of its module.
 
     The builder `k` always compares equal.
     """
@@ -41,12 +41,17 @@ class Snapshots:
         self._running: set[int] = set()
 
     def of_names(self, names: Iterable[str], held: Mapping[str, Any]) -> Hashable:
-        """Return a snapshot of variables, found in `held` or in the module; built-in names are left out."""
+        """Return ((name, snapshot), ...) of variables, found in `held` or else in the module; names in neither (built-in
+        ones) are left out.
+        """
         found = [(name, held if name in held else self._file) for name in sorted(names)]
         return tuple([(name, self.of(place[name])) for name, place in found if name in place])
 
     def of(self, value: Any) -> Hashable:
-        """Return a snapshot of a value; raises Unknown."""
+        """Return a hashable snapshot of a value, equal for values that look the same.
+
+        Raises Unknown for a state that cannot be seen.
+        """
         kind = type(value)
         if kind in _PLAIN:
             return kind, value
@@ -82,7 +87,9 @@ class Snapshots:
         raise Unknown
 
     def _of_function(self, function: FunctionType) -> Hashable:
-        """Return a snapshot of a function: its code and outer values; a function of another file compares by identity."""
+        """Return a snapshot of a function of this file: its code, defaults and outer values; one of another file, or one
+        under way, by identity.
+        """
         if function.__globals__ is not self._file or id(function) in self._running:
             return _Same(function)
         self._running.add(id(function))
@@ -98,7 +105,7 @@ class Snapshots:
 
 @cache
 def _globals(code: CodeType) -> frozenset[str]:
-    """Return the names of its module that a function, or one inside it, uses."""
+    """Return the names of its module that a function, or a function inside it, reads."""
     inner = [_globals(one) for one in code.co_consts if isinstance(one, CodeType)]
     return frozenset([row.argval for row in get_instructions(code) if row.opname == "LOAD_GLOBAL"]).union(*inner)
 

@@ -51,7 +51,7 @@ class Moving:
 
     @classmethod
     def along(cls, axis: int, axes: int) -> Moving:
-        """Return the `Moving` that stands for number `axis` of the `axes` numbers of `where`."""
+        """Return the `Moving` equal to number `axis` of the `axes` numbers of `where`."""
         return cls(tuple([int(i == axis) for i in range(axes)]), 0)
 
     def __repr__(self) -> str:
@@ -85,7 +85,10 @@ class Moving:
     __rmul__ = __mul__
 
     def __or__(self, other: int) -> Moving:
-        """Return the address operand of a slot (the integer) and this offset in it (`gm_operand`)."""
+        """Return the GM operand of this offset in the slot `other` (`gm_operand`).
+
+        Raises SimError if `other` has offset bits.
+        """
         if other & OFFSET_MASK:
             self._refuse(f"{self} | {other}")
         return Moving(self.steps, self.start + other)
@@ -135,13 +138,13 @@ class Moving:
 
 
 class Placed(int):
-    """Integer that came out of a `Moving`; its `steps` say how it moves in the next stamped loop."""
+    """Integer that was a `Moving` in an earlier stamped loop; its `steps` say how it moves in the next one."""
 
     steps: Place
 
     @classmethod
     def of(cls, steps: Place, value: int) -> Placed:
-        """Return `value` as a number that moves by `steps`."""
+        """Return `value` as a Placed with these steps."""
         placed = cls(value)
         placed.steps = steps
         return placed
@@ -149,20 +152,20 @@ class Placed(int):
 
 @dataclass(frozen=True, slots=True)
 class _Relative:
-    """`Moving` number inside a phase, where it is compared and hashed by its steps and start."""
+    """A `Moving` as it stands in a phase, where it is compared and hashed by its steps and its start relative to the place."""
 
     steps: Place
     start: int
 
 
 def distance(steps: Place, where: Place) -> int:
-    """Return the sum of steps * where."""
+    """Return the dot product of steps and place."""
     return sum([step * place for step, place in zip(steps, where, strict=True)])
 
 
 def relative(value: Any, where: Place) -> Any:
-    """Return a carried value with its moving numbers relative to `where`, so that phases at different places compare
-    equal.
+    """Return a carried value with each moving number, also in tuples, made relative to `where`, so that phases at different
+    places compare equal.
     """
     if isinstance(value, Moving):
         return _Relative(value.steps, value.start)
@@ -174,7 +177,9 @@ def relative(value: Any, where: Place) -> Any:
 
 
 def moved(phase: Any, by: Place) -> Any:
-    """Return a phase whose relative values are relative to a place `by` further on."""
+    """Return a phase with each relative number reduced by its steps times `by`: the same state seen from a place `by`
+    further on.
+    """
     if type(phase) is _Relative:
         return _Relative(phase.steps, phase.start - distance(phase.steps, by))
     if isinstance(phase, tuple):
@@ -183,7 +188,7 @@ def moved(phase: Any, by: Place) -> Any:
 
 
 def absolute(phase: Any, number: Callable[[Place, int], Any]) -> Any:
-    """Return the carried values of a phase; `number(steps, start)` makes each relative number."""
+    """Return a phase with each relative number replaced by `number(steps, start)`; other values stay."""
     if type(phase) is _Relative:
         return number(phase.steps, phase.start)
     if isinstance(phase, tuple):
@@ -192,7 +197,7 @@ def absolute(phase: Any, number: Callable[[Place, int], Any]) -> Any:
 
 
 def placed(where: Place) -> Callable[[Place, int], Placed]:
-    """Return the function for `absolute` that makes the number at `where` from (steps, start)."""
+    """Return the function (steps, start) -> Placed number at `where`, for `absolute`."""
     return lambda steps, start: Placed.of(steps, distance(steps, where) + start)
 
 
@@ -217,7 +222,9 @@ FAR = 1 << 62
 
 
 def meets(guards: Sequence[Guard], axes: int) -> Callable[[Place], bool]:
-    """Return a function that returns True for a place (of `axes` numbers) that meets all guards."""
+    """Return a function that is True for a place (a tuple of `axes` numbers) that meets all guards; for one axis it is a
+    fast one.
+    """
     if axes != 1:
         return lambda place: all(_meets(one, distance(one.steps, place)) for one in guards)
     low, high = -FAR, FAR
@@ -240,13 +247,13 @@ def _meets(guard: Guard, gone: int) -> bool:
 
 @dataclass(eq=False)
 class Stamp:
-    """Rows that are repeated at places of `axes` numbers; their tiles count from the stamp's first one.
+    """Rows of a piece of a kernel that are repeated at places of `axes` numbers; their tiles count from the stamp's first
+    one.
 
-    `moves` has (index of a number in the rows, axis, step by which it moves), in order. `number` is its own among the
-    stamps of a task. Behind it the kernel is `tiles` tiles further, `counted` of them counted, in phase `after`.
-    `notes` has the lines that wrote the rows, under inspection. `ways` are the conditions on places from the check of
-    addresses, None before it. A stamp of a traced loop stands only where its `guards` are met, and only in its `block`
-    if it has one.
+    `moves` has (index of a number in the rows, axis, step by which it moves), in order. `number` is its own among the stamps of
+    a task. After it the kernel is `tiles` tiles further, `counted` of them counted, in phase `after`. `notes` has the lines
+    that wrote the rows, under inspection. `ways` are the conditions on places from the check of addresses, None before it. A
+    stamp of a traced loop stands only where its `guards` are met, and only in its `block` if it has one.
     """
 
     rows: NDArray[np.int64]
@@ -263,23 +270,23 @@ class Stamp:
 
     @cached_property
     def holds(self) -> Callable[[Place], bool]:
-        """Return a function that returns True for a place that meets the stamp's guards."""
+        """Return a function that is True for a place that meets the stamp's guards."""
         return meets(self.guards, self.axes)
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the distinct instructions of the stamp, and how often each occurs."""
+        """Return (distinct instructions of the stamp, how often each occurs), both in ascending order of the instructions."""
         found = np.bincount(self.rows[:, 0])
         (kinds,) = found.nonzero()
         return kinds, found[kinds]
 
     @cached_property
     def kinds(self) -> frozenset[int]:
-        """Return the distinct instructions of the stamp."""
+        """Return the numbers of the distinct instructions of the stamp."""
         return frozenset(self.counts[0].tolist())
 
     def without(self, rows: Sequence[int], number: int) -> Stamp:
-        """Return a stamp without some rows, none of which moves."""
+        """Return a new stamp without some rows, none of which moves; its phase, tiles counted and notes are not kept."""
         stays = np.ones(len(self.rows), np.bool_)
         stays[list(rows)] = False
         row = self.moves[:, 0] // ROW
@@ -293,7 +300,7 @@ Steps = dict[tuple[Hashable, int, Place], Stamp]
 
 
 class Stamps:
-    """The stamps of a task's programs, which the builders of its blocks share; phases are numbered.
+    """All stamps of a task's programs, which the builders of its blocks share, and the numbered phases between them.
 
     `known` are all stamps by their numbers, `longest` is the most that a number of one moves with a place of ones. `repeated`
     has programs of one loop by the outline of its pieces, and their places (`KernelBuilder.repeated_at`), as long as they are
@@ -318,7 +325,7 @@ class Stamps:
         return Stamps, ()
 
     def add(self, stamp: Stamp) -> Stamp:
-        """Number a new stamp, keep it and return it."""
+        """Number a new stamp, add it to `known` and return it."""
         stamp.number = len(self.known)
         self.known.append(stamp)
         if len(stamp.moves):
@@ -326,42 +333,42 @@ class Stamps:
         return stamp
 
     def without(self, stamp: Stamp, rows: tuple[int, ...]) -> Stamp:
-        """Return the stamp that equals `stamp` without some rows; it is made once."""
+        """Return the stamp that equals `stamp` without some rows; made and numbered at the first call, then kept."""
         key = stamp.number, rows
         if key not in self._without:
             self._without[key] = self.add(stamp.without(rows, 0))
         return self._without[key]
 
     def laid(self) -> Laid:
-        """Return the memory addresses of all stamps for C, by number; valid while this object and the stamps live."""
+        """Return the table of all stamps for C, by number: addresses and sizes; valid while this object and the stamps live."""
         new = self.known[len(self._laid.numbers) :]
         if new:
             self._laid = Laid.at_once(np.concatenate((self._laid.numbers, Laid.of(new).numbers)))
         return self._laid
 
     def number(self, phase: Any) -> int:
-        """Return the number of a phase, a new one for a new phase."""
+        """Return the number of a phase; a new phase gets the next number."""
         number = self._numbers.setdefault(phase, len(self.phases))
         if number == len(self.phases):
             self.phases.append(phase)
         return number
 
     def moved(self, number: int, by: Place) -> int:
-        """Return the number of the phase that phase `number` is for a place `by` further on."""
+        """Return the number of phase `number` as seen from a place `by` further on (`moved`); kept."""
         if (number, by) not in self._moved:
             self._moved[number, by] = self.number(moved(self.phases[number], by))
         return self._moved[number, by]
 
 
 class Laid(NamedTuple):
-    """Memory addresses of stamps for C: rows, moves, their counts and axes, as an array and its address."""
+    """Table of stamps for C, a row each: addresses of rows and moves, their counts, axes; with the table's own address."""
 
     numbers: NDArray[np.int64]
     address: int
 
     @classmethod
     def of(cls, stamps: Sequence[Stamp]) -> Laid:
-        """Return the table of addresses and sizes of stamps."""
+        """Return the table of the given stamps."""
         found = [
             (address_of(one.rows), address_of(one.moves), len(one.rows), len(one.moves), one.axes) for one in stamps
         ]
@@ -369,7 +376,7 @@ class Laid(NamedTuple):
 
     @classmethod
     def at_once(cls, numbers: NDArray[np.int64]) -> Laid:
-        """Return the table whose rows are `numbers`."""
+        """Return the table with the rows `numbers`."""
         return cls(numbers, address_of(numbers))
 
 

@@ -34,7 +34,7 @@ _ONE_VECTOR_MODE = {ONE_VECTOR: "a cube core and one of its vector cores"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flag:
-    """A flag of one program from one pipe to another; `identity` is its id within the pair."""
+    """A flag of one program, set by pipe `source` and waited for by `destination`; `identity` is its id within that pair."""
 
     name: str
     source: str
@@ -51,7 +51,10 @@ def _waits_for(key: Key, flag: Flag) -> bool:
 
 
 class SyncMethods(StampedLoops):
-    """Methods for flags and barriers; flags get ids by name, and in a finished program sets and waits must match."""
+    """Methods of a builder for flags, barriers and cross-core flags.
+
+    Flags get ids by name; in a finished program each must have as many sets as waits.
+    """
 
     if TYPE_CHECKING:
         chip: ChipSpec
@@ -74,8 +77,10 @@ class SyncMethods(StampedLoops):
         self._dropped: set[Flag] = set()
 
     def unit_flag(self, source: str, destination: str, name: str) -> Flag:
-        """Return the unit flag of a tile of L0C in one direction; its ids never run out, for each fractal has a flag of
-        its own.
+        """Return the unit flag `name` between two pipes for a tile of L0C, a new one at first use. Raises SimError on a chip
+        without unit flags.
+
+        Its ids never run out, for each fractal has a flag of its own.
         """
         if not self.chip.has_unit_flag:
             raise SimError(
@@ -89,7 +94,12 @@ class SyncMethods(StampedLoops):
         return known
 
     def flag(self, source: str, destination: str, name: str) -> Flag:
-        """Return the flag of that name between two pipes; ids are handed out in order and limited by the chip."""
+        """Return the flag of that name between two pipes, a new one at first use; ids are handed out in order and limited by
+        the chip.
+
+        Raises SimError for pipes other than at first use, for a pipe with itself, for pairs that the chip has no flags for, and
+        without a free id.
+        """
         known = self._flags.get(name)
         if known is not None:
             if (known.source, known.destination) != (source, destination):
@@ -135,7 +145,10 @@ class SyncMethods(StampedLoops):
         return flag
 
     def set_flag(self, flag: Flag) -> None:
-        """Append a set of the flag."""
+        """Append a set of the flag.
+
+        Raises SimError unless it is a flag of this program, from `flag` or `unit_flag`.
+        """
         try:
             self._balance[flag] += 1
         except (KeyError, TypeError):  # TypeError: it cannot be a key
@@ -145,8 +158,8 @@ class SyncMethods(StampedLoops):
     def wait_flag(self, flag: Flag, lead: int | None = None) -> None:
         """Append a wait for a flag; a unit flag's wait may end `lead` cycles early.
 
-        A unit flag joins M and FIX, and the lead is at most the work of the row before the set. The set may be issued later:
-        other pipes go on.
+        A unit flag joins M and FIX, and the lead is at most the work of the row before the set; another flag with a lead is
+        refused. The set may be issued later: other pipes go on. A wait for a disarmed flag holds nothing.
         """
         try:
             self._balance[flag] -= 1
@@ -161,8 +174,8 @@ class SyncMethods(StampedLoops):
         self._emit((WaitFlag, *fields) if lead is None else (WaitUnitFlag, *fields, lead))
 
     def extend(self, rows: NDArray[np.int64], lines: NDArray[np.int32]) -> None:
-        """Append rows (instruction, dst, src0, src1, tile) that were made elsewhere; `lines` are the numbers of their
-        lines.
+        """Append rows (instruction, dst, src0, src1, tile) that were made elsewhere, with the numbers of their source lines
+        in `lines`.
 
         Flags in them must be counted by `count_flag`.
         """
@@ -171,11 +184,11 @@ class SyncMethods(StampedLoops):
             self.notes.rows.frombytes(lines.astype(np.int32, copy=False).tobytes())
 
     def count_flag(self, flag: Flag, sets: int) -> None:
-        """Count sets of a flag that stand in rows made elsewhere; waits count below 0."""
+        """Add `sets` to the balance of a flag, for rows made elsewhere; a wait counts as -1."""
         self._balance[flag] += sets
 
     def is_armed(self, flag: Flag) -> bool:
-        """Return True unless the flag is disarmed, so that its waits hold nothing."""
+        """Return True unless the flag's name is in the launch's `disarm`; waits of a disarmed flag do not wait."""
         return flag.name not in self._disarm
 
     def _no_flag(self, method: str, given: object) -> SimError:
@@ -185,7 +198,9 @@ class SyncMethods(StampedLoops):
         )
 
     def drop_set(self, flag: Flag) -> None:
-        """Take back the last set of a flag if it has more sets than waits."""
+        """Mark the flag's last set for removal from the finished program, if the flag has more sets than waits so far;
+        otherwise do nothing.
+        """
         self._outside_stamps(f"drop of flag {flag.name!r}")
         if self._balance[flag] > 0:
             self._balance[flag] -= 1
@@ -203,22 +218,29 @@ class SyncMethods(StampedLoops):
         self._emit((ScalarWait, pipe))
 
     def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
-        """Raise a cross-core flag from `pipe`."""
+        """Raise a cross-core flag from `pipe`; `mode` says which cores it joins (CROSS_MODES).
+
+        Raises SimError for a flag, mode or pipe that the chip lacks; under inspection that is recorded and nothing appended.
+        """
         if self._check_cross(flag, mode, pipe):
             self._emit((CrossCoreSetFlag, flag, mode, pipe))
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
-        """Hold `pipe` until a cross-core flag is raised; its name to disarm it is `cross_name(flag)`."""
+        """Hold `pipe` until a cross-core flag is raised; its name to disarm it is `cross_name(flag)`.
+
+        Raises SimError as `cross_core_set`; a wait for a disarmed flag holds nothing.
+        """
         if self._check_cross(flag, mode, pipe):
             self._emit((CrossCoreWaitFlag, flag, mode, pipe, self.is_cross_armed(flag)))
 
     def is_cross_armed(self, flag: int) -> bool:
-        """Return True unless the cross-core flag is disarmed, so that its waits hold nothing."""
+        """Return True unless the cross-core flag's name is in the launch's `disarm`; its waits then do not wait."""
         return cross_name(flag) not in self._disarm
 
     def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
-        """Return True if the chip has the cross-core flag, mode and pipe; else refuse it, and under inspection return
-        False.
+        """Return True if the chip has the cross-core flag, mode and pipe.
+
+        Raises SimError otherwise; under inspection records it and returns False.
         """
         self._check_pipe(pipe, f"cross-core flag {flag}")
         sync = self.chip.sync
@@ -243,7 +265,7 @@ class SyncMethods(StampedLoops):
     # -- what a program leaves open ------------------------------------------------------------------------------------
 
     def _check_all_taken(self) -> None:
-        """Raise RowError for a flag with more sets than waits, or more waits than sets, at the row of the last of them."""
+        """Raise RowError for a flag with more sets than waits, or fewer, at the row of the last of them."""
         for flag, balance in self._balance.items():
             if not balance:
                 continue
@@ -256,5 +278,5 @@ class SyncMethods(StampedLoops):
             raise RowError(f"{what} {text}", max(last for _, _, last in self._sheet.last(kinds)))
 
     def _dropped_kinds(self) -> list[int]:
-        """Return the numbers of the set instructions whose last set was taken back."""
+        """Return the numbers in the table of the set instructions whose last row is to be removed (`drop_set`)."""
         return [self._index[_set_key(flag)] for flag in self._dropped]

@@ -28,7 +28,7 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 
 
 def dtype_name(dtype: Any) -> str:
-    """Return the name of a tensor's dtype, given as a name, a numpy or an ml_dtypes dtype.
+    """Return the canonical name of a dtype that is given as a name, a numpy or an ml_dtypes dtype.
 
     Raises SimError for one that tensors cannot have.
     """
@@ -47,13 +47,13 @@ def dtype_name(dtype: Any) -> str:
 
 @cache
 def storage_dtype(name: str) -> np.dtype[Any]:
-    """Return the numpy dtype that holds elements of a tensor dtype (`dtype_name`); uint8 codes for hifloat8."""
+    """Return the numpy dtype in which elements of a tensor dtype are stored; uint8 codes for hifloat8."""
     return np.dtype(name) if name in INTEGERS else numpy_dtype(name)
 
 
 @cache
 def item_bytes(name: str) -> int:
-    """Return the bytes of an element of a tensor dtype."""
+    """Return the bytes of one element of the dtype with this name."""
     return int(storage_dtype(name).itemsize)
 
 
@@ -61,11 +61,11 @@ def item_bytes(name: str) -> int:
     eq=False, slots=True
 )  # not frozen: a kernel makes as many pieces as instructions, and that would cost it half its time
 class Tensor:
-    """A tensor of the launch, or a strided piece of one: `strides` in bytes, `address` an operand of the builder.
+    """A tensor of the launch in GM, or a strided piece of one: `strides` in bytes, `address` an operand of the builder.
 
-    Indexing with whole numbers and slices gives pieces, as numpy does; a slice that reaches beyond the end is cut off
-    there, so that the last tile of a row has the shape that is left. An address may be written wherever the builder
-    takes one (`int(tensor)` is it).
+    Indexing with whole numbers and slices gives pieces, as numpy does; a slice that reaches beyond the end is cut off there, so
+    that the last tile of a row has the shape that is left. An address may be written wherever the builder takes one
+    (`int(tensor)` is it).
     """
 
     name: str
@@ -76,7 +76,7 @@ class Tensor:
 
     @classmethod
     def at(cls, slot: int, name: str, shape: Sequence[int], dtype: str) -> Tensor:
-        """Return the contiguous tensor in GM slot `slot` of the task."""
+        """Return the contiguous tensor of that shape at the start of GM slot `slot` of the task."""
         sizes = tuple(shape)
         itemsize = item_bytes(dtype)
         strides = tuple(itemsize * prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
@@ -105,17 +105,17 @@ class Tensor:
 
     @property
     def itemsize(self) -> int:
-        """Return the bytes of an element."""
+        """Return the bytes of one element."""
         return item_bytes(self.dtype)
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of all elements together."""
+        """Return the bytes of all elements together, without gaps."""
         return self.size * self.itemsize
 
     @property
     def contiguous(self) -> bool:
-        """Return True if the elements follow each other without gaps, the last dimension innermost."""
+        """Return True if the elements lie in row-major order without gaps; axes of size 1 do not count."""
         step = self.itemsize
         for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if size != 1 and stride != step:
@@ -124,7 +124,11 @@ class Tensor:
         return True
 
     def __getitem__(self, index: Any) -> Tensor:
-        """Return a piece, by whole numbers and slices with positive steps; SimError for an index outside."""
+        """Return a piece of the tensor by whole numbers and slices; a number drops its axis, negative ones count from the
+        end.
+
+        Raises SimError for an index outside, a step below 1, too many indices and a piece without elements.
+        """
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) > len(self.shape):
             raise SimError(f"{self}: {len(parts)} indices for {self.ndim} dimensions")
@@ -145,7 +149,10 @@ class Tensor:
         return Tensor(self.name, tuple(shape), self.dtype, self.address + offset, (*strides, *self.strides[left:]))
 
     def _places(self, part: slice, size: int, axis: int) -> tuple[int, int, int]:
-        """Return first index, number of elements and step that a slice or index takes of an axis of `size`."""
+        """Return (first index, number of elements, step) of a slice of axis `axis`, which has `size`.
+
+        Raises SimError for a negative step.
+        """
         try:
             first, count, step = slice_of(part, size)
         except (TypeError, ValueError):
@@ -170,7 +177,7 @@ class Tensor:
     def reshape(self, *shape: int) -> Tensor:
         """Return the same elements in another shape; one size may be -1, for all the rest.
 
-        The elements must be contiguous. Raises SimError for a shape that does not hold exactly them.
+        Raises SimError where there are gaps between the elements, and for a shape that does not hold exactly them.
         """
         if shape.count(-1) == 1:
             known = -prod(shape)
@@ -183,9 +190,10 @@ class Tensor:
         return Tensor(self.name, whole.shape, self.dtype, self.address, whole.strides)
 
     def rows(self, what: str) -> tuple[int, int, int]:
-        """Return the piece as rows of contiguous elements: how many, elements in a row, bytes from row to row.
+        """Return the piece as rows of contiguous elements: (number of rows, elements in a row, bytes from row to row).
 
-        `what` names the instruction that asks. SimError for more than two dimensions and for gaps inside a row.
+        `what` names the instruction that asks. Raises SimError for more than two dimensions with gaps, and for gaps inside a
+        row.
         """
         if len(self.shape) == 2 and self.strides[1] == item_bytes(self.dtype):
             return self.shape[0], self.shape[1], self.strides[0]

@@ -44,7 +44,7 @@ _COMPARED = frozenset([8**power for power in range(20)])
 
 @dataclass(eq=False)
 class TracedLoop:
-    """Stamps of one loop in equal surroundings; keys are the phase and the fixed part of an item."""
+    """Stamps of one loop in equal surroundings, by (phase of the kernel, fixed part of an item)."""
 
     stamps: dict[tuple[int, Hashable], list[Stamp]] = field(default_factory=dict)
     moved: dict[tuple[int, Place], int] = field(default_factory=dict)
@@ -52,7 +52,9 @@ class TracedLoop:
     """True if a turn was seen to depend on earlier turns, so that no stamp is right."""
 
     def stamp_at(self, phase: int, what: Hashable, place: Place, block: int) -> Stamp | None:
-        """Return the stamp for a phase and a fixed part `what` whose guards hold at a place; None if there is none."""
+        """Return the first stamp of a phase and a fixed part `what` whose guards hold at `place` and that fits `block`; None
+        if there is none.
+        """
         for stamp in self.stamps.get((phase, what), ()):
             if stamp.holds(place) and stamp.block in (None, block):
                 return stamp
@@ -61,19 +63,19 @@ class TracedLoop:
 
 @dataclass
 class TurnCount:
-    """Counts of a line's loops: the turns, and the turns in which the body ran."""
+    """Counts of the loops of one source line: all turns, and the turns in which the body ran and was not just repeated."""
 
     turns: int = 0
     runs: int = 0
 
     @property
     def is_in_vain(self) -> bool:
-        """Return True if so few turns were repeated that tracing should stop."""
+        """Return True after 32 runs of the body if it ran in more than half of the turns: tracing should stop."""
         return self.runs > _TRIALS and 2 * self.runs > self.turns
 
 
 class TracedLoops(StampedLoops):
-    """The loops `range` and `each` of a kernel, as this module explains."""
+    """Methods `range` and `each` of a kernel, whose loops are traced as this module explains."""
 
     if TYPE_CHECKING:
         blocks: int
@@ -91,7 +93,8 @@ class TracedLoops(StampedLoops):
     def range(self, start: int, stop: int | None = None, step: int = 1) -> Iterator[int]:
         """Return the numbers of `range(start, stop, step)`, for a loop whose turns are written once and repeated.
 
-        The rows are those of `range`. A variable that one turn leaves to the next makes the loop a plain one.
+        The rows are those of `range`. A variable that one turn leaves to the next makes the loop a plain one, and so do a few
+        turns in all.
         """
         if stop is None:
             start, stop = 0, start
@@ -102,15 +105,16 @@ class TracedLoops(StampedLoops):
     def each(self, items: Sequence[Item]) -> Iterator[Item]:
         """Return the items of a prepared list, for a loop whose turns are written once and repeated, as for `range`.
 
-        Whole numbers, alone or in tuples, and the starts of slices may move from turn to turn; all else decides which
-        rows a turn has.
+        Whole numbers, alone or in tuples, and the starts of slices may move from turn to turn; all else decides which rows a
+        turn has.
         """
         return self._traced(items, sys._getframe(1))
 
     def split(self, items: Sequence[Any]) -> Sequence[tuple[Hashable, Place]]:
-        """Return (fixed part, place) of each of the items of `each`; [] if they have no number that can move.
+        """Return (fixed part, place) of each of the items for a loop of `each`; [] if they have no number that can move, or
+        one that cannot be compared.
 
-        The loop over `items` that follows uses the result.
+        The result is kept for the loop over `items` that follows.
         """
         try:
             self._items, self._pieces = items, list(_split_all(items, Snapshots({}, self))) if items else []
@@ -179,14 +183,18 @@ class TracedLoops(StampedLoops):
 
     @staticmethod
     def _around(snapshots: Snapshots, names: frozenset[str], frame: FrameType) -> Hashable:
-        """Return a snapshot of the outer values that the body reads; None if a value has a state that cannot be seen."""
+        """Return a snapshot of the outer values `names` that the body reads; None if a value has a state that cannot be
+        seen.
+        """
         try:
             return snapshots.of_names(names, frame.f_locals)
         except Unknown:
             return None
 
     def _phase_at(self, loop: TracedLoop, phase: int, place: Place, last: Place) -> int:
-        """Return the number of the phase at `place`, moved from the phase left at place `last`; -1 if none was left."""
+        """Return the number of the kernel's phase at `place`: moved from phase `phase` left at place `last`, or taken now if
+        that is -1.
+        """
         stamps = self.table.stamps
         if phase < 0:
             return stamps.number(self._phase(place))
@@ -197,7 +205,9 @@ class TracedLoops(StampedLoops):
         return found
 
     def _begin_turn(self, place: Place, phase: int, traced: bool) -> Trace | None:
-        """Begin a turn at `place`; return its trace if it is `traced`, else None."""
+        """Direct the rows that follow to a new stamp for the turn at `place`; return the turn's trace if it is `traced`,
+        else None.
+        """
         trace = Trace(place) if traced else None
         self._resume(absolute(self.table.stamps.phases[phase], placed(place) if trace is None else trace.number))
         self._begin_stamp()
@@ -205,20 +215,26 @@ class TracedLoops(StampedLoops):
         return trace
 
     def _is_compared(self, stamp: Stamp) -> bool:
-        """Return True if the body must run at this repetition of a stamp, to compare its rows."""
+        """Count a repetition of the stamp and return True if the body must run this time, to compare its rows: at 1, 8, 64
+        and so on.
+
+        Always False for the project's own kernels, which count no repetitions.
+        """
         if self.repeats is None:
             return False
         times = self.repeats[stamp.number] = self.repeats.get(stamp.number, 0) + 1
         return times in _COMPARED
 
     def _add(self, loop: TracedLoop, key: tuple[int, Hashable], made: Stamp) -> Stamp:
-        """Add a new stamp to a loop and return it."""
+        """Register a turn's stamp with the loop under `key` and with the task, and return it; it is tied to this block if
+        the body asked for its number.
+        """
         made.block = self._block if self._asked_block else None
         loop.stamps.setdefault(key, []).append(self.table.stamps.add(made))
         return made
 
     def _differs(self, loop: TracedLoop, key: tuple[int, Hashable], known: Stamp, made: Stamp) -> Stamp:
-        """Replace a stamp by that of a compared turn with other rows, and return the new one.
+        """Replace the stamp `known` by `made`, which a compared turn wrote with other rows, and return `made`.
 
         Raises SimError if the old one was repeated already.
         """
@@ -232,13 +248,19 @@ class TracedLoops(StampedLoops):
 
 
 def _range_in_turn(start: int, stop: int, step: int) -> Iterator[int]:
-    """Yield the numbers of a `range` inside a turn; they move with its bounds."""
+    """Return an iterator over the numbers of a `range` inside a traced turn; they move with its bounds.
+
+    Raises ValueError for a step of 0.
+    """
     range(0, 0, index(step))  # it refuses a step of 0
     return iter([start + turn * step for turn in range(index(-((start - stop) // step)))])
 
 
 def _split_all(items: Sequence[Any], snapshots: Snapshots) -> Iterable[tuple[Hashable, Place]]:
-    """Yield (fixed part, place) of each item of a loop. Raises Unknown."""
+    """Return (fixed part, place) of each item of a loop, all places of one length.
+
+    Raises Unknown where that cannot be, or a number is too large.
+    """
     if isinstance(items, range):
         if max(map(abs, (items[0], items[-1]))) >= FAR:
             raise Unknown
@@ -253,7 +275,9 @@ def _split_all(items: Sequence[Any], snapshots: Snapshots) -> Iterable[tuple[Has
 
 
 def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
-    """Return (fixed part, place) of slices or tuples of one kind, computed all at once; None for other items."""
+    """Return (fixed part, place) of each item, computed column by column, for slices or for tuples of equal types; None for
+    other items.
+    """
     kinds = {*map(type, items)}
     if len(kinds) > 1 or not (kinds == {slice} or (isinstance(items[0], tuple) and len({*map(len, items)}) == 1)):
         return None
@@ -279,7 +303,7 @@ def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
 
 
 def _split(item: Any, snapshots: Snapshots) -> tuple[Hashable, Place]:
-    """Return the fixed part of an item and its place: the integers and starts of slices, which may move."""
+    """Return (fixed part, place) of an item; the place has its whole numbers and the starts of its slices, which may move."""
     numbers: list[int] = []
     return _without_numbers(item, numbers, snapshots), tuple(numbers)
 
@@ -311,7 +335,9 @@ def _at(item: Any, numbers: Iterator[Any]) -> Any:
 
 
 def _repeats(stamp: Stamp, written: Stamp, place: Place) -> bool:
-    """Return True if a stamp at `place` has the same rows as `written`, the stamp of a turn there."""
+    """Return True if `stamp` at `place` has the same rows, counts and phase afterwards as `written`, the stamp of a turn
+    that ran there.
+    """
     counts = [(one.axes, one.tiles, one.counted, one.after) for one in (stamp, written)]
     if counts[0] != counts[1] or stamp.rows.shape != written.rows.shape:
         return False

@@ -41,29 +41,33 @@ class Trace:
         self._rests: dict[tuple[Place, int], int] = {}
 
     def numbers(self) -> list[Tracked]:
-        """Return the tracked numbers of the place, one for each axis."""
+        """Return the tracked numbers that stand for the place, one for each axis."""
         return [
             self.number(tuple([int(one == axis) for one in range(len(self.place))]), 0)
             for axis in range(len(self.place))
         ]
 
     def number(self, steps: Place, start: int) -> Tracked:
-        """Return the number that is start + steps * place."""
+        """Return the tracked number start + steps * place."""
         return Tracked(steps, start, self)
 
     def keep_within(self, steps: Place, low: int, high: int) -> None:
-        """Note that steps * place must lie between `low` and `high`."""
+        """Add the guard that steps * place lies between `low` and `high`, to those that hold already; not after the trace is
+        over.
+        """
         if not self.over:
             known = self._spans.get(steps, (-FAR, FAR))
             self._spans[steps] = max(known[0], low), min(known[1], high)
 
     def keep_rest(self, steps: Place, unit: int) -> None:
-        """Note that steps * place must have the remainder by `unit` that it has here."""
+        """Add the guard that steps * place has the remainder by `unit` that it has at this place; not after the trace is
+        over.
+        """
         if not self.over:
             self._rests[steps, unit] = distance(steps, self.place) % unit
 
     def guards(self) -> tuple[Guard, ...]:
-        """Return the recorded conditions; at any place that meets them the body gets the same answers."""
+        """Return the recorded guards; at any place that meets them the body gets the same answers and writes the same rows."""
         spans = [Guard(steps, 1, 0, low, high) for steps, (low, high) in self._spans.items()]
         return (*spans, *[Guard(steps, unit, rest, -FAR, FAR) for (steps, unit), rest in self._rests.items()])
 
@@ -81,7 +85,7 @@ class Tracked(Moving):
 
     @property
     def value(self) -> int:
-        """Return the integer at the trace's place, without a record of that."""
+        """Return the integer at the trace's place without adding a guard."""
         return self.start + distance(self.steps, self.trace.place)
 
     def __index__(self) -> int:
@@ -222,9 +226,7 @@ class Tracked(Moving):
 
 
 def _here_alone() -> None:
-    """Add to `Tracked` the operations (division, powers, ...) whose result is a plain integer, right at this place
-    only.
-    """
+    """Add to `Tracked` the operations (division, powers, ...) that return a plain result and tie the rows to this place."""
     both = {"truediv": operator.truediv, "pow": pow, "or": operator.or_, "xor": operator.xor}
     right = {
         "floordiv": operator.floordiv,
@@ -251,7 +253,9 @@ def _is_whole(value: Any) -> bool:
 
 
 def settled(key: Key) -> Key:
-    """Return a key with each tracked number replaced by its integer."""
+    """Return an instruction's key with each tracked number, also in tuples, replaced by its integer; the same key if it has
+    none.
+    """
     for one in key:
         if type(one) is Tracked or type(one) is tuple:
             break
@@ -261,7 +265,7 @@ def settled(key: Key) -> Key:
 
 
 class SlicePlaces(NamedTuple):
-    """The elements that a slice takes: the index of the first, their number, and the step from one to the next."""
+    """Elements that a slice takes of an axis: the index of the first, their number, and the step from one to the next."""
 
     first: int
     places: int
@@ -271,7 +275,8 @@ class SlicePlaces(NamedTuple):
 def slice_of(part: slice, size: int) -> SlicePlaces:
     """Return the elements that a slice takes of an axis of `size`, cut off as in numpy.
 
-    The first index moves with the bounds; the number of elements does not. Raises what `slice.indices` raises.
+    With tracked bounds the first index moves with them, while the number of elements is fixed by a guard. Raises what
+    `slice.indices` raises.
     """
     if type(part.start) is not Tracked and type(part.stop) is not Tracked:
         first, end, step = part.indices(size)
@@ -285,7 +290,7 @@ def slice_of(part: slice, size: int) -> SlicePlaces:
 
 
 def _cut_off(bound: Any, size: int) -> Any:
-    """Return the bound of a slice cut off to 0 .. size; a negative one counts from the end."""
+    """Return the bound of a slice cut off to 0 .. size; a negative one counts from the end. Tracked bounds get guards."""
     if bound < 0:
         bound += size
         return bound if bound > 0 else 0

@@ -21,7 +21,8 @@ from ascend_sim.kernel.sync import Flag
 
 
 class UnitFlagTiles(BufferQueue[int]):
-    """A queue of accumulators at `addresses` whose flags are unit flags; SimError where the chip has none.
+    """Queue of L0C tiles at `addresses` whose flags are unit flags, so that cube and Fixpipe overlap. Raises SimError where
+    the chip has none.
 
     A tile that leaves by `publish`, `take` and `release` instead of `drain` is handed over as a whole.
     """
@@ -40,8 +41,8 @@ class UnitFlagTiles(BufferQueue[int]):
         self._waits = index  # its first Mmad does
 
     def before(self, product: CubeProduct) -> None:
-        """Append the waits that a product into the tile acquired last needs: the first one waits until it may overwrite
-        the tile.
+        """Append the wait that a product into the tile acquired last needs; only the first product of a tile has one, until
+        it may overwrite the tile.
         """
         self._last = Mmad(*product)
         if self._waits is not None:
@@ -49,9 +50,9 @@ class UnitFlagTiles(BufferQueue[int]):
             self._waits = None
 
     def _early(self, index: int, product: Mmad) -> int:
-        """Return how many cycles before its flag's arrival a product into tile `index` may begin.
+        """Return the number of cycles by which a product into tile `index` may begin before its flag arrives.
 
-        The flag is that of the drain which read the tile last; 0 without one.
+        The flag is that of the drain which read the tile last; 0 without one. The drain counts once.
         """
         drain, chip = self._drains[index], self._builder.chip
         if drain is None:
@@ -68,7 +69,10 @@ class UnitFlagTiles(BufferQueue[int]):
     def drain(
         self, target: int, piece: TilePiece, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
     ) -> None:
-        """Append the drain of the tile written last to the GM operand `target` (see `Fixpipe`) and free the tile."""
+        """Append the drain of the tile written last to the GM operand `target` (see `Fixpipe`) and free the tile.
+
+        It may begin before the tile's last product ends, by their overlap.
+        """
         m, n, m_padded, *_ = piece
         drain, chip = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add), self._builder.chip
         early = 0

@@ -38,12 +38,13 @@ Tensor = LocalTensor
 
 
 class VectorMethods:
-    """Vector instructions; operands are `LocalTensor`s, the result comes first, and may lie where an operand lies.
+    """Methods of a builder for vector instructions on tensors in the Unified Buffer; the result comes first, and may lie
+    where an operand lies.
 
-    Element-wise methods take one shape and one format for all operands; a source of one row (one dimension) stands for
-    every row of a result of two. `mask` is the vendor's bitwise mask: an integer whose bit i is 1 if element i of every
-    repeat (256 bytes) takes part. Raises SimError at once for shapes or formats that do not go together and for what
-    the chip lacks; addresses are checked when the program is finished.
+    Element-wise methods take one shape and one format for all operands; a source of one row (one dimension) stands for every
+    row of a result of two. `mask` is the vendor's bitwise mask: an integer whose bit i is 1 if element i of every repeat (256
+    bytes) takes part. Raises SimError at once for shapes or formats that do not go together and for what the chip lacks;
+    addresses are checked when the program is finished.
     """
 
     if TYPE_CHECKING:
@@ -86,6 +87,22 @@ class VectorMethods:
     def mul_add(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
         """dst = left * right + dst."""
         self._binary("mul_add", dst, left, right, mask, VectorMulAdd)
+
+    def fused_mul_add(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left * dst + right."""
+        self._binary("fused_mul_add", dst, left, right, mask, VectorMulAdd)
+
+    def fused_mul_add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left * dst + right, 0)."""
+        self._binary("fused_mul_add_relu", dst, left, right, mask, VectorMulAdd)
+
+    def add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left + right, 0)."""
+        self._binary("add_relu", dst, left, right, mask)
+
+    def sub_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = max(left - right, 0)."""
+        self._binary("sub_relu", dst, left, right, mask)
 
     def max(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
         """dst = the larger of left and right."""
@@ -170,15 +187,24 @@ class VectorMethods:
     # -- fewer elements, more elements, other places ---------------------------------------------------------------------
 
     def reduce_sum(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the sum of row r of src."""
+        """dst[r] = the sum of row r of src.
+
+        Raises SimError unless dst has an element for each row.
+        """
         self._reduce("sum", dst, src)
 
     def reduce_max(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the largest of row r of src."""
+        """dst[r] = the largest of row r of src.
+
+        Raises SimError unless dst has an element for each row.
+        """
         self._reduce("max", dst, src)
 
     def reduce_min(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the smallest of row r of src."""
+        """dst[r] = the smallest of row r of src.
+
+        Raises SimError unless dst has an element for each row.
+        """
         self._reduce("min", dst, src)
 
     def reduce_max_index(self, dst: Tensor, src: Tensor) -> None:
@@ -190,7 +216,10 @@ class VectorMethods:
         self._reduce_index("min", dst, src)
 
     def pair_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
-        """dst[i] = src[2 i] + src[2 i + 1]."""
+        """dst[i] = src[2 i] + src[2 i + 1].
+
+        dst has half as many elements as src.
+        """
         self.vector("pair_reduce_sum", dst, src)
 
     def block_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
@@ -217,7 +246,10 @@ class VectorMethods:
         self._emit((VectorCopy, dst.dtype, count, rows, at, stride, self._mask(dst, mask)), dst.address, src.address)
 
     def broadcast_row(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r, c] = src[c]."""
+        """dst[r, c] = src[c].
+
+        Raises SimError unless src is one row as long as those of dst.
+        """
         if src.rows != 1 or src.columns != dst.columns:
             raise SimError(f"broadcast_row: src must be one row of {dst.columns} elements; it is {src}, dst {dst}")
         self.copy(dst, src)
@@ -238,7 +270,10 @@ class VectorMethods:
         self._emit((Gather, dst.dtype, count, source), dst.address, src.address, offsets.address)
 
     def transpose(self, dst: Tensor, src: Tensor) -> None:
-        """dst[c, r] = src[r, c]."""
+        """dst[c, r] = src[r, c].
+
+        Raises SimError unless dst has as many rows as src has columns, and the reverse.
+        """
         self._same_format("transpose", dst, src)
         if (dst.rows, dst.columns) != (src.columns, src.rows):
             raise SimError(f"transpose: dst must be {src.columns} x {src.rows}; it is {dst}, src {src}")
@@ -278,7 +313,10 @@ class VectorMethods:
     # -- instructions of a file each -------------------------------------------------------------------------------------
 
     def vector(self, name: str, dst: Tensor, *sources: Tensor | float) -> None:
-        """Append the vector instruction of that name (`isa/vector/named`); its sources follow in order."""
+        """Append the vector instruction of that name (`isa/vector/named`); its sources follow in order.
+
+        Raises SimError for an unknown name and for another number of sources than the instruction has.
+        """
         kind = named().get(name)
         if kind is None:
             raise SimError(f"vector: no instruction {name!r}; there are {', '.join(named())}")
@@ -350,8 +388,10 @@ class VectorMethods:
         self._emit((ReduceBlocks, operation, src.dtype, count), dst.address, src.address)
 
     def _layout(self, what: str, dst: Tensor, sources: tuple[Tensor, ...]) -> tuple[int, int, tuple[int, ...]]:
-        """Return (elements of a row, rows, strides of dst and sources in bytes); tensors without gaps become one long
-        row.
+        """Return (elements of a row, rows, strides of dst and sources in bytes) of an element-wise instruction.
+
+        Tensors without gaps become one long row; a source of one row has stride 0. Raises SimError for sources of another
+        shape.
         """
         _check_local(what, dst, *sources)
         for source in sources:
@@ -375,7 +415,7 @@ class VectorMethods:
 
     @staticmethod
     def _run(what: str, tensor: Tensor) -> int:
-        """Return the number of elements of a tensor; SimError if they do not lie one behind the other."""
+        """Return the number of elements of a tensor. Raises SimError if there are gaps between its rows, or it is not in UB."""
         _check_local(what, tensor)
         if not tensor.packed:
             raise SimError(f"{what}: takes elements one behind the other; there are gaps between the rows of {tensor}")

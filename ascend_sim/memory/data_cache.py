@@ -1,8 +1,8 @@
-"""The data cache of a core's scalar unit: lines of GM that it holds, and writes back whole.
+"""The data cache of a core's scalar unit: lines of GM that it holds until they are written back whole.
 
-Scalar code reads and writes GM through it; no other unit sees it, and nothing keeps the caches of two cores alike
-(asc-devkit, GlobalTensor.SetValue and DataCacheCleanAndInvalid). Lines stay until they are written back: nobody published
-how many the cache holds.
+Scalar code reads and writes GM through it; no other unit sees it, and nothing keeps the caches of two cores coherent
+(asc-devkit, GlobalTensor.SetValue and DataCacheCleanAndInvalid). Lines stay until they are written back: the cache's size is
+not published.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Line = tuple[int, int]
-"""The tensor of a line by its slot, and the number of the line in it: tensors begin at whole lines."""
+"""Key of a cached line: (slot of its tensor, number of the line in the tensor); tensors begin at whole lines."""
 
 
 class DataCache:
-    """The lines of GM that one core's cache holds; `tensors` are the bytes of GM by slot, `line_bytes` the size of a
-    line.
+    """The lines of GM held by one core's scalar data cache; `tensors` are GM's bytes by slot, `line_bytes` the size of
+    a line.
     """
 
     def __init__(self, tensors: Sequence[NDArray[np.uint8]], line_bytes: int) -> None:
@@ -29,18 +29,18 @@ class DataCache:
         self._dirty: set[Line] = set()
 
     def read(self, address: int, size: int) -> NDArray[np.uint8]:
-        """Return `size` bytes within one line, which the cache holds from then on."""
+        """Return a copy of `size` bytes within one line; the line is fetched from GM unless the cache holds it."""
         line, offset = self._line(address)
         return self._fetched(line)[offset : offset + size].copy()
 
     def write(self, address: int, data: NDArray[np.uint8]) -> None:
-        """Change bytes within one line, in the cache only."""
+        """Change bytes within one line in the cache only, and mark the line changed; `clean` writes it to GM."""
         line, offset = self._line(address)
         self._fetched(line)[offset : offset + len(data)] = data
         self._dirty.add(line)
 
     def clean(self, address: int | None = None) -> None:
-        """Write back the changed lines of the cache and drop all lines; with an address only its line."""
+        """Write changed lines back to GM and drop all lines; with an address only the line there."""
         for line in [*self._held] if address is None else [self._line(address)[0]]:
             data = self._held.pop(line, None)
             if data is not None and line in self._dirty:

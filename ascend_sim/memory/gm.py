@@ -23,18 +23,20 @@ def gm_operand(slot: int, offset: int) -> int:
 
 
 def room_of(size: int) -> int:
-    """Return the bytes of device memory that an allocation of `size` takes: whole 32-byte blocks, and a block of slack.
-
-    aclrtMalloc rounds a size up to 32 bytes and adds 32 more; a program that divides memory itself must do so for each
-    part (CANN 8.0, aclrtMalloc page: stated). Chips whose copies count whole blocks read, and end a tensor, in that
+    """Return the bytes of device memory that an allocation of `size` takes: `size` rounded up to 32 bytes, and 32 bytes of
     slack.
+
+    So does aclrtMalloc; a program that divides memory itself must do so for each part (CANN 8.0, aclrtMalloc page: stated).
+    Chips whose copies count whole blocks read, and end a tensor, in that slack.
     """
     return (-(-size // BLOCK_BYTES) + 1) * BLOCK_BYTES
 
 
 @dataclass(eq=False)
 class Allocation:
-    """A reserved range: `base` and `size` in bytes; `memory` holds its bytes with the slack, or is None in timing mode."""
+    """One reserved range of GM: `base` and `size` in bytes; `memory` holds its bytes with the slack, or is None without
+    values.
+    """
 
     base: int
     size: int
@@ -44,12 +46,12 @@ class Allocation:
 
     @property
     def data(self) -> NDArray[np.uint8] | None:
-        """Return the bytes without the slack; None in timing mode."""
+        """Return a view of the bytes without the slack; None without values."""
         return None if self.memory is None else self.memory[: self.size]
 
     @property
     def room(self) -> int:
-        """Return the bytes with the slack (`room_of`)."""
+        """Return the number of bytes with the slack (`room_of`)."""
         return room_of(self.size)
 
     def __repr__(self) -> str:
@@ -58,7 +60,9 @@ class Allocation:
 
 
 class GlobalMemory:
-    """First-fit allocation of `capacity` bytes in units of `alignment` (an L2 line)."""
+    """First-fit allocator of `capacity` bytes in units of `alignment` (an L2 line); `high_water` is the highest byte ever
+    reserved.
+    """
 
     def __init__(self, capacity: int, alignment: int) -> None:
         self.capacity = capacity
@@ -67,9 +71,9 @@ class GlobalMemory:
         self.high_water = 0
 
     def allocate(self, size: int, name: str, *, with_data: bool = True) -> Allocation:
-        """Reserve `size` bytes and their slack (0 bytes for a tensor without elements) and return the range, poisoned.
+        """Reserve `size` bytes and their slack (0 for a tensor without elements) and return the range; its bytes are poisoned.
 
-        Raises SimError when nothing that large is free, and for a negative size.
+        `with_data` False leaves out the bytes. Raises SimError when no free range is large enough, and for a negative size.
         """
         size = whole_number(size, f"device memory: the size in bytes of {name}", 0)
         need = self.taken(size)
@@ -89,11 +93,11 @@ class GlobalMemory:
         )
 
     def taken(self, size: int) -> int:
-        """Return the bytes that an allocation of `size` takes: its room in whole units."""
+        """Return the bytes that an allocation of `size` reserves: with its slack, in whole units of `alignment`."""
         return -(-room_of(size) // self.alignment) * self.alignment
 
     def free(self, allocation: Allocation) -> None:
-        """Release a range; freeing twice is an error."""
+        """Release a range and its bytes; neighbouring free ranges are merged. Raises SimError if it was freed before."""
         if not allocation.live:
             raise SimError(f"device memory: {allocation.name} at {allocation.base:#x} is freed twice")
         allocation.live = False

@@ -1,7 +1,7 @@
 """The byte-addressed buffers of one core: L1, L0A, L0B, L0C, BT, FB of a cube core, UB of a vector core.
 
-A buffer starts poisoned (every byte 0xFF, a NaN in every float format); a shadow says which 32-byte blocks were written, so
-that reads of unwritten bytes are found. Addresses are byte offsets inside one buffer.
+A buffer starts poisoned (every byte 0xFF, a NaN in every float format). A flag for each 32-byte block records if it was
+written, so that reads of unwritten bytes are found. Addresses are byte offsets inside one buffer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ POISON = 0xFF
 
 
 class LocalMemory:
-    """Buffers of one core by name; `capacities` are bytes."""
+    """Buffers of one core by name, with a flag for each 32-byte block that was written; `capacities` are bytes."""
 
     def __init__(self, capacities: Mapping[str, int]) -> None:
         self.buffers: dict[str, NDArray[np.uint8]] = {
@@ -28,7 +28,7 @@ class LocalMemory:
         }
 
     def poison(self) -> None:
-        """Reset all buffers to unwritten, as at the start of a block; costs what was written, not what there is."""
+        """Reset all buffers to unwritten, as at the start of a block; only the part up to the last written block costs time."""
         for name, shadow in self.written.items():
             end = shadow.tobytes().rfind(1) + 1
             self.buffers[name][: end * BLOCK_BYTES] = POISON

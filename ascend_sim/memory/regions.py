@@ -42,7 +42,7 @@ class Region:
         return self.row_bytes * self.rows * self.planes
 
     def simplified(self) -> Region:
-        """Return a region of the same bytes with adjoining rows and planes merged."""
+        """Return a region of the same bytes with adjoining rows and planes merged; it may have fewer rows and planes."""
         row_bytes, row_stride, rows = self.row_bytes, self.row_stride, self.rows
         plane_stride, planes = self.plane_stride, self.planes
         if rows > 1 and row_stride == row_bytes:
@@ -55,7 +55,7 @@ class Region:
 
 
 def row_starts(region: Region) -> NDArray[np.int64]:
-    """Return the offset of every row's first byte, relative to the operand's address."""
+    """Return the byte offset of every row's first byte, relative to the operand's address, planes one after the other."""
     planes = np.arange(region.planes, dtype=np.int64) * region.plane_stride
     rows = np.arange(region.rows, dtype=np.int64) * region.row_stride
     return (planes[:, None] + rows[None, :]).ravel() + region.offset
@@ -63,7 +63,9 @@ def row_starts(region: Region) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=65536)
 def overlap(first: Region, second: Region, distance: int) -> bool:
-    """Return True if the two regions share a byte when the address of `second` is `distance` bytes behind that of `first`."""
+    """Return True if two regions share a byte, when the address of `second` is `distance` bytes above that of `first`; exact
+    for rows.
+    """
     if distance + second.offset >= first.extent or first.offset - distance >= second.extent:
         return False
     a, b = first.simplified(), second.simplified()

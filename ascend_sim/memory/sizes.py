@@ -12,8 +12,9 @@ __all__ = ["whole_number"]
 
 
 def whole_number(value: Any, what: str, least: int) -> int:
-    """Return `value` as an int if it is an integer of Python or numpy of at least `least`; else raise SimError, for
-    bools too.
+    """Return `value` as an int if it is an integer (Python or numpy) of at least `least`.
+
+    Raises SimError otherwise, for bools too.
     """
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise SimError(f"{what} is {value!r}; allowed is a whole number from {least}")

@@ -21,7 +21,7 @@ ACCUMULATIONS = {
     "chunk": "products of one fractal of k added in float32 in order of k, then one float32 addition",
     "exact_group": "exact sum of the products of one cycle and the sum so far, one rounding to float32",
 }
-"""Name of a model -> what it does; `chunk` is the default, `blas` the fastest."""
+"""Name of an accumulation model -> its rule in words; `chunk` is the default, `blas` the fastest."""
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
@@ -33,10 +33,11 @@ _BLOCK = 1 << 13  # sums worked on at a time: the temporaries stay in the cache
 
 
 def add_chunks(total: Float32, left: Float32, right: Float32, width: int) -> Float32:
-    """Return `total` + `left` x `right`^T, `width` of k at a time: every product and sum is rounded to float32, in order of k.
+    """Return `total` + `left` x `right`^T in float32: products of `width` values of k are added in order of k, their sum to the
+    total.
 
-    It uses no matrix product of the host, whose order of additions depends on its CPU. A NaN is the usual one. The twin in C is
-    engine/compiled/products.c.
+    Every product and sum is rounded. The host's matrix product is not used, since its order of additions depends on the CPU.
+    NaNs become the default NaN. The twin in C is engine/compiled/products.c.
     """
     columns, rows = np.ascontiguousarray(left.T)[:, :, None], np.ascontiguousarray(right.T)
     product = np.empty_like(total)
@@ -87,11 +88,11 @@ def _add_group(total: Float32, a: Float64, b: Float64, digits: int) -> Float32:
 
 
 def _spans(rows: Float64, digits: int) -> npt.NDArray[np.int64]:
-    """Return for each row the number of binary digits from the top of its largest value to the last digit of its
-    smallest.
+    """Return for each row the number of binary digits from the top of its largest value to the last digit of its smallest
+    nonzero one.
 
-    Zeros are left out. A product of two such rows' values is a multiple of the product of their last places, so a sum
-    of them needs no more digits than both spans together (and the logarithm of their number).
+    A product of two such rows' values is a multiple of the product of their last places. So a sum of products needs no more
+    digits than both spans and the logarithm of their number. Rows with inf or NaN get a span that never fits.
     """
     magnitude = np.abs(rows)
     largest = magnitude.max(axis=1)
@@ -114,7 +115,9 @@ def _two_sum(a: Float64, b: Float64) -> tuple[Float64, Float64]:
 
 
 def _add_three(a: Float64, b: Float64, c: Float64) -> tuple[Float64, Float64]:
-    """Return (high, low) of a + b + c: one of the two float64 around the sum, and a number with the sign of the rest."""
+    """Return (high, low) of a + b + c: `high` is one of the two float64 around the sum, `low` has the sign of the exact
+    rest.
+    """
     partial, error = _two_sum(b, c)
     high, rest = _two_sum(a, partial)
     rest, last = _two_sum(rest, error)
@@ -125,10 +128,10 @@ def _add_three(a: Float64, b: Float64, c: Float64) -> tuple[Float64, Float64]:
 
 
 def _round_once(high: Float64, low: Float64) -> Float32:
-    """Return a sum rounded to float32 once; it is `high`, or lies beside it on the side of `low`'s sign.
+    """Return a sum rounded to float32 once; the sum is `high`, or lies beside it on the side of `low`'s sign.
 
-    `high` is moved to the neighbour with an odd last bit if it is inexact: such a float64 can neither look like a tie
-    of float32 nor cross one (Boldo and Melquiond, round to odd).
+    An inexact `high` with an even last bit is moved to its odd neighbour: such a float64 can neither look like a tie of float32
+    nor cross one (Boldo and Melquiond, round to odd).
     """
     inexact = (low > 0) | (low < 0)  # not where it is NaN, beside an infinite `high`
     if not inexact.any():

@@ -100,7 +100,9 @@ def encode(
     mantissa_bits: int = 11,
     **options: Unpack[CastOptions],
 ) -> Array:
-    """Return the codes of `x` in a format: uint8, uint16 or uint32 patterns (hf32: of its float32). See `cast`."""
+    """Return the codes of `x` in a format as uint8, uint16 or uint32 patterns (hf32: of its float32); arguments as in
+    `cast`.
+    """
     result = cast(x, fmt, rounding, saturate, source=source, mantissa_bits=mantissa_bits, **options)
     return result.view(np.dtype(f"u{result.dtype.itemsize}"))
 
@@ -115,7 +117,11 @@ def decode(codes: npt.ArrayLike, fmt: object) -> npt.NDArray[np.float32]:
 
 
 def as_values(x: npt.ArrayLike, source: object = None) -> Array:
-    """Return `x` as a float16, float32 or float64 array of the same values; codes of hifloat8 need `source="hifloat8"`."""
+    """Return `x` as a float16, float32 or float64 array of equal values.
+
+    Codes of hifloat8 need `source="hifloat8"`; integers and bool become float64, narrower formats float32. Raises SimError for
+    other dtypes.
+    """
     values = np.asarray(x)
     if source is not None and canonical(source) == "hifloat8":
         return decode_hifloat8(values)
@@ -136,7 +142,9 @@ def quiet_cast(values: Array, dtype: npt.DTypeLike, copy: bool = False) -> Array
 
 
 def _in_chunks(function: Callable[[Array], Array], values: Array, dtype: npt.DTypeLike) -> Array:
-    """Apply `function` to the flat array piece by piece, so that temporaries fit the cache (twice as fast)."""
+    """Return `function` applied to the flat array piece by piece, in the shape of `values`; temporaries fit the cache (twice as
+    fast).
+    """
     flat = values.reshape(-1)
     result = np.empty(flat.shape, dtype)
     for start in range(0, flat.size, _CHUNK):
@@ -187,8 +195,9 @@ def _round_directed(values: Array, fmt: Format, mode: str) -> npt.NDArray[np.flo
 
 
 def _saturated(result: Array, values: Array, fmt: Format) -> Array:
-    """Return the result with overflow and inf replaced by the largest finite value of their sign, NaN by +0 (CTRL[48] =
-    0, stated).
+    """Return `result` with overflow and inf replaced by the largest finite value of their sign, and NaN of `values` by +0.
+
+    Source: CTRL[48] = 0, stated.
     """
     was_nan = np.isnan(values)
     lost = ~np.isfinite(result) & ~was_nan

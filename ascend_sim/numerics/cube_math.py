@@ -7,7 +7,7 @@ from ascend_sim.frozen import frozen
 __all__ = ["CUBE_MATH_TYPES", "ComputeChoice", "promote"]
 
 CUBE_MATH_TYPES = {0: "KEEP_DTYPE", 1: "ALLOW_FP32_DOWN_PRECISION", 2: "USE_FP16", 3: "USE_HF32"}
-"""The documents' names of cubeMathType 0..3."""
+"""cubeMathType 0..3 -> its name in the documents."""
 
 # CANN 8.1.RC1 promotion table (stated): float16 beside bfloat16 gives float32; 8-bit formats have no entries.
 _PROMOTABLE = frozenset({"float32", "float16", "bfloat16"})
@@ -17,9 +17,9 @@ _PROMOTABLE = frozenset({"float32", "float16", "bfloat16"})
 class ComputeChoice:
     """Effect of one cubeMathType on one input dtype.
 
-    `compute_dtype`: "float32", "hf32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn", or None if refused. `status`
-    is 0 or the code of the refusal; `warning` a sentence that the library logs without changing the status; `source`
-    names the document of the entry.
+    `compute_dtype`: "float32", "hf32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn", or None if refused. `status` is 0 or
+    the code of the refusal; `warning` a sentence that the library logs without changing the status; `source` names the document
+    of the entry.
     """
 
     compute_dtype: str | None

@@ -1,8 +1,8 @@
-"""Test for biased rounding errors by their signs; its threshold assumes no more than fair coins.
+"""Test for biased rounding errors by their signs; its threshold assumes fair coins only.
 
 Rounding to nearest errs upwards as often as downwards; an accumulator that cuts digits off errs towards zero only. Where a
-result is not the correctly rounded one, the sign of the difference is then a coin: of n coins |up - down| reaches
-sqrt(2 n ln(2 / alpha)) with a probability of at most alpha (Hoeffding's inequality).
+result is not the correctly rounded one, the sign of the difference is then a coin: of n coins |up - down| reaches sqrt(2 n ln(2
+/ alpha)) with a probability of at most alpha (Hoeffding's inequality).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ascend_sim.frozen import frozen
 
 FALSE_ALARM = 1e-9
-"""Largest probability with which a machine that rounds to nearest is called leaning."""
+"""Largest probability with which errors of a machine that rounds to nearest are called biased."""
 
 
 @frozen
@@ -27,18 +27,18 @@ class Direction:
 
     @property
     def limit(self) -> float:
-        """Return the largest difference of `away` and `towards_zero` that chance explains."""
+        """Return the largest difference of `away` and `towards_zero` that chance explains, by Hoeffding's inequality."""
         return math.sqrt(2 * (self.away + self.towards_zero) * math.log(2 / FALSE_ALARM))
 
     @property
     def leans(self) -> bool:
-        """Return True if the errors have a direction; never with fewer than 43 of them."""
+        """Return True if one direction is more frequent than chance explains; never with fewer than 43 errors."""
         return abs(self.away - self.towards_zero) > self.limit
 
     @classmethod
     def of(cls, result: npt.ArrayLike, rounded: npt.ArrayLike) -> Direction:
-        """Return the counts for a result and the correctly rounded one, arrays of one shape; only finite elements
-        count.
+        """Return the counts of `result` against the correctly rounded values `rounded` (one shape), by magnitude; only finite
+        elements count.
         """
         found, right = (np.abs(np.asarray(part, np.float64)) for part in (result, rounded))
         finite = np.isfinite(found) & np.isfinite(right)

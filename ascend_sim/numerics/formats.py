@@ -23,10 +23,10 @@ from ascend_sim.frozen import frozen
 class Format:
     """One number format: layout, range, special codes, storage, and the source of these.
 
-    `mantissa_bits` counts stored bits (the leading 1 is implicit); `min_exponent` is the lowest exponent whose spacing
-    still shrinks, `max_exponent` the exponent of the largest finite value. `taper` lists (largest |e|, mantissa bits)
-    where the mantissa depends on the exponent. `roundings` are the vector unit's cast modes towards this format (for
-    hf32: the ways its rounding is described); the first is the default.
+    `mantissa_bits` counts stored bits (the leading 1 is implicit). `min_exponent` is the lowest exponent whose spacing still
+    shrinks, `max_exponent` that of the largest finite value. `taper` lists (largest |e|, mantissa bits) where the mantissa
+    depends on the exponent. `top_is_special`: the code above the largest finite value is inf or NaN. `roundings` are the vector
+    unit's cast modes to the format (hf32: names of its rounding); the first is the default.
     """
 
     name: str
@@ -52,13 +52,15 @@ class Format:
         return None if self.taper else 1 - self.min_exponent
 
     def mantissa_bits_at(self, exponent: int) -> int:
-        """Return the stored mantissa bits in the binade [2^exponent, 2^(exponent+1))."""
+        """Return the stored mantissa bits in the binade [2^exponent, 2^(exponent+1)); 0 beyond the taper."""
         if not self.taper:
             return self.mantissa_bits
         return next((bits for reach, bits in self.taper if abs(exponent) <= reach), 0)
 
     def quantum_exponent(self, exponent: int) -> int:
-        """Return e such that neighbours around 2^exponent are 2^e apart; constant below the smallest exponent."""
+        """Return e such that neighbours around 2^exponent are 2^e apart; constant below the smallest exponent and above the
+        largest.
+        """
         clamped = min(max(exponent, self.min_exponent), self.max_exponent)
         return clamped - self.mantissa_bits_at(clamped)
 
@@ -81,7 +83,7 @@ class Format:
 
     @property
     def smallest_normal(self) -> float:
-        """Return the smallest value with a full mantissa for its exponent."""
+        """Return the smallest value with a full mantissa for its exponent, below which spacing no longer shrinks."""
         return 2.0 ** (-self.taper[-1][0] if self.taper else self.min_exponent)
 
 
@@ -213,7 +215,10 @@ _NAMES = {alias.lower(): name for name, entry in FORMATS.items() for alias in (n
 
 
 def canonical(name_or_dtype: object) -> str:
-    """Return the project's name of a format, from any of its names or a numpy / ml_dtypes dtype; raises `SimError`."""
+    """Return the project's name of a format from any of its names or a numpy / ml_dtypes dtype.
+
+    Raises `SimError` for another.
+    """
     if isinstance(name_or_dtype, Format):
         return name_or_dtype.name
     name = name_or_dtype
@@ -229,7 +234,10 @@ def canonical(name_or_dtype: object) -> str:
 
 
 def format_of(name_or_dtype: object, mantissa_bits: int | None = None) -> Format:
-    """Return the `Format` entry; `mantissa_bits` chooses between the two widths of hf32 and is for hf32 alone."""
+    """Return the `Format` of a name or dtype; `mantissa_bits` chooses between the two widths of hf32.
+
+    Raises SimError otherwise.
+    """
     if isinstance(name_or_dtype, Format) and mantissa_bits is None:
         return name_or_dtype
     found = FORMATS[canonical(name_or_dtype)]
@@ -276,8 +284,9 @@ _SAME_RULE = {"rne": "rint", "rna": "round", "rtz": "trunc", "none": "rint"}
 
 
 def rounding_mode(fmt: Format, rounding: str | None) -> str:
-    """Return the canonical name of a format's rounding mode ("rne" is "rint", and so on). Raises SimError for a mode it
-    lacks.
+    """Return the canonical rounding mode of a format ("rne" and "CAST_RINT" are "rint"); for None the format's first.
+
+    Raises SimError for a mode that the format lacks.
     """
     if rounding is None:
         rounding = fmt.roundings[0]
@@ -299,7 +308,7 @@ CAST_OPTIONS = {
     # the given value it gives NaN, as the vendor's text reads ("given"). What the hardware does is unknown.
     "e4m3_overflow": ("rounded", "given"),
 }
-"""Open questions about casts as named options; the first value is the default (asc-devkit, Cast.md; marks above)."""
+"""Cast option -> its values, the first is the default: open questions about casts (asc-devkit, Cast.md; marks above)."""
 
 
 class CastOptions(TypedDict, total=False):
@@ -311,7 +320,7 @@ class CastOptions(TypedDict, total=False):
 
 
 def all_options(options: CastOptions) -> CastOptions:
-    """Return the options of a cast with defaults for those left out.
+    """Return the options of a cast, with defaults for those left out.
 
     Raises TypeError for another name, SimError for another value.
     """

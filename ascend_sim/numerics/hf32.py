@@ -1,8 +1,7 @@
-"""hf32 on arrays: a float32 whose mantissa is cut to 11 or 10 bits, by integer arithmetic on its pattern.
+"""hf32 on arrays: a float32 whose mantissa is rounded to 11 or 10 bits, by integer arithmetic on its pattern.
 
-Adding just less than half of the dropped part and masking rounds to nearest; the carry runs into the exponent by
-itself, also from the largest value to infinity and across subnormals (as in the vendor's golden arithmetic; for the
-hardware: assumed).
+Adding just less than half of the dropped part and masking rounds to nearest. The carry runs into the exponent, also from the
+largest value to infinity and across subnormals (as in the vendor's golden arithmetic; for the hardware: assumed).
 """
 
 from __future__ import annotations

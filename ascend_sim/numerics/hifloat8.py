@@ -21,7 +21,7 @@ _CHUNK = 1 << 15  # elements per step: indices and codes stay in the second-leve
 
 @lru_cache(maxsize=1)
 def decode_table() -> npt.NDArray[np.float32]:
-    """Return the float32 value of each of the 256 codes."""
+    """Return the read-only float32 values of the 256 codes, by code."""
     table = np.array([decode_one(code, "hifloat8") for code in range(256)], dtype=np.float32)
     table.flags.writeable = False
     return table
@@ -39,11 +39,10 @@ def _code_of_rank() -> npt.NDArray[np.uint8]:
 
 @lru_cache(maxsize=2)
 def _round_table(saturate: bool) -> npt.NDArray[np.uint8]:
-    """Return the code for each value of the upper 13 bits of a float32 (sign, exponent, 4 mantissa bits), rounded half
-    away.
+    """Return the code for each value of the upper 13 bits of a float32 (sign, exponent, 4 mantissa bits), rounded half away.
 
-    Half a step is never finer than the fourth mantissa bit, and a tie goes the same way as all that lies above it. The
-    caller must handle NaN patterns whose upper 13 bits look like infinity.
+    Half a step is never finer than the fourth mantissa bit, and a tie rounds as all values above it do. The caller must handle
+    NaN patterns whose upper 13 bits look like infinity.
     """
     patterns = np.arange(1 << 13, dtype=np.uint32) << 19
     with np.errstate(invalid="ignore"):  # signalling NaN patterns
@@ -59,7 +58,10 @@ def _round_table(saturate: bool) -> npt.NDArray[np.uint8]:
 def _finish(
     codes: npt.NDArray[np.uint8], negative: npt.NDArray[np.bool_], is_nan: npt.NDArray[np.bool_], saturate: bool
 ) -> npt.NDArray[np.uint8]:
-    """Add signs to magnitudes (zero has none), saturate (inf -> +-32768, NaN -> 0) and set NaN, in place."""
+    """Return magnitude codes with their signs (zero has none) and NaN set; `saturate`: inf becomes +-32768 and NaN 0.
+
+    In place.
+    """
     if saturate:
         codes[codes == INFINITY] = LARGEST
     codes[negative & (codes != 0)] |= 0x80
@@ -68,7 +70,9 @@ def _finish(
 
 
 def encode_round(x: npt.NDArray[np.float32], saturate: bool = False) -> npt.NDArray[np.uint8]:
-    """Return the codes of a contiguous float32 array, rounded half away from zero (CAST_ROUND, QF322HIF8_PRE)."""
+    """Return the codes of a contiguous float32 array, rounded half away from zero (CAST_ROUND, QF322HIF8_PRE); `saturate` as in
+    `cast`.
+    """
     table = _round_table(saturate)
     flat = x.reshape(-1)
     patterns = flat.view(np.uint32)
@@ -86,7 +90,7 @@ def encode_round(x: npt.NDArray[np.float32], saturate: bool = False) -> npt.NDAr
 
 @lru_cache(maxsize=1)
 def _binades() -> tuple[npt.NDArray[np.int32], ...]:
-    """Return three arrays by the exponent field of a float32: e, the mantissa bits kept there, the rank of 2^e.
+    """Return three arrays by the exponent field of a float32: the exponent e, the mantissa bits kept there, the rank of 2^e.
 
     One binade below the smallest value -1 bits are kept: there the whole significand lies below the first rung.
     """
@@ -101,10 +105,10 @@ def _binades() -> tuple[npt.NDArray[np.int32], ...]:
 def encode_hybrid(
     x: npt.NDArray[Any], saturate: bool = False, *, hybrid_exact: str = "up", hybrid_overflow: str = "rule"
 ) -> npt.NDArray[np.uint8]:
-    """Return the codes of a float32 or float16 array under CAST_HYBRID; the options are `formats.CAST_OPTIONS`.
+    """Return the codes of a float32 or float16 array under CAST_HYBRID; the options are those of `formats.CAST_OPTIONS`.
 
-    |e| <= 3 rounds half away; elsewhere the bits after the kept mantissa (frac) are compared with the tail of the
-    source's mantissa (thr), a deterministic stand-in for a random number: up where frac >= thr.
+    |e| <= 3 rounds half away. Elsewhere the bits after the kept mantissa (frac) are compared with the tail of the source's
+    mantissa (thr), a deterministic stand-in for a random number: up where frac >= thr.
     """
     check_options(hybrid_exact=hybrid_exact, hybrid_overflow=hybrid_overflow)
     fmt = format_of("hifloat8")

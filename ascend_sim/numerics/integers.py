@@ -20,18 +20,21 @@ _TO_WHOLE: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "TRUNC": np.trunc,
     "ROUND": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
 }
+"""Cast mode -> function that rounds floats to whole numbers by it."""
 
 
 @lru_cache(maxsize=64)
 def storage(dtype: str) -> np.dtype[Any]:
-    """Return the numpy dtype that holds numbers of an integer or floating-point format. Raises SimError for an unknown
-    name.
-    """
+    """Return the numpy dtype that holds numbers of an integer or float format. Raises SimError for an unknown name."""
     return np.dtype(dtype) if dtype in INTEGERS else numpy_dtype(dtype)
 
 
 def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
-    """Return integers converted to a float format; float32 has rounding modes other than the nearest only here."""
+    """Return integers converted to a float format, rounded once: to nearest, ties to even, unless `rounding` is FLOOR, CEIL,
+    TRUNC or ROUND.
+
+    Only here float32 has rounding modes other than nearest.
+    """
     wide = values.astype(np.float64)
     nearest = wide.astype(numpy_dtype(target))
     below = np.where(nearest > wide, np.nextafter(nearest, nearest.dtype.type(-np.inf)), nearest)
@@ -43,7 +46,9 @@ def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> ND
 
 
 def to_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
-    """Return floats as the nearest integers within the format's range; NaN becomes 0 (assumed)."""
+    """Return floats rounded to whole numbers by the mode `rounding`, clipped to the range of `target`; NaN becomes 0
+    (assumed).
+    """
     limits = np.iinfo(storage(target))
     wide = values.astype(np.float64)  # holds every integer of 32 bits
     whole = _TO_WHOLE[rounding](wide) if rounding in _TO_WHOLE else wide

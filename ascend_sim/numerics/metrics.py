@@ -90,7 +90,8 @@ class Comparison:
 
 
 def standard_of(dtype: object, compute_dtype: object = None) -> str | None:
-    """Return the vendor's column for a result: that of the coarser of output and compute dtype; None if it has none.
+    """Return the vendor's threshold column for a result: that of the coarser of output and compute dtype; None if one has no
+    column.
 
     HiFLOAT32 is such a compute dtype with float32 output; that float16 compute is judged in this way is inferred.
     """

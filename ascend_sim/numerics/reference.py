@@ -20,7 +20,7 @@ Number = float | Fraction
 
 @frozen
 class Split:
-    """A positive or negative value on the ladder of a format: |x| = (units + remainder) * 2^quantum_exponent."""
+    """Place of a value on the ladder of a format: |x| = (units + remainder) * 2^quantum_exponent, 0 <= remainder < 1."""
 
     negative: bool
     exponent: int
@@ -53,11 +53,11 @@ def split(x: Number, fmt: Format) -> Split:
 
 
 def goes_up(parts: Split, mode: str) -> bool:
-    """Return True if a value between two rungs is rounded to the one further from zero, by a mode that needs the value
-    alone.
+    """Return True if a value between two rungs is rounded away from zero, by a mode that needs the value alone; an exact value
+    is not.
 
-    rint: nearest, ties to even; round: nearest, ties away from zero; rnz: nearest, ties toward zero; floor, ceil,
-    trunc: toward -inf, +inf, zero; odd: to the neighbour whose last bit is 1 (round-to-odd, not nearest).
+    rint: nearest, ties to even; round: nearest, ties away from zero; rnz: nearest, ties toward zero; floor, ceil, trunc: toward
+    -inf, +inf, zero; odd: to the neighbour whose last bit is 1 (round-to-odd, not nearest).
     """
     rest, odd = parts.remainder, parts.units % 2 == 1
     if rest == 0:
@@ -104,7 +104,11 @@ def hybrid_window(x: Number, source: str) -> tuple[int, int]:
 
 
 def _hybrid_goes_up(x: Number, parts: Split, source: str, exact: str, overflow: str) -> bool:
-    """Return True if CAST_HYBRID rounds away from zero a nonzero value below 2^16 (see `encode` for the two options)."""
+    """Return True if CAST_HYBRID rounds a nonzero value below 2^16 away from zero; `exact`, `overflow`: the options
+    hybrid_exact, hybrid_overflow.
+
+    Within |e| <= 3 it rounds half away, more than one binade below the smallest value never up; elsewhere by `hybrid_window`.
+    """
     fmt = format_of("hifloat8")
     if parts.exponent < fmt.min_exponent - 1:
         return False
@@ -126,7 +130,10 @@ def round_value(
     source: str = "float32",
     **options: Unpack[CastOptions],
 ) -> float:
-    """Return the value of a format that `x` is cast to, as a Python float. Options as in `ascend_sim.numerics.cast`."""
+    """Return `x` cast to a format, as a Python float; `source` is the format of `x` for CAST_HYBRID.
+
+    Options as in `ascend_sim.numerics.cast`.
+    """
     entry = format_of(fmt, mantissa_bits)
     mode = rounding_mode(entry, rounding)
     how = all_options(options)
@@ -171,7 +178,10 @@ def encode(
     source: str = "float32",
     **options: Unpack[CastOptions],
 ) -> int:
-    """Return the code of `x` in a format. hf32 gives the float32 pattern; NaN is the quiet one without payload."""
+    """Return the code of `x` cast to a format; hf32 gives the float32 pattern, NaN the quiet one without payload.
+
+    Arguments as in `round_value`.
+    """
     entry = format_of(fmt, mantissa_bits)
     value = round_value(x, fmt, rounding, saturate, mantissa_bits=mantissa_bits, source=source, **options)
     if entry.name == "hifloat8":
@@ -191,7 +201,7 @@ def encode(
 
 
 def decode(code: int, fmt: object) -> float:
-    """Return the value of a code, exactly."""
+    """Return the exact value of a code of format `fmt`; codes of hf32 are float32 patterns."""
     entry = format_of(fmt)
     if entry.name == "hifloat8":
         return _hifloat8_value(code)

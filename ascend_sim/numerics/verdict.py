@@ -28,7 +28,7 @@ Float64 = npt.NDArray[np.float64]
 
 @frozen
 class WrongElement:
-    """A wrong element: its value, the right value, and its error in units of the bound."""
+    """One wrong element: its value, the right value, and its error divided by its bound."""
 
     got: float
     expected: float
@@ -37,7 +37,9 @@ class WrongElement:
 
 @frozen
 class Verdict:
-    """Result of `check_correct`: worst ratio of error to bound (above 1 is wrong), and the first wrong element."""
+    """Result of `check_correct`: the worst ratio of error to bound (above 1 is wrong), the number of wrong elements, the first
+    of them.
+    """
 
     correct: bool
     worst_error_over_bound: float
@@ -48,7 +50,7 @@ class Verdict:
 
     @classmethod
     def of(cls, values: Float64, expected: Float64, error: Float64, tolerance: Float64) -> Verdict:
-        """Return the verdict from each element's error and tolerance; an error of NaN is wrong."""
+        """Return the verdict from each element's error and tolerance: wrong if the error is larger, or NaN."""
         bad = ~(error <= tolerance)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(error == 0, 0.0, error / tolerance)
@@ -61,14 +63,14 @@ class Verdict:
         return cls(place is None, float(ratio.max(initial=0.0)), most, int(bad.sum()), place, first)
 
     def wrong_figures(self) -> dict[str, Any]:
-        """Return how many elements are wrong and the first of them, as plain values; {} if none is wrong."""
+        """Return the number of wrong elements and the first one (index, values) as plain values; {} if none is wrong."""
         if self.first is None:
             return {}
         first = {key: value if math.isfinite(value) else str(value) for key, value in asdict(self.first).items()}
         return {"wrong": self.wrong, "first_wrong": list(self.first_wrong or ()), "first": first}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain values for JSON: infinite ones become None, the index a list."""
+        """Return the verdict as plain values for JSON without `first`; infinite ones become None, the index a list."""
         plain = {
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in asdict(self).items()
@@ -104,7 +106,10 @@ def accumulation_bound(
 def rigorous_bound(
     sum_abs: npt.ArrayLike, k: npt.ArrayLike, *, precision: object = "float32", exact_terms: bool = False
 ) -> Float64:
-    """Return the proven bound k u sum |ab| + k q, for inputs built to cancel; arguments as in `accumulation_bound`."""
+    """Return the proven bound k u sum |ab| + k q on the loss of adding k products, for inputs built to cancel.
+
+    u, q, `precision` and `exact_terms` as in `accumulation_bound`.
+    """
     count, reach = np.asarray(k, np.float64), np.asarray(sum_abs, np.float64)
     return count * _half_ulp_of(1.0, precision) * reach + _underflow(reach, count, precision, exact_terms)
 
@@ -114,12 +119,19 @@ def _half_ulp_of(value: float, precision: object) -> float:
 
 
 def _underflow(reach: Float64, count: Float64, precision: object, exact_terms: bool) -> Float64 | float:
-    """Return the most that products lose below the normal range; `reach` is at least the sum of their magnitudes."""
+    """Return the most that products lose below the normal range: k q, at most `reach`, which is at least the sum of their
+    magnitudes.
+
+    0 with `exact_terms`.
+    """
     return 0.0 if exact_terms else np.minimum(count * _half_ulp_of(0.0, precision), reach)
 
 
 def rounded_bound(reference64: npt.ArrayLike, bound: npt.ArrayLike, roundings: Sequence[object]) -> Float64:
-    """Return the largest loss of a sum after rounding it to each format, elementwise; `bound` is its loss before that."""
+    """Return the largest loss of a sum after rounding it to each format in order, elementwise; `bound` is its loss before that.
+
+    Each rounding adds half an ULP at the largest value that the sum may have.
+    """
     size, lost = np.abs(np.asarray(reference64, np.float64)), np.asarray(bound, np.float64).copy()
     for name in roundings:
         reach = size + lost
@@ -135,11 +147,11 @@ def beyond_range(
     saturate: bool,
     infinite: npt.NDArray[np.bool_],
 ) -> tuple[Float64, Float64]:
-    """Return (sum, loss) of a partial sum after it has passed formats that it may overflow; further terms are then
-    added to it.
+    """Return (sum, loss) of a partial sum that passed formats in which it may overflow; further terms are added to it
+    afterwards.
 
-    `bound` is its loss before (`rounded_bound`). With `saturate` the sum is clamped. Otherwise it is infinite where it
-    must overflow, and where it may and the element is `infinite` in the result.
+    `bound` is its loss before (`rounded_bound`). With `saturate` the sum is clamped. Otherwise it is infinite where it must
+    overflow, and where it may and the element is `infinite` in the result.
     """
     sums, lost = np.asarray(reference64, np.float64), np.asarray(bound, np.float64)
     formats = [format_of("float32"), *map(format_of, roundings)]
@@ -260,7 +272,7 @@ def check_correct(
 def _cut_short(values: Float64, expected: Float64, reach: Float64, largest: float) -> npt.NDArray[np.bool_]:
     """Return True for values that can be a saturated sum which lost the terms before a NaN.
 
-    They lie within `reach` of zero, or of the largest value with the sign of `expected` (of either, if that is NaN).
+    They lie within `reach` of zero, or of the largest value with the sign of `expected` (of either sign, if that is NaN).
     """
     unknown = np.isnan(expected)
     top, bottom = unknown | (expected >= 0), unknown | (expected <= 0)
@@ -271,7 +283,10 @@ def _cut_short(values: Float64, expected: Float64, reach: Float64, largest: floa
 def _error_and_tolerance(
     values: Float64, expected: Float64, bound: Float64, products: Float64, formats: list[Format], saturate: bool
 ) -> tuple[Float64, Float64]:
-    """Return the error of each element (0 for a right inf or NaN, NaN for a wrong one) and its tolerance."""
+    """Return (error, tolerance) of each element; the error is 0 for a right inf or NaN, NaN for a wrong one.
+
+    The tolerance is `bound` plus half an ULP for each of `formats`. Without products the element must be exactly zero.
+    """
     accumulator = format_of("float32")
     size = np.abs(expected)
     tolerance = np.where(products > 0, bound, 0.0)

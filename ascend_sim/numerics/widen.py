@@ -15,7 +15,10 @@ _INFINITE = np.float32(65536.0)
 
 
 def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Return a contiguous float32 copy of float16, bfloat16 or float32 values of any strides; infinities and NaN are kept."""
+    """Return float16, bfloat16 or float32 values of any strides as contiguous float32; infinities and NaN are kept.
+
+    A contiguous float32 array is returned itself, not copied.
+    """
     if values.dtype != np.float16:
         return np.ascontiguousarray(values, np.float32)
     bits = np.ascontiguousarray(values).view(np.int16).astype(np.int32)

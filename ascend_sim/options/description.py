@@ -70,7 +70,7 @@ class Described(NamedTuple):
 
 @dataclass_transform(kw_only_default=True)
 def described(options: Class) -> Class:
-    """Mark a class of options, so that editors that only read source (Jedi) complete its keywords; return the class."""
+    """Return the class of options unchanged; the decorator makes editors that only read source (Jedi) complete its keywords."""
     return options
 
 
@@ -84,7 +84,9 @@ def of_case(options: Class) -> Class:
 
 
 def options_in(options: type) -> Iterator[Described]:
-    """Yield the options of a class; in one marked `of_case`, options that a case may set have the default None."""
+    """Yield each option of a class, in order, with its name and type; in a class marked `of_case`, options of a case have the
+    default None.
+    """
     cased = getattr(options, "_of_case", False)
     for name, annotation in options.__annotations__.items():
         (option,) = annotation.__metadata__
@@ -95,7 +97,7 @@ def options_in(options: type) -> Iterator[Described]:
 
 
 def names_of(options: type) -> frozenset[str]:
-    """Return the names of the options of a class."""
+    """Return the names of all options of a class, inherited ones included."""
     return frozenset(options.__annotations__)
 
 
@@ -112,15 +114,15 @@ def check_choices(options: type, given: Mapping[str, Any]) -> None:
 
 
 def listed(choices: Sequence[str]) -> str:
-    """Return names joined for an error message: with "and" before the last, commas between others."""
+    """Return names joined for an error message: "a and b" for two, else commas between them."""
     return (" and " if len(choices) == 2 else ", ").join(choices)
 
 
 def with_options(options: type, rest: str = "", **defaults: Any) -> Callable[[Function], Function]:
-    """Return a decorator for a function whose `**` takes these options: they appear in its signature and help.
+    """Return a decorator for a function whose `**` takes these options: they appear in its signature and docstring.
 
-    The function gets all of them, with a default for each left out (`defaults` replace the described ones). Another
-    name raises TypeError, as for any function, unless `rest` names what further keywords are.
+    The function gets all of them, with a default for each left out (`defaults` replace the described ones). Another keyword
+    raises TypeError, unless `rest` names such further keywords.
     """
 
     def decorate(function: Function) -> Function:

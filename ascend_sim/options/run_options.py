@@ -45,7 +45,7 @@ __all__ = [
 MODES = ("full", "functional", "timing")
 L2_STATES = ("cold", "warm")
 STEP = "step"
-"""State of the L2 that the earlier kernels of a training step leave; only a network or a profile has them."""
+"""Value of `l2`: the state of the L2 that the earlier kernels of a training step leave; only a network or a profile has it."""
 LAUNCH_STATES = ("cold", "warm")
 Conformance = Literal["documented", "library"]
 CONFORMANCES: tuple[Conformance, ...] = ("documented", "library")
@@ -68,7 +68,7 @@ class ChipOptions(TypedDict, total=False):
 
 @described
 class EngineOptions(TypedDict, total=False):
-    """Options of what a run computes, and by which engine."""
+    """Options for the outcome of a run (values, time or both) and the engine that computes it."""
 
     mode: Annotated[
         "str",
@@ -92,7 +92,7 @@ class EngineOptions(TypedDict, total=False):
 
 @described
 class TaskOptions(EngineOptions, total=False):
-    """Options of the tasks of one run."""
+    """Options for running the tasks of one run: progress, limits, observer, timeline."""
 
     progress: Annotated[
         "Callable[[str, int, int], None] | None",
@@ -169,7 +169,7 @@ class CacheOptions(TypedDict, total=False):
 
 @described
 class OverflowOptions(TypedDict, total=False):
-    """Options for numbers beyond the range of a format."""
+    """The option for results beyond the range of a format."""
 
     overflow: Annotated[
         "str | None",

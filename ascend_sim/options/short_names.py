@@ -14,12 +14,15 @@ _BY_LOWER_CASE = {short.lower(): name for short, name in SHORT_NAMES.items()}
 
 
 def full_name(name: Any) -> Any:
-    """Return the full name of a gradient; any other value unchanged."""
+    """Return the full name of a gradient for a short one (dX, dW, db, in any case); any other value unchanged."""
     return _BY_LOWER_CASE.get(name.lower(), name) if isinstance(name, str) else name
 
 
 def with_full_names(what: str, values: Mapping[Any, Value]) -> dict[Any, Value]:
-    """Return values with full names as keys. Raises SimError if a gradient is named twice; `what` begins the message."""
+    """Return the mapping with full names of gradients as keys.
+
+    Raises SimError if one is named twice; `what` begins the message.
+    """
     found = {full_name(name): value for name, value in values.items()}
     if len(found) < len(values):
         raise SimError(f"{what}: {', '.join(map(str, values))} given; two of these names are one gradient")

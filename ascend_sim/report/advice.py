@@ -55,26 +55,26 @@ _PRECISIONS = {1: "down to half precision or HF32 where it can", 2: "in float16"
 
 
 class TrialSource(Protocol):
-    """Interface that tries changes of the call (`calls.trials`)."""
+    """Interface of an object that tries changes of the call by simulation (`calls.trials`)."""
 
     @property
     def batch(self) -> int:
         """Return the batch of the call; 0 where it has none."""
 
     def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
-        """Return how many cycles more a kernel takes with a change, simulated with all its blocks (`whole`) or one;
-        None if unknown.
+        """Return the number of cycles that `kernel` takes more with a change, with all its blocks (`whole`) or one; None if
+        unknown.
         """
 
 
 @frozen
 class Statement:
-    """One or more parts of a waterfall in words: `cycles` are their cost.
+    """One statement on one or more parts of a waterfall: its `text`, and `cycles`, their cost.
 
-    `change` is the change whose gain the text promises, {} for none: {"batch": f} a batch f times as large,
-    {"channels": c} channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}).
-    `gain` is in cycles of the whole kernel, against as many of these calls as do the same work; None where nothing is
-    promised. `at_most`: no change was found, and `gain` is the cost of the parts.
+    `change` is the change whose gain the text promises, {} for none: {"batch": f} a batch f times as large, {"channels": c}
+    channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is in cycles of the
+    whole kernel, against as many of these calls as do the same work; None where nothing is promised. `at_most`: no change was
+    found, and `gain` is the cost of the parts.
     """
 
     parts: tuple[str, ...]
@@ -93,17 +93,18 @@ def statements(
     case: str = "",
     trials: TrialSource | None = None,
 ) -> list[Statement]:
-    """Return statements on the largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products,
-    largest first.
+    """Return up to three statements on the largest parts of `kernel` (an entry of `Report.kernels`) besides the useful
+    products, largest first.
 
-    `problem` is the report's; `case` names the call in commands, with its options, "" if no command can.
+    One on faster formats may follow; [] for a kernel without a waterfall. `problem` is the report's; `case` names the call in
+    commands, with its options, "" if no command can.
     """
     return _Speaker(chip, kernel, problem, case, trials).statements() if kernel.get("waterfall") else []
 
 
 @frozen
 class _Advice:
-    """Advice on parts of a waterfall; its fields are those of `Statement`."""
+    """Advice on parts of a waterfall, from which a `Statement` is made; fields as there."""
 
     words: str
     command: str = ""
@@ -114,7 +115,7 @@ class _Advice:
 
 @frozen
 class _Speaker:
-    """Makes the statements on one kernel."""
+    """Maker of the statements on one kernel."""
 
     chip: ChipSpec
     kernel: Mapping[str, Any]
@@ -148,7 +149,7 @@ class _Speaker:
         )
 
     def _without_case(self, advice: _Advice) -> str:
-        """Return a text on how to follow the advice for a call that no command line can name; "" if it has no keywords."""
+        """Return a text on how to follow the advice in a call that no command line can name; "" if there is nothing to set."""
         if advice.at_most and self._name in _tilings():
             return " (ascend-sim tile searches, given a case file of the call)"
         keywords = {name: value for name, value in (advice.change or {}).items() if name not in ("batch", "channels")}
@@ -171,13 +172,14 @@ class _Speaker:
         return f"{100 * cycles / (calls * self._elapsed):.0f} %"
 
     def _command(self, verb: str, options: str) -> str:
-        """Return a command line on the case; "" if the case has no name."""
+        """Return the command line "ascend-sim VERB CASE OPTIONS"; "" if the case has no name."""
         return f"ascend-sim {verb} {self.case} {options}" if self.case else ""
 
     def _added(self, change: Mapping[str, Any], *, whole: bool = True) -> int | None:
-        """Return how many cycles more the kernel takes with a change of the call; None if unknown.
+        """Return the number of cycles that the kernel takes more with a change of the call; None without trials or if
+        unknown.
 
-        A long kernel, or one that is not wanted `whole`, is told by one block.
+        A kernel of over 100,000 instructions, or one that is not wanted `whole`, is tried with one block.
         """
         if self.trials is None:
             return None
@@ -185,9 +187,9 @@ class _Speaker:
         return self.trials.added(self._name, change, whole=whole and short)
 
     def _best(self, changes: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], int] | None:
-        """Return the change that saves most and the cycles it saves; None if none saves enough.
+        """Return (the change that saves most, cycles saved); None if none saves 8 % of the kernel.
 
-        One block chooses among several, which costs a tenth of trying each as a whole; the gain is the chosen one's.
+        One block chooses among several, which costs a tenth of trying each as a whole; the gain is that of the chosen one.
         """
         costs = [
             (cost, change) for change in changes if (cost := self._added(change, whole=len(changes) == 1)) is not None
@@ -199,7 +201,9 @@ class _Speaker:
         return None if added is None or added > -_WORTH_DOING * self._elapsed else (chosen[1], -added)
 
     def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
-        """Return the causes in words, and the advice, for costs that come once a launch and for cores without a block."""
+        """Return (causes in words, advice) for costs that come once a launch and for cores without a block: more blocks,
+        else a larger batch.
+        """
         blocks, cores = self.kernel["block_dim"], self.chip.cores.aic
         causes = [f"{_CAUSES[name]} ({self._share(self._parts[name])})" for name in parts if name in _CAUSES]
         if "idle cores" in parts:
@@ -223,7 +227,7 @@ class _Speaker:
         return _list(causes), _Advice(words, self._command("sweep", f"--vary batch={batches}"), {"batch": factor}, gain)
 
     def _told(self, part: str) -> tuple[str, _Advice]:
-        """Return the cause of a part in words, and the advice on it."""
+        """Return (cause in words, advice) for a part of the waterfall."""
         if part == "zeros":
             return self._zeros()
         if part == "padded channels":
@@ -306,7 +310,9 @@ class _Speaker:
         return cause, _Advice(words, change={"channels": block}, gain=gain)
 
     def _faster_products(self) -> Statement | None:
-        """Return the statement on formats that the cube multiplies faster than float32, or None."""
+        """Return the statement on formats that the cube multiplies faster than float32; None if it computes in another
+        dtype, or none saves enough.
+        """
         cycles = self._parts.get("ideal", 0)
         if self.problem.get("compute_dtype") != "float32" or cycles < _WORTH_SAYING * self._elapsed:
             return None
@@ -321,9 +327,8 @@ class _Speaker:
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
-    """Return the value of a field one step up or down, in whole fractals and at most two buffers.
-
-    Without such a step it returns `value` itself.
+    """Return a tiling field's value times up / down, in whole fractals, or at most 2 for a number of buffers; `value` itself
+    where that is no step.
     """
     if field.endswith("Pbuffer"):
         return min(value * up, _BUFFERS_AT_MOST)
@@ -331,8 +336,8 @@ def _step(field: str, value: int, up: int, down: int) -> int:
 
 
 def layer_words(problem: Mapping[str, Any]) -> str:
-    """Return a layer as people name it: "256 -> 512 channels, kernel 3x3, stride 2x2, maps 28x28, batch 32"; "" for other
-    calls.
+    """Return a convolution's layer in words: "256 -> 512 channels, kernel 3x3, stride 2x2, maps 28x28, batch 32"; "" for
+    other calls.
     """
     tensors = problem.get("tensors", {})
     if not {"input", "weight"} <= tensors.keys() or "stride" not in problem:

@@ -17,7 +17,11 @@ _SLICES = 600
 
 
 def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Return {level: (begin, end, bytes)} of every transfer of a kernel; begin and end in cycles."""
+    """Return {level: (begin, end, bytes)} with an array element for each transfer of the kernel number `task` that moves
+    bytes at the level.
+
+    Begin and end are in cycles; levels are those of LEVELS.
+    """
     chip = recording.chip
     line = chip.memory.l2_line_bytes
     parts: dict[str, list[tuple[NDArray[Any], ...]]] = {level: [] for level in LEVELS}
@@ -47,8 +51,8 @@ def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDAr
 def rate(
     begin: NDArray[Any], end: NDArray[Any], count: NDArray[Any], edges: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the bytes per cycle in each slice between `edges`; every transfer moves its bytes evenly from its begin to its
-    end.
+    """Return the mean bytes per cycle in each slice between `edges`; every transfer moves its bytes evenly from its begin to
+    its end.
     """
     length = np.maximum(end - begin, 1)
     slope = count / length
@@ -64,7 +68,7 @@ def rate(
 
 
 def slices(recording: Recording, task: int) -> NDArray[np.float64]:
-    """Return the edges of equal slices of the time of a kernel, at least one cycle each."""
+    """Return the edges of 600 equal slices of the time of the kernel number `task`, of fewer if it has fewer cycles."""
     span = recording.timeline.tasks[task]
     number = int(np.clip(span.finish - span.launch, 1, _SLICES))
     return np.linspace(span.launch, max(span.finish, span.launch + 1), number + 1)

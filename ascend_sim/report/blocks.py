@@ -27,7 +27,9 @@ _BUTTONS = (
 
 
 def timeline_part(task: int, first: int) -> str:
-    """Return the HTML element in which `timeline.js` draws one block of a kernel; block `first` is shown at first."""
+    """Return the HTML element with buttons in which `timeline.js` draws one block of kernel `task`; block `first` is shown
+    at first.
+    """
     buttons = "".join(
         f'<button data-show="{what}"{f" aria-label={title!r}" if title else ""}>{text}</button>'
         for what, text, title in _BUTTONS
@@ -47,7 +49,9 @@ def timeline_part(task: int, first: int) -> str:
 
 
 def costs_part(recording: Recording, task: int, path: Sequence[PathStep]) -> str:
-    """Return the HTML table of a kernel's most expensive instructions, each with an example to show."""
+    """Return the HTML table of the 12 kinds of instructions of kernel `task` that cost most (`costs`), each with a button
+    that shows one.
+    """
     found = costs(recording, task, path)
     cycles: dict[str, int] = {}
     for one in found:

@@ -61,7 +61,9 @@ Errors = Mapping[str, Sequence[MeasuredError]]
 
 @frozen
 class ErrorKind:
-    """Kernels whose errors are taken together; `library` is "" if the kernel does not depend on the library's version."""
+    """Kind of kernel whose measured errors are taken together, by network; `library` is "" if it does not depend on the
+    library's version.
+    """
 
     arch: str
     op_types: tuple[str, ...]
@@ -70,17 +72,19 @@ class ErrorKind:
     errors: Errors = field(default_factory=dict, compare=False)
 
     def where(self, keep: Callable[[str, MeasuredError], bool]) -> ErrorKind:
-        """Return the kind with only the kernels for which `keep(network, kernel)` is True."""
+        """Return a copy of the kind with only the kernels for which `keep(network, kernel)` is True; networks without one
+        are dropped.
+        """
         kept = {network: [one for one in found if keep(network, one)] for network, found in self.errors.items()}
         return replace(self, errors={network: found for network, found in kept.items() if found})
 
     def on(self, chip: str) -> ErrorKind:
-        """Return the kind with the kernels of one chip only."""
+        """Return a copy of the kind with the kernels of one chip only."""
         return self.where(lambda _, one: one.chip == chip)
 
     @property
     def chips(self) -> tuple[str, ...]:
-        """Return the chips on which kernels of the kind were measured."""
+        """Return the sorted names of the chips on which kernels of the kind were measured."""
         return tuple(sorted({one.chip for found in self.errors.values() for one in found}))
 
     @property
@@ -90,21 +94,23 @@ class ErrorKind:
 
     @property
     def kernel(self) -> str:
-        """Return the kind's name without the architecture, for pages."""
+        """Return the kind's name without the architecture: operators, "grouped", the library's version; all MatMuls are
+        "MatMul".
+        """
         kernel = "MatMul" if "MatMul" in self.op_types else ", ".join(self.op_types)
         return kernel + ", grouped" * self.grouped + (f", library {self.library}" if self.library else "")
 
     @property
     def name(self) -> str:
-        """Return the kind's name in reports."""
+        """Return the kind's name with the architecture, as reports show it."""
         return f"{self.arch} {self.kernel}"
 
 
 class Interval(NamedTuple):
-    """`low_us` to `high_us`, from the errors of `kernels` measured kernels of `networks` networks.
+    """Uncertainty interval `low_us` to `high_us`, from the errors of `kernels` measured kernels of `networks` networks.
 
-    `chips` are the chips of these kernels if some are of other chips than the predicted one; `borrowed` names their
-    kind if it is another.
+    `chips` are the chips of these kernels if some are of other chips than the predicted one; `borrowed` names their kind if it
+    is another.
     """
 
     low_us: float
@@ -115,13 +121,13 @@ class Interval(NamedTuple):
     borrowed: str = ""
 
     def times(self, us: float) -> Interval:
-        """Return the interval scaled by `us`, for a kernel that is predicted to take so many times as long."""
+        """Return the interval with both ends multiplied by `us`."""
         return self._replace(low_us=us * self.low_us, high_us=us * self.high_us)
 
 
 @cache
 def kinds() -> tuple[ErrorKind, ...]:
-    """Return the measured kinds."""
+    """Return the measured kinds of errors.yaml; read once."""
     text = resources.files("ascend_sim.configs").joinpath("measurements/errors.yaml").read_text(encoding="utf-8")
     return tuple(
         ErrorKind(
@@ -136,7 +142,7 @@ def kinds() -> tuple[ErrorKind, ...]:
 
 
 def _by_chip(errors: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]) -> Errors:
-    """Return {network: kernels} from errors by chip and network, as the file has them.
+    """Return {network: kernels} from {chip: {network: rows}}, as the file has them.
 
     A network that ran on several chips remains one.
     """
@@ -154,7 +160,8 @@ def _measured(chip: str, us: float, ratio: float, left_out: float | None = None)
 def interval(
     chip: ChipSpec, op_type: str, us: float, *, cube: bool | None = None, grouped: bool = False, library: str = ""
 ) -> Interval:
-    """Return the interval of a kernel that is predicted to take `us`, from its kind or borrowed from the nearest.
+    """Return the 80 % interval of a kernel that is predicted to take `us`, from its kind, or borrowed from the nearest and
+    wider.
 
     `cube` is True if the cube works in it; None: the operator's name decides.
     """
@@ -165,7 +172,9 @@ def interval(
 def _shipped(
     arch: str, chip: str, op_type: str, long: bool, cube: bool | None, grouped: bool, library: str
 ) -> Interval:
-    """Return the interval of a kind of kernel as multiples of the predicted time; arguments as in `interval`."""
+    """Return the interval of a kind of kernel as multiples of the predicted time, which is `long` or short; other arguments
+    as in `interval`.
+    """
     for kind in kinds():
         if (kind.arch, kind.grouped, kind.library) == (arch, grouped, library) and op_type in kind.op_types:
             found = _multiples(kind, chip, long, _shipped_between(), lent=False)
@@ -186,7 +195,7 @@ def nearest(
     grouped: bool = False,
     library: str = "",
 ) -> ErrorKind:
-    """Return the kind with enough kernels that differs least from the given one.
+    """Return the kind with two kernels or more that differs least from the given one.
 
     Compared are, in this order: the unit that works, the architecture, the computation, the operator, groups, the library's
     version. Of equally near kinds the one with the most kernels is taken (chosen, not fitted).
@@ -213,8 +222,8 @@ def _of_cube(op_type: str) -> bool:
 
 
 def _work(op_type: str) -> str:
-    """Return an operator's name without rank and version: Conv3DBackpropFilterV2 and Conv2DBackpropFilter do the same
-    work.
+    """Return an operator's name without rank and version, as Conv3DBackpropFilterV2 and Conv2DBackpropFilter do the same
+    work; "MatMul" for any MatMul.
     """
     return "MatMul" if "MatMul" in op_type else re.sub(r"[23]D|V\d$", "", op_type)
 
@@ -225,7 +234,9 @@ def _shipped_between() -> float:
 
 
 def between_networks(every: Iterable[ErrorKind]) -> float:
-    """Return the variance of a network's own part, pooled over kinds with several networks (method of moments)."""
+    """Return the variance of a network's own part, pooled over kinds with several networks (method of moments); 0 without
+    such kinds.
+    """
     total, freedom = 0.0, 0
     for kind in every:
         found = _by_network(kind.errors)
@@ -240,17 +251,22 @@ def between_networks(every: Iterable[ErrorKind]) -> float:
 
 
 def of_kind(kind: ErrorKind, chip: str, us: float, between: float, *, lent: bool = False) -> Interval | None:
-    """Return the interval of `us` on a chip from the kernels of a kind; None for too few.
+    """Return the interval around `us` on a chip from the kernels of a kind; None with fewer than two kernels.
 
-    `between` is the variance of a network; it counts once more if other chips are among them (a chip's part) and if the
-    kind is `lent` to another (a kind's part): assumed.
+    `between` is the variance of a network; it counts once more if other chips are among them (a chip's part) and if the kind is
+    `lent` to another (a kind's part): assumed.
     """
     found = _multiples(kind, chip, us >= LONG_US, between, lent)
     return None if found is None else found.times(us)
 
 
 def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: bool) -> Interval | None:
-    """Return the interval of `of_kind` as multiples of the predicted time, which is long (`LONG_US`) or short."""
+    """Return the interval of `of_kind` as multiples of the predicted time, which is `long` (`LONG_US`) or short; None with
+    fewer than two kernels.
+
+    The kernels are those of the same length and chip if there are eight, else those of the same length if there are eight, else
+    all.
+    """
     sized = kind.where(lambda _, one: (one.us >= LONG_US) == long)
     of = next((some for some in (sized.on(chip), sized) if some.kernels >= ENOUGH), kind)
     if of.kernels < _FEWEST:
@@ -267,20 +283,20 @@ def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: boo
 
 
 def _by_network(errors: Errors) -> list[list[float]]:
-    """Return the errors by shipped costs: a list for each network."""
+    """Return a list for each network with the errors of its kernels by shipped costs."""
     return [[one.error for one in rows] for rows in errors.values()]
 
 
 def _within(found: Sequence[Sequence[float]]) -> float:
-    """Return the variance of kernels around the means of their networks."""
+    """Return the pooled variance of kernels around the means of their networks; 0 if each has one."""
     freedom = sum(map(len, found)) - len(found)
     squares = sum((error - fmean(errors)) ** 2 for errors in found for error in errors)
     return squares / freedom if freedom else 0.0
 
 
 def _student(freedom: int) -> float:
-    """Return the quantile of Student's t that leaves (1 - LEVEL) / 2 on each side (Abramowitz and Stegun 26.7.5; 4 % low at
-    freedom 1).
+    """Return the quantile of Student's t with `freedom` degrees that leaves 10 % on each side (Abramowitz and Stegun 26.7.5;
+    4 % low at freedom 1).
     """
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     terms = (
@@ -294,8 +310,8 @@ def _student(freedom: int) -> float:
 def as_row(found: Interval) -> dict[str, Any]:
     """Return the interval as a dict of a report.
 
-    "chips" are there if too few kernels of the own chip were measured: those that the interval is from. "borrowed" is
-    there if the kernel's own kind was not measured: the kind that it is from.
+    "chips" is there only if kernels of other chips count: the chips of all. "borrowed" is there only if the kernel's own kind
+    was not measured: the kind that it is from.
     """
     row: dict[str, Any] = {
         "low_us": round(found.low_us, 4), "high_us": round(found.high_us, 4),
@@ -306,11 +322,10 @@ def as_row(found: Interval) -> dict[str, Any]:
 
 
 def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the interval of the summed time of kernels that have "task_us" and "interval".
+    """Return a dict with the interval of the summed time of kernels that have "task_us" and "interval".
 
-    Bounds are added, as if all errors went the same way. "unmeasured_us" has the us of operators without measured rows,
-    and "borrowed" the kinds whose intervals they have; "other_chips_us" is the time whose intervals are from rows of
-    these chips.
+    Bounds are added, as if all errors went the same way. "unmeasured_us" has the us of operators without measured rows, and
+    "borrowed" the kinds whose intervals they have; "other_chips_us" is the time whose intervals are from rows of these chips.
     """
     rows = list(kernels)
     unmeasured: dict[str, float] = {}
@@ -334,7 +349,7 @@ def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def words(total: Mapping[str, Any]) -> str:
-    """Return the result of `together` as a line of text."""
+    """Return the result of `together` as one line: the time, both ends, and what is borrowed from other kinds or chips."""
     ends = f"{total['low_us']:,.1f} to {total['high_us']:,.1f} us"
     line = f"Uncertainty: {total['of_us']:,.1f} us, {100 * LEVEL:.0f} % interval {ends}"
     unmeasured = ", ".join(

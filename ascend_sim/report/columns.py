@@ -11,10 +11,10 @@ GAP = 2
 
 
 def columns(rows: Sequence[Row], align: str = "", width: int | None = None) -> list[str]:
-    """Return the rows as lines, columns two blanks apart; `align` has ">" for right-aligned ones. A row of one cell
-    stands alone.
+    """Return the rows as lines, columns two blanks apart; `align` has ">" at right-aligned columns. A row of one cell is a
+    line of its own.
 
-    Columns that do not fit in `width` go below, behind an empty line and the first column of each row.
+    Columns that do not fit in `width` go below, after an empty line and with the first column of each row repeated.
     """
     whole = [row for row in rows if len(row) > 1]
     widths = [max(len(row[i]) for row in whole) for i in range(len(whole[0]))] if whole else []
@@ -32,9 +32,10 @@ def columns(rows: Sequence[Row], align: str = "", width: int | None = None) -> l
 
 
 def parts(widths: Sequence[int], names: int, width: int | None) -> list[list[int]]:
-    """Return the columns of a table in groups that fit `width` (None: any), each behind the first `names` columns.
+    """Return lists of column indices, a list for each part of a table that fits `width` (None: any), each with the first
+    `names` columns in front.
 
-    If these leave no room, only the first column stands before each group.
+    If these leave no room, only the first column stands in front.
     """
     if names > 1 and width is not None and sum(widths[:names]) + GAP * names + max(widths[names:], default=0) > width:
         names = 1
@@ -52,7 +53,9 @@ def parts(widths: Sequence[int], names: int, width: int | None) -> list[list[int
 
 
 def filled(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
-    """Return widths between `least` and `whole`; columns on the left get the room of `width` first."""
+    """Return the widths of columns, at least `least` and at most `whole`; the room of `width` goes to columns on the left
+    first.
+    """
     left = max(width - sum(least) - GAP * (len(least) - 1), 0)
     widths = []
     for small, large in zip(least, whole, strict=True):
@@ -63,7 +66,8 @@ def filled(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Return a paragraph as lines of `width`, broken at blanks only; `indent` is put before all lines but the first.
+    """Return a paragraph as lines of at most `width` (20 at least), broken at blanks only; `indent` is put before all lines
+    but the first.
 
     A longer word, such as a path, has a line of its own.
     """
@@ -83,7 +87,9 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def middle_out(rows: Sequence[Row], most: int) -> list[Row]:
-    """Return at most about `most` rows: those of the middle are replaced by a row with their number."""
+    """Return at most `most` rows and one row with the number of those left out, which are taken from the middle; all rows if
+    they fit.
+    """
     if len(rows) <= most + 1:
         return list(rows)
     tail = most // 3
@@ -91,5 +97,5 @@ def middle_out(rows: Sequence[Row], most: int) -> list[Row]:
 
 
 def many(count: int, thing: str) -> str:
-    """Return a count with its noun: "1 kernel", "3 kernels"."""
+    """Return a count with its noun and "s" unless it is 1: "1 kernel", "3,000 kernels"."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"

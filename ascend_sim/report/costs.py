@@ -19,10 +19,10 @@ _NOTHING_TO_DO = CAUSES.index("nothing to do")
 
 @frozen
 class LineCost:
-    """Instructions of one kind from one source line, over all blocks of a kernel.
+    """Cost of the instructions of one kind from one source line, over all blocks of a kernel.
 
-    Cycles that they occupy their `pipe`, cycles that the pipe stood still before or in them for a reason, cycles on the
-    critical path; `index` and `row` are one of them.
+    `cycles` occupied their `pipe`, in `stalled` the pipe stood still before or in them for a reason, `critical` are on the
+    critical path; `index` and `row` are the program and row of one of them.
     """
 
     instruction: str
@@ -37,7 +37,10 @@ class LineCost:
 
 
 def costs(recording: Recording, task: int, path: Sequence[PathStep]) -> list[LineCost]:
-    """Return the costs of one kernel, the one that occupies its pipe longest first."""
+    """Return the costs of the kernel number `task`, one for each (instruction, pipe, source line), most cycles first.
+
+    Waits occupy no cycles. `path` is the run's critical path.
+    """
     runs = [(index, run) for index, run in enumerate(recording.timeline.programs) if run.task == task]
     lines, columns = line_table([run.program for _, run in runs])
     critical: dict[int, dict[int, int]] = {}

@@ -16,7 +16,7 @@ from ascend_sim.kernel.program import InstructionTable, Program
 
 
 class Counts:
-    """Counts of the programs of a task, one program at a time; holds no rows."""
+    """Counts of a task from its programs, added one at a time; holds no rows."""
 
     def __init__(self, task: Task, programs: Iterable[Program] = ()) -> None:
         self._task = task
@@ -28,9 +28,7 @@ class Counts:
             self.add(program)
 
     def add(self, program: Program) -> NDArray[np.int64]:
-        """Count one program; return how often each instruction of its table occurs, up to the highest number that
-        occurs.
-        """
+        """Add one program; return the number of occurrences of each instruction of its table, up to the highest that occurs."""
         table, counts = program.table, program.sheet.counts()
         if self._task.core_kind != "MIX" or program.core_kind == "AIC":
             self._tiles += program.tiles
@@ -48,7 +46,7 @@ class Counts:
         return counts
 
     def instructions(self) -> Iterator[tuple[InstructionTable, int, int]]:
-        """Yield (table, number in it, count) of every instruction that occurs."""
+        """Yield (table, instruction's number in it, count) of every instruction that occurs in some program."""
         for table, counts in self._by_table.values():
             for argument in np.flatnonzero(counts).tolist():
                 yield table, argument, int(counts[argument])
@@ -56,9 +54,9 @@ class Counts:
     def as_dict(self) -> dict[str, Any]:
         """Return `{"tiles": n, "instructions": {name: n}, "bytes": {"GM->L1": n, "GM->L1:A": n, ...}}`, names sorted.
 
-        Bytes are useful ones: those of the GM side where a path has one (before padding), else those that arrive. A
-        path is counted in whole and, where the kernel names its operands, per operand. Tiles of a mixed kernel are its
-        cube cores'.
+        Bytes are useful ones: those of the GM side where a path has one (before padding), else those that arrive. A path is
+        counted in whole and, where the kernel names its operands, per operand. Tiles of a mixed kernel are those of its cube
+        cores.
         """
         instructions: dict[str, int] = {}
         moved: dict[str, int] = {}
@@ -76,14 +74,15 @@ class Counts:
         }
 
     def cube_work_cycles(self) -> list[int]:
-        """Return the Mmad cycles without heads of every block that has a cube, in block order; empty for a vector kernel.
+        """Return the cycles of all Mmads without heads, a number for each block that has a cube, in block order; [] for a
+        vector kernel.
 
         Where cube and vector unit share a core, a kernel that never multiplies is a vector kernel.
         """
         return [self._cube[block] for block in sorted(self._cube)]
 
     def flag_names(self) -> set[str]:
-        """Return the names of all flags and barriers of the task whose waits can be disarmed."""
+        """Return the names of the task's flags and cross-core flags, whose waits can be disarmed."""
         tables = (table for table, _ in self._by_table.values())
         return self._flags.union(*(table.cross_flag_names() for table in tables))
 

@@ -43,7 +43,9 @@ Figure: TypeAlias = go.Figure
 
 
 def new_figure(height: int, **layout: Any) -> Figure:
-    """Return an empty figure without a template."""
+    """Return an empty Plotly figure of that height with small margins, without a template's colours; `layout` are further
+    settings.
+    """
     figure = go.Figure(layout_template=go.layout.Template())
     figure.update_layout(height=height, margin={"l": 8, "r": 8, "t": 8, "b": 8}, **layout)
     figure.update_xaxes(automargin=True)
@@ -52,7 +54,7 @@ def new_figure(height: int, **layout: Any) -> Figure:
 
 
 def path_figure(recording: Recording, path: Sequence[PathStep]) -> Figure:
-    """Draw the critical path of the call and its part in every kernel, by what took the time."""
+    """Return a bar figure: for each kernel on the critical path its us there, stacked by what took the time."""
     chip = recording.chip
     names = [task.name for task in recording.tasks]
     parts = [by_what(path, index) for index in range(len(names))]
@@ -75,7 +77,11 @@ def path_figure(recording: Recording, path: Sequence[PathStep]) -> Figure:
 
 
 def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure | None:
-    """Draw work against intensity at three levels of memory, under the chip's ceilings; None without a cube kernel."""
+    """Return a figure of TFLOP/s against FLOP per byte, with three points for each cube kernel (MTE1, L2, HBM), under the
+    chip's ceilings.
+
+    None if no kernel has products.
+    """
     chip = recording.chip
     per_us = chip.clock.cube_mhz * 1e-6  # bytes/cycle -> TB/s
     levels = {
@@ -156,7 +162,7 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
 
 
 def _level_bytes(recording: Recording, kernel: Mapping[str, Any], task: int) -> dict[str, int]:
-    """Return the bytes of a kernel at three levels: into L0A and L0B, between core and L2, and over HBM."""
+    """Return {"MTE1", "L2", "HBM": bytes} of a kernel: into L0A and L0B, between core and L2, and over HBM."""
     moved = kernel["counts"]["bytes"]
     whole = {path: count for path, count in moved.items() if ":" not in path}
     return {
@@ -172,7 +178,7 @@ def hbm_bytes(recording: Recording, task: int) -> int:
 
 
 def bounds_figure(kernel: Mapping[str, Any]) -> Figure:
-    """Draw the lower bounds of a kernel, as shares of its time."""
+    """Return a bar figure of a kernel's lower bounds, in per cent of the time of its longest core."""
     bounds = sorted(kernel["roofline"]["cycles"].items(), key=lambda item: item[1])
     longest = kernel["core_cycles_max"]
     figure = new_figure(60 + 24 * len(bounds), xaxis_title="% of the longest core", showlegend=False)
@@ -193,7 +199,7 @@ def bounds_figure(kernel: Mapping[str, Any]) -> Figure:
 
 
 def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> Figure:
-    """Draw a kernel's bytes by path, and those over HBM."""
+    """Return a bar figure of a kernel's bytes by path, and of those that HBM moved."""
     moved = {path: count for path, count in kernel["counts"]["bytes"].items() if ":" not in path}
     moved["HBM"] = hbm_bytes(recording, task)
     figure = new_figure(70 + 26 * len(moved), xaxis_title="MB", showlegend=False)
@@ -218,8 +224,8 @@ def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> 
 
 
 def waterfall_figure(chip: ChipSpec, kernel: Mapping[str, Any]) -> Figure:
-    """Draw the waterfall as bars from the useful products' cycles to the kernel's; each part begins where the last
-    ended.
+    """Return a figure of a kernel's waterfall: a bar in us for each part, beginning where the last ended, then the whole
+    kernel.
     """
     parts: Mapping[str, int] = kernel["waterfall"]
     ends = np.cumsum(list(parts.values()))
@@ -243,7 +249,9 @@ def waterfall_figure(chip: ChipSpec, kernel: Mapping[str, Any]) -> Figure:
 
 
 def utilisation_figure(recording: Recording, task: int) -> Figure:
-    """Draw how busy every pipe of every core was, as a share of the time that the core ran blocks of the kernel."""
+    """Return a heat map of pipes by cores: per cent of the time of the core's blocks of kernel `task` in which the pipe was
+    busy.
+    """
     spans: dict[tuple[str, int], int] = {}
     busy: dict[tuple[str, int], dict[str, int]] = {}
     for run in recording.timeline.of(task):
@@ -272,7 +280,7 @@ def utilisation_figure(recording: Recording, task: int) -> Figure:
 
 
 def balance_figure(recording: Recording, task: int) -> Figure:
-    """Draw how long every core was in use, dispatch to end, summed over its blocks."""
+    """Return a bar figure: us of every core in kernel `task`, from dispatch to end, summed over its blocks."""
     chip = recording.chip
     cycles: dict[tuple[str, int], list[int]] = {}
     for run in recording.timeline.of(task):
@@ -291,7 +299,9 @@ def balance_figure(recording: Recording, task: int) -> Figure:
 
 
 def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
-    """Draw how full each buffer of a core is while it runs one block; None if it uses no buffer."""
+    """Return a figure of the bytes held in each buffer while one block runs, in per cent of the buffer; None if it uses
+    none.
+    """
     chip, origin = recording.chip, origin_of(recording)
     figure = new_figure(260, yaxis={"title": "% of the buffer", "range": [0, 105]}, xaxis_title="us", legend=LEGEND)
     colors = {"L1": "MTE2", "L0A": "MTE1", "L0B": "M", "L0C": "FIX", "UB": "V"}
@@ -315,7 +325,9 @@ def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
 
 
 def bandwidth_figure(recording: Recording, task: int) -> Figure:
-    """Draw GB/s over the time of a kernel, by level, under the HBM's reachable rate."""
+    """Return a figure of GB/s over the time of kernel `task`, a curve for each level of LEVELS, under the HBM's reachable
+    rate.
+    """
     chip = recording.chip
     edges = bandwidth.slices(recording, task)
     us = np.round((edges - recording.timeline.launch) / chip.clock.cube_mhz, 4)
@@ -348,7 +360,9 @@ def bandwidth_figure(recording: Recording, task: int) -> Figure:
 
 
 def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a step curve with fewer steps: for each of many slices its maximum, then its minimum."""
+    """Return a step curve of fewer steps: for each of 400 slices its maximum, then its minimum; a curve of at most 1,600
+    steps as it is.
+    """
     if len(time) <= 4 * SLICES:
         return time, held
     edges = np.linspace(0, len(time), SLICES + 1).astype(np.int64)[:-1]
@@ -358,5 +372,5 @@ def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def origin_of(recording: Recording) -> int:
-    """Return the cycle from which the figures count: the launch of the first task."""
+    """Return the cycle from which the figures count time: the launch of the first task."""
     return recording.timeline.launch

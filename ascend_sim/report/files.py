@@ -22,10 +22,10 @@ except ImportError:  # Windows
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
-    """Open `path` for writing bytes; the file appears only when the block ends without an error.
+    """Open `path` for writing bytes in a block; the file appears only when the block ends without an error.
 
-    A link is followed, and its file is replaced; a device or a pipe is written to. Raises SimError when the file cannot
-    be written; a file that stood at `path` before is then untouched.
+    A link is followed, and its file is replaced; a device or a pipe is written to. Raises SimError when the file cannot be
+    written; a file that stood at `path` before is then untouched.
     """
     target = Path(path)
     place = Path(os.path.realpath(target))
@@ -46,7 +46,7 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Create a folder for output and its parents; return the new ones, the innermost first.
+    """Create a folder for output and its parents; return those that did not exist, the innermost first.
 
     Raises OSError if it cannot be created, or no file can be written in it; no new folder is left then.
     """
@@ -62,7 +62,7 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def remove_empty(folders: Sequence[Path]) -> None:
-    """Remove those of the folders, in this order, that exist and are empty."""
+    """Remove those of the folders, in this order, that exist and are empty; others stay without an error."""
     for one in folders:
         with suppress(OSError):
             one.rmdir()
@@ -70,7 +70,8 @@ def remove_empty(folders: Sequence[Path]) -> None:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Lock the folder for the block: other threads and processes wait for it (where the system has flock).
+    """Hold a lock on the folder during the block; other threads and processes wait for it (where system and file system have
+    flock).
 
     The lock is on the folder itself: it leaves no file, and ends with the process.
     """
@@ -107,7 +108,7 @@ def staging(out: Path) -> Iterator[Path]:
 
 
 def _locked(folder: Path) -> int | None:
-    """Return the descriptor of a folder, opened and locked; None if it cannot be locked."""
+    """Return the descriptor of a folder, opened and locked; None if another process holds the lock or there is no flock."""
     if fcntl is None:
         return None
     held = os.open(folder, os.O_RDONLY)
@@ -120,7 +121,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _remove_left(folder: Path) -> None:
-    """Remove a folder that `staging` made if its process has ended."""
+    """Remove a folder that `staging` made if its process has ended, which its free lock shows; otherwise do nothing."""
     with suppress(OSError):  # another one is not ours, or goes at this moment
         held = _locked(folder)
         if held is not None:
@@ -129,7 +130,7 @@ def _remove_left(folder: Path) -> None:
 
 
 def write_json(path: str | Path, data: Any) -> None:
-    """Write plain values as JSON; NaN and infinity are refused with ValueError because JSON has neither."""
+    """Write plain values as indented JSON. Raises ValueError for NaN and infinity, since JSON has neither."""
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
     with atomic_write(path) as file:
         file.write(text.encode() + b"\n")

@@ -25,8 +25,8 @@ Cell = str | Text
 
 
 class Grid:
-    """A table: rows of cells under heads; the first `names` columns name the row and are repeated in each part of a
-    wide table.
+    """Table for a terminal: rows of cells under heads; the first `names` columns name the row and are repeated in each part
+    of a wide table.
     """
 
     def __init__(self, title: str, heads: Sequence[str], *, names: int = 1) -> None:
@@ -38,18 +38,18 @@ class Grid:
         self._rows: list[list[Text]] = []
 
     def row(self, *cells: Cell, style: str = "") -> None:
-        """Add one row, with as many cells as there are heads."""
+        """Add one row, its texts in `style`. Raises ValueError unless there are as many cells as heads."""
         if len(cells) != len(self._heads):
             raise ValueError(f"{len(cells)} cells under {len(self._heads)} heads")
         self._rows.append([self._cell(cell, style) for cell in cells])
 
     @property
     def row_count(self) -> int:
-        """Return the number of rows so far."""
+        """Return the number of rows added so far."""
         return len(self._rows)
 
     def html(self) -> str:
-        """Return the table as HTML, with all columns side by side."""
+        """Return title and table as HTML, with all columns side by side."""
         heads = [
             f"{'>' * right}{head}".replace("\n", " ") for head, right in zip(self._heads, self._right, strict=True)
         ]
@@ -82,7 +82,7 @@ class Grid:
             yield drawn
 
     def _parts(self, width: int) -> Iterator[tuple[list[int], list[int]]]:
-        """Yield the indices of the columns that stand side by side, with their widths."""
+        """Yield (indices of the columns that stand side by side, their widths) for each part of the table within `width`."""
         whole = [
             max(
                 (len(line) for text in (head, *(row[index].plain for row in self._rows)) for line in text.split("\n")),
@@ -96,12 +96,14 @@ class Grid:
 
 
 def say(console: Console, text: str, *, style: str = "", indent: str = "  ") -> None:
-    """Print lines within the console's width, without markup or automatic colours; `indent` as in `wrapped`."""
+    """Print text within the console's width, broken at blanks only, without markup or automatic colours; `indent` as in
+    `wrapped`.
+    """
     for paragraph in text.split("\n"):
         for line in wrapped(paragraph, console.width, indent):
             console.print(Text(line, style=style), highlight=False, soft_wrap=True)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun: "1 point", "3 points"."""
+    """Return a count with its noun: "1 point", "3 points"; `plural` is the noun's irregular plural."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -18,10 +18,10 @@ def table(
     identity: str = "",
     sort: bool = False,
 ) -> str:
-    """Return an HTML table of cells that are HTML; a column whose name begins with ">" is right-aligned.
+    """Return an HTML table of cells that are HTML already; a column whose name begins with ">" is right-aligned.
 
-    `marks` are attributes of the rows; column `bar` shows the row's share as a bar behind its figure. With `sort` a
-    click on a column's name sorts the rows.
+    `marks` are attributes of the rows; column `bar` shows the row's share as a bar behind its figure. `identity` is the table's
+    id. With `sort` a click on a column's name sorts the rows.
     """
     right = [' class="n"' if name.startswith(">") else "" for name in head]
     name = (f' id="{identity}"' if identity else "") + (' data-sort="yes"' if sort else "")
@@ -40,7 +40,7 @@ def table(
 
 
 def problem_table(problem: Mapping[str, Any]) -> str:
-    """Return an HTML table of a call's tensors, and its other arguments in one line."""
+    """Return a call as HTML: a table of its tensors, and its other arguments in one line."""
     rows = [
         [escape(name), escape("x".join(map(str, tensor.get("shape", ())))), escape(str(tensor.get("dtype", "")))]
         for name, tensor in problem.get("tensors", {}).items()
@@ -53,8 +53,8 @@ def problem_table(problem: Mapping[str, Any]) -> str:
 
 
 def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> str:
-    """Return an HTML table of the kernels in launch order, with their times and main stalls; without times in
-    functional mode.
+    """Return an HTML table of the kernels in launch order, with their times, shares of `total`, and main stalls; without
+    these if `total` is None.
     """
     rows = []
     for kernel in kernels:
@@ -70,12 +70,14 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> s
 
 
 def results_name(names: Collection[str]) -> str:
-    """Return the word for results of these names: "gradient" for a backward operator, else "output"."""
+    """Return "gradient" if all names begin with "grad_", else "output": the word for such results."""
     return "gradient" if all(name.startswith("grad_") for name in names) else "output"
 
 
 def by_probe(figures: Mapping[str, Any]) -> str:
-    """Return the note on how a verdict was decided: by a probe, or on the caller's data alone."""
+    """Return a note on an output's verdict: " (probe)" or " (probe: REASON)" if a probe decided it, " (on this data)" if it
+    is correct without one, else "".
+    """
     if figures.get("decided_by") != "probe":
         return " (on this data)" if figures.get("decided_by") and figures["correct"] else ""
     failed = figures["probe"]["failed"]
@@ -83,7 +85,9 @@ def by_probe(figures: Mapping[str, Any]) -> str:
 
 
 def wrong_words(name: str, figures: Mapping[str, Any]) -> str:
-    """Return how many elements of an output are wrong, and the first: "y: 10 of 1,048,576 wrong; first [9, 806]: ..."."""
+    """Return the number of an output's wrong elements and the first one as text: "y: 10 of 1,048,576 wrong; first [9, 806]:
+    ...".
+    """
     text = f"{name}: {figures['wrong']:,} of {prod(figures['shape']):,} wrong"
     if "first" not in figures:  # found by the probe, on data of its own
         return f"{text} in the probe; first {figures['first_wrong']}"
@@ -95,7 +99,7 @@ def wrong_words(name: str, figures: Mapping[str, Any]) -> str:
 
 
 def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return an HTML table of every output with its errors and verdict, and a line for each wrong one."""
+    """Return an HTML table of every output with its errors and verdict, and a line below for each wrong one."""
     rows = []
     for name, figures in outputs.items():
         correct = figures.get("correct")
@@ -111,7 +115,9 @@ def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def report_html(report: Mapping[str, Any]) -> str:
-    """Return a report (`Report.to_dict()`) as a few HTML tables, without style or script of their own."""
+    """Return a report (`Report.to_dict()`) as HTML tables of problem, kernels and outputs, without style or script of their
+    own.
+    """
     total = report["total_us"]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}, mode {report['mode']}"
     lines = [
@@ -128,6 +134,6 @@ def report_html(report: Mapping[str, Any]) -> str:
 
 
 def error_figure(figures: Mapping[str, Any], key: str) -> str:
-    """Return an error of an output as text: "-" if it was not computed, "not finite" for infinity or NaN."""
+    """Return an error of an output as text: "-" if there is none, "not finite" for None, which stands for infinity or NaN."""
     value = figures.get(key, "-")
     return "not finite" if value is None else value if isinstance(value, str) else f"{value:.3g}"

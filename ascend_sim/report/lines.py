@@ -23,8 +23,8 @@ from ascend_sim.runtime import Recording
 
 @frozen
 class SourceLine:
-    """A line of a kernel: `file` without parts that differ between machines, `number`, and its `text` if the file
-    existed.
+    """A source line of a kernel: `file` without parts that differ between machines, `number`, and its `text`, "" if the file
+    was gone.
     """
 
     file: str
@@ -33,7 +33,11 @@ class SourceLine:
 
     @classmethod
     def of(cls, line: Line, notes: Notes) -> SourceLine:
-        """Return a line with its file shortened: files of this package from its folder on, others by their name."""
+        """Return the SourceLine of a noted line, its file shortened: files of this package from its folder on, others by
+        their name.
+
+        A line of a stored run stays as it was stored.
+        """
         if line in notes.texts:
             return cls(*line, notes.texts[line])
         file = Path(shown(line).rpartition(":")[0])
@@ -41,15 +45,14 @@ class SourceLine:
 
     @property
     def place(self) -> str:
-        """Return "file:number", as editors take it."""
+        """Return "file:number", the form that editors open."""
         return f"{self.file}:{self.number}"
 
 
 def note_lines(recording: Recording) -> None:
-    """Build the kernels of a run once more, to record for every program the line that wrote each row.
+    """Build the kernels of a run once more and set the notes of every program: the source line that wrote each row.
 
-    Raises SimError for a run loaded from a file, which has no kernels, and for a kernel that writes other rows every
-    time.
+    Raises SimError for a run loaded from a file, which has no kernels, and for a kernel that writes other rows every time.
     """
     of_block: dict[tuple[int, int], list[Program]] = {}
     for run in recording.timeline.programs:
@@ -73,7 +76,9 @@ def _alike(one: Program, other: Program) -> bool:
 
 
 def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDArray[np.int64]]]:
-    """Return the lines of programs, and for each program the index in that list for every row: -1 if unknown."""
+    """Return (distinct source lines of the programs, for each program an array with the index in that list for every row, -1
+    if unknown).
+    """
     known: dict[SourceLine, int] = {}
     made: dict[Line, int] = {}
     columns = []
@@ -95,7 +100,9 @@ def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDAr
 
 
 def notes_of(lines: Sequence[SourceLine], column: NDArray[np.int64]) -> Notes | None:
-    """Return the notes of one program from its `column` of line indices in a stored run; None if it has no lines."""
+    """Return the notes of a program of a stored run, from the index of each row's line in `lines`; None if no row has one
+    (-1).
+    """
     if not (column >= 0).any():
         return None
     source, used = SourceLines(), np.unique(column[column >= 0]).tolist()

@@ -55,7 +55,7 @@ _TS_DECIMALS = 9
 
 @dataclass
 class _ProfiledCore:
-    """One core of a kernel: its name in the tree and what ran on it, in the order of time."""
+    """One core of a kernel: its name in the tree of folders and the programs that it ran, in the order of time."""
 
     name: str
     runs: list[ProgramRun] = field(default_factory=list)
@@ -64,10 +64,10 @@ class _ProfiledCore:
 def write_msprof(
     out: str | Path, timeline: Timeline, tasks: Sequence[Task], chip: ChipSpec, trace_limit: int = 500_000
 ) -> Path:
-    """Write `out`/msprof in place of an earlier one; return that folder.
+    """Write the folder `out`/msprof in place of an earlier one, with a folder for each kernel; return its path.
 
-    Beyond `trace_limit` instructions of a kernel, cores are left out of its traces (the highest first), never out of
-    tables. Raises SimError if other files stand there.
+    Beyond `trace_limit` instructions of a kernel, cores are left out of its traces (the highest first), never out of tables.
+    Raises SimError if other files stand there or writing fails.
     """
     folder = Path(out) / FOLDER
     check_msprof(out)
@@ -90,15 +90,16 @@ def write_msprof(
 
 
 def _in_a_path(name: str) -> str:
-    """Return a kernel's name as a part of a path: ASCII letters, digits, "_", "-" and ".", no longer than a path may
-    be.
+    """Return a kernel's name as a part of a path: "_" for other characters than ASCII letters, digits, "_", "-" and ".", at
+    most 120 of them.
     """
     return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:_NAME]
 
 
 def replace_msprof(temporary: Path, folder: Path) -> None:
-    """Move a finished folder to the place of an earlier one; if several runs end together, the last one's stays,
-    complete.
+    """Move the finished folder `temporary` to `folder` in place of an earlier one of ours.
+
+    If several runs end together, the last one's stays, complete. Raises OSError where another's files stand there.
     """
     for left in range(_TRIES, -1, -1):
         remove_msprof(folder.parent)
@@ -111,14 +112,14 @@ def replace_msprof(temporary: Path, folder: Path) -> None:
 
 
 def check_msprof(out: str | Path) -> None:
-    """Raise SimError, before a long run, if `out`/msprof exists and was not written by this module."""
+    """Raise SimError if `out`/msprof exists and was not written by this module; called before a long run."""
     folder = Path(out) / FOLDER
     if (folder.exists() or folder.is_symlink()) and not _is_ours(folder):
         raise SimError(f"--msprof: {folder} exists and was not written by ascend-sim; give another --out, or move it")
 
 
 def remove_msprof(out: str | Path) -> None:
-    """Remove the files that an earlier run wrote to `out`/msprof; other files stay."""
+    """Remove the folder `out`/msprof if an earlier run wrote it; a folder of other origin stays."""
     folder = Path(out) / FOLDER
     if _is_ours(folder):
         # Out of the way at once: nobody sees half of it, and another run may take it away at this moment.
@@ -171,7 +172,8 @@ def _write_kernel(
 
 
 def _block_rows(runs: Sequence[ProgramRun], chip: ChipSpec, per_block: bool) -> Iterator[dict[str, Value]]:
-    """Yield a row of figures for every program of a kernel; without `per_block`, one for the whole kernel.
+    """Yield a row of figures for every program of a kernel; without `per_block` one for the whole kernel, and none if
+    nothing ran.
 
     The vendor's tables of that kind have no block.
     """
@@ -218,7 +220,7 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, V
 
 
 def _cores(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[_ProfiledCore]:
-    """Return the cores that ran something, an AIC before its AIVs."""
+    """Return the cores that ran something, sorted by number, an AIC before its AIVs, each with its programs by time."""
     per_core = max(chip.cores.aiv_per_aic, 1)
     found: dict[tuple[int, int], _ProfiledCore] = {}
     for run in runs:
@@ -232,7 +234,9 @@ def _cores(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[_ProfiledCore]:
 
 
 def _instruction_rows(core: _ProfiledCore, chip: ChipSpec) -> list[dict[str, Value]]:
-    """Return a row for every distinct instruction that a core executed, in the order of the instruction table."""
+    """Return a row for every distinct instruction that a core executed (calls, cycles, parameters), in the order of the
+    instruction table.
+    """
     table = core.runs[0].program.table
     size = len(table.instructions)
     arguments = np.concatenate([run.program.rows[:, 0] for run in core.runs])
@@ -259,8 +263,8 @@ def _fields(instruction: Any) -> str:
 
 
 def _code_rows(core: _ProfiledCore, chip: ChipSpec) -> list[dict[str, Value]]:
-    """Return the figures of a core's instructions by line of code: file and line if recorded, else the builder's
-    method.
+    """Return a row with calls and cycles for each source line of a core's instructions; where no line was noted, for each
+    instruction name.
     """
     instructions = core.runs[0].program.table.instructions
     lines, columns = line_table([run.program for run in core.runs])
@@ -294,8 +298,9 @@ def _write_trace(
     *,
     whole: bool,
 ) -> None:
-    """Write Chrome trace events of some cores; with `whole` processes are cores and threads pipes, else processes are
-    pipes.
+    """Write Chrome trace events of `cores`, times counted from the cycle `origin`.
+
+    With `whole` processes are cores and threads pipes, else processes are pipes.
     """
     numbers = count()
     with atomic_write(path) as file:
@@ -350,7 +355,7 @@ def _flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> dict[int, list[int]
 
 
 def _shared(table: Any, argument: int, core: str, colours: Mapping[str, str], whole: bool) -> dict[str, Any]:
-    """Return the common fields of all events of an instruction."""
+    """Return the fields that all events of instruction `argument` have in common: name, colour, process, thread, arguments."""
     instruction = table.instructions[argument]
     pipe, number = THREADS[PIPES[table.pipes[argument]]]
     name = instruction.name.upper()

@@ -36,11 +36,11 @@ _ESTIMATED = ("L1->GM",)  # the vendor's column name says so
 
 @dataclass
 class WorkFigures:
-    """Figures of some programs; amounts add up. Cycles of `busy`, `waiting` and `kinds` are those of pipes.
+    """Work of some programs in figures that add up; cycles of `busy`, `waiting` and `kinds` are those of pipes.
 
-    `blocks` counts programs and `cycles` their spans from dispatch to end. `moved` is bytes by data path as the report
-    counts them, `touched` bytes of L0A, L0B, L0C and UB that the cube and the vector unit read and write, `instructions`
-    those that are neither flag nor barrier, by pipe. `kinds` are cycles of cube and vector instructions by (pipe, dtype).
+    `blocks` counts programs and `cycles` their spans from dispatch to end. `moved` is bytes by data path as the report counts
+    them, `touched` bytes of L0A, L0B, L0C and UB that the cube and the vector unit read and write, `instructions` those that
+    are neither flag nor barrier, by pipe. `kinds` are cycles of cube and vector instructions by (pipe, dtype).
     """
 
     blocks: int = 0
@@ -57,7 +57,7 @@ class WorkFigures:
 
     @classmethod
     def of(cls, run: ProgramRun) -> WorkFigures:
-        """Return the work of one program."""
+        """Return the figures of one program that ran."""
         program, table = run.program, run.program.table
         work = cls(blocks=1, cycles=run.finish - run.launch, busy=Counter(run.busy()))
         arguments, length = program.rows[:, 0], run.end - run.start
@@ -98,8 +98,9 @@ class WorkFigures:
 
 
 def figures(work: WorkFigures, chip: ChipSpec, core: str) -> dict[str, Value]:
-    """Return {column: value} for cores whose columns begin with `core` ("aic" or "aiv"); times and cycles are means
-    over blocks.
+    """Return {column: value} under the vendor's column names, which begin with `core` ("aic" or "aiv").
+
+    Times and cycles are means over blocks, rates are GB of 1024^3 a second over all blocks' time.
     """
     blocks, cycles = max(work.blocks, 1), max(work.cycles, 1)
 
@@ -168,7 +169,7 @@ def _arithmetic(work: WorkFigures, share: _Share) -> dict[str, Value]:
 
 
 def _l2(work: WorkFigures, core: str) -> dict[str, Value]:
-    """Return the L2's columns: lines found in it, lines brought in, and hit rates; all reads count at the first read
+    """Return the L2's columns: lines found in it, lines brought in, and hit rates; all reads stand under the first read
     port.
     """
     counts = work.l2

@@ -33,9 +33,9 @@ _STILL = {WAIT: "flag", CROSS_WAIT: "cross-core"}
 
 
 class PackedBlocks:
-    """The blocks of a run as plain data for JSON; those whose numbers are in `first` come before the others.
+    """All blocks of a run, packed as plain data for a page; those whose numbers are in `first` come before the others.
 
-    Beyond `limit` bytes (None: no limit) whole blocks are left out; `left_out` counts them.
+    Beyond `limit` bytes (None: no limit) whole blocks are left out, never the first; `left_out` counts them.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PackedBlocks:
         self.left_out = len(runs) - len(self.blocks)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the data that `timeline.js` reads."""
+        """Return the blocks with chip, tasks, tables and source lines as plain data for `timeline.js`."""
         chip, timeline = self._recording.chip, self._recording.timeline
         blocks = [self._block(index, timeline.programs[index], data) for index, data in sorted(self.blocks.items())]
         return {
@@ -96,7 +96,7 @@ class PackedBlocks:
 
 
 def told_instructions(table: InstructionTable) -> list[dict[str, Any]]:
-    """Return for every distinct instruction of a table the data that the page shows."""
+    """Return a dict for every distinct instruction of a table: name, parameters, pipe, bytes, spaces of its operands, flag."""
     told = []
     for place, instruction in enumerate(table.instructions):
         spaces = {one.operand: one.space for one in (*instruction.reads(), *instruction.writes())}
@@ -119,7 +119,7 @@ def told_instructions(table: InstructionTable) -> list[dict[str, Any]]:
 
 
 def columns_of(run: ProgramRun) -> dict[str, NDArray[np.int64]]:
-    """Return the columns of a block before packing: differences, most of which are 0."""
+    """Return {name: column} of a block before packing, a number for each row; most are differences, of which most are 0."""
     program = run.program
     instruction, pipe = program.rows[:, 0], program.per_row("pipe")
     free = np.zeros(len(program), np.int64)
@@ -147,7 +147,7 @@ def columns_of(run: ProgramRun) -> dict[str, NDArray[np.int64]]:
 
 
 def varints(values: NDArray[np.int64]) -> bytes:
-    """Return signed integers as LEB128 bytes, folded so that small ones of either sign are short."""
+    """Return signed integers as LEB128 bytes, one after the other; small numbers of either sign are short."""
     folded = ((values << 1) ^ (values >> 63)).view(np.uint64)
     bits = [folded >> np.uint64(shift) for shift in range(0, 64, 7)]
     length = np.ones(len(values), np.int64)
@@ -169,7 +169,9 @@ def _packed(run: ProgramRun, critical: Sequence[int], lines: NDArray[np.int64]) 
 
 
 def _since_last(column: NDArray[np.int64], instruction: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the difference of every value from that of the last row with the same instruction."""
+    """Return the difference of every value from that of the last row with the same instruction; the first such row keeps its
+    value.
+    """
     order = np.argsort(instruction, kind="stable")
     sorted_by, values = instruction[order], column[order]
     difference = values.copy()
@@ -180,7 +182,7 @@ def _since_last(column: NDArray[np.int64], instruction: NDArray[np.int64]) -> ND
 
 
 def _rows_on(path: Sequence[PathStep]) -> Mapping[int, list[int]]:
-    """Return the rows of every program that are on the critical path, ascending."""
+    """Return {program: its rows on the critical path, ascending}."""
     rows: dict[int, set[int]] = {}
     for step in path:
         if step.program >= 0 and step.what in (*PIPES, SCALAR_TIME):

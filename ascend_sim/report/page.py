@@ -50,10 +50,11 @@ def write_page(
     *,
     limit: int | None = LIMIT,
 ) -> list[str]:
-    """Write the page and return its paragraphs on the bottleneck; `report` is `Report.to_dict()` of the same run.
+    """Write the page as one HTML file and return its paragraphs on the bottleneck; `report` is `Report.to_dict()` of the
+    same run.
 
-    Without `outcomes` it says nothing of other rates. Blocks beyond `limit` bytes, packed, are left out, and it says
-    so. Raises SimError without Plotly and for a report of another run.
+    Without `outcomes` it says nothing of other rates. Blocks beyond `limit` bytes, packed, are left out, and it says so. Raises
+    SimError without Plotly and for a report of another run.
     """
     steps = critical_path(recording.timeline)
     said = words(recording, report, steps, outcomes)
@@ -75,7 +76,10 @@ class StoredRun(NamedTuple):
 
 
 def open_run(folder: str | Path) -> StoredRun:
-    """Return the recording and the report that `run --out` left in a folder; SimError for anything else."""
+    """Return the run that `run --out` left in a folder.
+
+    Raises SimError for a folder without report.json and timeline.npz that belong together.
+    """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise SimError(f"{folder}: a file; give the folder that `ascend-sim run CASE --out DIR` writes")
@@ -91,7 +95,7 @@ def open_run(folder: str | Path) -> StoredRun:
 
 
 def _stored_report(path: Path, digest: str) -> dict[str, Any]:
-    """Return the report in a file. Raises SimError if its digest is not `digest`."""
+    """Return the report in a file. Raises SimError if it is no report, of another version, or its digest is not `digest`."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -317,7 +321,7 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures
 def _one_kernel(
     recording: Recording, report: Mapping[str, Any], path: Sequence[PathStep], figures: Figures, limit: int | None
 ) -> tuple[str, PackedBlocks | None]:
-    """Return the HTML with a section for each kernel, and the packed blocks of the run; ("", None) if no kernel ran."""
+    """Return (HTML with a section for each kernel that ran, longest first, the run's packed blocks); ("", None) if none ran."""
     kernels = report["kernels"]
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])
     shown = [index for index in order if recording.timeline.of(index)]
@@ -360,7 +364,7 @@ def _kernel(
     path: Sequence[PathStep],
     figures: Figures | None,
 ) -> str:
-    """Return the HTML section of one kernel, its timeline on block `run`; without `figures` nothing but the timeline."""
+    """Return the HTML section of one kernel, its timeline on block `run`; without `figures` only timeline, costs and tiling."""
     from ascend_sim.report import figures as drawings
 
     lines = [
@@ -394,7 +398,7 @@ def _kernel(
 
 
 def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figures: Figures) -> list[str]:
-    """Return the HTML of a cube kernel's waterfall and of the advice on it."""
+    """Return the HTML of a kernel's waterfall and of the advice on it; [] for a kernel without a waterfall."""
     from ascend_sim.report.figures import waterfall_figure
 
     if not kernel.get("waterfall"):
@@ -408,7 +412,9 @@ def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figur
 
 
 def chosen_block(recording: Recording, task: int, path: Sequence[PathStep]) -> ProgramRun:
-    """Return the block that holds most of the critical path, or the last to end."""
+    """Return the run of the block of kernel `task` with most cycles on the critical `path`; if none is on it, of the one
+    that ends last.
+    """
     on_path: dict[int, int] = {}
     for step in path:
         if step.task == task and step.program >= 0:

@@ -9,7 +9,10 @@ from ascend_sim.errors import SimError
 
 
 def png_figure(path: str | Path) -> Any:
-    """Return a matplotlib figure for a picture at `path`. Raises SimError without matplotlib or for a path other than .png."""
+    """Return matplotlib's class Figure for a picture at `path`.
+
+    Raises SimError without matplotlib or for a path other than .png.
+    """
     if Path(path).suffix.lower() != ".png":
         raise SimError(f"--plot {path}: give a file that ends in .png")
     try:

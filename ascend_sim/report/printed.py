@@ -20,9 +20,7 @@ UNLIMITED = 10_000
 
 
 def printed(draw: Callable[[Console], object], width: int = 120) -> str:
-    """Return the text that `draw` prints on a console, without colors; `width` holds if no terminal or COLUMNS sets
-    another.
-    """
+    """Return the text that `draw` prints on a console, without colors; `width` holds if no terminal or COLUMNS sets another."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         width = get_terminal_size().columns
     text = StringIO()
@@ -31,14 +29,16 @@ def printed(draw: Callable[[Console], object], width: int = 120) -> str:
 
 
 def printed_html(draw: Callable[[Console], object]) -> str:
-    """Return the HTML of what `draw` prints on a console: a table for each grid, the lines between them as they are."""
+    """Return the HTML of the output that `draw` prints on a console: a table for each grid, the lines between them as
+    preformatted text.
+    """
     console = _Pieces()
     draw(console)
     return f'<div class="ascend-sim">{"".join(console.html())}</div>'
 
 
 class _Pieces(Console):
-    """Console that keeps what is printed on it."""
+    """Console that keeps the objects printed on it, for HTML."""
 
     def __init__(self) -> None:
         super().__init__(file=StringIO(), width=UNLIMITED, force_terminal=False, color_system=None)
@@ -50,7 +50,7 @@ class _Pieces(Console):
         self._printed += objects or [""]
 
     def html(self) -> Iterator[str]:
-        """Yield a table for each grid, and each run of lines as one block that keeps its columns."""
+        """Yield HTML: a table for each grid, and each run of other lines as one preformatted block."""
         for is_grid, pieces in groupby(self._printed, lambda piece: isinstance(piece, Grid)):
             if is_grid:
                 yield from (grid.html() for grid in pieces)

@@ -19,14 +19,16 @@ _SHOWN = 20
 
 @frozen
 class _Group:
-    """Findings of one kind, named by `title`; each is (its text, its index among the clashes or -1)."""
+    """Findings of one kind under a common `title`; each is (its text, its index among the clashes or -1)."""
 
     title: str
     findings: list[tuple[str, int]]
 
 
 class Findings:
-    """The findings of a report in groups, and the clashes that the timeline draws; their numbers begin with `first`."""
+    """Findings of a report in groups, and the hazards (`clashes`) of them that the timeline draws; their numbers begin with
+    `first`.
+    """
 
     def __init__(self, recording: Recording, report: Mapping[str, Any], first: int = 0) -> None:
         self._runs = recording.timeline.programs
@@ -46,7 +48,7 @@ class Findings:
             self._groups.setdefault(title, _Group(title, [])).findings.append((one["text"], number))
 
     def part(self) -> str:
-        """Return the groups with their findings as HTML; "" without findings."""
+        """Return the groups as HTML, the largest first, with up to 20 findings each; "" without findings."""
         if not self._groups:
             return ""
         lines = ['<div class="findings">']
@@ -80,5 +82,5 @@ class Findings:
 
 
 def _alike(text: str) -> str:
-    """Return a finding's text without parameters, addresses and numbers, the key by which findings are grouped."""
+    """Return a finding's text without parameters, addresses and numbers: the key by which findings are grouped."""
     return re.sub(r"\b[0-9]+\b", "...", re.sub(r" ?\([^)]*\)| (?:dst|src0|src1)=\S+", "", text))

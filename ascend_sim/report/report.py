@@ -50,12 +50,12 @@ _TIME_FIELDS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """Outcome of one call on `chip`; times in us, None in `functional` mode.
+    """Result of one call on `chip` in figures; times in us, None in `functional` mode.
 
-    `has_timeline` is False for a run with times that kept no timeline. `verdicts` maps an output to its error figures
-    and "correct", or is a function that computes them at the first use of `outputs`. `findings` are {"kind", "task",
-    "text"}; `problem` describes the call (see `report.text`). `case` names the call in commands ("" if none can),
-    `advise` makes the statements of a kernel (`report.advice`).
+    `has_timeline` is False for a run with times that kept no timeline. `verdicts` maps an output to its error figures and
+    "correct", or is a function that computes them at the first use of `outputs`. `findings` are {"kind", "task", "text"};
+    `problem` describes the call (see `report.text`). `case` names the call in commands ("" if none can), `advise` makes the
+    statements of a kernel (`report.advice`).
     """
 
     chip: str
@@ -118,8 +118,9 @@ class Report:
     def to_dict(self, *, statements: bool = False) -> dict[str, Any]:
         """Return the report as new dicts, lists, strings and numbers; infinities and NaN are None.
 
-        "timeline" says that a run kept none. With `statements` kernels have theirs, as printed and written reports do;
-        they need trials, so that a program that reads figures does without.
+        "timeline" stands there only if the run kept none, and "gradients" repeats "outputs" if all are gradients. With
+        `statements` kernels have theirs, and "summary" the whole, as printed and written reports do; they need trials, so that
+        a program that reads figures does without.
         """
         kernels = self.kernels
         if statements:
@@ -154,24 +155,27 @@ class Report:
         return f"<Report of {self.problem.get('operator', 'run')} on {self.chip}, {len(self.kernels)} kernels, {time}>"
 
     def _repr_html_(self) -> str:
-        """Return problem, kernels, outputs and findings as HTML tables, for notebooks."""
+        """Return the report's tables (problem, kernels, outputs, findings) as HTML, for notebooks."""
         from ascend_sim.report.html import report_html  # pages alone need it
 
         return report_html(self.to_dict())
 
     @property
     def passed(self) -> bool:
-        """Return True if every output is correct and the run has no finding."""
+        """Return True if the run has no finding and no output that is known to be wrong."""
         return not self.findings and all(figures.get("correct", True) for figures in self.outputs.values())
 
     @cached_property
     def outputs(self) -> Outputs:
-        """Return error figures and "correct" by output; computed at the first call."""
+        """Return {output: error figures and "correct"}; computed at the first call and kept."""
         return self.verdicts() if callable(self.verdicts) else self.verdicts
 
     @cached_property
     def statements(self) -> tuple[Sequence[Mapping[str, Any]], ...]:
-        """Return for each kernel the statements on its waterfall (`report.advice`); computed once, by trials."""
+        """Return for each kernel the statements on its waterfall (`report.advice`) as dicts; [] for a kernel without one.
+
+        Computed once, by trials.
+        """
         if self.advise is None:
             return tuple([] for _ in self.kernels)
         return tuple(
@@ -181,12 +185,12 @@ class Report:
 
     @property
     def gradients(self) -> Outputs:
-        """Return `outputs`; the name for outputs that are gradients."""
+        """Return `outputs`, under the name that fits outputs which are gradients."""
         return self.outputs
 
 
 def _are_gradients(outputs: Outputs) -> bool:
-    """Return True if a report names its outputs "gradients" too, as readers of a convolution's backward expect them."""
+    """Return True if there are outputs and all of their names begin with "grad_"."""
     return bool(outputs) and all(name.startswith("grad_") for name in outputs)
 
 
@@ -206,10 +210,10 @@ def plain(value: Any) -> Any:
 
 
 class RunFacts:
-    """Facts for a report from the programs of a run alone, added as they are built; no rows are kept. `add` is an
-    `OnProgram`.
+    """Collector of the facts that a report needs of the programs of a run, added as they are built; no rows are kept. `add`
+    is an `OnProgram`.
 
-    A report without times needs no `bounds`.
+    Without `bounds`, for a report without times, programs are only counted.
     """
 
     def __init__(self, chip: ChipSpec, *, bounds: bool = True) -> None:
@@ -225,14 +229,14 @@ class RunFacts:
             work.counts.add(program)
 
     def of(self, index: int, task: Task) -> LeastWork:
-        """Return the least work and the counts of a task."""
+        """Return the least work and the counts of a task, empty ones at first."""
         if index not in self._works:
             self._works[index] = LeastWork(self._chip, task)
         return self._works[index]
 
 
 def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
-    """Return a kernel's row from its programs alone; every time is None."""
+    """Return a kernel's row of the report from its programs alone; every time is None."""
     info = task.info
     row = {
         "op_type": task.op_type,
@@ -257,7 +261,7 @@ def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
 
 
 def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
-    """Return the cycles in which all cube cores at their peak do the products of a task; None for a task without
+    """Return the cycles in which all cube cores at their peak do the products of a task, rounded up; None for a task without
     products.
     """
     macs, dtype = task.info.get("macs"), task.info.get("compute_dtype")
@@ -267,15 +271,15 @@ def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
 
 
 def timed_kernel(chip: ChipSpec, timeline: Timeline, task: Task, counts: Counts) -> dict[str, Any]:
-    """Return the only kernel of a run as in `Report.kernels`, but without roofline and buffers, which take long to
-    compute.
+    """Return the row of the only kernel of a run as in `Report.kernels`, without interval, roofline and buffers, which take
+    long to compute.
     """
     (span,), (totals,) = timeline.tasks, watched(timeline).of_task
     return _kernel(chip, task, counts) | _times(chip, span, totals, span.launch)
 
 
 def interval_of(chip: ChipSpec, task: Task, us: float) -> dict[str, Any]:
-    """Return the interval of a task's time, as a report has it."""
+    """Return the uncertainty interval of a task that takes `us`, as the dict of a report."""
     grouped, library = task.info.get("groups", 1) > 1, task.info.get("library", "")
     cube = "macs" in task.info or task.core_kind in ("AIC", "MIX")
     return as_row(interval(chip, task.op_type, us, cube=cube, grouped=grouped, library=library))
@@ -303,7 +307,9 @@ def _timed_kernels(
 
 
 def _buffers(chip: ChipSpec, totals: TaskTotals) -> dict[str, dict[str, Any]]:
-    """Return the occupancy of the local buffers: capacity, the most that any core held, the mean over cores and time."""
+    """Return {buffer: {"capacity", "peak_bytes", "mean_bytes"}}: the most that any core held, the mean over cores and time;
+    unused ones are left out.
+    """
     return {
         name: {"capacity": chip.buffers[name], "peak_bytes": found.peak, "mean_bytes": found.mean}  # type: ignore[index]
         for name, found in totals.buffers.items()
@@ -312,8 +318,9 @@ def _buffers(chip: ChipSpec, totals: TaskTotals) -> dict[str, dict[str, Any]]:
 
 
 def _times(chip: ChipSpec, span: TaskRun, totals: TaskTotals, origin: int) -> dict[str, Any]:
-    """Return the times of one kernel in us. A core's time is the sum over its blocks, each from its dispatch to its
-    end.
+    """Return the times of one kernel in us, as they stand in its row; `origin` is the cycle from which "start_us" counts.
+
+    A core's time is the sum over its blocks, each from its dispatch to its end; "core_us" and pipes are means over cores.
     """
     core_cycles = totals.core_cycles
     longest = max(core_cycles.values(), default=0)
@@ -365,12 +372,12 @@ class _PipeTime:
         return self.busy / self.cores if self.cores else 0.0
 
     def mean_us(self, chip: ChipSpec, cycles: Mapping[str, int]) -> dict[str, float]:
-        """Return {cause: mean us over the pipe's cores} for `cycles` by cause."""
+        """Return {cause: mean us over the pipe's cores} from `cycles` {cause: cycles of all cores}."""
         return {cause: _us(chip, value / self.cores) for cause, value in cycles.items()}
 
     def main_stall(self) -> dict[str, Any] | None:
-        """Return {"cause", "share"} of the cause that cost the pipe most time, standing still or held back; None
-        without any.
+        """Return {"cause", "share"} of the cause that cost the pipe most time, standing still or held back; None if none
+        did.
 
         The share is of the pipe's span.
         """

@@ -49,14 +49,16 @@ class LeastWork:
         return work
 
     def add(self, program: Program) -> None:
-        """Add one program; the programs of a kernel come in block order."""
+        """Add one program to the work and the counts; the programs of a kernel come in block order."""
         cycles = self._cycles(program, self.counts.add(program))
         np.maximum(self._most, cycles, out=self._most)
         self._total[program.core_kind] = self._total.get(program.core_kind, 0.0) + cycles
         self.lines.add(program)
 
     def _cycles(self, program: Program, counts: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the cycles of each pipe without heads; a program made by moving another reuses its counts."""
+        """Return the program's cycles of each pipe without heads, issue included; a program made by moving the last one gets
+        its result again.
+        """
         if self._of_last is not None and self._of_last[0] is counts:
             return self._of_last[1]
         table = program.table
@@ -70,8 +72,8 @@ class LeastWork:
         return cycles
 
     def pipe_bounds(self) -> dict[str, int]:
-        """Return the least cycles of each pipe: of its busiest program, or the mean of all work per core if that is
-        more.
+        """Return {pipe: its least cycles}: those of its busiest program, or of all work shared by the chip's cores if that
+        is more.
         """
         most: NDArray[Any] = self._most
         cores = self._chip.cores
@@ -80,7 +82,7 @@ class LeastWork:
         return {PIPE_KEYS[name]: int(value) for name, value in zip(PIPES, most.tolist(), strict=True)}
 
     def l2_bounds(self) -> dict[str, int]:
-        """Return the cycles in which the L2 moves the kernel's bytes."""
+        """Return {"L2 read", "L2 write": cycles} that the L2 needs for the kernel's bytes; atomic ones count on both sides."""
         moved = {"read": 0, "write": 0, "atomic": 0}
         for table, argument, count in self.counts.instructions():
             access = table.accesses[argument]
@@ -93,10 +95,10 @@ class LeastWork:
 
 
 class Rooflines:
-    """Bounds of the kernels of one run; `of` must be called for them in the order in which they run.
+    """Lower bounds of the kernels of one run; `of` must be called for them in the order in which they run.
 
-    `cold`: the L2 was empty when the run began and the kernels run one after the other; then every line that no earlier
-    kernel used is a miss. Otherwise the L2 may hold anything, and only reads beyond its capacity are misses.
+    `cold`: the L2 was empty when the run began and the kernels run one after the other; then every line that no earlier kernel
+    used is a miss. Otherwise the L2 may hold anything, and only reads beyond its capacity are misses.
     """
 
     def __init__(self, chip: ChipSpec, *, cold: bool) -> None:
@@ -104,16 +106,19 @@ class Rooflines:
         self._used: Marks | None = np.zeros(0, np.bool_) if cold else None
 
     def of(self, work: LeastWork) -> dict[str, int]:
-        """Return {what bounds a kernel: the least cycles from its first instruction to its end}; only those above zero.
+        """Return {what bounds the kernel: its least cycles from first instruction to end}; bounds of 0 are left out.
 
-        Keys are "scalar", "cube", "vec", "mte1", "mte2", "mte3", "fixpipe", "L2 read", "L2 write" and "HBM".
+        Keys are "scalar", "cube", "vec", "mte1", "mte2", "mte3", "fixpipe", "L2 read", "L2 write" and "HBM". With a cold L2 the
+        kernel's lines count as used from then on.
         """
         bounds = work.pipe_bounds() | work.l2_bounds()
         bounds["HBM"] = int(self._missed(work) / self._chip.hbm_bytes_per_cycle())
         return {name: cycles for name, cycles in bounds.items() if cycles}
 
     def _missed(self, work: LeastWork) -> int:
-        """Return the bytes that HBM must deliver in any order; lines that the kernel also writes need not come from HBM."""
+        """Return the bytes that HBM must deliver in any order, and mark the kernel's lines as used; lines that it also
+        writes need not come from HBM.
+        """
         memory = self._chip.memory
         read, written = work.lines.read, work.lines.written
         only_read = read > written
@@ -129,7 +134,7 @@ class Rooflines:
 
 
 def _least_cycles(table: InstructionTable) -> NDArray[np.float64]:
-    """Return the cycles of each distinct instruction on its pipe, without its head and without its issue."""
+    """Return the cycles of each instruction of a table on its pipe, without its head and without its issue."""
     work = table.column("work").astype(np.float64)
     for index, (instruction, access) in enumerate(zip(table.instructions, table.accesses, strict=True)):
         if access is not None:

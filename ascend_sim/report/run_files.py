@@ -35,12 +35,11 @@ def write_run(
     trace_limit: int = TRACE_LIMIT,
     msprof: bool = False,
 ) -> list[Path]:
-    """Write a run to folder `out`, created if it does not exist; return the paths in order.
+    """Write a run to folder `out`, created if it does not exist; return the paths of the written files in order.
 
-    `arrays` (with the names of their dtypes) go to `results`.npz, one of `RESULTS`; without them there is no such file.
-    `recording` is None in functional mode. Files of an older run that this one does not replace are removed at the end.
-    If a file cannot be written, SimError is raised and the older run is unchanged; it is raised too for `msprof`
-    without times.
+    `arrays` {name: (array, dtype)} go to `results`.npz, one of `RESULTS`; without them there is no such file. `recording` is
+    None in functional mode. Files of an older run that this one does not replace are removed at the end. If a file cannot be
+    written, SimError is raised and the older run is unchanged; it is raised too for `msprof` without times.
     """
     if msprof:
         if recording is None:

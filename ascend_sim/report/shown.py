@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class ShownResult:
-    """Result that is drawn on a console by the function at `_drawn`, "module:function", with the keywords `_options`.
+    """Base of results that `print` shows as text and a notebook as HTML, drawn by the function at `_drawn`,
+    "module:function", with the keywords `_options`.
 
     The page of a study imports its results; a result names its page, so that its own import loads no page.
     """
@@ -34,7 +35,7 @@ class ShownResult:
         return printed(self._draw, self._width)
 
     def _repr_html_(self) -> str:
-        """Return the HTML of what `print` shows, for notebooks."""
+        """Return the drawn result as HTML, for notebooks."""
         from ascend_sim.report.printed import printed_html
 
         return printed_html(self._draw)

@@ -12,7 +12,7 @@ from ascend_sim.errors import SimError
 
 
 def check_plotly() -> None:
-    """Raise SimError, which names the package to install, where Plotly is missing."""
+    """Raise SimError, which names the package to install, if Plotly is missing."""
     try:
         import_module("plotly")
     except ImportError:
@@ -20,13 +20,13 @@ def check_plotly() -> None:
 
 
 class Figures:
-    """The figures of a page by number; `add` returns the HTML element in which one is drawn."""
+    """Collection of a page's figures, each with a number; `add` returns the HTML element in which one is drawn."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
 
     def add(self, figure: Any, identity: str, *, zoom: bool = False, time: str = "") -> str:
-        """Add a figure and return the HTML element for it; `identity` names the element.
+        """Add a Plotly figure and return its HTML element, whose id is `identity`.
 
         `zoom`: with wheel and buttons; figures of one `time` always show the same cycles.
         """
@@ -43,12 +43,13 @@ class Figures:
         return len(self._texts)
 
     def text(self) -> str:
-        """Return all figures as JSON that is safe inside a page."""
+        """Return all figures as a JSON list that is safe inside a page's script."""
         return in_script(f"[{','.join(self._texts)}]")
 
 
 def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = None) -> str:
-    """Return a whole page of HTML parts, which needs nothing from outside. With figures Plotly must be installed.
+    """Return the text of a whole HTML page made of `parts`, which loads nothing from elsewhere. With figures Plotly must be
+    installed.
 
     `blocks` is what `timeline.js` draws (`packed.PackedBlocks`), for a page that has elements of class "blocks".
     """
@@ -67,7 +68,7 @@ def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = Non
 
 
 def window_buttons(names: Sequence[str]) -> str:
-    """Return HTML buttons for the windows of a timeline; they belong in its element of class "timeline"."""
+    """Return HTML buttons for the windows of a timeline, the first one on; they belong in its element of class "timeline"."""
     return "".join(
         f'<button data-window="{name}"{" class=on" if name == names[0] else ""}>{name}</button> ' for name in names
     )
@@ -85,7 +86,9 @@ def _data(identity: str, data: Any) -> str:
 
 
 def in_script(text: str) -> str:
-    """Return JSON that is safe inside a script of a page: no name in it can end the script or begin a comment."""
+    """Return JSON that is safe inside a script of a page: "<" is escaped, so that no name can end the script or begin a
+    comment.
+    """
     return text.replace("<", "\\u003c")
 
 

@@ -45,7 +45,10 @@ KINDS = {
 
 
 def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
-    """Return the figures and the advice of a report as plain data; `case` names the call in commands."""
+    """Return the figures and the advice of a report as plain data; `case` names the call in commands.
+
+    Parts, interval and advice are empty or None for a run without times.
+    """
     problem, total, outputs = report["problem"], report["total_us"], report["outputs"]
     judged = [figures["correct"] for figures in outputs.values() if figures.get("correct") is not None]
     return {
@@ -68,8 +71,10 @@ def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
 
 
 def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = ()) -> list[str]:
-    """Return a summary as lines; `check` are the lines of a check, `more` is the last one, which says where to find the
-    rest.
+    """Return a summary as at most fifteen lines; `check` are the lines of a check, `more` is the last one, which says where
+    to find the rest.
+
+    Of wrong outputs, findings and warnings two each are shown, and as much advice as fits, three at most.
     """
     called = "  ".join(one for one in (summary["operator"], summary["case"], summary["chip"]) if one)
     lines = [f"{called}   {head_words(summary['total_us'], summary['interval'])}"]
@@ -98,7 +103,9 @@ def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = 
 
 
 def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
-    """Return a time with its interval; "no times" in functional mode."""
+    """Return the total time with its 80 % interval as text, and a note if most of it is from other kinds or chips; "no
+    times" for None.
+    """
     if total is None:
         return "no times"
     if not interval or not interval["of_us"]:
@@ -114,22 +121,24 @@ def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
 
 
 def before_words(summary: Mapping[str, Any]) -> str:
-    """Return in words the state in which the run found the L2 and the cores' instruction caches."""
+    """Return the states of the L2 and of the cores' instruction caches before the run in words."""
     return f"L2 {summary['l2']}, code {summary.get('launches') or 'cold'} at the start"
 
 
 def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Return in words the parts of a time with their shares, largest first; the smallest ones are left out."""
+    """Return the five largest parts of a time with their shares as text, in the given order."""
     return "   ".join(f"{one['part']} {100 * one['share']:.0f} %" for one in parts[:_PARTS])
 
 
 def command_html(command: str) -> str:
-    """Return a command on a line of its own as HTML, to which the page adds a button that copies it; "" for none."""
+    """Return a command as HTML on a line of its own, to which the page adds a copy button; "" for no command."""
     return f'<br><code class="command">{escape(command)}</code>' if command else ""
 
 
 def summary_html(report: Mapping[str, Any]) -> str:
-    """Return the time's parts as cards, its uncertainty, and each advice with its command, as HTML."""
+    """Return a report's summary as HTML: the time's parts as cards, its uncertainty, and three pieces of advice with
+    commands.
+    """
     summary = report.get("summary") or summary_of(report)
     cards = [
         f'<div class="fact"><b>{100 * one["share"]:.0f} %</b>{escape(one["part"])}, {one["us"]:,.1f} us</div>'
@@ -150,7 +159,9 @@ def summary_html(report: Mapping[str, Any]) -> str:
 
 
 def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
-    """Return the time of each part, longest first: an operator's outputs and layout, or for another run its kernels."""
+    """Return dicts "part", "us", "share", longest first: the operator's outputs and layout, or the kernels of a run that is
+    no operator's.
+    """
     name = report["problem"].get("operator", "")
     from ascend_sim.ops.operators import OPERATORS  # kernels of one's own need none
 
@@ -164,10 +175,10 @@ def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
 
 
 def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the kernels' statements as advice: simulated gains before bounds, the largest gain first.
+    """Return the kernels' statements as advice: simulated gains first, then bounds, then causes, the largest gain first in
+    each.
 
-    One change that helps several kernels is one advice, and so is one search that may help with several parts of a
-    kernel.
+    One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel.
     """
     found: dict[str, dict[str, Any]] = {}
     for kernel in report["kernels"]:
@@ -211,7 +222,7 @@ def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping
 
 
 def _change(report: Mapping[str, Any], kernel: Mapping[str, Any], change: Mapping[str, Any]) -> str:
-    """Return a change of the call in a few words; "" for none."""
+    """Return the first entry of a change of the call in a few words, "baseM=256 (now 128)"; "" for none."""
     for name, value in change.items():
         if name == "tiling":
             fields = value[kernel["name"]].items()

@@ -28,10 +28,10 @@ _LINE = 80
 
 
 def render(report: Report, console: Console, faster: Mapping[int, str] | None = None) -> None:
-    """Print a report; its `problem` may have "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n} and
-    arguments.
+    """Print a report in full: problem, kernels, bounds, waterfalls with advice, outputs, findings.
 
-    `faster` is {index of a kernel: a sentence on what a faster chip would change} (`what_if.faster_chip`).
+    Its `problem` may have "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n} and arguments. `faster` is {index of a
+    kernel: a sentence on what a faster chip would change} (`what_if.faster_chip`).
     """
     data = report.to_dict(statements=True)
     problem = data["problem"]
@@ -54,7 +54,8 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
 
 
 def render_summary(report: Report, console: Console, check: Sequence[str] = (), findings: Sequence[str] = ()) -> None:
-    """Print the result of a run in a few lines, with those of its check; commands are not wrapped, to be copied.
+    """Print a report's summary in at most fifteen lines, with the lines `check` of a check; commands are not wrapped, to be
+    copied.
 
     `findings` of the check, which name lines of the kernel, are printed in place of the run's.
     """
@@ -134,7 +135,9 @@ def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Grid:
 
 
 def _waterfall(console: Console, data: Mapping[str, Any], kernel: Mapping[str, Any]) -> None:
-    """Print a kernel's waterfall as bars, each beginning where the last one ended, then the advice."""
+    """Print a kernel's waterfall as a table with bars, each beginning where the last one ended, then its statements and
+    commands.
+    """
     elapsed = sum(kernel["waterfall"].values())
     heads = ("", ">cycles", ">share")
     table = Grid(f"\n{kernel['name']}: from the ideal to its {elapsed:,} cycles", (*heads, ""))

@@ -25,7 +25,10 @@ _WAITS = (WAIT, CROSS_WAIT)
 
 
 def windows(run: ProgramRun, rows: int = WINDOW_ROWS) -> dict[str, NDArray[np.int64]]:
-    """Return {name: rows that are drawn one by one}: the start, the middle and the end of a block; a short block whole."""
+    """Return {window: rows that are drawn one by one}: `rows` each of "start", "steady state" and "end", by start time.
+
+    A block of at most three times as many is one window, "whole block".
+    """
     order = np.argsort(run.start, kind="stable")
     if len(order) <= 3 * rows:
         return {"whole block": order}
@@ -42,10 +45,10 @@ def timeline_figure(
     *,
     origin: int | None = None,
 ) -> Figure:
-    """Draw a block: pipes as rows, with instructions, stalls and flags; `layout.meta` has the windows as ranges of the
-    axis.
+    """Return the figure of one block: pipes as rows, with instructions, stalls, flags and the critical path.
 
-    The axis counts from cycle `origin`, by default the launch of the first task.
+    `layout.meta["windows"]` has the windows as ranges of the axis. The axis counts us from cycle `origin`, by default the
+    launch of the first task.
     """
     chip, origin = recording.chip, origin_of(recording) if origin is None else origin
     index = next(i for i, one in enumerate(recording.timeline.programs) if one is run)
@@ -119,8 +122,9 @@ def timeline_figure(
 def _gathered(
     figure: Figure, run: ProgramRun, parts: Mapping[str, NDArray[np.int64]], used: list[str], us: Any
 ) -> None:
-    """Draw, between the windows, a bar for each pipe and slice of time whose height is the share in which the pipe was
-    busy.
+    """Draw, between the windows, a bar for each pipe and slice of time whose height is the share in which the pipe was busy.
+
+    Nothing where the block is one window.
     """
     if len(parts) < 2:
         return
@@ -157,7 +161,7 @@ def _gathered(
 
 
 def _busy_until(start: NDArray[np.int64], end: NDArray[np.int64], times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how many cycles a pipe was busy before each of `times`; its instructions do not overlap."""
+    """Return the number of cycles that a pipe was busy before each of `times`; its instructions do not overlap."""
     if not len(start):
         return np.zeros(len(times))
     moments = np.stack([start, end], 1).ravel()
@@ -166,7 +170,7 @@ def _busy_until(start: NDArray[np.int64], end: NDArray[np.int64], times: NDArray
 
 
 def _stalls(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any, mhz: float) -> None:
-    """Draw each stall of a pipe by cause: the wait that a row is, and the gap before it."""
+    """Draw a thin bar for each stall of a pipe, by cause: a wait at a flag, and the gap before each of the rows `drawn`."""
     pieces: dict[str, list[tuple[str, int, int]]] = {}
     last: dict[int, int] = {}
     pipe, kind = run.program.per_row("pipe"), run.program.per_row("kind")
@@ -202,7 +206,7 @@ def _stalls(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any, 
 
 
 def _flags(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any) -> None:
-    """Draw a line from each set to its wait."""
+    """Draw a line from each set of a flag to its wait if both rows are in `drawn`."""
     inside = set(drawn.tolist())
     xs: list[float | None] = []
     ys: list[str | None] = []
@@ -232,7 +236,9 @@ def _flags(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any) -
 
 
 def _hover(run: ProgramRun, row: int, names: Sequence[str], critical: bool) -> str:
-    """Return the hover text of an instruction: parameters, addresses, bytes, cycles."""
+    """Return the hover text of an instruction as HTML: parameters, addresses, bytes, cycles, and whether it is on the
+    critical path.
+    """
     view = run.program[row]
     fields = [f"{key}={value}" for key, value in view.instruction.parameters().items()]
     lines = [f"<b>{view.instruction.name}</b> (row {row}, tile {view.tile})", *_wrapped(fields)]

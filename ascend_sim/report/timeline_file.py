@@ -104,13 +104,13 @@ class TimelineFile:
     repeated: bool
 
     def program(self, index: int) -> Columns:
-        """Return the rows of one program as columns, in issue order."""
+        """Return the columns of `rows` of program number `index`, in issue order."""
         first, count = int(self.programs["first_row"][index]), int(self.programs["row_count"][index])
         return {name: column[first : first + count] for name, column in self.rows.items()}
 
 
 def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, Any] | None = None) -> None:
-    """Write a run, and the digest of its `report`; the same run gives the same bytes."""
+    """Write a run to timeline.npz, with the digest of its `report` ("" without); the same run gives the same bytes."""
     timeline, tasks, chip = recording.timeline, recording.tasks, recording.chip
     runs = timeline.programs
     tables = {id(run.program.table): run.program.table for run in runs}
@@ -168,8 +168,9 @@ def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, 
 
 
 def load_timeline(path: str | Path) -> TimelineFile:
-    """Return the contents that `write_timeline` wrote. Raises SimError for a missing, changed or foreign file, or another
-    version.
+    """Return the contents of a file that `write_timeline` wrote.
+
+    Raises SimError for a missing, changed, damaged or foreign file, and for another version.
     """
     try:
         _check_headers(read_headers(Path(path)))
@@ -197,7 +198,11 @@ def load_timeline(path: str | Path) -> TimelineFile:
 
 
 def _check_headers(headers: Mapping[str, Header]) -> None:
-    """Raise NpzError unless the arrays are the columns of a timeline, equally long within a group."""
+    """Raise NpzError unless the arrays are exactly the columns of a timeline, of the right kinds and equally long within a
+    group.
+
+    A file without a digest passes, as its version is refused next.
+    """
     version = headers.get("version")
     if (
         version is None
@@ -233,7 +238,7 @@ def _check_headers(headers: Mapping[str, Header]) -> None:
 
 
 def digest_of(report: Mapping[str, Any]) -> str:
-    """Return a digest that identifies a report, whatever the format of its JSON."""
+    """Return a SHA-256 of a report's JSON with sorted keys, equal for every format of the same report."""
     return hashlib.sha256(json.dumps(report, sort_keys=True).encode()).hexdigest()
 
 
@@ -247,7 +252,7 @@ def _digest(arrays: Mapping[str, NDArray[Any] | _Joined]) -> str:
 
 
 def _bytes_of(array: NDArray[Any] | _Joined) -> Iterator[bytes]:
-    """Yield the bytes of an .npy file (numpy's own, as `np.save` writes it)."""
+    """Yield the bytes of an .npy file with the array, as `np.save` writes them, part by part."""
     head = io.BytesIO()
     described = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
     npy.write_array_header_1_0(head, described)
@@ -261,9 +266,9 @@ def _parts_of(array: NDArray[Any] | _Joined) -> Iterator[NDArray[Any]]:
 
 
 def load_recording(path: str | Path) -> tuple[Recording, str]:
-    """Return the run that `write_timeline` wrote, ready to be drawn or run again, and the digest of its report.
+    """Return (run, ready to be drawn or run again; digest of its report) from a file that `write_timeline` wrote.
 
-    SimError as in `load_timeline`.
+    Raises SimError as `load_timeline`, and for contents of another ascend-sim.
     """
     file = load_timeline(path)
     try:
@@ -323,14 +328,14 @@ def _recording(file: TimelineFile) -> Recording:
 
 
 def _stored(table: InstructionTable, key: Key) -> list[Any]:
-    """Return the class and parameters of an instruction for the file; a user's own becomes a `Recorded`."""
+    """Return [class name, *parameters] of an instruction for the file; a user's own becomes a `Recorded` with its text."""
     if _is_ours(key[0]):
         return [key[0].__name__, *(asdict(one) if isinstance(one, Mask | Quantisation) else one for one in key[1:])]
     return [Recorded.__name__, Recorded.of(table.instructions[table.index[key]], table.chip).text]
 
 
 def _parameter(value: Any) -> Any:
-    """Return a parameter of an instruction as it was before it was written as JSON."""
+    """Return an instruction's parameter from JSON: a list as a tuple, a dict as the Mask or Quantisation with these fields."""
     if isinstance(value, list):
         return tuple(value)
     if not isinstance(value, dict):
@@ -339,7 +344,7 @@ def _parameter(value: Any) -> Any:
 
 
 def _instructions() -> dict[str, type[Instruction]]:
-    """Return all instruction classes of the package, by name."""
+    """Return {name: class} of all instruction classes of the package, after importing all of its modules."""
     for module in pkgutil.walk_packages(isa.__path__, f"{isa.__name__}."):
         importlib.import_module(module.name)
     return {one.__name__: one for one in _subclasses(Instruction) if _is_ours(one)}
@@ -356,7 +361,7 @@ def _subclasses(base: type[Instruction]) -> Iterator[type[Instruction]]:
 
 
 def _rows_of(columns: Columns) -> Iterator[dict[str, Any]]:
-    """Yield each row of the columns as a dict of plain values."""
+    """Return an iterator over the rows of `columns`, each a dict of plain values."""
     lists = [column.tolist() for column in columns.values()]
     return (dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True))
 
@@ -370,7 +375,7 @@ def _fields(objects: Sequence[Any], *names: str) -> dict[str, Any]:
 
 
 class _Joined:
-    """One column over all programs; it is computed program by program while it is written, never held."""
+    """One column over all programs of a run, computed program by program while it is written, never held as a whole."""
 
     def __init__(
         self, owners: Sequence[Any], length: int, column_of: Callable[[Any], NDArray[Any]], dtype: Any = np.int64
@@ -379,7 +384,7 @@ class _Joined:
         self.dtype, self.shape = np.dtype(dtype), (length,)
 
     def parts(self) -> Iterator[NDArray[Any]]:
-        """Yield the column of each program."""
+        """Return an iterator over the column's part of each program."""
         return (self._column_of(one).astype(self.dtype) for one in self._owners)
 
 

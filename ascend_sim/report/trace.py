@@ -55,7 +55,7 @@ _Arrows = dict[int, list[int]]
 
 @dataclass
 class _TraceProcess:
-    """One process of the trace: `runs` in the order of time."""
+    """One process of the trace: a core with its pipes and its programs (`runs`) in the order of time."""
 
     name: str
     pipes: tuple[str, ...]
@@ -66,7 +66,7 @@ class _TraceProcess:
 def write_trace(
     path: str | Path, timeline: Timeline, tasks: Sequence[Task], chip: ChipSpec, limit: int = 500_000
 ) -> tuple[int, int]:
-    """Write the trace, compressed by gzip; return the number of cores in it and that of all cores.
+    """Write the trace, compressed by gzip; return (number of cores in it, number of cores that ran something).
 
     Beyond `limit` events (metadata apart) whole cores are left out, the highest first; the lowest is always shown.
     """
@@ -96,7 +96,9 @@ def write_trace(
 
 
 def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _TraceProcess]:
-    """Return the cores that ran something by process number, lowest first: the AIVs of a core come right behind its AIC."""
+    """Return {process number: core} of the cores that ran something, lowest first: the AIVs of a core come right after its
+    AIC.
+    """
     per_core = max(chip.cores.aiv_per_aic, 1)
     found: dict[int, _TraceProcess] = {}
     for run in timeline.programs:
@@ -116,7 +118,7 @@ def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _TraceProcess]:
 
 
 class _Writer:
-    """Streams the events of the shown cores, block by block and pipe by pipe."""
+    """Writer of the events of the shown cores to the file, block by block and pipe by pipe."""
 
     def __init__(
         self, file: gzip.GzipFile, chip: ChipSpec, tasks: Sequence[Task], cores: dict[int, _TraceProcess]
@@ -144,7 +146,7 @@ class _Writer:
                 self._program(process, run)
 
     def _place(self, core: _TraceProcess) -> None:
-        """Compute for each run of a core the begin and end of every box, in nanoseconds."""
+        """Compute begin and end of every box of a core's runs in nanoseconds, for `_rows` and the arrows to use."""
         free = [0] * len(PIPES)
         per_cycle = 1e3 / self._chip.clock.cube_mhz
         for run in core.runs:
@@ -168,7 +170,7 @@ class _Writer:
         return np.round(np.asarray(cycles) / self._chip.clock.cube_mhz, _DECIMALS).tolist()
 
     def _block(self, process: int, run: ProgramRun) -> list[dict[str, Any]]:
-        """Return the block as an asynchronous slice from its dispatch to its end, beside the threads."""
+        """Return the two events of a block's asynchronous slice, from its dispatch to its end, beside the threads."""
         task = self._tasks[run.task]
         same = {
             "name": f"{task.name} block {run.program.block}", "cat": "block", "id": next(self._numbers), "pid": process,
@@ -192,10 +194,10 @@ class _Writer:
                 self._emit(self._rows(run, part, place, arrows))
 
     def _arrows_inside(self, run: ProgramRun) -> _Arrows:
-        """Return, by row, the arrows of flags inside the core that begin or end in its box.
+        """Return {row: numbers of the arrows that begin or end in its box} for flags inside the core.
 
-        A wait for a unit flag can end before its set, because the Mmad that raises the flag releases it early. Its
-        arrow begins there.
+        A wait for a unit flag can end before its set, because the Mmad that raises the flag releases it early. Its arrow then
+        begins at the row of that pipe that had begun last; without one there is no arrow.
         """
         arrows: _Arrows = {}
         pipe = run.program.per_row("pipe")
@@ -215,7 +217,9 @@ class _Writer:
         return arrows
 
     def _arrows_between(self, runs: Sequence[ProgramRun]) -> dict[int, _Arrows]:
-        """Return, by run and row, the arrows of cross-core flags: to each wait from the set that was raised last."""
+        """Return {id of a run: {row: numbers of arrows}} for cross-core flags: to each wait an arrow from the set that was
+        raised last.
+        """
         arrows: dict[int, _Arrows] = {}
         for wait, raised in cross_pairs(runs).items():
             number = next(self._numbers)
@@ -225,7 +229,7 @@ class _Writer:
         return arrows
 
     def _rows(self, run: ProgramRun, rows: NDArray[np.int64], place: str, arrows: _Arrows) -> Iterator[str]:
-        """Yield the boxes of some rows of one pipe, each with the arrows that begin or end in it."""
+        """Yield the events of some rows of one pipe: a box for each, then the arrows that begin or end in it."""
         program = run.program
         names = [tensor.name for tensor in self._tasks[run.task].tensors]
         templates = {
@@ -252,7 +256,7 @@ class _Writer:
                 yield f'{{{side},"id":{number},"name":"flag","cat":"flag",{place}}}'
 
     def _template(self, table: InstructionTable, argument: int) -> tuple[str, list[tuple[str, int, str]]]:
-        """Return the common text of all events of an instruction, and its address operands as (name, place, space)."""
+        """Return (common text of all events of an instruction, its address operands as (name, place in the row, space))."""
         instruction = table.instructions[argument]
         key = (id(table), argument)
         if key not in self._heads:
@@ -284,20 +288,20 @@ def _address(operand: tuple[str, int, str], addresses: list[int], names: list[st
 
 
 def _moment(nanoseconds: int) -> float:
-    """Return a time in us, as the trace writes it."""
+    """Return a time in us as the trace writes it, rounded so that it never falls into the nanosecond before."""
     return round(nanoseconds / 1000 + _SAFE, _DECIMALS)
 
 
 def _inside(begin: int, end: int, raised: int) -> int:
-    """Return the time at which an arrow ends in a wait's box: after the set, and before the end of the box."""
+    """Return the nanosecond at which an arrow ends in a wait's box: after the set (`raised`), and before the end of the box."""
     return min(max(raised + 1, begin), max(end - 2, begin))  # one that is cut off is shorter by one
 
 
 def _whole(starts: list[float], ends: list[float], free: int) -> tuple[list[int], list[int]]:
-    """Return begins and ends of a thread's boxes in whole nanoseconds, from `free` on, without overlap.
+    """Return (begins, ends) of a thread's boxes in whole nanoseconds, from `free` on, without overlap.
 
     Viewers have no smaller unit and drop boxes that overlap. No two begin together, because their order would be uncertain:
-    behind a box that is shorter than a nanosecond, the next begins one later.
+    after a box that is shorter than a nanosecond, the next begins one later.
     """
     begins, stops = [], []
     for start, end in zip(starts, ends, strict=True):

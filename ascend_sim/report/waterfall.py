@@ -69,7 +69,7 @@ WORDS = {
 
 
 class WaterfallPart(NamedTuple):
-    """One part of a waterfall: its `cycles`, under one of the names of WORDS."""
+    """One part of a waterfall: a name of WORDS and its `cycles`, below zero for a saving."""
 
     name: str
     cycles: int
@@ -77,7 +77,7 @@ class WaterfallPart(NamedTuple):
 
 @frozen
 class _Core:
-    """The blocks of one core: the cycles from their dispatch to their end, and those of them in which the cube worked."""
+    """The blocks of one core: `cycles` sums their spans from dispatch to end."""
 
     runs: Sequence[ProgramRun]
 
@@ -87,7 +87,8 @@ class _Core:
 
 
 def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: int) -> list[WaterfallPart]:
-    """Return the parts of a cube kernel that are not zero, in order; [] for one without products.
+    """Return the parts of a cube kernel's waterfall that are not zero, in order, adding up to `elapsed`; [] for a kernel
+    without products.
 
     `runs` are its programs, `elapsed` the cycles of the task.
     """
@@ -141,8 +142,8 @@ def _named_products(counts: Counts) -> int:
 
 
 def _block(run: ProgramRun) -> dict[str, int]:
-    """Return the cycles of one block by part, from its dispatch to its end: "busy" of the cube and all else; they add
-    up.
+    """Return {part: cycles} of one block from its dispatch to its end: "busy" (cycles of Mmads), "start", "drain", "wait
+    PIPE", "issue"; they add up.
     """
     pipe, kind = run.program.per_row("pipe"), run.program.per_row("kind")
     mmads = np.flatnonzero(_is_mmad(run) & (pipe == PIPE_INDEX[CUBE]))
@@ -168,7 +169,7 @@ def _is_mmad(run: ProgramRun) -> NDArray[np.bool_]:
 
 
 class _Waits:
-    """Intervals in which each pipe of a block waited, by the pipe that it waited for."""
+    """Intervals in which each pipe of a block waited, by the pipe whose flag it waited for, "barrier" or "cross-core"."""
 
     def __init__(self, run: ProgramRun, pipe: NDArray[np.int64], kind: NDArray[np.int64]) -> None:
         self._of: dict[str, dict[str, Intervals]] = {}
@@ -184,11 +185,11 @@ class _Waits:
             }
 
     def behind(self, times: Intervals, pipe: str, through: tuple[str, ...] = ()) -> dict[str, int]:
-        """Return the cycles of `times` by the pipe that `pipe` waited for in the end; under its own name where it did
-        not wait.
+        """Return {pipe: cycles}: `times` by the pipe that `pipe` waited for in the end, or `pipe` itself where it did not
+        wait.
 
-        If the awaited pipe waits itself, the last one of such a chain is named. A chain that returns to a pipe of its
-        own is the latency of flags: "flags".
+        If the awaited pipe waits itself, the last one of such a chain is named. A chain that returns to a pipe of `through` is
+        the latency of flags: "flags".
         """
         through = (*through, pipe)
         found: dict[str, int] = {}
@@ -211,14 +212,16 @@ class _Waits:
 
 
 def _source(instruction: object) -> str:
-    """Return the pipe whose flag an instruction waits for; "barrier" or "cross-core" for those waits, "" for others."""
+    """Return the pipe whose flag an instruction waits for; "barrier" or "cross-core" for those waits, "" for an instruction
+    that does not wait.
+    """
     if isinstance(instruction, WaitFlag):
         return instruction.source
     return _OTHER_WAITS.get(getattr(instruction, "kind", -1), "")
 
 
 def overlap(first: Intervals, second: Intervals) -> Intervals:
-    """Return the intersection of two lists of intervals, in order of time."""
+    """Return the pieces of the intervals `first` that lie in intervals of `second`, in order of time."""
     low = np.searchsorted(second[:, 1], first[:, 0], side="right")
     high = np.searchsorted(second[:, 0], first[:, 1], side="left")
     counts = np.maximum(high - low, 0)

@@ -20,7 +20,7 @@ from ascend_sim.runtime.workers import spread
 
 @frozen
 class Change:
-    """Changed chip: `key` names the change, `words` describe it."""
+    """One change of a chip to try: `key` names it, `words` describe it, `apply` returns the changed chip."""
 
     key: str
     words: str
@@ -29,7 +29,8 @@ class Change:
 
 @frozen
 class ChangedRun:
-    """The run with one change: `elapsed` cycles in whole, `tasks` cycles of each task from its launch to its end.
+    """Result of a run repeated with one change: `elapsed` cycles in whole, `tasks` cycles of each task from its launch to
+    its end.
 
     `saved` and `saved_by_task` are shares of the times without the change; negative where it got slower.
     """
@@ -110,12 +111,16 @@ def _launch(chip: ChipSpec) -> ChipSpec:
 
 
 def _listed(cycles: Iterable[int]) -> str:
-    """Return the distinct numbers as text, such as "10 and 2" for two kinds of core."""
+    """Return the distinct numbers as text in order, such as "10 and 2" for two kinds of core."""
     return " and ".join(map(str, dict.fromkeys(cycles)))
 
 
 def changes(chip: ChipSpec) -> list[Change]:
-    """Return the changed chips: each rate doubled, and each cost of launches, flags and scalar unit halved (whole cycles)."""
+    """Return the changes to try on a chip: each rate doubled, and each cost of launches, flags and issue halved (whole
+    cycles).
+
+    Rates of pipes that the chip lacks are left out.
+    """
     issue, flag = chip.scalar.issue_cycles, chip.sync.flag_latency
     found = [
         Change("cube", "twice the cube rate", _cube),
@@ -150,11 +155,10 @@ _RATES = {
 
 
 def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Return {index of a kernel: a sentence on what a faster chip would change}, for `kernels` of a report with a
-    waterfall.
+    """Return {index of a kernel: a sentence on what a faster chip would save}, for `kernels` of a report with a waterfall.
 
-    Only rates behind large parts are tried, and kernels that gain little are left out; {} for a run that takes long to
-    repeat.
+    Only rates that may shorten a part of 5 % or more are tried, and savings below 5 % left out; {} for a run of over 300,000
+    instructions.
     """
     if sum(len(run.program) for run in recording.timeline.programs) > _MOST_ROWS:
         return {}
@@ -176,9 +180,10 @@ def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> d
 def what_if(
     recording: Recording, *, jobs: int = 1, progress: Progress | None = None, only: Collection[str] | None = None
 ) -> list[ChangedRun]:
-    """Run under every change in `changes` and return the outcomes in their order; `jobs` processes share them.
+    """Run the recorded programs again under every change of `changes` and return the results in their order; `jobs`
+    processes share them.
 
-    `only` are the keys of the changes to try.
+    `only` are the keys of the changes to try (None: all).
     """
     timeline, chip = recording.timeline, recording.chip
     before = _spans(timeline.tasks)
@@ -200,7 +205,7 @@ def _times(work: tuple[Recording, ChipSpec]) -> tuple[int, tuple[int, ...]]:
 
 
 def _spans(tasks: Sequence[TaskRun]) -> tuple[int, tuple[int, ...]]:
-    """Return the cycles of the whole run, and of every task from its launch to its end."""
+    """Return (cycles of the whole run, cycles of every task from its launch to its end); 0 without tasks."""
     begin, end = min((one.launch for one in tasks), default=0), max((one.finish for one in tasks), default=0)
     return end - begin, tuple(one.finish - one.launch for one in tasks)
 

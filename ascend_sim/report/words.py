@@ -37,7 +37,7 @@ _KERNEL_SHARE = 0.1
 
 @frozen
 class Wait:
-    """The share of a kernel's time on its cores in which `pipe` waited for flags of `source`."""
+    """Time in which `pipe` waited for flags of pipe `source`, as a share of a kernel's time on its cores."""
 
     pipe: str
     source: str
@@ -45,12 +45,12 @@ class Wait:
 
     @property
     def words(self) -> str:
-        """Return in words what is awaited, such as "room in L1"."""
+        """Return in words what the pipe waits for, such as "room in L1"; "a flag from PIPE" for an unusual pair of pipes."""
         return _WAITS.get((self.pipe, self.source), f"a flag from {self.source}")
 
 
 def flag_waits(recording: Recording, task: int) -> list[Wait]:
-    """Return a Wait for each pair of pipes of a kernel of which one waited for the other, the longest first."""
+    """Return a Wait for each pair of pipes of the kernel number `task` of which one waited for the other, the longest first."""
     waited: dict[tuple[str, str], int] = {}
     spans: dict[str, int] = {}
     for run in recording.timeline.of(task):
@@ -73,9 +73,9 @@ def flag_waits(recording: Recording, task: int) -> list[Wait]:
 def words(
     recording: Recording, report: Mapping[str, Any], path: Sequence[PathStep], outcomes: Sequence[ChangedRun] | None
 ) -> list[str]:
-    """Return paragraphs on the bottlenecks: of the whole call, then of its longest kernels.
+    """Return paragraphs on the bottlenecks: one of the whole call, then one for each of up to three longest kernels.
 
-    Without `outcomes` they say nothing of other rates.
+    Without `outcomes` they say nothing of other rates; a call without kernels has one sentence.
     """
     kernels = report["kernels"]
     if not path:
@@ -116,7 +116,9 @@ def _kernel(
 
 
 def _path(parts: Mapping[str, int], total: int) -> str:
-    """Return in words the largest parts of a path: "MTE1 takes 73.1 %, ..."."""
+    """Return in words up to four largest parts of a path, each of 5 % at least: "MTE1 takes 73.1 %, ..."; the largest in any
+    case.
+    """
     shown = [(what, cycles / total) for what, cycles in parts.items() if cycles >= 5 * _WORTH_SAYING * total][:4]
     first, *rest = shown or [(next(iter(parts)), next(iter(parts.values())) / total)]
     others = (f"{_NAMES.get(what, what)} {_percent(share)}" for what, share in rest)
@@ -124,7 +126,7 @@ def _path(parts: Mapping[str, int], total: int) -> str:
 
 
 def _moves(what: str, saved: Sequence[tuple[ChangedRun, float]]) -> str:
-    """Return a sentence on the change that saves most of the time of `what`, or that none saves much."""
+    """Return a sentence on the changed rates that save most of the time of `what`, or that none saves 1 %."""
     ranked = sorted(saved, key=lambda item: -item[1])
     best, share = ranked[0]
     if share < _WORTH_SAYING:

@@ -21,18 +21,19 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 
 Trial = Callable[[Task], object]
-"""Does with a task of one block what is to be done with all of them."""
+"""Function that does for a task of one block what is later done for all tasks."""
 
 FEWEST_BLOCKS = 8
-"""Fewest blocks of a kernel that is tried, so that its trial is an eighth of it at most; others are taken to have the pace of
-the longest.
+"""Fewest blocks of a kernel that is tried, so that its trial costs at most an eighth of it.
+
+Other kernels are assumed to take as long per instruction as the tried kernel with the largest block.
 """
 
 
 @frozen
 class Outlook:
-    """Expected work of tasks: `instructions` by their first blocks, and the `seconds` that this machine takes to
-    simulate them.
+    """Expected work of tasks: `instructions`, counted in their first blocks, and the `seconds` to simulate them on this
+    machine.
 
     `seconds` is None if no kernel could be tried: each has too few blocks, or a barrier of all cores.
     """
@@ -42,10 +43,10 @@ class Outlook:
 
 
 def look_ahead(chip: ChipSpec, tasks: Sequence[Task], trial: Trial | str) -> Outlook:
-    """Return the expected work of `tasks`: count their instructions and try one block of each.
+    """Return the expected work of `tasks`: count the instructions of each first block and time one block of each.
 
-    `trial` is a mode of running them, or a function to call with each task. The answer is rough: a block alone costs a
-    little less than among others, but has a start of its own.
+    `trial` is a mode of running, or a function to call with each task. The estimate is rough: a block alone costs a little less
+    than among others, but has a start of its own.
     """
     attempt = _run(chip, trial) if isinstance(trial, str) else trial
     rows = [sum(len(program) for program in task.build(0)) if task.block_dim else 0 for task in tasks]
@@ -70,7 +71,7 @@ def look_ahead(chip: ChipSpec, tasks: Sequence[Task], trial: Trial | str) -> Out
 
 
 def _run(chip: ChipSpec, mode: str) -> Trial:
-    """Return a function that runs one block in `mode` on a device of its own; the caller's tensors stay unchanged."""
+    """Return a trial that runs one block in `mode` on a device of its own; the caller's tensors stay unchanged."""
 
     def trial(task: Task) -> None:
         if mode != "functional":

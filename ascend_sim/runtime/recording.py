@@ -1,4 +1,4 @@
-"""A recorded run, which can be simulated again on a chip with other numbers."""
+"""A recorded run, whose programs can be simulated again on a chip with other numbers."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Recording:
     repeated: bool = False
 
     def __repr__(self) -> str:
-        """Return one line: the chip, and how much ran."""
+        """Return one line: the chip, the number of kernels and of instructions."""
         rows = sum(len(run.program) for run in self.timeline.programs)
         return f"<Recording on {self.chip.name}: {len(self.tasks)} kernels, {rows:,} instructions>"
 
     def rerun(self, chip: ChipSpec, progress: Progress | None = None) -> Timeline:
         """Return the timeline of the same programs on `chip`. Raises SimError if it lacks a path that they use.
 
-        Only time is simulated. Tilings stay as they are, whatever a kernel would choose on `chip`, and so do the cycles by
-        which a wait for a unit flag ends early.
+        Only time is simulated, with the same warm L2. Tilings stay, whatever a kernel would choose on `chip`, and so do the
+        cycles by which a wait for a unit flag ends early.
         """
         tables = {(id(p.table), p.core_kind): p for p in (run.program for run in self.timeline.programs)}
         faster = {key: _on(chip, program) for key, program in tables.items()}
@@ -54,10 +54,15 @@ class Recording:
         device.repeat(tasks if self.repeated else ())
         return Engine(device, progress=progress).run(tasks)
 
+    def programs_of(self, index: int) -> dict[int, list[Program]]:
+        """Return {block: its programs} of the task with that index."""
+        found: dict[int, list[Program]] = {}
+        for run in self.timeline.of(index):
+            found.setdefault(run.program.block, []).append(run.program)
+        return found
+
     def without_kernels(self) -> Recording:
-        """Return a copy that can be pickled: without the builders of programs and without columns, which `rerun` does
-        not need.
-        """
+        """Return a copy that can be pickled and `rerun`: without the builders of programs and the columns of times."""
         tasks = [replace(task, build=not_built) for task in self.tasks]
         spans = [replace(run, task=task) for run, task in zip(self.timeline.tasks, tasks, strict=True)]
         programs = [replace(run, columns={}) for run in self.timeline.programs]
@@ -65,19 +70,19 @@ class Recording:
 
 
 def without_recording(mode: str) -> str:
-    """Return in words the reason why a run in a mode has no recording."""
+    """Return the reason, in words, why a run in `mode` has no recording: functional mode, or no timeline kept."""
     if mode == "functional":
         return "a run in functional mode has no times to show"
     return "this run kept no timeline; run it with timeline=True"
 
 
 def not_built(block: int) -> list[Program]:
-    """Raise SimError; it stands in place of a builder in recorded tasks, which have no kernel."""
+    """Raise SimError: stands in for the builder of programs in recorded tasks, which have no kernel."""
     raise SimError("a recorded task has no kernel to build its programs; Recording.rerun runs them again")
 
 
 def _on(chip: ChipSpec, program: Program) -> InstructionTable:
-    """Return the program's instruction table with the costs of `chip`; scalar time scales with the cycles of an issue."""
+    """Return the program's instruction table with the costs of `chip`; scalar work scales with the cycles of an issue."""
     table = program.table
     other = InstructionTable(chip, table.kind)
     before, after = program.issue_cycles, chip.scalar.issue_cycles[program.core_kind]  # type: ignore[index]
@@ -89,5 +94,5 @@ def _on(chip: ChipSpec, program: Program) -> InstructionTable:
 
 
 def _builder(programs: dict[int, list[Program]]) -> Callable[[int], Sequence[Program]]:
-    """Return a function {block: programs} for tasks that have their programs already, in place of a builder."""
+    """Return a builder of programs that returns kept programs by the block's number."""
     return programs.__getitem__

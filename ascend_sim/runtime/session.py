@@ -22,9 +22,9 @@ from ascend_sim.options.run_options import TaskOptions
 
 @dataclass
 class Outcome:
-    """Outcome of a run: its Timeline (None in functional mode) and its findings.
+    """Outcome of a run of tasks: its Timeline (None in functional mode) and its findings.
 
-    `kept` is the engine of a functional run that kept its programs, to run them again on other values.
+    `kept` is the engine of a functional run that kept its programs, to run them again on other values; else None.
     """
 
     timeline: Timeline | None
@@ -41,11 +41,11 @@ def run_tasks(
     on_program: OnProgram | None = None,
     keep: int = 0,
 ) -> Outcome:
-    """Run tasks to idle and return the outcome; in mode "timing" tensors need no bytes.
+    """Run tasks to idle in the mode of `options` and return the outcome; in mode "timing" tensors need no bytes.
 
-    `model` decides how values are computed where there is a choice (None: the chip's). `on_program` is called with
-    every program, in block order. `keep` as in `FunctionalEngine`. Raises SimError for an unknown mode or engine,
-    DeadlockError when programs wait for each other.
+    `model` decides how values are computed where there is a choice (None: the chip's default). `on_program` is called with
+    every program, in block order. `keep` as in `FunctionalEngine`. Raises SimError for an unknown mode or engine, DeadlockError
+    when programs wait for each other.
     """
     how = filled(TaskOptions, options)
     check_choices(TaskOptions, how)
@@ -65,14 +65,12 @@ def run_tasks(
 
 
 def _kept(timeline: bool | int) -> bool | int:
-    """Return the option `timeline` as a bool, or as the most instructions for which it is kept; 0 and 1 are False and
-    True.
-    """
+    """Return the option `timeline` as a bool (0 and 1 too), or as an int: the most instructions of which a timeline is kept."""
     return bool(timeline) if timeline in (0, 1) else int(timeline)
 
 
 def run_values(device: Device, tasks: Sequence[Task], timeline: Timeline | None, model: ValueModel | None) -> None:
-    """Compute the values that tasks leave on `device`: in the order of a `timeline`, or block by block without one."""
+    """Compute the values that tasks leave on `device`: in the order of `timeline`, or block by block if it is None."""
     if timeline is None:
         FunctionalEngine(device, None, model).run(tasks)
     else:

@@ -35,7 +35,7 @@ __all__ = ["StreamRun", "StreamStep", "copy_cycles", "overlapping", "run_streams
 
 @dataclass(eq=False)
 class StreamStep(Task):
-    """A task without a kernel: a copy, a memset, an event. It lasts `cycles`; then `action(finish cycle)` is called.
+    """A task without a kernel: a copy, a memset, an event. It lasts `cycles`, then `action(finish cycle)` is called.
 
     The cycle is None in functional mode.
     """
@@ -47,21 +47,20 @@ class StreamStep(Task):
     def of(
         cls, name: str, op_type: str, stream: int, cycles: int = 0, action: Callable[[int | None], None] | None = None
     ) -> StreamStep:
-        """Return a step that touches no core."""
+        """Return a step called `name` on `stream` that occupies no core."""
         return cls(name, op_type, "HOST", 0, (), lambda block: (), stream, cycles=cycles, action=action)
 
     def happen(self, finish: int | None) -> None:
-        """Call the step's action, which changes values or events."""
+        """Call the step's action, if it has one, with the finish cycle; the action changes values or events."""
         if self.action is not None:
             self.action(finish)
 
 
 @dataclass
 class StreamRun:
-    """Run of the queue at a synchronisation: `tasks` as queued, their Timeline (None in functional mode) and the
-    findings.
+    """Run of the queue at one synchronisation: `tasks` as queued, their Timeline (None in functional mode) and the findings.
 
-    `programs` are (index of the task, program) of the kernels, kept if there is no Timeline to hold them.
+    `programs` are (index of the task, program) of the kernels; filled in functional mode only, where no Timeline holds them.
     """
 
     tasks: list[Task]
@@ -71,7 +70,7 @@ class StreamRun:
 
 
 def copy_cycles(chip: ChipSpec, moved: int) -> int:
-    """Return the cycles of a copy or memset that reads and writes `moved` bytes of HBM.
+    """Return the cycles of a copy or memset; `moved` is the sum of the bytes that it reads and writes in HBM.
 
     Assumed: the launch overhead of a task, then HBM's full bandwidth; the link to the host is not modelled.
     """
@@ -79,7 +78,7 @@ def copy_cycles(chip: ChipSpec, moved: int) -> int:
 
 
 class _StreamEngine(Engine):
-    """The engine, with tasks that occupy no core."""
+    """The timing engine, extended by steps (StreamStep) that occupy no core."""
 
     def _stream(self, indices: list[int], timeline: Timeline) -> Generator[simpy.Event, Any, None]:
         for host, group in groupby(indices, key=lambda i: isinstance(timeline.tasks[i].task, StreamStep)):
@@ -106,8 +105,10 @@ class _StreamEngine(Engine):
 
 
 def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
-    """Run all streams to idle, in mode "full" or "functional", and return the run. Raises DeadlockError and other
-    SimErrors.
+    """Run all streams to idle in mode "full" or "functional"; return the run. Values follow task by task, in order of their
+    finish.
+
+    Raises DeadlockError and other SimErrors.
     """
     if mode == "functional":
         return _values_in_order(device, tasks)
@@ -143,7 +144,9 @@ def _values_in_order(device: Device, tasks: Sequence[Task]) -> StreamRun:
 
 
 def overlapping(timeline: Timeline) -> list[tuple[int, int]]:
-    """Return pairs of tasks of different streams that ran at the same time, as indices in the Timeline."""
+    """Return pairs of tasks of different streams that ran at the same time, as indices in the Timeline, the earlier launched
+    first.
+    """
     order = sorted(range(len(timeline.tasks)), key=lambda i: timeline.tasks[i].launch)
     pairs = []
     active: list[int] = []

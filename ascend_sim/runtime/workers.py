@@ -32,7 +32,7 @@ Outcome = TypeVar("Outcome")
 _CONTEXT = get_context("spawn")
 _EVERY_SECONDS = 0.2
 _TOO_MUCH_MEMORY = 99
-"""The exit code of a worker that held more than the limit."""
+"""Exit code of a worker that held more than the memory limit."""
 
 
 def usable_cores() -> int:
@@ -50,9 +50,9 @@ def spread(
     name: str = "",
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Return `function` of every item, in the order of `items`, computed as by `spread_as_done`.
+    """Return `function` of every item, in the order of `items`; `jobs` processes share them as in `spread_as_done`.
 
-    `progress(name, done, total)` is called after each.
+    `progress(name, done, total)` is called after each item.
     """
     found: dict[int, Outcome] = {}
     with closing(spread_as_done(function, items, jobs=min(jobs, max(len(items), 1)))) as outcomes:
@@ -68,10 +68,10 @@ def spread_as_done(
 ) -> Generator[tuple[int, Outcome]]:
     """Yield (index in `items`, `function` of the item) as each is done; the first error ends the run.
 
-    The next item is fetched when a process is free, so that `items` may depend on earlier results. At the time `until`
-    (of `time.monotonic`) it ends, even if work is under way. With `jobs` above 1 fresh processes share the work:
+    The next item is fetched when a process is free, so that `items` may depend on earlier results. At the time `until` (of
+    `time.monotonic`) it ends, even if work is under way. With `jobs` above 1, or with `until`, fresh processes do the work:
     `function`, items and results must pickle, and a script that calls this must guard its own start (`if __name__ ==
-    "__main__"`). Raises SimError for fewer than 1 jobs, and when a worker process dies.
+    "__main__"`). Raises SimError for fewer than 1 jobs, and WorkerDied when a worker process dies.
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
@@ -110,11 +110,11 @@ def spread_as_done(
 
 
 class WorkerDied(SimError):
-    """A worker process ended before it returned its result."""
+    """Error of a worker process that ended before it returned its result."""
 
 
 def apart(function: Callable[[Item], Outcome], item: Item) -> Outcome:
-    """Return `function` of the item, computed in a fresh process. Raises WorkerDied, and errors of the function."""
+    """Return `function` of the item, computed in one fresh process. Raises WorkerDied, and errors of the function."""
     worker = _Worker(function)
     try:
         worker.give(0, item)
@@ -124,7 +124,7 @@ def apart(function: Callable[[Item], Outcome], item: Item) -> Outcome:
 
 
 class _Worker:
-    """A process that computes `function` of one item after the other."""
+    """A process that computes `function` of one item after the other; the parent sends an item, then reads its answer."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         forget_typed_in_main()
@@ -137,7 +137,7 @@ class _Worker:
         self._number = -1
 
     def give(self, number: int, item: Any) -> None:
-        """Send item `number` to the process, which starts to work on it."""
+        """Send item `number` to the process, which starts to work on it. Raises WorkerDied."""
         self._number = number
         try:
             self.connection.send(item)
@@ -145,7 +145,7 @@ class _Worker:
             raise _died(self._process.exitcode) from None
 
     def answer(self) -> tuple[int, Any]:
-        """Return the number of the item and its result; raise the error of the function."""
+        """Wait for the process; return (number of the item, its result). Raises the function's error, or WorkerDied."""
         try:
             outcome, error = self.connection.recv()
         except (EOFError, OSError):
@@ -156,7 +156,7 @@ class _Worker:
         return self._number, outcome
 
     def end(self) -> None:
-        """Kill the process at once."""
+        """Kill the process at once and close the connection."""
         self._process.kill()
         self._process.join()
         self._process.close()
@@ -175,9 +175,9 @@ def _died(code: int | None) -> WorkerDied:
 
 
 def forget_typed_in_main() -> None:
-    """Let processes start from a program that Python reads from a pipe (`python - < script`).
+    """Remove the main module's `__file__` if it is "<stdin>", so that worker processes do not try to import it.
 
-    Python names its file "<stdin>", and each new process would try to import that.
+    Python uses that name for a program from a pipe (`python - < script`).
     """
     main = sys.modules["__main__"]
     if getattr(main, "__file__", None) == "<stdin>":
@@ -186,7 +186,7 @@ def forget_typed_in_main() -> None:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Block Ctrl-C inside the block, so that processes started there ignore it; their parent ends them."""
+    """Block SIGINT inside the block, so that processes started there ignore Ctrl-C; their parent ends them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -199,7 +199,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def begin_worker() -> None:
-    """Set up a worker process: it ignores Ctrl-C, since its parent ends it, and ends with its parent."""
+    """Set up this worker process: ignore Ctrl-C, since the parent ends it, and end with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     leave_the_word_to_another()
@@ -207,7 +207,7 @@ def begin_worker() -> None:
 
 
 def _work(function: Callable[[Any], Any], connection: Connection) -> None:
-    """Run a worker process: compute items until the connection ends."""
+    """Run a worker process: receive items and send back (result, error) until the connection ends."""
     begin_worker()
     while True:
         try:
@@ -225,7 +225,9 @@ def _work(function: Callable[[Any], Any], connection: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of the parent process, or for memory beyond the limit; then end this process."""
+    """Wait until the parent process has ended or memory is beyond the limit, then end this process; exit code 1 or
+    _TOO_MUCH_MEMORY.
+    """
     parent, limit = parent_process(), memory_limit()
     assert parent is not None
     while not _gone(parent):
@@ -235,7 +237,7 @@ def _end_with_parent() -> None:
 
 
 def _gone(parent: Any) -> bool:
-    """Wait a short time; return True if the parent process has ended."""
+    """Wait 0.2 s at most; return True if the parent process has ended."""
     if parent.sentinel is not None:
         return bool(wait([parent.sentinel], _EVERY_SECONDS))
     time.sleep(_EVERY_SECONDS)  # joblib's processes have none
@@ -243,7 +245,10 @@ def _gone(parent: Any) -> bool:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error in a form that another process can unpickle; with its traceback, unless it is a SimError."""
+    """Return the error itself if another process can unpickle it to an equal one, else a SimError with its type and text.
+
+    An error that is no SimError gets its traceback as a note.
+    """
     if not isinstance(error, SimError):
         error.add_note("".join(traceback.format_exception(error)))
     try:

@@ -58,8 +58,9 @@ def finish(
 
 
 def _claimed(store: Store, items: Mapping[str, Any], names: list[str], left: list[str]) -> Items:
-    """Claim the items `names` one by one and yield (name, item) of each; names that another process holds are added to
-    `left`.
+    """Yield (name, item) of each of `names` as this process claims it in the store; other names are appended to `left`.
+
+    Left are items that another process holds or has finished.
     """
     for name in names:
         if store.claim(name) == "mine":

@@ -48,16 +48,23 @@ class Failed:
 
 
 class Pool:
-    """Interface of a pool; `run` may be called again when it has finished."""
+    """Interface of a pool of workers that compute independent items; `run` may be called again when it has finished."""
 
     def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
-        """Yield (name, `function` of the item, or Failed) for every item, as each is ready; an error of one ends all."""
+        """Yield (name, `function` of the item) for every (name, item), as each is ready; Failed where the processes that
+        tried it died.
+
+        An error that the function raises ends the run.
+        """
         raise NotImplementedError
 
 
 @frozen
 class Processes(Pool):
-    """Pool of `jobs` processes of this machine; with one job the work is done in this process."""
+    """Pool of `jobs` processes of this machine; with one job the work is done in this process.
+
+    Raises SimError for fewer jobs than 1.
+    """
 
     jobs: int
 
@@ -80,9 +87,9 @@ class Processes(Pool):
             get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
     def _through_deaths(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
-        """Yield the outcome of every item, restarting items that were under way when a process died.
+        """Yield (name, outcome) of every item; items that were under way when a process died are started again.
 
-        An item over which processes died twice runs alone.
+        An item during which processes died twice runs alone in a process, and is Failed if that dies too.
         """
         deaths: dict[str, int] = {}
         again: dict[str, Any] = {}
@@ -101,7 +108,10 @@ class Processes(Pool):
                         yield name, _alone(function, item)
 
     def _run(self, function: Function, items: Items, under_way: dict[str, Any]) -> Generator[tuple[str, Any]]:
-        """Yield outcomes until a process dies (BrokenProcessPool); `under_way` then holds the items without outcome."""
+        """Yield (name, outcome) of the items as each is ready, keeping those without outcome in `under_way`.
+
+        Raises BrokenProcessPool when a process dies.
+        """
         from joblib import Parallel, delayed
 
         if _QUIET not in sys.warnoptions:
@@ -210,7 +220,7 @@ class Cluster(Pool):
                 client.close(timeout=1)
 
     def _failed(self, error: BaseException) -> Failed:
-        """Return Failed for an item over which workers kept dying; raise any other error."""
+        """Return Failed for an item during which Dask's workers kept dying; raise any other error."""
         from distributed import KilledWorker
 
         if isinstance(error, KilledWorker):
@@ -219,8 +229,9 @@ class Cluster(Pool):
 
 
 def _same_code(digest: str, room: str, function: Function, item: Any) -> Any:
-    """Return the outcome of an item on a cluster's worker. Raises SimError if its package has other code than the
-    caller's.
+    """Return `function` of the item, on a cluster's worker.
+
+    Raises SimError if the package there has other code than the caller's.
     """
     if code_digest(room) != digest:
         raise SimError(f"the Dask worker on {socket.gethostname()} has another version of ascend-sim")

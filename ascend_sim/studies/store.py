@@ -60,10 +60,11 @@ _WAIT_SECONDS = 60.0
 
 
 class Store:
-    """The results of one study in the file at `path`, or in memory without one. Threads may share it.
+    """Results of one study, by name, in the SQLite file at `path`, or in memory without one. Threads and processes may share
+    it.
 
-    `what` is everything that its results depend on beside their names, as plain data; `room` is the package that makes them,
-    whose sources count as those of every room below do. Raises SimError for a file of another kind, or one that cannot be
+    `what` is everything that the results depend on beside their names, as plain data; `room` is the package that makes them:
+    its sources and those of the rooms below it count too. Raises SimError for a file of another kind, or one that cannot be
     written.
     """
 
@@ -90,7 +91,10 @@ class Store:
         self._study = int(row[0])
 
     def _open(self) -> None:
-        """Create the tables in a new file. Raises SimError for a file of another version or another program."""
+        """Create the tables in a new file and set its journal mode.
+
+        Raises SimError for a file of another version or another program.
+        """
         self._database.execute("begin immediate")  # two processes may make the file at once
         try:
             application, version = (
@@ -118,7 +122,10 @@ class Store:
     # -- results -------------------------------------------------------------------------------------------------------
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """Return the stored results of this study, by name; SimError for a result that was changed."""
+        """Return {name: data} of all results of this study.
+
+        Raises SimError for a result that was changed after it was written.
+        """
         with self._told("read"):
             rows = self._database.execute(
                 "select name, data, digest, begun from results where study = ?", (self._study,)
@@ -126,7 +133,10 @@ class Store:
         return {name: self._checked(name, *rest) for name, *rest in rows}
 
     def result(self, name: str) -> dict[str, Any] | None:
-        """Return one result, or None as long as there is none."""
+        """Return one result's data; None if there is none.
+
+        Raises SimError for a result that was changed after it was written.
+        """
         with self._told("read"):
             row = self._database.execute(
                 "select data, digest, begun from results where study = ? and name = ?", (self._study, name)
@@ -134,7 +144,9 @@ class Store:
         return None if row is None else self._checked(name, *row)
 
     def add(self, name: str, data: Mapping[str, Any]) -> bool:
-        """Keep a result and release the claim to it; return False if one exists already, which stays."""
+        """Store a result, delete the claim to it, and return True; return False if the name has a result already, which
+        stays.
+        """
         text = json.dumps(data)
         with self._told("written"), self._transaction():
             begun = self._claimed(name)[1] or 1
@@ -157,7 +169,7 @@ class Store:
     # -- claims --------------------------------------------------------------------------------------------------------
 
     def claim(self, name: str) -> Claim:
-        """Claim a result for this process and return "mine"; "done" if it exists, "theirs" if a live process holds its
+        """Claim a result for this process and return "mine"; "done" if it exists, "theirs" if another live process holds its
         claim.
 
         The claim counts how often the result was begun: once, and once more for every process that died over it.
@@ -182,7 +194,9 @@ class Store:
         return ("", 0) if row is None else (str(row[0]), int(row[1]))
 
     def _own_name(self) -> str:
-        """Return this store's name for claims; at the first call it takes the lock that shows that its process lives."""
+        """Return this store's name for claims; the first call locks a file beside the store, which shows others that its
+        process lives.
+        """
         if not self._owner:
             owner = secrets.token_hex(8)
             if self._path is not None:
@@ -247,7 +261,7 @@ class Store:
 
 @cache
 def code_digest(room: str) -> str:
-    """Return a digest of the sources and YAML tables on which the results of `room` depend."""
+    """Return a SHA-256 of the sources of `room` and of the rooms below it, and of all YAML tables; kept for the process."""
     folders: list[tuple[Path, Sequence[str]]] = [
         (Path(str(import_module(f"ascend_sim.{one}").__file__)).parent, _SOURCES) for one in (*_ROOMS, room)
     ]

@@ -18,17 +18,17 @@ from ascend_sim.runtime import KernelMoves
 
 CONV = "conv"
 MATMUL = "matmul"
-"""The one "operator" that is a kernel alone: C = A x B."""
+"""The name of a matrix product C = A x B, which is no operator but a kernel alone."""
 PARTS = ("output", "grad_input", "grad_weight", "grad_bias")
-"""Parts of a layer's time, beside layout conversions."""
+"""Parts of a layer's time by output; layout conversions are a further part."""
 
 
 @frozen
 class Call:
-    """One call of an operator; equal calls take equal time. `part` is the part of a layer that a matrix product
-    computes, else "".
+    """One call of an operator with its tensors' shapes; equal calls take equal time.
 
-    `before` are the kernels of the step before it, if the L2 is to be as they leave it.
+    `part` is the layer part that a matrix product computes, else "". `before` are the step's kernels before the call, if the L2
+    starts as they leave it.
     """
 
     operator: str
@@ -39,7 +39,7 @@ class Call:
 
     @property
     def given(self) -> dict[str, TensorSpec | None]:
-        """Return the tensors by name."""
+        """Return the tensors by name; None for one that is not given."""
         return dict(self.tensors)
 
     @property
@@ -49,7 +49,7 @@ class Call:
 
     @property
     def forward(self) -> bool:
-        """Return True for a call of the forward pass."""
+        """Return True for a call of the forward pass: of a forward operator, or a matrix product that computes "output"."""
         if self.operator == MATMUL:
             return self.part == "output"
         return OPERATORS[self.operator].layer_direction == "forward"
@@ -57,7 +57,7 @@ class Call:
 
 @frozen
 class CalledLayer:
-    """A layer that is convolved or multiplied, in either pass: one line of a table."""
+    """One layer that was called in either pass: a convolution or a matrix product; one line of the report's table."""
 
     name: str
     kind: str
@@ -66,7 +66,7 @@ class CalledLayer:
 
     @property
     def text(self) -> str:
-        """Return the shapes and unusual attributes as a short text."""
+        """Return the layer's shapes and its unusual attributes as a short text, such as "8x64 @ 64x10" for a product."""
         shapes = dict(self.tensors)
         attributes = dict(self.attributes)
         if self.kind == MATMUL:
@@ -75,7 +75,7 @@ class CalledLayer:
         return layer_text({name: spec.shape for name, spec in shapes.items()}, attributes)
 
     def called(self, name: str) -> CalledLayer:
-        """Return a copy of the layer under another name."""
+        """Return a copy of the layer with another name."""
         return replace(self, name=name)
 
 
@@ -84,13 +84,15 @@ def _sizes(shape: tuple[int, ...]) -> str:
 
 
 def bound(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an aten operator by the names of its schema, without those left out."""
+    """Return {argument name of the aten operator's schema: value} of a call; arguments left out are missing."""
     names = [argument.name for argument in func._schema.arguments]
     return dict(zip(names, args, strict=False)) | dict(kwargs)
 
 
 def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return the attributes that both passes of a convolution have, each with one value for each axis."""
+    """Return (name, value) of stride, padding, dilation, transposed, output_padding and groups; lists have one value for each
+    axis.
+    """
     axes = given["weight"].dim() - 2
     lists = {
         name: tuple(map(size_of, given[name])) * (axes if len(given[name]) == 1 else 1)
@@ -107,13 +109,13 @@ def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def convolution_layer(name: str, given: Mapping[str, Any]) -> CalledLayer:
-    """Return the layer of a convolution or of its backward."""
+    """Return the layer called `name` with the input, weight and attributes of a convolution or of its backward."""
     tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
     return CalledLayer(name, CONV, tensors, geometry(given))
 
 
 def convolution_call(given: Mapping[str, Any]) -> Call:
-    """Return a call of aten.convolution as a call of the simulated operator."""
+    """Return a call of aten.convolution, with arguments `given`, as a Call of the simulated operator."""
     bias = given.get("bias")
     tensors = (
         ("input", spec_of(given["input"])),
@@ -124,9 +126,9 @@ def convolution_call(given: Mapping[str, Any]) -> Call:
 
 
 def convolution_backward_call(given: Mapping[str, Any]) -> Call:
-    """Return a call of aten.convolution_backward as a call of the simulated operator.
+    """Return a call of aten.convolution_backward as a Call of the simulated operator.
 
-    Where PyTorch passes bias_sizes [0] for no bias, the operator gets the number of channels.
+    bias_sizes is None: PyTorch passes [0] for no bias, the operator then takes the number of channels.
     """
     tensors = tuple((key, spec_of(given[key])) for key in ("grad_output", "input", "weight"))
     mask = tuple(map(bool, given["output_mask"]))
@@ -134,27 +136,27 @@ def convolution_backward_call(given: Mapping[str, Any]) -> Call:
 
 
 def conv_tbc_backward_call(given: Mapping[str, torch.Tensor], pad: int) -> Call:
-    """Return a call of the backward of aten.conv_tbc as a call of the simulated operator."""
+    """Return the backward of aten.conv_tbc as a Call of the simulated operator."""
     tensors = tuple((key, spec_of(given[key])) for key in ("self", "input", "weight", "bias"))
     return Call("conv_tbc_backward", tensors, (("pad", size_of(pad)), ("grad_weight_dtype", None)))
 
 
 def conv_tbc_layer(name: str, given: Mapping[str, Any]) -> CalledLayer:
-    """Return the layer of a convolution over time."""
+    """Return the layer of a convolution over time (conv_tbc) with its input, weight and pad."""
     tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
     return CalledLayer(name, OVER_TIME, tensors, (("pad", size_of(given["pad"])),))
 
 
 def matmul_layer(name: str, left: torch.Tensor, right: torch.Tensor) -> CalledLayer:
-    """Return the layer of a matrix product."""
+    """Return the layer of a matrix product `left` x `right`."""
     return CalledLayer(name, MATMUL, (("a", _matrix(left)), ("b", _matrix(right))), ())
 
 
 def unseen_product(name: str, node: Any, left: torch.Tensor, right: torch.Tensor) -> CalledLayer:
-    """Return the layer of a matrix product of which only its autograd node and one product of its backward are known.
+    """Return the layer C = A x B of a product whose forward call was not seen, from one product `left` x `right` of its
+    backward.
 
-    dA = dC x B^T is told from dB = A^T x dC by the operand that the node keeps: A's transposed shape is that of dB's
-    left one.
+    That product is dB = A^T x dC if `left` has the transposed shape of the A that the autograd node keeps, else dA = dC x B^T.
     """
     kept = next((one for name in _FIRST if (one := getattr(node, name, None)) is not None), None)
     shape = tuple(kept.shape) if isinstance(kept, torch.Tensor) else kept
@@ -170,16 +172,18 @@ def unseen_product(name: str, node: Any, left: torch.Tensor, right: torch.Tensor
 
 
 _FIRST = ("_saved_mat1_sym_sizes", "_saved_self_sym_sizes", "_saved_self", "_saved_batch1")
-"""Under which names nodes of products keep what they know of A."""
+"""Attributes under which autograd nodes of products keep A or its shape."""
 
 
 def matmul_call(left: torch.Tensor, right: torch.Tensor, part: str) -> Call:
-    """Return the call C = A x B of matrices [M, K] and [K, N], or of batches of them."""
+    """Return the Call of C = A x B for matrices [M, K] and [K, N], or batches of them; `part` is the layer part that it
+    computes.
+    """
     return Call(MATMUL, (("a", _matrix(left)), ("b", _matrix(right))), (), part)
 
 
 def _matrix(tensor: torch.Tensor) -> TensorSpec:
-    """Return a matrix as a TensorSpec: row-major or transposed as it is stored; any other layout counts as copied to
+    """Return a matrix as a TensorSpec, row-major or transposed as it is stored; a matrix in any other layout counts as
     row-major.
     """
     spec = spec_of(tensor)
@@ -187,7 +191,7 @@ def _matrix(tensor: torch.Tensor) -> TensorSpec:
 
 
 def turned(spec: TensorSpec) -> bool:
-    """Return True if the matrix is stored as the transpose of a row-major one."""
+    """Return True if a matrix, or each of a dense batch, is stored as the transpose of a row-major one."""
     if spec.strides is None:
         return False
     *outer, rows, columns = spec.shape
@@ -197,10 +201,10 @@ def turned(spec: TensorSpec) -> bool:
 
 
 def product_part(layer: CalledLayer, left: torch.Tensor, right: torch.Tensor, seen: set[str]) -> str:
-    """Return which gradient of C[M, N] = A[M, K] x B[K, N] a product of its backward computes, "grad_input" or
+    """Return the gradient of C[M, N] = A[M, K] x B[K, N] that a product of its backward computes: "grad_input" or
     "grad_weight".
 
-    dA = dC x B^T sums over N, dB = A^T x dC over M; if both fit, the one not in `seen`, dA first as autograd makes it.
+    dA = dC x B^T sums over N, dB = A^T x dC over M. If both fit, the first not in `seen`, dA before dB as autograd does.
     """
     shapes = dict(layer.tensors)
     (m, _), (_, n) = shapes["a"].shape[-2:], shapes["b"].shape[-2:]

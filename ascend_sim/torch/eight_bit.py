@@ -26,7 +26,10 @@ Array = NDArray[Any]
 
 
 class EightBitSimulation(Simulation):
-    """Simulation in mode "functional" whose convolutions have tensors in `format`, "hifloat8" or "float8_e4m3fn"."""
+    """Simulation in mode "functional" that rounds a convolution's tensors to `format` ("hifloat8" or "float8_e4m3fn").
+
+    Results are decoded to float32; other operators raise SimError.
+    """
 
     def __init__(self, format: str, options: SimulateOptions) -> None:
         super().__init__(None, options)
@@ -56,7 +59,9 @@ class EightBitSimulation(Simulation):
 
 
 def _parts(mask: tuple[bool, bool, bool] | None) -> list[tuple[bool, bool, bool] | None]:
-    """Return the output masks of the calls that stand for one: each gradient alone; None for a forward call."""
+    """Return the output masks of the calls that replace one backward call, each with one gradient; [None] for a forward
+    call.
+    """
     if mask is None:
         return [None]
     return [(number == 0, number == 1, False) for number, wanted in enumerate(mask[:2]) if wanted]

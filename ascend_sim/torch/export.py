@@ -1,4 +1,4 @@
-"""A model's network file from shapes alone."""
+"""Export of a model's convolutions to a network file, traced from shapes alone."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ascend_sim.torch.simulation import simulate
 
 
 def export_network(model: torch.nn.Module, *inputs: Any, path: str | Path | None = None, **options: Any) -> Network:
-    """Return the convolutions of `model(*inputs, **options)` as a network; the model is traced with shapes alone,
-    without values.
+    """Return the convolutions of `model(*inputs, **options)` as a Network; the model is traced with fake tensors, without
+    values.
 
-    With `path` also write a network file. Raises SimError for a model without convolutions, for one whose shapes are
-    not known, for a path that cannot be written, and for errors of the model.
+    With `path` also write a network file. Raises SimError for a model without convolutions, for one whose shapes are not known,
+    for a path that cannot be written, and for errors of the model.
     """
     _check(model, path)
     name = kind_of(model)
@@ -51,7 +51,9 @@ def export_network(model: torch.nn.Module, *inputs: Any, path: str | Path | None
 
 
 def _check(model: Any, path: Any) -> None:
-    """Raise SimError, before tracing, for arguments that cannot work."""
+    """Raise SimError, before tracing, for a model that is no plain nn.Module or has lazy parameters, and for a path that cannot
+    be written.
+    """
     if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
         raise SimError(f"model is {_shown(model)}; allowed is a torch.nn.Module that is not traced or scripted")
     lazy = [name for name, one in (*model.named_parameters(), *model.named_buffers()) if is_lazy(one)]

@@ -40,10 +40,10 @@ _LISTED = 8
 
 @frozen
 class SimulatedLayer:
-    """One layer of a model, with the settings of its simulation; methods use its backward call unless `forward` is
+    """One layer of a simulated model, with the settings of its simulation; methods use its backward call unless `forward` is
     True.
 
-    A run of its own has no step before it: where the simulation's L2 is as the step leaves it, the layer's is cold.
+    A layer that runs by itself has no step before it: where the simulation's L2 is as the step leaves it, here it is cold.
     """
 
     name: str
@@ -54,7 +54,7 @@ class SimulatedLayer:
         return f"<layer {self.name} on {self.settings.chip.name}: {self.row.layer.text}>"
 
     def call(self, *, forward: bool = False) -> Call:
-        """Return the layer's first call in a pass. Raises SimError if there was none, and for a matrix product."""
+        """Return the layer's first recorded call of one pass. Raises SimError if there was none, and for a matrix product."""
         if self.row.layer.kind == MATMUL:
             raise SimError(f"{self.name}: a matrix product, which is no call of a convolution operator")
         found = next((call for call in self.row.calls if call.forward == forward), None)
@@ -66,7 +66,10 @@ class SimulatedLayer:
         return found
 
     def case(self, *, forward: bool = False) -> Case:
-        """Return the call as a case, with contiguous tensors, as commands and `ascend_sim.run_case` take it."""
+        """Return the call as a Case with contiguous tensors, as commands and `ascend_sim.run_case` take it.
+
+        Raises SimError if no case can express it.
+        """
         options, chip = self.settings.options, self.settings.chip
         try:
             case = case_of(self.call(forward=forward), options)
@@ -76,22 +79,27 @@ class SimulatedLayer:
         return case.model_copy(update=named | {"cube_math_type": options["cube_math_type"]})
 
     def run(self, *, forward: bool = False) -> Result:
-        """Run the call in timing mode, with its timeline and the settings of the simulation."""
+        """Run the call in timing mode with the settings of the simulation; return its Result, with a timeline."""
         call = self.call(forward=forward)
         options = {**alone(self.settings.options), "chip": self.settings.chip, "mode": "timing", "timeline": True}
         return run_call(OPERATORS[call.operator], call.given, call.named, filled(RunOptions, options))
 
     def tile(self, kernel: str | None = None, **options: Unpack[SearchOptions]) -> list[SearchOutcome]:
-        """Search the tilings of the layer's cube kernels; `options` are those of `ascend_sim.search_tilings`."""
+        """Search the tilings of the layer's cube kernels in its backward call (`kernel`: one of them); `options` are those of
+        `ascend_sim.search_tilings`.
+        """
         return search_tilings(self.case(), kernel, chips=[self.settings.chip], **options)
 
     def write_html(self, path: str | Path, *, forward: bool = False) -> None:
-        """Write the page of the layer's call."""
+        """Run the layer's call and write its report to the HTML file `path`."""
         self.run(forward=forward).write_html(path)
 
 
 def layer_named(rows: Sequence[LayerRow], name: str, settings: CallSettings) -> SimulatedLayer:
-    """Return the layer called `name`. Raises SimError, with similar names, for an unknown one."""
+    """Return the layer called `name`; "NAME#2" is the second row of that name.
+
+    Raises SimError, with similar names, for an unknown one.
+    """
     used: Counter[str] = Counter()
     found: dict[str, LayerRow] = {}
     for row in rows:

@@ -16,9 +16,10 @@ from ascend_sim.torch.calls import turned
 
 
 def matmul_problem(a: TensorSpec, b: TensorSpec, cube_math_type: int, chip: ChipSpec) -> MatMulProblem:
-    """Return the kernel's problem for [M, K] x [K, N], or for batches of them.
+    """Return the MatMul kernel's problem for [M, K] x [K, N], or for batches of them. Raises SimError for an empty product.
 
-    cubeMathType 2 (float16) would need Casts around the kernel; the product then stays in its own dtype.
+    cubeMathType 1 and 3 use HF32 for float32 where the chip has it; 2 (float16) would need Casts around the kernel and changes
+    nothing.
     """
     if 0 in a.shape or 0 in b.shape:
         raise SimError("an empty matrix product: no kernel runs")
@@ -46,9 +47,10 @@ def time_matmul(
     engine: str | None = None,
     before: Sequence[KernelMoves] = (),
 ) -> Report:
-    """Run the kernel alone in timing mode and return its report; `before` are the kernels of the step before it.
+    """Run the MatMul kernel alone in timing mode and return its report; `before` are the kernels of the step before it.
 
-    In these its operands are called a and b. Raises SimError if the chip lacks the kernel or no tiling fits.
+    `before` names this product's operands a and b; `l2` "warm" has both in the L2. Raises SimError if the chip lacks the kernel
+    or no tiling fits.
     """
     tiling = choose_matmul(problem, chip)
     device = Device(chip, with_values=False)

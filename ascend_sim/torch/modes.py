@@ -1,4 +1,4 @@
-"""Modes that `simulate` puts below and above autograd, and their notes on each operator that has a kernel on the chip."""
+"""Modes that `simulate` puts below and above autograd, and the handlers that note each operator with a kernel on the chip."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ascend_sim.torch.step import StepOrder
 
 aten = torch.ops.aten
 _TWICE = {"ConvolutionBackwardBackward0", "_ConvTbcGradBackward", "_ConvTbcGradGeneratedBackward"}
-"""Nodes that make the gradient of a gradient, of forward calls too."""
+"""Autograd nodes that compute the gradient of a gradient; they make forward calls too."""
 
 
 class Watcher(Protocol):
@@ -35,7 +35,7 @@ class Watcher(Protocol):
     order: StepOrder | None
 
     def row(self, layer: CalledLayer) -> Any:
-        """Return the row of a layer; a new one at its first call."""
+        """Return the row of a layer, made at its first call."""
 
     def asks(self, layer: CalledLayer, tensors: Mapping[str, Any]) -> None:
         """Record which tensors of a forward call require gradients."""
@@ -48,7 +48,10 @@ class Watcher(Protocol):
 
 
 class Operators(TorchDispatchMode):
-    """Dispatch mode below autograd that sees every aten operator; most pass at the cost of one table look-up."""
+    """Dispatch mode below autograd that sees every aten operator and notes convolutions and matrix products.
+
+    Calls with tensor subclasses are not noted; most operators cost one table look-up.
+    """
 
     def __init__(self, watcher: Watcher) -> None:
         super().__init__()
@@ -76,7 +79,7 @@ class Operators(TorchDispatchMode):
 
 
 class Functions(TorchFunctionMode):
-    """Function mode that replaces `torch.conv_tbc` by the operators of `over_time`."""
+    """Function mode that replaces `torch.conv_tbc` by `over_time.conv_tbc`, whose backward is one operator."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _CONV_TBC:
@@ -131,7 +134,10 @@ def _over_time_backward(sim: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _product(sim: Watcher, func: Any, args: Any, kwargs: Any, *, first: int) -> Any:
-    """Run mm, bmm, addmm or baddbmm and record the product; its left operand is argument number `first`."""
+    """Run mm, bmm, addmm or baddbmm and record the product; its left operand is argument number `first`.
+
+    In a backward pass the product belongs to the layer of the running autograd node; one without a layer is not recorded.
+    """
     left, right = args[first : first + 2]
     if sim.names.in_module or _is_forward():
         layer, part = calls.matmul_layer(sim.names.here(), left, right), "output"
@@ -154,7 +160,9 @@ def _product(sim: Watcher, func: Any, args: Any, kwargs: Any, *, first: int) -> 
 
 
 def _is_forward() -> bool:
-    """Return True in a forward pass outside of modules: the first one, or one that checkpointing runs again."""
+    """Return True in a forward pass outside of modules: the original one, or one that checkpointing runs again during the
+    backward pass.
+    """
     node = torch._C._current_autograd_node()
     if node is None or not torch.is_grad_enabled():
         return node is None
@@ -168,7 +176,9 @@ def _unseen_product(node: Any, *, left: Any, right: Any) -> Any:
 
 
 def _forward_name(sim: Watcher) -> str:
-    """Return the name of the running module; for the gradient of a gradient, that of its layer."""
+    """Return the layer name for a forward call: the running module's, or in the gradient of a gradient that of the node's
+    layer.
+    """
     node = torch._C._current_autograd_node()
     if node is not None and (node.name() in _TWICE or not sim.names.in_module):
         return _name(sim, sim.names.of_node(lambda node: None))
@@ -176,14 +186,16 @@ def _forward_name(sim: Watcher) -> str:
 
 
 def _named_by_node(sim: Watcher, layer: CalledLayer) -> CalledLayer:
-    """Return the layer with the name of the forward call whose backward is running, found by its autograd node."""
+    """Return the layer with the name of the forward call whose backward is running, found by its autograd node; else OUTSIDE or
+    the module's name.
+    """
     outside = layer.called(OUTSIDE)
     signed = sim.names.of_node(lambda node: None if node.name() in _TWICE else outside)
     return layer.called(_name(sim, signed))
 
 
 def _name(sim: Watcher, signed: Any) -> str:
-    """Return the layer's name from the owner that its node was signed with; without one the running module's name."""
+    """Return the layer's name from the owner recorded for its node; without one the running module's name."""
     layer = signed[0] if isinstance(signed, tuple) else signed
     return layer.name if isinstance(layer, CalledLayer) else sim.names.here()
 

@@ -1,9 +1,9 @@
-"""The layer that a call belongs to.
+"""Finding the layer that a call belongs to.
 
-A forward call belongs to the module whose `forward` runs: hooks on all modules keep a stack of them for each thread. A
-backward call runs in an autograd node. PyTorch numbers the nodes of a thread as it makes them, and makes a convolution's
-node (one for each transform of `torch.func` around it) right before it runs the convolution: so the number tells which
-forward call a node is the backward of, also for functional calls, shared modules and what checkpointing computes again.
+A forward call belongs to the module whose `forward` runs: hooks on all modules keep a stack of them for each thread. A backward
+call runs in an autograd node. PyTorch numbers the nodes of a thread as it makes them, and makes a convolution's node (one for
+each transform of `torch.func` around it) right before it runs the convolution. So the number shows which forward call a node is
+the backward of, also for functional calls, shared modules and what checkpointing computes again.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from ascend_sim.torch.calls import CalledLayer
 
 NO_MODULE = "(no module)"
 OUTSIDE = "(forward outside simulate)"
-"""The layer of a gradient whose forward call ran before the context or in a thread that had not entered it."""
+"""The layer name for a gradient whose forward call ran before the context, or in a thread that had not entered it."""
 GRADIENTS = {
     *(f"{made}Backward0" for made in ("Convolution", "ConvolutionBackward", "Addmm", "Mm", "Bmm", "Baddbmm")),
     *(f"{made}Backward" for made in ("_ConvTbc", "_ConvTbcGenerated", "_ConvTbcGrad", "_ConvTbcGradGenerated")),
 }
-"""The nodes whose operators are seen when they are made."""
+"""Names of the autograd nodes whose operators are seen when they are made."""
 _TRANSFORMS = 64
-"""Nodes that may be made for one call: one for each transform around it, and for the views that batching takes."""
+"""Most nodes made for one call: one for each transform around it, and one for each view that batching takes."""
 _WAITING = 1 << 20
-"""Forward calls of a thread that wait for their backward; the oldest are forgotten (programs that never go backward)."""
+"""Most forward calls of a thread that wait for their backward; the oldest are forgotten (programs that never go backward)."""
 
 
 def kind_of(module: torch.nn.Module) -> str:
-    """Return the class name of a module; of a compiled module the class name of the original."""
+    """Return the class name of a module; for a compiled module that of the original."""
     return type(getattr(module, "_orig_mod", module)).__name__
 
 
 class _Thread(threading.local):
-    """State of a thread: running modules (outermost first), number of entered simulations, autograd nodes."""
+    """State of one thread: running modules (outermost first), number of simulations that it has entered, its autograd nodes."""
 
     def __init__(self) -> None:
         self.modules: list[torch.nn.Module] = []
@@ -53,12 +53,12 @@ class _Thread(threading.local):
 
 @dataclass
 class Names:
-    """Names for layers: paths in `model`, or in the outermost module that is called."""
+    """Layer names for the calls of one simulation: paths in `model`, or in the outermost module that is called."""
 
     model: torch.nn.Module | None = None
     _thread: _Thread = field(default_factory=_Thread)
     _key: object = field(default_factory=object)
-    """Key of the layer in a node's metadata: each simulation has its own."""
+    """Key under which a node's metadata holds its layer; each simulation has its own."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _threads: list[dict[int, tuple[int, Any]]] = field(default_factory=list)
     _layers: WeakKeyDictionary[torch.nn.Module, str] = field(default_factory=WeakKeyDictionary)
@@ -70,7 +70,10 @@ class Names:
     _hooks: list[Any] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Follow the modules of this thread from now on. The hooks are PyTorch's global ones, set once for all threads."""
+        """Follow modules and autograd nodes of this thread from now on.
+
+        The hooks are PyTorch's global ones, set once for all threads.
+        """
         thread = self._thread
         thread.entered += 1
         thread.modules.clear()
@@ -86,7 +89,10 @@ class Names:
                 ]
 
     def leave(self, *, everywhere: bool) -> None:
-        """End `watch` in this thread, or `everywhere`. Signed nodes keep their owners: their backward may come later."""
+        """End `watch` in this thread; `everywhere` also removes the hooks.
+
+        Layers recorded for nodes stay: their backward may come later.
+        """
         self._thread.entered -= 1
         if everywhere:
             for handle in self._hooks:
@@ -108,11 +114,11 @@ class Names:
 
     @property
     def in_module(self) -> bool:
-        """Return True if some module's `forward` runs in this thread."""
+        """Return True if a module's `forward` runs in this thread."""
         return bool(self._thread.modules)
 
     def here(self) -> str:
-        """Return the name of the module whose `forward` runs."""
+        """Return the name of the innermost module whose `forward` runs; NO_MODULE outside of any."""
         stack = self._thread.modules
         if not stack:
             return NO_MODULE
@@ -123,9 +129,9 @@ class Names:
         return self._layers[module]
 
     def _name(self, module: torch.nn.Module) -> str:
-        """Return the module's path within `model`, or within the first outermost module that contains it.
+        """Return the module's path within `model`, or within the first outermost module that contains it; else its class name.
 
-        Checkpointing calls inner modules alone.
+        Checkpointing calls inner modules alone, so outermost modules of earlier calls count too.
         """
         if (
             module not in self._places
@@ -141,7 +147,7 @@ class Names:
         return ".".join(filter(None, (self._prefix(root), plain))) or kind_of(root)
 
     def _prefix(self, root: torch.nn.Module) -> str:
-        """Return the prefix of a root module's layers: "" for the first root module, else its class, numbered if it
+        """Return the prefix of a root module's layer names: "" for the first root module, else its class, numbered if it
         repeats.
         """
         if root not in self._prefixes:
@@ -151,7 +157,7 @@ class Names:
         return self._prefixes[root]
 
     def sign(self, layer: Any) -> None:
-        """Record `layer` as the owner of the autograd nodes made since the last call, if any."""
+        """Record `layer` as the owner of this thread's autograd nodes made since the last call, if any."""
         thread, number = self._thread, torch._C._autograd._get_sequence_nr()
         if number > thread.looked:
             thread.made[number - 1] = thread.looked, layer
@@ -160,9 +166,9 @@ class Names:
                 del thread.made[next(iter(thread.made))]
 
     def of_node(self, unseen: Callable[[Any], Any]) -> Any:
-        """Return the layer recorded for the running node; None outside a backward pass and for a node without one.
+        """Return the layer recorded for the running autograd node; None outside a backward pass and for a node without one.
 
-        A node that was made outside the context is signed with `unseen(node)`.
+        A node made outside the context gets `unseen(node)` as its layer.
         """
         node = torch._C._current_autograd_node()
         if node is None:
@@ -191,10 +197,10 @@ class Names:
 
 
 def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: Any = None) -> tuple[Any] | None:
-    """Return, in a tuple, the layer that a thread recorded for a node; None if there is none.
+    """Return, in a tuple, the layer that a thread recorded for the node `number`; None if there is none.
 
-    `near`: the node may be one of several of a call. `like`: only a layer with equal tensors counts, because numbers of
-    two threads overlap.
+    `near`: a call may have made several nodes, so later numbers count too. `like`: only a layer with equal tensors counts,
+    because numbers of two threads overlap.
     """
     for last in range(number, number + (_TRANSFORMS if near else 1)):
         if last in made:
@@ -208,6 +214,6 @@ def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: An
 
 
 def _tensors(signed: Any) -> Any:
-    """Return the shapes and dtypes of a recorded layer, which may stand in a tuple."""
+    """Return (name, shape, dtype) of each tensor of a recorded layer, alone or first in a tuple; None for anything else."""
     layer = signed[0] if isinstance(signed, tuple) else signed
     return [(name, spec.shape, spec.dtype) for name, spec in layer.tensors] if isinstance(layer, CalledLayer) else None

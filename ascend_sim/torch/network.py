@@ -1,4 +1,4 @@
-"""A model's convolutions as a network file, which `ascend-sim run-network` takes."""
+"""Writing a model's convolutions as a network file, which `ascend-sim run-network` takes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ascend_sim.torch.calls import CONV, MATMUL
 from ascend_sim.torch.report import LayerRow
 
 _ATTRIBUTES = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
-"""Attributes of each axis, and what a file may leave out."""
+"""Attribute with one value for each axis -> its usual value, which a file leaves out."""
 
 
 def network_of(rows: Sequence[LayerRow], name: str, path: str | Path | None = None) -> Network:
-    """Return the recorded layers as a network; with `path` also write it as a file.
+    """Return the recorded layers as a Network; with `path` also write it as a file. Raises SimError without a convolution.
 
     A file has no strides: its tensors are contiguous. Matrix products are left out, since they are no operator.
     """
@@ -76,7 +76,10 @@ def _entries(rows: Sequence[LayerRow], dtype: str) -> Iterator[dict[str, Any]]:
 
 
 def _checked(entry: dict[str, Any]) -> Layer:
-    """Return a layer for a network file. Raises ConfigError for one that no case can express (its dtype, for example)."""
+    """Return the layer of a network file's entry.
+
+    Raises ConfigError for one that no case can express (its dtype, for example).
+    """
     try:
         layer = Layer.model_validate(entry)
         cases_of(layer)

@@ -10,7 +10,7 @@ __all__ = ["SimulateOptions", "alone"]
 
 @described
 class SimulateOptions(ChipOptions, EngineOptions, ChoiceOptions, CacheOptions, ValueOptions, total=False):
-    """The keywords of `simulate`."""
+    """The keywords of `simulate`, with defaults and descriptions."""
 
     values: Annotated[
         "str",
@@ -43,5 +43,5 @@ class SimulateOptions(ChipOptions, EngineOptions, ChoiceOptions, CacheOptions, V
 
 
 def alone(options: SimulateOptions) -> SimulateOptions:
-    """Return the options of a call that runs alone: without a step before it the L2 is cold."""
+    """Return the options for a call that runs alone: `l2="step"` becomes "cold", since there is no step before it."""
     return SimulateOptions(**{**options, "l2": "cold"}) if options["l2"] == STEP else options

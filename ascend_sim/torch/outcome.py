@@ -1,4 +1,4 @@
-"""Outcome of one call on the simulated chip."""
+"""Simulating one call of PyTorch, and its outcome: status, times by part, kernels."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from ascend_sim.torch.options import SimulateOptions
 
 Array = NDArray[Any]
 _KEPT_BYTES = 1 << 29
-"""Bytes of programs and tensors that a simulation keeps for the next step."""
+"""Most bytes of programs and tensors that a simulation keeps for the next step."""
 _KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling_source")
 
 
 @frozen
 class CallSettings:
-    """Settings of simulated calls that are neither tensors nor attributes."""
+    """Settings shared by all calls of a simulation: the chip and the options."""
 
     chip: ChipSpec
     options: SimulateOptions
@@ -44,10 +44,10 @@ class CallSettings:
 
 @frozen
 class CallOutcome:
-    """`status` 0: accepted; another code: refused; None: accepted, but the simulator cannot run it. `message` has the
-    reason.
+    """Outcome of one call. `status` 0: it ran; another code: the operator refused it; None: the simulator cannot run it.
+    `message` has the reason.
 
-    Times in us; `parts` are those of the kernels that make an output, and "layout". None and empty in functional mode.
+    Times in us; `parts` are those of the kernels by the output that they make, and "layout". None and empty in functional mode.
     """
 
     status: int | None
@@ -60,14 +60,16 @@ class CallOutcome:
 
 
 class KeptCalls:
-    """Calls in mode "functional" whose programs are kept: the steps of a training make the same calls with other values."""
+    """Store of functional calls with their programs, for the next steps of a training, which differ in values only."""
 
     def __init__(self) -> None:
         self._calls: dict[Call, tuple[KeptCall, CallOutcome]] = {}
         self._room = _KEPT_BYTES
 
     def find(self, call: Call, arrays: Mapping[str, Array]) -> tuple[CallOutcome, dict[str, Array]] | None:
-        """Return the outcome and the outputs of a call that is kept; None for any other."""
+        """Return (outcome, outputs for these arrays) of a kept call, without building it again; None if the call is not
+        kept.
+        """
         kept, outcome = self._calls.get(call, (None, None))
         given = {name: arrays.get(name) for name, _ in call.tensors}
         if kept is None or outcome is None or not kept.takes(given):
@@ -75,11 +77,11 @@ class KeptCalls:
         return outcome, kept.outputs(given)
 
     def run(self, call: Call, given: Mapping[str, Any], options: RunOptions) -> KeptCall:
-        """Run a call for the first time."""
+        """Run a call for the first time, in a form that can be kept; store nothing yet."""
         return KeptCall(OPERATORS[call.operator], given, call.named, options, self._room)
 
     def keep(self, call: Call, kept: KeptCall, outcome: CallOutcome) -> None:
-        """Keep a call that ran, if there is room for it."""
+        """Store a call that ran, with its outcome, if it has programs to keep and is new."""
         if kept.nbytes and call not in self._calls:
             self._calls[call] = kept, outcome
             self._room -= kept.nbytes
@@ -93,10 +95,10 @@ def simulate_call(
     strict: bool = False,
     kept: KeptCalls | None = None,
 ) -> tuple[CallOutcome, dict[str, Array]]:
-    """Run a call; return its outcome, and its outputs if it has values (`arrays`, by the tensors' names).
+    """Run a call; return its outcome, and its outputs by name if it has values (`arrays`, by the tensors' names), else {}.
 
-    A call that the operator refuses or the simulator cannot run has an outcome too; with `strict` it raises SimError.
-    A functional call that is in `kept` takes its programs from there.
+    A call that the operator refuses or the simulator cannot run has an outcome too; with `strict` it raises SimError. In
+    functional mode `kept` supplies and stores programs.
     """
     if kept is not None and arrays is not None and (found := kept.find(call, arrays)) is not None:
         return found
@@ -111,7 +113,7 @@ def simulate_call(
             problem = matmul_problem(a, b, settings.options["cube_math_type"], settings.chip)
             l2, engine = settings.options["l2"], settings.options["engine"]
             report = time_matmul(problem, settings.chip, l2=l2, engine=engine, before=call.before or ())
-            return _of_report(report, {"MatMul": call.part}), {}
+            return _of_report(report, {"MatMul": call.part}, settings.chip), {}
         operator = OPERATORS[call.operator]
         tensors: dict[str, Any] = (
             call.given if arrays is None else {name: arrays.get(name) for name in operator.tensors}
@@ -130,15 +132,20 @@ def simulate_call(
     # The bias of a forward convolution is a part of its output.
     parts = {name: part for part, (name, _) in operator.layer_parts.items()}
     parts = {name: "output" if part == "bias" else part for name, part in parts.items()}
-    outcome = _of_report(result.report, parts)
+    outcome = _of_report(result.report, parts, settings.chip)
     if kept is not None and first is not None:
         kept.keep(call, first, outcome)
     return outcome, result.outputs
 
 
-def _of_report(report: Report, part_of: Mapping[str, str]) -> CallOutcome:
-    """Return the outcome with the few figures of a report that are kept, because a training step has many calls."""
-    kernels: tuple[Mapping[str, Any], ...] = tuple({key: one.get(key) for key in _KERNEL} for one in report.kernels)
+def _of_report(report: Report, part_of: Mapping[str, str], chip: ChipSpec) -> CallOutcome:
+    """Return the outcome with the few figures of a report that a step keeps; `part_of` maps a kernel's name to its part, else
+    "layout".
+    """
+    kernels: tuple[Mapping[str, Any], ...] = tuple(
+        {key: one.get(key) for key in _KERNEL} | {"ideal_us": round(chip.us(one.get("ideal_cycles") or 0), 4)}
+        for one in report.kernels
+    )
     parts: dict[str, float] = {}
     for kernel in kernels if report.total_us is not None else ():
         part = part_of.get(kernel["name"], LAYOUT)

@@ -40,7 +40,7 @@ def _gradients_like(
 
 
 def _one_by_one(operator: Any, info: Any, axes: tuple[int | None, ...], *args: Any) -> Any:
-    """Run an operator under `vmap` as one call for each example; return the stacked results and their batch axes."""
+    """Run an operator under `vmap`: once for each example. Return the stacked results and their batch axes, all 0."""
     results = [
         operator(*(one if axis is None else one.select(axis, number) for one, axis in zip(args, axes, strict=True)))
         for number in range(info.batch_size)
@@ -55,11 +55,11 @@ _conv_tbc_backward.register_vmap(lambda info, axes, *args: _one_by_one(_conv_tbc
 
 OUTPUT = torch.ops.ascend_sim.conv_tbc.default
 GRADIENTS = torch.ops.ascend_sim.conv_tbc_backward.default
-"""The operator that a dispatch mode sees."""
+"""The operator that computes all three gradients, as a dispatch mode sees it."""
 
 
 class _ConvTbc(torch.autograd.Function):
-    """Autograd function of conv_tbc, with its backward in one call."""
+    """Autograd function of conv_tbc whose backward is one call of `_conv_tbc_backward`."""
 
     generate_vmap_rule = True
 
@@ -78,8 +78,9 @@ class _ConvTbc(torch.autograd.Function):
 
 
 class _ConvTbcGrad(torch.autograd.Function):
-    """Autograd function of conv_tbc's backward: it is linear in each argument, so its gradients are calls of the two
-    operators.
+    """Autograd function of conv_tbc's backward.
+
+    It is linear in each argument, so its gradients are calls of the same two operators.
     """
 
     generate_vmap_rule = True
@@ -104,7 +105,10 @@ class _ConvTbcGrad(torch.autograd.Function):
 
 
 def conv_tbc(data: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """`torch.conv_tbc`, under autocast in its dtype. Forward-mode derivatives and traces are left to PyTorch's own."""
+    """Return `torch.conv_tbc(data, weight, bias, pad)`, under autocast in its dtype, with a backward that is one operator.
+
+    Forward-mode derivatives and traces use PyTorch's own conv_tbc.
+    """
     if forward_ad._current_level >= 0 or torch.jit.is_tracing():
         return aten.conv_tbc.default(data, weight, bias, pad)
     kind = data.device.type

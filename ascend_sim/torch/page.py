@@ -1,85 +1,86 @@
-"""The report of a model as one page."""
+"""The report of a model as one page: that of a network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
-from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from ascend_sim.report.files import atomic_write
-from ascend_sim.report.html import table
-from ascend_sim.report.layer_pages import linked
+from ascend_sim.report.network_page import NetworkPage, PageLayer, ranking
 from ascend_sim.report.summary import LAYOUT
-from ascend_sim.torch.report import HEADS, ModelReport
+from ascend_sim.torch.calls import Call
+from ascend_sim.torch.report import HEADS, LayerRow, ModelReport
+
+__all__ = ["write_page"]
 
 
 def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
-    """Write the page: the table of layers, the totals, each layer's kernels, and calls that did not run. It loads no
-    other file.
-    """
-    with atomic_write(path) as file:
-        file.write(page(report, links or {}).encode())
-
-
-def page(report: ModelReport, links: Mapping[str, str]) -> str:
-    """Return the page's HTML; `links` lead to the pages of layers."""
-    style = resources.files("ascend_sim.report").joinpath("page.css").read_text(encoding="utf-8")
-    title = f"A model on {report.chip}"
-    parts = [
-        f"<h1>{escape(title)}</h1><p>{escape(report.head())}</p>",
-        _facts(report),
-        *(f'<p class="words">{escape(note)}</p>' for note in report.notes()),
-        "<h2>Layers</h2>",
-        _layers(report, links),
-        "<h2>Kernels</h2>",
-        *_kernels(report),
+    """Write the page, which loads no other file; `links` lead to the pages of layers."""
+    totals = report.totals
+    columns = {part: head for part, head in HEADS.items() if totals[part]} if report.mode != "functional" else {}
+    names = [name for name, _ in report.columns()]
+    own = [name for name in names if name not in ("layer", "input * weight", *HEADS.values(), "share")]
+    layers = [
+        PageLayer(
+            row.layer.name,
+            row.layer.text,
+            report.us(row),
+            [cells[names.index(name)] for name in own],
+            bool(report.refusals(row)) and not report.us(row),
+        )
+        for row, cells in zip(report.rows, report.lines(), strict=False)  # the line of the totals is left out
     ]
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>'
-        f"<body><main>{''.join(parts)}</main></body></html>\n"
-    )
+    NetworkPage(
+        f"A model on {report.chip}",
+        columns,
+        layers,
+        len(report.outcomes),
+        [report.head(), *report.notes()],
+        own,
+        [
+            (kernel["op_type"], kernel["task_us"])
+            for row in report.rows
+            for call, count in row.calls.items()
+            for kernel in (report.outcomes[call].kernels if call in report.outcomes and columns else ())
+            for _ in range(count)
+        ],
+        _calls(report),
+        [ranking(_ranked(report), totals["total"])] if columns else [],
+    ).write(path, links)
 
 
-def _facts(report: ModelReport) -> str:
-    heads = {**HEADS, LAYOUT: "layout conversions"}
-    facts = "".join(
-        f'<div class="fact"><b>{value:,.1f} us</b>{escape(heads[part])}</div>' for part, value in report.totals.items()
-    )
-    return f'<div class="facts">{facts}</div>'
-
-
-def _layers(report: ModelReport, links: Mapping[str, str]) -> str:
-    columns = report.columns()
-    names = [name for name, _ in columns]
-    share = names.index("share")
-    head = [f">{name}" if side == "right" else name for name, side in columns]
-    lines = report.lines()
-    marks = [f'style="--part: {cells[share]}"' if cells[share] not in ("", "-") else "" for cells in lines]
-    rows = [[linked(cells[0], links), *map(escape, cells[1:])] for cells in lines]
-    return table(head, rows, marks=marks, bar=share)
-
-
-def _kernels(report: ModelReport) -> list[str]:
-    """Return the kernels of each distinct call as folded HTML, under the first layer that made it."""
-    parts, shown = [], set()
+def _calls(report: ModelReport) -> list[tuple[str, Any]]:
+    """Return a line and the kernels of each distinct call, under the first layer that made it."""
+    found: dict[Call, tuple[str, Any]] = {}
     for row in report.rows:
         for call in row.calls:
             outcome = report.outcomes.get(call)
-            if outcome is None or call in shown or not outcome.kernels:
-                continue
-            shown.add(call)
-            total = "" if outcome.total_us is None else f", {outcome.total_us:,.2f} us"
-            rows = [
-                [
-                    escape(str(kernel["op_type"])), escape(str(kernel["name"])), str(kernel["block_dim"]),
-                    "-" if kernel["task_us"] is None else f"{kernel['task_us']:.2f}",
-                    escape(kernel["bottleneck_pipe"] or "-"), escape(kernel["tiling_source"] or ""),
-                ]
-                for kernel in outcome.kernels
-            ]  # fmt: skip
-            inside = table(("op_type", "kernel", ">blocks", ">us", "busiest pipe", "tiling"), rows)
-            summary = f"{row.layer.name}: {call.operator} {row.layer.text}{total}"
-            parts.append(f"<details><summary>{escape(summary)}</summary>{inside}</details>")
-    return parts
+            if outcome is not None and outcome.kernels:
+                total = "" if outcome.total_us is None else f", {outcome.total_us:,.2f} us"
+                line = f"{row.layer.name}: {call.operator} {row.layer.text}{total}"
+                found.setdefault(call, (line, outcome.kernels))
+    return list(found.values())
+
+
+def _ranked(report: ModelReport) -> list[dict[str, Any]]:
+    """Return the rows of the ranking: layers with equal calls are copies of one another."""
+    alike: dict[frozenset[tuple[Call, int]], list[LayerRow]] = {}
+    for row in report.rows:
+        if report.us(row):
+            alike.setdefault(frozenset(row.calls.items()), []).append(row)
+    rows = []
+    for copies in alike.values():
+        row, count, times = copies[0], len(copies), report.us(copies[0])
+        ideal = sum(
+            number * (kernel["ideal_us"] or 0.0)
+            for call, number in row.calls.items()
+            for kernel in (report.outcomes[call].kernels if call in report.outcomes else ())
+        )
+        rows.append(
+            {
+                "layer": row.layer.name, "text": row.layer.text, "us": times["total"], "copies": count,
+                "all": count * times["total"], "ideal": ideal, "layout": times.get(LAYOUT, 0.0),
+                "beyond": count * (times["total"] - ideal),
+            }
+        )  # fmt: skip
+    return sorted(rows, key=lambda row: -row["all"])

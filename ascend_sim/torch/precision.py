@@ -25,7 +25,7 @@ from ascend_sim.torch.report import LayerRow
 
 @frozen
 class LayerPrecision(ShownResult):
-    """Tables of precisions by the name of the layer; `print` shows all."""
+    """Precision table of each layer by its name; `print` shows all of them."""
 
     tables: Mapping[str, PrecisionTable]
 
@@ -35,7 +35,7 @@ class LayerPrecision(ShownResult):
         return all(table.passed for table in self.tables.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, by layer."""
+        """Return plain values for JSON: {layer: its table}."""
         return {name: table.to_dict() for name, table in self.tables.items()}
 
     _width = 10_000
@@ -56,11 +56,10 @@ def layer_precision(
     inputs: str | None,
     options: SimulateOptions,
 ) -> LayerPrecision:
-    """Run the first backward call of each layer in every precision: on its own arrays if they were kept, else on random
-    ones.
+    """Run the first backward call of each layer in every precision; return a table for each layer.
 
-    `dtypes` None: the layer's own. `inputs` is a distribution of `ascend_sim.precision`, used instead of the kept
-    arrays.
+    The arrays are those that the simulation kept, else random, from the distribution `inputs` if given. `dtypes` None: the
+    layer's own. Matrix products and layers that no case can express are left out.
     """
     tables: dict[str, PrecisionTable] = {}
     for row in rows:
@@ -87,7 +86,10 @@ def layer_precision(
 
 
 def case_of(call: Call, options: SimulateOptions) -> Case:
-    """Return a call as a case. Raises pydantic's ValidationError for a call that no case can express."""
+    """Return a call as a Case with contiguous tensors.
+
+    Raises pydantic's ValidationError for a call that no case can express.
+    """
     entries: dict[str, Any] = {"operator": call.operator}
     for name, spec in call.tensors:
         if spec is not None:

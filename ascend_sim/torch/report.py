@@ -20,18 +20,17 @@ from ascend_sim.torch.outcome import CallOutcome
 
 Array = NDArray[Any]
 HEADS = {part: part for part in ("output", "grad_input", "grad_weight", "grad_bias", LAYOUT, "total")}
-"""The columns of times: part -> head."""
+"""Part of the time -> head of its column in the table."""
 _NARROW = ("tiling", "dtype", "kernels", "calls", "bottleneck", "from torch", "input * weight")
-"""Columns that a table too wide for its console does without, in this order."""
+"""Columns that are left out, in this order, while the table is wider than its console."""
 
 
 @dataclass
 class LayerRow:
-    """A layer and its calls, each with how often it was made.
+    """A layer and its distinct calls, each with the number of times that it was made.
 
-    `bias` is True if the layer has one; `asks` are three marks, True if input, weight and bias want gradients, from the
-    backward pass once it was seen. `differences`: for each output that the chip computed, the largest max |chip -
-    torch| / max |torch| of a call. `kept` are the arrays of its first backward call.
+    `asks`: True if input, weight, bias want gradients. `differences`: output -> largest max |chip - torch| / max |torch| of any
+    call. `kept`: the first backward call with its arrays.
     """
 
     layer: CalledLayer
@@ -42,12 +41,15 @@ class LayerRow:
     kept: tuple[Call, dict[str, Array]] | None = None
 
     def keep(self, call: Call, arrays: Mapping[str, Array]) -> None:
-        """Copy the arrays of the first call, because PyTorch changes weights in place afterwards."""
+        """Copy the arrays of the layer's first call; later calls change nothing.
+
+        PyTorch changes weights in place, hence the copy.
+        """
         if self.kept is None:
             self.kept = call, {name: array.copy() for name, array in arrays.items()}
 
     def differs(self, name: str, distance: float) -> None:
-        """Record the distance of an output of the chip from PyTorch's."""
+        """Record the distance of one output of the chip from PyTorch's; the largest is kept."""
         self.differences[name] = max(distance, self.differences.get(name, 0.0))
 
 
@@ -63,7 +65,7 @@ class ModelReport(ShownResult):
     outcomes: Mapping[Call, CallOutcome]
 
     def us(self, row: LayerRow) -> dict[str, float]:
-        """Return the us of a row's calls by part, with "total" (gaps between kernels included); {} without times."""
+        """Return {part: us} of all calls of a row, with "total" (gaps between kernels included); {} without times."""
         found: dict[str, float] = {}
         for call, count in row.calls.items():
             outcome = self.outcomes.get(call)
@@ -75,7 +77,7 @@ class ModelReport(ShownResult):
 
     @property
     def totals(self) -> dict[str, float]:
-        """Return {part: us}, summed over the rows."""
+        """Return {part: us} summed over all rows; parts without time are 0."""
         found = dict.fromkeys(HEADS, 0.0)
         for row in self.rows:
             for part, value in self.us(row).items():
@@ -83,12 +85,14 @@ class ModelReport(ShownResult):
         return {part: round(value, 4) for part, value in found.items()}
 
     def refusals(self, row: LayerRow) -> list[tuple[Call, CallOutcome]]:
-        """Return (call, outcome) for each of the row's calls that did not run."""
+        """Return (call, outcome) for each of the row's calls that was refused or could not be simulated."""
         outcomes = ((call, self.outcomes.get(call)) for call in row.calls)
         return [(call, outcome) for call, outcome in outcomes if outcome is not None and outcome.status != 0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data: the times of each row, and its calls with their kernels (us of one call)."""
+        """Return everything as plain data for JSON: totals, and each layer with its times and calls; kernels' us are of one
+        call.
+        """
         return {
             "chip": self.chip,
             "mode": self.mode,
@@ -138,13 +142,13 @@ class ModelReport(ShownResult):
                 yield from self.outcomes[call].kernels
 
     def bottleneck(self, row: LayerRow) -> str | None:
-        """Return the row's longest kernel and the pipe that it kept busy longest, in words; None without times."""
+        """Return the op_type of the row's longest kernel and the pipe busiest in it, as one text; None without times."""
         timed = [kernel for kernel in self.kernels(row) if kernel["task_us"] is not None]
         longest = max(timed, key=lambda kernel: kernel["task_us"], default=None)
         return None if longest is None else f"{longest['op_type']} {longest['bottleneck_pipe'] or '-'}"
 
     def tiling_sources(self, row: LayerRow) -> list[str]:
-        """Return the sources of the tilings of the row's cube kernels."""
+        """Return the distinct sources of the tilings of the row's cube kernels, in order."""
         return list(dict.fromkeys(kernel["tiling_source"] for kernel in self.kernels(row) if kernel["tiling_source"]))
 
     # -- the table -----------------------------------------------------------------------------------------------------
@@ -155,7 +159,7 @@ class ModelReport(ShownResult):
         self.render(console)
 
     def head(self) -> str:
-        """Return the first line: layers, chip, mode and total time."""
+        """Return the report's first line: layers, chip, mode, distinct calls and total time."""
         text = f"{len(self.rows)} layer{'' if len(self.rows) == 1 else 's'} on {self.chip}, mode {self.mode}"
         if self.values == "chip":
             text += ", PyTorch goes on with the chip's values"
@@ -163,7 +167,7 @@ class ModelReport(ShownResult):
         return f"{text}: {len(self.outcomes)} distinct calls{times}"
 
     def render(self, console: Console) -> None:
-        """Print a line for each layer, the totals, and what did not run; in a narrow console without some columns."""
+        """Print a line for each layer, the totals, and notes; columns of `_NARROW` are left out in a narrow console."""
         lines, names = self.lines(), [name for name, _ in self.columns()]
         widths = {column[0]: max(map(len, column)) + 2 for column in zip(names, *lines, strict=True)}
         left_out: list[str] = []
@@ -182,7 +186,7 @@ class ModelReport(ShownResult):
             console.print(Text(note), highlight=False)
 
     def columns(self) -> list[tuple[str, str]]:
-        """Return (head, alignment) of each column of the table."""
+        """Return (head, "left" or "right") of each column of the table; times are missing in functional mode."""
         times = [*((head, "right") for head in HEADS.values()), ("share", "right"), ("bottleneck", "left")]
         return [
             ("layer", "left"), ("input * weight", "left"), ("dtype", "left"), ("calls", "right"), ("kernels", "right"),
@@ -191,7 +195,7 @@ class ModelReport(ShownResult):
         ]  # fmt: skip
 
     def lines(self) -> list[list[str]]:
-        """Return the rows of the table as cells; with times the totals are last."""
+        """Return the table's rows as lists of cells; unless the mode is functional, the last row is the totals."""
         totals, width, timed = self.totals, len(self.columns()), self.mode != "functional"
         lines = []
         for row in self.rows:
@@ -211,7 +215,7 @@ class ModelReport(ShownResult):
         return [*lines, [*total, *[""] * (width - len(total))]]
 
     def _status(self, row: LayerRow) -> str:
-        """Return the statuses of calls that did not run, with their passes; "" if all ran."""
+        """Return the statuses of the row's calls that did not run, with their passes, as text; "" if all ran."""
         found: dict[str, list[str]] = {}
         for call, outcome in self.refusals(row):
             found.setdefault(_refusal(outcome), []).append("forward" if call.forward else "backward")
@@ -222,7 +226,7 @@ class ModelReport(ShownResult):
         return ", ".join((*alone, *self.tiling_sources(row)))
 
     def notes(self) -> list[str]:
-        """Return lines: each reason for which calls did not run, the findings, and what the times leave out."""
+        """Return lines of text: each reason why calls did not run, and each finding, with the names of its layers."""
         if not self.rows:
             return ["no convolution, gradient of one or matrix product ran within the context and its thread"]
         found: dict[str, list[str]] = {}
@@ -240,9 +244,7 @@ def _refusal(outcome: CallOutcome) -> str:
 
 
 def _counts(row: LayerRow) -> str:
-    """Return the numbers of forward and backward calls as text; the two products of a matrix product's backward count
-    as one.
-    """
+    """Return "FORWARD+BACKWARD", the numbers of calls; the two products of a matrix product's backward count as one."""
     forward = sum(count for call, count in row.calls.items() if call.forward)
     backward: dict[str, int] = {}
     for call, count in row.calls.items():

@@ -62,7 +62,11 @@ def simulate(model: torch.nn.Module | None = None, **options: Unpack[SimulateOpt
 
 
 class Simulation:
-    """Context that `simulate` returns; afterwards it holds the recorded calls. `print` shows the table of layers."""
+    """Context that `simulate` returns; it records calls while it is entered, and then has the report. `print` shows the table
+    of layers.
+
+    Raises SimError for bad options.
+    """
 
     def __init__(self, model: torch.nn.Module | None, options: SimulateOptions) -> None:
         if model is not None and not isinstance(model, torch.nn.Module):
@@ -114,7 +118,9 @@ class Simulation:
 
     @property
     def report(self) -> ModelReport:
-        """Return the report of everything seen so far; in mode "timing" calls not yet simulated run now."""
+        """Return the report of all calls recorded so far; in mode "timing" calls not yet simulated are simulated now, in `jobs`
+        processes.
+        """
         with self._lock:
             open_calls = [call for call in self._seen() if call not in self._outcomes and self._later(call)]
             run = partial(_timed, settings=self.settings)
@@ -130,20 +136,19 @@ class Simulation:
             )
 
     def precision(self, *, dtypes: Sequence[str] | None = None, inputs: str | None = None) -> LayerPrecision:
-        """Return the errors of each layer's gradients in each cubeMathType: a table of `ascend-sim precision` for each
-        layer.
+        """Return the errors of each layer's gradients in each cubeMathType: one table for each layer.
 
         In the modes "functional" and "full" the arrays of the layer's first backward call are used, else normal values;
-        `inputs` names another distribution. `dtypes` of the rows; None: the layer's own. Layers that no case can
-        express (float64) are left out.
+        `inputs` names another distribution. `dtypes` of the rows; None: the layer's own. Layers that no case can express
+        (float64) are left out.
         """
         return layer_precision(
             self.rows, self.settings.chip, dtypes=dtypes, inputs=inputs, options=self.settings.options
         )
 
     def write_html(self, path: str | Path, *, layers: int = 0) -> None:
-        """Write the report as one page; with `layers` also the pages of that many convolutions, the longest first, and
-        links to them.
+        """Write the report as one page; with `layers` also pages of that many convolutions, those that take longest, and links
+        to them.
 
         Raises SimError if the folder does not exist.
         """
@@ -151,7 +156,9 @@ class Simulation:
         write_page(path, report, self._layer_pages(path, report, layers) if layers else {})
 
     def _layer_pages(self, path: str | Path, report: ModelReport, most: int) -> dict[str, str]:
-        """Write the pages of the longest backward calls; returns the links by the layers' names."""
+        """Run the `most` layers that take longest and write their pages to a folder beside `path`; return {layer name:
+        link}.
+        """
         folder = folder_of(path)
         make_folder(folder)
         named: dict[str, LayerRow] = {}  # the first of a name: its link stands at every row of the name
@@ -165,13 +172,11 @@ class Simulation:
         return links
 
     def __getitem__(self, name: str) -> SimulatedLayer:
-        """Return a layer by its name in the table; "NAME#2" is the second of that name. Raises SimError for an unknown
-        one.
-        """
+        """Return a layer by its name in the table; "NAME#2" is the second of that name. Raises SimError for an unknown name."""
         return layer_named(self.rows, name, self.settings)
 
     def write(self, out: str | Path) -> None:
-        """Write the report to simulation.json in a folder, for `ascend-sim compare`."""
+        """Write the report to simulation.json in the folder `out`, for `ascend-sim compare`; the folder is made if needed."""
         folder = Path(out)
         make_folder(folder)
         write_json(folder / SIMULATION, self.to_dict())
@@ -192,7 +197,9 @@ class Simulation:
         return f"<simulation on {self.settings.chip.name}, mode {self.settings.mode}: {seen} calls of {len(self._rows)} layers>"
 
     def _later(self, call: Call) -> bool:
-        """Return True for a call that is simulated on demand: one with a time and without values."""
+        """Return True for a call that is simulated on demand, not when PyTorch makes it: any in mode "timing", and matrix
+        products.
+        """
         return self.settings.mode == "timing" or call.operator == MATMUL
 
     def _seen(self) -> dict[Call, None]:
@@ -200,25 +207,25 @@ class Simulation:
 
     @property
     def rows(self) -> tuple[LayerRow, ...]:
-        """Return the rows of the layers recorded so far."""
+        """Return the rows of all layers recorded so far, in the order of their first calls."""
         with self._lock:
             return tuple(self._rows.values())
 
     def to_network(self, path: str | Path, name: str = "model") -> None:
-        """Write the recorded convolutions as a network file for `ascend-sim run-network`. Raises SimError if there are
-        none.
-        """
+        """Write the recorded convolutions as a network file for `ascend-sim run-network`. Raises SimError if there are none."""
         network_of(self.rows, name, path)
 
     # -- what the modes report -----------------------------------------------------------------------------------------
 
     def row(self, layer: CalledLayer) -> LayerRow:
-        """Return the row of a layer, a new one at its first call."""
+        """Return the row of a layer, made at its first call."""
         with self._lock:
             return self._rows.setdefault(layer, LayerRow(layer))
 
     def asks(self, layer: CalledLayer, tensors: Mapping[str, Any]) -> None:
-        """Record the gradients that a forward call requires; a backward call overrides them."""
+        """Record which of input, weight and bias require gradients in a forward call; ignored after a backward call, whose mask
+        is the truth.
+        """
         row = self.row(layer)
         if all(call.forward for call in row.calls):
             given = [tensors[name] for name in ("input", "weight", "bias")]
@@ -227,13 +234,15 @@ class Simulation:
             row.asks = first, second, third
 
     def asked(self, layer: CalledLayer, mask: tuple[bool, bool, bool], bias: bool) -> None:
-        """Record the gradients that a backward call wanted, and whether the layer has a bias."""
+        """Record a backward call's output mask, and that the layer has a bias if `bias` or its mask says so."""
         row = self.row(layer)
         row.asks, row.bias = mask, mask[2] or bias
 
     def note(self, layer: CalledLayer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
-        """Record one call with its tensors and PyTorch's results by output name; `values="chip"` overwrites the
-        results.
+        """Record one call with its tensors and PyTorch's results by output name.
+
+        With values the call is simulated now, its distance from PyTorch's results is recorded, and `values="chip"` overwrites
+        them in place.
         """
         with self._lock:
             if self.order is not None:

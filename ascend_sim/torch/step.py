@@ -1,7 +1,7 @@
-"""The order of a step as PyTorch runs it: the tensors that the operators before a call moved.
+"""The order of a training step as PyTorch runs it: the tensors that the operators before a call moved.
 
 Every aten operator counts, also one without a kernel here: it reads its arguments and writes its results once. A view moves
-nothing. A tensor is its storage; storages take turns at PyTorch's addresses as they do at the chip's (assumed).
+nothing. A tensor is its storage; storages share addresses over time in PyTorch as on the chip (assumed).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from torch.utils._pytree import tree_leaves
 from ascend_sim.runtime import KernelMoves, Moved
 
 _REMEMBERED = 4
-"""L2 sizes of traffic that are kept: a line of a first-in first-out cache is gone after one."""
+"""Traffic that is kept, in L2 sizes: a line of a first-in first-out cache is gone after one."""
 _MOST = 4096
-"""Operators that are kept: a small model moves too little to leave an L2."""
+"""Most operators that are kept: a small model moves too little to displace an L2's contents."""
 
 Storage = tuple[int, int]
 
 
 class StepOrder:
-    """The tensors that the last operators moved, as far back as an L2 of `l2_bytes` remembers."""
+    """Record of the tensors that the last operators moved: as many as 4 times `l2_bytes`, and at most 4096 operators."""
 
     def __init__(self, l2_bytes: int) -> None:
         self._kept = _REMEMBERED * l2_bytes
@@ -32,7 +32,7 @@ class StepOrder:
         self._moved: deque[tuple[tuple[Storage, bool], ...]] = deque()
 
     def ran(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: Any) -> None:
-        """Record an operator with its arguments and results."""
+        """Record one operator: the storages of its arguments and results, each marked if it is written. A view is ignored."""
         returned = [one.alias_info for one in func._schema.returns]
         if any(alias is not None and not alias.is_write for alias in returned):
             return  # a view
@@ -49,10 +49,11 @@ class StepOrder:
             self._bytes -= sum(nbytes for (_, nbytes), _ in self._moved.popleft())
 
     def before(self, tensors: Mapping[str, Any]) -> tuple[KernelMoves, ...]:
-        """Return the kernels before a call, oldest first, by the buffers that they move.
+        """Return the operators recorded before a call, oldest first, each as (buffer, bytes, written) of the storages that it
+        moved.
 
-        Buffers of the call's `tensors` have their names, others a number. Equal orders of equal sizes are equal,
-        whatever the addresses.
+        Buffers of the call's `tensors` have their names, others a number. Equal orders of equal sizes are equal, whatever the
+        addresses.
         """
         own = {storage: name for name, tensor in tensors.items() for storage in _storages(tensor)}
         numbers: dict[Storage, int] = {}
@@ -66,8 +67,8 @@ class StepOrder:
 
 
 def _storages(value: Any) -> list[Storage]:
-    """Return (address, bytes) of the storages of all tensors in an argument; storage without memory has an address of
-    its own.
+    """Return (address, bytes) of the storages of all strided tensors in a nested argument; fake tensors have an id instead of
+    an address.
     """
     found = []
     for tensor in tree_leaves(value):

@@ -48,7 +48,7 @@ PRECISIONS: dict[str, tuple[int, torch.dtype | None]] = {
     "bf16": (0, torch.bfloat16),
     "hifloat8": (0, None),
 }
-"""Name -> cubeMathType, and the dtype that autocast gives convolutions."""
+"""Precision -> (cubeMathType, dtype that autocast gives convolutions or None)."""
 USUAL = ("fp32", "hf32", "fp16", "bf16")
 """Precisions that every chip has."""
 EIGHT_BIT = "hifloat8"
@@ -69,12 +69,14 @@ class TrainingComparison(ShownResult):
     remarks: tuple[str, ...] = ()
 
     def deviations(self, name: str) -> list[float]:
-        """Return |loss - torch's| / |torch's| of each step; NaN where either is NaN."""
+        """Return |loss - torch's| / |torch's| for each step of run `name`; |loss| where torch's is 0, NaN where either
+        is NaN.
+        """
         pairs = zip(self.losses[name], self.losses[TORCH], strict=False)
         return [abs(loss - own) / abs(own) if own else abs(loss) for loss, own in pairs]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data; non-finite numbers are None."""
+        """Return plain data for JSON: chip, remarks, losses and deviations; non-finite numbers are None."""
         return {
             "chip": self.chip,
             "remarks": list(self.remarks),
@@ -85,7 +87,9 @@ class TrainingComparison(ShownResult):
         }
 
     def render(self, console: Console) -> None:
-        """Print first and last loss of each run, its distance from PyTorch's, and the remarks."""
+        """Print a table with first and last loss of each run and its deviation from PyTorch's (first, last, largest), then the
+        remarks.
+        """
         steps = len(self.losses[TORCH])
         heads = (">first loss", ">last loss", ">from torch, first", ">last", ">largest")
         table = Grid(f"{steps} steps on {self.chip}", ("run", *heads))
@@ -111,8 +115,9 @@ class TrainingComparison(ShownResult):
         return out.getvalue()
 
     def plot(self, path: str | Path) -> None:
-        """Write a PNG: the loss curves, and below each one's distance from PyTorch's. Raises SimError without
-        matplotlib.
+        """Write a PNG: the loss curves, and below the deviation of each run from PyTorch's.
+
+        Raises SimError without matplotlib.
         """
         figure = png_figure(path)(figsize=(9, 7), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
@@ -195,7 +200,7 @@ def compare_training(
 
 
 def _simulation(name: str, math_type: int, how: Mapping[str, Any]) -> Simulation:
-    """Return the context in which a run's convolutions are those of the chip."""
+    """Return the context in which a run's convolutions and gradients get the chip's values, in mode "functional"."""
     fixed = {"mode": "functional", "values": "chip", "strict": True, "matmul": False, "cube_math_type": math_type}
     if name != EIGHT_BIT:
         return simulate(**how, **fixed)  # type: ignore[arg-type]
@@ -203,7 +208,9 @@ def _simulation(name: str, math_type: int, how: Mapping[str, Any]) -> Simulation
 
 
 def _remarks(losses: dict[str, list[float]], steps: int, seen: bool) -> Iterator[str]:
-    """Yield the reasons why the comparison of the losses is limited."""
+    """Yield a line for each limit of the comparison: fewer steps than asked, losses that are not finite, no convolution
+    seen.
+    """
     if len(losses[TORCH]) < steps:
         yield f"training() ended after {len(losses[TORCH])} of {steps} steps"
     for name, values in losses.items():

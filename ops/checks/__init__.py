@@ -1,4 +1,6 @@
-"""The machinery of the checks: what a product accepts, rules in order, predicates that rules of several operators share."""
+"""Machinery of the checks: accepted arguments by product, ordered rules, and predicates that rules of several operators
+share.
+"""
 
 from ascend_sim.ops.checks.product import CONFORMANCES, Conformance, ProductSpec, load_product
 from ascend_sim.ops.checks.rules import CheckResult, Failure

@@ -53,7 +53,7 @@ def of_dtype(name: str, tensor: TensorArg, allowed: list[str]) -> Failure | None
 
 
 def same_dtype(name: str, tensor: TensorArg | None, model_name: str, model: TensorArg) -> Failure | None:
-    """Return a failure (161002) if the tensor has another dtype than `model`; None if not, or for a null tensor."""
+    """Return a failure (161002) if the tensor's dtype is not that of `model`; None if it is, or for a null tensor."""
     if tensor is None or tensor.dtype == model.dtype:
         return None
     return fail(f"{name} has dtype {show(tensor.dtype)}: it must be that of {model_name}, {model.dtype}")
@@ -81,10 +81,10 @@ def each_at_least(name: str, values: tuple[int, ...], limit: int) -> Failure | N
 def in_range(
     profile: ProductProfile, rank: int, transposed: bool, values_of: Callable[[ValueRange], tuple[int, ...]]
 ) -> Failure | None:
-    """Return a failure (161002) for the first value outside a range that the product has for this rank and direction,
+    """Return a failure (161002) for the first value outside a range that the profile has for this rank and direction,
     else None.
 
-    `values_of` returns the call's values for a range.
+    `values_of(range)` returns the call's values of the argument that the range limits.
     """
     for limit in profile.ranges:
         if rank not in limit.ranks or limit.transposed not in (None, transposed):

@@ -1,4 +1,4 @@
-"""Products: the accepted arguments of an operator, read from `configs/operators/<operator>.yaml` and validated."""
+"""Products: the accepted arguments of an operator on each, read from `configs/operators/<operator>.yaml` and validated."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Route = Literal[
 ]
 Source = Annotated[str, Field(min_length=1)]
 FLOATS = ("float16", "bfloat16", "float32")
-"""Formats that an operator without a file takes."""
+"""Dtypes that an operator without a file takes."""
 
 
 class _Entry(BaseModel):
@@ -59,7 +59,7 @@ class _Entry(BaseModel):
 
 
 class SourcedFlag(_Entry):
-    """A boolean with its source."""
+    """Entry of an operator's file: a boolean `value` with its source."""
 
     value: bool
 
@@ -71,20 +71,26 @@ class Ranks(_Entry):
 
 
 class Dtypes(_Entry):
-    """Dtypes that all tensors may have, those for calls that are not transposed, and exceptions per argument."""
+    """Entry of an operator's file: the dtypes that all tensors may have, those for calls that are not transposed,
+    exceptions per argument.
+    """
 
     values: list[str]
     not_transposed_only: list[str] = []
     per_argument: dict[str, list[str]] = {}
 
     def of(self, argument: str, *, transposed: bool = False) -> list[str]:
-        """Return the dtypes that one argument may have."""
+        """Return the dtypes that `argument` may have: its exception if it has one, else `values`, with the others
+        unless `transposed`.
+        """
         general = self.values if transposed else self.values + self.not_transposed_only
         return self.per_argument.get(argument, general)
 
 
 class ValueRange(_Entry):
-    """A closed interval for the values of one argument, for some ranks and directions."""
+    """A closed interval for the values of one argument; it holds for tensors of `ranks` and for a direction
+    (`transposed` None: both).
+    """
 
     argument: str
     axes: Literal["all", "plane"]
@@ -98,8 +104,8 @@ class KernelLimit(_Entry):
     """Limit of one operator of the library: an interval for fields of the problem, or for products of them ("h_in *
     w_in").
 
-    `at_most` names a field that is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1 counts as
-    1 (ops-nn: stated).
+    `at_most` names a field whose value is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1
+    counts as 1 (ops-nn: stated).
     """
 
     op_type: str
@@ -110,7 +116,7 @@ class KernelLimit(_Entry):
 
 
 class CubeEntry(_Entry):
-    """One cell of the cubeMathType table: a compute dtype (perhaps with a warning) or a refusal."""
+    """One cell of the cubeMathType table: a compute dtype (perhaps with a warning), or a refusal with its status."""
 
     compute: str | None = None
     status: int = 0
@@ -124,7 +130,9 @@ class CubeEntry(_Entry):
 
 
 class ProductProfile(BaseModel):
-    """Accepted arguments of one product under one conformance profile."""
+    """Accepted arguments of an operator on one product under one conformance profile: ranks, dtypes, cubeMathType
+    table, ranges, limits, and special traits.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
@@ -139,8 +147,8 @@ class ProductProfile(BaseModel):
 
 
 class ProductSpec(BaseModel):
-    """One operator on one product, in both conformance profiles; `routes` are the library's special ways on this
-    product.
+    """Accepted arguments of one operator on one product, in both conformance profiles; `routes` are the library's
+    special kernels there.
 
     `unsupported` begins the error text for a product that is not listed.
     """
@@ -164,7 +172,10 @@ class ProductSpec(BaseModel):
     def compute_dtype(
         self, promoted_dtype: str | None, cube_math_type: int, conformance: str = "documented"
     ) -> ComputeChoice:
-        """Return the cube's dtype for inputs of a promoted dtype (`numerics.cube_math.promote`), or the reason of a refusal."""
+        """Return the cube's dtype for inputs of a promoted dtype (`numerics.cube_math.promote`) by the product's table.
+
+        A refusal has compute dtype None with status and reason: cubeMathType beyond 0 to 3, or no entry for the dtype.
+        """
         table = self.profile(conformance).cube_math_type
         if cube_math_type not in CUBE_MATH_TYPES:
             return ComputeChoice(None, Status.PARAM_INVALID, source="cubeMathType is an enumeration of 0, 1, 2, 3")
@@ -185,7 +196,10 @@ def has_file(operator: str) -> bool:
 
 @cache
 def products(operator: str) -> dict[str, ProductSpec]:
-    """Return upper-case name or alias -> product, for all products of an operator. ConfigError names file and field."""
+    """Return upper-case name or alias -> product, for all products of an operator's file; cached.
+
+    ConfigError for an operator without a file, and for an invalid one, with file and field.
+    """
     file = _file(operator)
     if not file.is_file():
         raise ConfigError(f"no operator {operator!r}: there is no configs/operators/{operator}.yaml")
@@ -193,7 +207,7 @@ def products(operator: str) -> dict[str, ProductSpec]:
 
 
 def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
-    """Return upper-case name or alias -> product, from the text of an operator file; `name` is for error messages."""
+    """Return upper-case name or alias -> product, from the text of an operator file; `name` is the file's in a ConfigError."""
     try:
         document: Any = load_shipped(text)
         specs = [
@@ -213,8 +227,8 @@ def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
 
 
 def any_arguments(operator: str, product: str) -> ProductSpec:
-    """Return the accepted arguments of an operator without a file and without cube kernels: any rank, and the vector
-    unit's formats.
+    """Return the accepted arguments of an operator without a file and without cube kernels: ranks 0 to 8 of float16,
+    bfloat16 and float32, in both profiles.
 
     The operator's own rules decide the rest.
     """

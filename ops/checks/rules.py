@@ -55,7 +55,11 @@ class CheckResult:
 
 @frozen
 class Rule:
-    """One check: `check(facts)` returns None or a Failure; `when(facts)` is True where it applies (else "skipped")."""
+    """One check of a call: `check(facts)` returns None or a Failure; where `when(facts)` is False it counts as
+    "skipped".
+
+    It holds only in `profiles`; `source` names the document that asks for it.
+    """
 
     id: str
     source: str
@@ -116,7 +120,7 @@ def fail(message: str, status: int = Status.PARAM_INVALID) -> Failure:
 
 
 class _Short(Repr):
-    """Writer of values as `repr` does, of bounded length, also for integers beyond Python's limit of printable digits."""
+    """Writer of values like `repr`, of bounded length: an integer of more than 128 bits is written as its number of bits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,5 +134,5 @@ _short = _Short()
 
 
 def show(value: Any) -> str:
-    """Return a value as text for an error message, never longer than a line; tuples are shown as lists."""
+    """Return a value as text of bounded length for an error message; tuples are written as lists."""
     return _short.repr(list(value) if isinstance(value, tuple) else value)

@@ -20,7 +20,9 @@ Array = NDArray[Any]
 
 @frozen
 class MapNames:
-    """Names of the two maps of a data kernel, which reads `read` and computes `made`; `like` names the tensor of that size."""
+    """Names of the maps of a data kernel (which computes a feature map, not a weight): it reads `read` and computes
+    `made`, which has the size of tensor `like`.
+    """
 
     read: str
     made: str
@@ -64,16 +66,24 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def x(self) -> str:
-        """Return the name of the tensor that is, or is as large as, the convolution's input map x."""
+        """Return the name of the tensor that has the shape of the convolution's input map x: the map read if `forward`,
+        else `maps.like`.
+        """
         return self.maps.read if self.forward else self.maps.like
 
     @property
     def y(self) -> str:
-        """Return the name of the tensor that is, or is as large as, the convolution's output map y."""
+        """Return the name of the tensor that has the shape of the convolution's output map y: `maps.like` if `forward`,
+        else the map read.
+        """
         return self.maps.like if self.forward else self.maps.read
 
     def volume(self, name: str) -> tuple[int, int, int, int, int]:
-        """Return (N, C, D, H, W) of map `name` in the 3-D problem: those of x if it is x, else those of y."""
+        """Return (N, C, D, H, W) of map `name` in the 3-D problem: those of x if it is x, else those of y.
+
+        N is the batch of the input `name` itself, where the call has that tensor and its axes are not TBC's on
+        dav-3510.
+        """
         p = self.problem
         # Where only the bias gradient is wanted, the library takes two batches that differ.
         n = self.inputs[name].shape[0] if name in self.inputs and not self.channels_last else p.n
@@ -93,11 +103,11 @@ class ConvolutionCall(AcceptedCall):
         return any(tensor.is_empty for tensor in self.inputs.values())
 
     def held_dtype(self, output: str) -> str:
-        """Return the dtype in which a contiguous result is held before it goes to the caller's tensor: mostly that
-        tensor's own.
+        """Return the dtype in which a contiguous result is held before it goes to the caller's tensor: that tensor's
+        own dtype.
 
-        TBC of the released library keeps dInput and dWeight in the dtypes of input and weight, whatever the caller's
-        tensors have (ops-nn op_api of conv_tbc: stated).
+        Only TBC of the released library keeps dInput and dWeight in the dtypes of input and weight, whatever the
+        caller's tensors have (ops-nn op_api of conv_tbc: stated).
         """
         if self.axes is None or self.conformance != "library" or output == "grad_bias":
             return self.outputs[output].dtype

@@ -1,4 +1,4 @@
-"""Common part of the cases of a convolution with torch's arguments: defaults of the attributes, and the output's shape."""
+"""Common part of the cases of a convolution with torch's arguments: fields, defaults of the attributes, the output's shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ascend_sim.ops.case_entries import (
 
 
 class ConvolutionFields(FileEntry):
-    """The arguments of a convolution as torch has them, in a case and in a layer of a network."""
+    """Fields for the arguments of a convolution as torch has them, shared by cases and by layers of a network."""
 
     input: InputEntry = Field(description="[N, C_in, spatial...], 1 to 3 spatial axes.")
     weight: InputEntry = Field(
@@ -42,8 +42,9 @@ class ConvolutionFields(FileEntry):
 
 
 def attributes_of(case: Any) -> dict[str, Any]:
-    """Return name -> value of stride, padding, dilation, transposed, output_padding and groups; left-out ones get the
-    defaults of their rank.
+    """Return name -> value of stride, padding, dilation, transposed, output_padding and groups.
+
+    One number, or the default of a left-out attribute, is repeated for each spatial axis.
     """
     dims = len(needed("input.shape", case.input.shape)) - 2
 
@@ -65,7 +66,8 @@ def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
     """Return the output's shape, which follows from input, weight and attributes. ValueError where the case contradicts
     itself.
 
-    `given` is the shape that the case gives tensor `name`, which must be the same; None if it gives none.
+    `given` is the shape that the case gives tensor `name`, which must be the same; None if it gives none. A case that
+    keeps its entries as given raises nothing: `given` stands, else the shape of the input.
     """
     input, weight = needed("input.shape", case.input.shape), needed("weight.shape", case.weight.shape)
     dims = len(input) - 2

@@ -27,8 +27,8 @@ Array = NDArray[Any]
 
 @frozen
 class Formula:
-    """Products of one element: `left[i]` is a flat index into the caller's tensor `left_name`, `right[i]` one into
-    `right_name`.
+    """Products of one output element: product i is element `left[i]` of tensor `left_name` times element `right[i]` of
+    `right_name` (flat indices into the caller's tensors).
 
     `place` is the element's position in the problem, (n, c, d, h, w) or of dW (co, ci, kd, kh, kw). `kind` is one of
     the three sums above. `added` is (tensor, flat index) of an element that is added to the products, or None.
@@ -70,10 +70,10 @@ def formula(
 
 
 def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Array) -> tuple[Array, ...]:
-    """Return the positions in the problem of flat indices into the caller's tensor, axis by axis.
+    """Return the positions in the problem of flat indices into the caller's tensor: one array for each of its five
+    axes.
 
-    They are (n, c, d, h, w), of a weight (co, ci, kd, kh, kw); an output has those of the tensor that it is as large
-    as.
+    They are (n, c, d, h, w), of a weight (co, ci, kd, kh, kw); an output has those of the input of its size.
     """
     name = like(call, tensor)
     index: tuple[Array, ...] = np.unravel_index(flat, shape)

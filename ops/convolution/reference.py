@@ -109,7 +109,7 @@ def grad_bias_reference(grad_output: Array, *, absolute: bool = False) -> tuple[
 def products_per_element(problem: ConvProblem) -> dict[str, int]:
     """Return gradient -> number of products in its longest sum, the K of the error bound.
 
-    An element of grad_input meets only every (stride / gcd(stride, dilation))-th tap of an axis; near a border fewer.
+    A sum of grad_input has only every (stride / gcd(stride, dilation))-th tap of an axis; near a border fewer.
     """
     sizes = (problem.k_d, problem.k_h, problem.k_w)
     taps = prod(
@@ -131,7 +131,7 @@ def _powers(absolute: bool) -> list[Callable[[_Float64], _Float64]]:
 
 
 def _slabs(problem: ConvProblem) -> Iterator[_Box]:
-    """Yield boxes (n, d, h, w) that together cover the output map, each small enough for the im2col buffer."""
+    """Yield boxes (slices of n, d, h, w) that together cover the output map, each small enough for the im2col buffer."""
     row_bytes = max(1, 8 * problem.c_in * problem.k_d * problem.k_h * problem.k_w)
     columns = min(max(_SLAB_BYTES // row_bytes, _SLAB_COLUMNS), _SLAB_BYTES_MAX // row_bytes)
     parts: list[list[slice]] = []
@@ -165,7 +165,9 @@ def _window(problem: ConvProblem, box: _Box) -> tuple[_Box, _Box, tuple[int, ...
 
 
 def _tap_view(problem: ConvProblem, window: _Float64, tap: tuple[int, int, int], positions: list[int]) -> _Float64:
-    """Return the elements of a window [groups, C, n, d, h, w] that one tap reads, as a view [groups, C, *positions]."""
+    """Return the elements of a window [groups, C, n, d, h, w] that kernel position `tap` reads for all `positions`, as
+    a view [groups, C, *positions].
+    """
     index = [slice(None)] * 3
     for at, dilation, stride, count in zip(tap, _dilations(problem), _strides(problem), positions[1:], strict=True):
         index.append(slice(at * dilation, at * dilation + (count - 1) * stride + 1, stride))
@@ -173,7 +175,7 @@ def _tap_view(problem: ConvProblem, window: _Float64, tap: tuple[int, int, int],
 
 
 def _columns(grad_output: Array, box: _Box, groups: int) -> _Float64:
-    """Return a box of grad_output as a contiguous float64 matrix [groups, C_out/groups, positions]."""
+    """Return the part of grad_output in `box` (n, d, h, w) as a contiguous float64 matrix [groups, C_out/groups, positions]."""
     part = _float64(_by_group(grad_output[box[0], :, box[1], box[2], box[3]], groups))
     return part.reshape(*part.shape[:2], -1)
 

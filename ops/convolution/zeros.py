@@ -20,10 +20,12 @@ Mask = NDArray[np.bool_]
 
 
 def zeros_of_a_map(call: ConvolutionCall, weight: Mask, met: Mask) -> Mask:
-    """Return a mask of the data kernel's output: True where a kernel may multiply a zero by an infinity or NaN.
+    """Return a mask of the data kernel's output, broadcastable to `met`: True where a kernel may multiply a zero by an
+    infinity or NaN.
 
-    It is True for all positions of a channel whose weights hold one; with several groups also for all channels of a
-    position where one is `met`, since other groups meet it with a zero.
+    `weight` marks the infinities and NaN of the weight. The result is True for all positions of a channel whose weights
+    hold one; with several groups also for all channels of a position where one is `met`, since other groups meet it
+    with a zero.
     """
     p = call.problem
     by_group = weight.reshape(p.groups, p.c_out // p.groups, p.c_in // p.groups, -1)
@@ -32,8 +34,10 @@ def zeros_of_a_map(call: ConvolutionCall, weight: Mask, met: Mask) -> Mask:
 
 
 def zeros_of_a_weight(call: ConvolutionCall, special: Mapping[str, Mask]) -> Mask:
-    """Return a mask of dW [C_out, C_in of a group, 1, 1, 1]: True for a filter or channel whose map holds an infinity
-    or NaN.
+    """Return a mask of dW [C_out, C_in of a group, 1, 1, 1]: True for an output or input channel whose map holds an
+    infinity or NaN.
+
+    `special` marks the infinities and NaN of both maps by name.
     """
     p = call.problem
     axes = (0, 2, 3, 4)

@@ -1,8 +1,8 @@
-"""The grid of tilings that a search tries: values of the fields that can be set, without those that do not fit.
+"""Grid of tilings that a search tries for a kernel: all values of the settable fields, without tilings that do not fit.
 
-The formulas of `capacity` decide what fits; they also refuse a user's own fields. The grid leaves out tilings that equal
-another one; every axis can be replaced by one value of the user's (`fixed`), which need not lie on the grid. The axes of each
-kernel are in its `space`.
+The formulas of `capacity` decide what fits; they also refuse a user's own fields. The grid leaves out tilings that
+equal another one; every axis can be replaced by one value of the user's (`fixed`), which need not lie on the grid. The
+axes of each kernel are in its `space`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ TILINGS: Mapping[str, type[GradInputTiling] | type[GradWeightTiling]] = {
 def tilings_that_fit(
     kernel: str, inp: TilingInput, fixed: Mapping[str, Any] | None = None, chip: ChipSpec | None = None
 ) -> Iterator[GradInputTiling | GradWeightTiling]:
-    """Yield every tiling of the grid that fits, each once; `fixed` are the user's fields by the vendor's names.
+    """Yield every tiling of the grid of `kernel` ("grad_input", "grad_weight") that fits, each once.
 
-    Raises TilingError for a field that nobody can set, or values that no tiling can have.
+    `fixed` are the user's fields by the vendor's names, each in place of an axis. Raises TilingError for a field that
+    nobody can set, or values that no tiling can have.
     """
     given = TILINGS[kernel].given(fixed or {})
     found = grad_input_tilings(inp, given, chip) if kernel == "grad_input" else grad_weight_tilings(inp, given, chip)
@@ -40,7 +41,9 @@ def tilings_that_fit(
 
 
 def settable(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput | None = None) -> dict[str, int]:
-    """Return the fields, by the vendor's names, with which a user gets the same tiling of `inp` again."""
+    """Return the fields, by the vendor's names, with which a user gets the same tiling of `inp` again: those of
+    `to_vendor` that do not follow from others.
+    """
     fields = {name: value for name, value in tiling.to_vendor().items() if name not in _DERIVED}
     if isinstance(tiling, GradInputTiling) and inp is not None and variant_of(inp).kernel_parts:
         fields |= {tiling.VENDOR[name]: getattr(tiling, name) for name in tiling.DIRECT_ONLY}

@@ -1,4 +1,4 @@
-"""Layouts of a call's tensors in GM, with their loads and stores: an object for each tensor."""
+"""Choice of the layouts of a call's tensors in GM: one object for each tensor, with its loads and stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 MAPS: dict[Layout, type[FeatureMap]] = {BLOCKED: BlockedMap, PLANAR: PlanarMap, CHANNELS_LAST: ChannelsLastMap}
 FILTERS = {BLOCKED: FractalZ.of, PLANAR: PlanarFilters, CHANNELS_LAST: ChannelsLastFilters}
-"""A new layout is a row in each, and a file with the two classes."""
+"""Class of weights (or dW) for each layout; a new layout is a row in MAPS and one here, and a file with the two classes."""
 
 SUM_ITEMSIZE = 4
 """Bytes of an element of dW, which is fp32 whatever the operands are."""
@@ -40,14 +40,16 @@ def weight_gradient(inp: TilingInput) -> Filters:
 
 
 def slotted_gradient(inp: TilingInput) -> SlottedFilters:
-    """Return the layout of dW with slots for shared tasks, for kernels that read maps in blocks of channels."""
+    """Return the layout of dW in fp32, which also has workspace slots for shared tasks; only for blocked (FRACTAL_Z)
+    layouts.
+    """
     found = weight_gradient(inp)
     assert isinstance(found, SlottedFilters)
     return found
 
 
 def turned_gradient(inp: TilingInput) -> PlainFilters:
-    """Return the layout of dW for kernels that read plain maps, whose vector cores bring sums to the order of dW."""
+    """Return the layout of dW in fp32 for plain layouts, where vector cores bring a tile's sums into the order of dW."""
     found = weight_gradient(inp)
     assert isinstance(found, PlainFilters)
     return found

@@ -30,11 +30,11 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 @frozen
 class BlockedMap(FeatureMap):
-    """A map [N][D][C1][H][W][C0]."""
+    """Layout of a feature map [N][D][C1][H][W][C0]: channels in C1 blocks of C0, 32 bytes each."""
 
     @property
     def c0(self) -> int:
-        """Return the number of channels of a block."""
+        """Return the number of channels of a block: elements in 32 bytes."""
         return BLOCK_BYTES // self.itemsize
 
     @property
@@ -52,7 +52,9 @@ class BlockedMap(FeatureMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box in as few copies as gaps between rows and pixels allow: one, one a block, or one a row of a block."""
+        """Load a box to L1 (or `space`): one copy for all, or one for each channel block if rows lie apart, or one for
+        each row of each block if pixels do.
+        """
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
         line, plane, size = width * BLOCK_BYTES, self.plane_bytes, columns * BLOCK_BYTES
@@ -74,7 +76,9 @@ class BlockedMap(FeatureMap):
             )
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
-        """Load a box with pixels back to back in L1: one copy a row or one a channel block, whichever are fewer."""
+        """Load a box with pixels back to back in L1, in one copy for each row or for each channel block, whichever are
+        fewer copies.
+        """
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
         if columns == width:  # rows adjoin
@@ -92,7 +96,9 @@ class BlockedMap(FeatureMap):
             k.copy_rows("GM->L1", to, start, size, CopyLoop(rows, line, size), operand=operand)
 
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
-        """Store a finished tile in whole channel blocks."""
+        """Store a finished tile from L0C to its place in the map, in whole channel blocks: `tile.channels` is rounded
+        up to C0.
+        """
         pieces = [
             DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count) for row, pixel, count in tile.runs
         ]
@@ -102,10 +108,11 @@ class BlockedMap(FeatureMap):
 
 @frozen
 class FractalZ(SlottedFilters):
-    """FRACTAL_Z of one call: [real group][k_d][cin1][k_h*k_w][cout1][16 co][C0 ci]; sizes are those of a real group.
+    """Layout FRACTAL_Z of weights or dW: [real group][k_d][cin1][k_h*k_w][cout1][16 co][C0 ci]; sizes are those of a
+    real group.
 
-    A slot holds the columns of a task in blocks of C0, each with all rows of the task. With `joined`, loads of all
-    filters are one run of bytes; else they are a row for each tap.
+    A slot holds the columns of a task in blocks of C0, each with all rows of the task. With `joined`, a load of all
+    filters is one run of bytes; else it is a row for each tap.
     """
 
     uniform = True
@@ -125,7 +132,7 @@ class FractalZ(SlottedFilters):
 
     @property
     def row_bytes(self) -> int:
-        """Return the bytes of one filter in one block of channels."""
+        """Return the bytes of one filter's C0 channels at one tap."""
         return self.c0 * self.itemsize
 
     @property
@@ -134,18 +141,20 @@ class FractalZ(SlottedFilters):
         return self.cout1 * FRACTAL * self.row_bytes
 
     def offset(self, group: int, plane: int, cin1: int, tap: int, cout1: int) -> int:
-        """Return the byte offset of a block of 16 filters."""
+        """Return the byte offset of the block of 16 filters number `cout1`, at one tap of one channel block of a kernel
+        plane.
+        """
         line = ((group * self.planes + plane) * self.cin1 + cin1) * self.taps + tap
         return line * self.line_bytes + cout1 * FRACTAL * self.row_bytes
 
     def total_bytes(self, groups: int) -> int:
-        """Return the bytes of `groups` real groups."""
+        """Return the bytes that `groups` real groups of weights take in GM."""
         return self.offset(groups, 0, 0, 0, 0)
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
         """Load a box of weights to L1 in one copy, or in one for each channel block if the box lacks some taps.
 
-        FRACTAL_Z in GM is filled up to 16 filters, so that the `rows` filters of a tap are there, too.
+        Each tap gets `rows` filters; those beyond the box are zeros, since FRACTAL_Z in GM is filled up to 16 filters.
         """
         blocks, taps, row = ceil_div(box.channels.length, self.c0), box.taps.length, rows * self.row_bytes
         pieces = [(0, blocks * taps)] if taps == self.taps else [(block, taps) for block in range(blocks)]
@@ -158,7 +167,7 @@ class FractalZ(SlottedFilters):
             k.copy_rows("GM->L1", to, gm_operand(slot, source), size, CopyLoop(lines, pitch, size), operand="B")
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile in whole blocks of 16 filters."""
+        """Store a finished tile to its place in dW, in whole blocks of 16 filters."""
         column = tile.column // self.c0 * self.line_bytes
         target = self.offset(tile.group, tile.plane, 0, 0, 0) + column + tile.row * self.row_bytes
         self._drain(finished, gm_operand(slot, target), tile, self.line_bytes, atomic_add)
@@ -179,7 +188,7 @@ class FractalZ(SlottedFilters):
         return ceil_to(task.m_count, FRACTAL) * self.row_bytes
 
     def slot_bytes(self, rows: int, columns: int) -> int:
-        """Return the bytes of a slot for `rows` x `columns`, each in whole fractals."""
+        """Return the bytes of a slot for a task of `rows` x `columns`, both rounded up to 16."""
         return ceil_to(rows, FRACTAL) * ceil_to(columns, FRACTAL) * self.itemsize
 
     def shares(self, task: FilterTask) -> int:
@@ -187,7 +196,9 @@ class FractalZ(SlottedFilters):
         return ceil_div(task.n_count, self.c0)
 
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Yield portions of as many column blocks as `room` bytes hold, each block with its line in dW."""
+        """Yield the portions of a slot's `shares` (column blocks of C0): as many blocks at a time as `room` bytes hold,
+        at least one, each with its store to dW.
+        """
         size, per_plane = self._slot_block(task), self.cin1 * self.taps * self.c0
         at_once = max(room // size, 1)
         for start in range(shares.start, shares.stop, at_once):

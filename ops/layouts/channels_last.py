@@ -1,4 +1,4 @@
-"""Tensors whose last axis is a run of channels: maps NDHWC, weights DHWCN (both of conv_tbc_backward, which has no groups)."""
+"""Layouts whose last axis is a run of channels: maps NDHWC, weights DHWCN (both of conv_tbc_backward, which has no groups)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
 @frozen
 class ChannelsLastMap(PlainMap):
-    """A map [N, D, H, W, C]."""
+    """Layout of a feature map [N, D, H, W, C]."""
 
     @property
     def channel_stride(self) -> int:
@@ -42,7 +42,10 @@ class ChannelsLastMap(PlainMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box of the map, one transfer for each run of adjoining pixels."""
+        """Load a box to L1, one transfer for each row of pixels, or one for all where rows adjoin in GM and in L1.
+
+        SimError if `pitches.pixel` is not one block: pixels cannot be spread apart.
+        """
         if pitches.pixel != BLOCK_BYTES:
             raise SimError("a map NDHWC is loaded in runs of pixels: its convolution has no stride")
         width, rows, pixels = self.volume[2], box.rows.length, box.columns.length
@@ -70,7 +73,9 @@ class ChannelsLastMap(PlainMap):
         pitch: int,
         operand: str,
     ) -> None:
-        """Load pixels that lie apart, one transfer for each row of them."""
+        """Load separate pixels to L1, back to back, one transfer for each row of the lattice; channel blocks lie
+        `pitch` pixels apart.
+        """
         place, channels, lattice = pixels
         step = lattice.column_step * self.pixel_stride
         for row in range(lattice.rows):
@@ -81,20 +86,23 @@ class ChannelsLastMap(PlainMap):
 
 @frozen
 class ChannelsLastFilters(PlainFilters):
-    """Weights [kD, kH, kW, C_in, C_out]."""
+    """Layout of weights [kD, kH, kW, C_in, C_out]."""
 
     @property
     def channel_stride(self) -> int:
-        """Return the bytes from one channel to the next."""
+        """Return the bytes from one input channel to the next: those of all filters."""
         return self.filters * self.itemsize
 
     def offset(self, row: int, channel: int, plane: int, tap: int) -> int:
-        """Return the byte offset of an element."""
+        """Return the byte offset of the element of filter `row`, `channel`, kernel `plane` and `tap`."""
         line = (plane * self.inp.taps + tap) * self.channels + channel
         return line * self.channel_stride + row * self.itemsize
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights in one transfer, as a matrix for each tap."""
+        """Load a box of weights to L1 in one transfer, a matrix (filters x channels) for each tap.
+
+        If the box has fewer than `rows` filters, it first fills the place with zeros.
+        """
         line = rows * BLOCK_BYTES
         block = box.taps.length * line
         if box.filters.length < rows:
@@ -117,7 +125,9 @@ class ChannelsLastFilters(PlainFilters):
     # -- dW ------------------------------------------------------------------------------------------------------------
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile, one block of columns at a time."""
+        """Store a finished tile to its place in dW element by element, one piece for each block of columns (channels of
+        one tap).
+        """
         pieces = [
             DrainPiece(
                 gm_operand(slot, self.offset(tile.row, channels.start, tile.plane, tap)),
@@ -131,7 +141,9 @@ class ChannelsLastFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, SUM_BYTES, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts of a tile's sum as columns, each a line of filters; as many columns a part as `room` bytes hold."""
+        """Yield the parts of a tile's sum, each of as many columns (in fractals of 16) as `room` bytes hold; a part is
+        scattered to lines of all filters of one column, and each line is stored to dW.
+        """
         rows, line = total.rows, ceil_to(total.rows * SUM_BYTES, BLOCK_BYTES)
         row, pieces = FRACTAL * SUM_BYTES, list(self.channel_pieces(total))
         for first, count in cut(ceil_div(total.columns, FRACTAL), max(room // (FRACTAL * line), 1)):

@@ -1,7 +1,7 @@
 """Interface of tensor layouts in GM: loads of boxes to L1, stores of finished tiles from L0C.
 
-A layout is one class for feature maps and one for weights; `ops.layouts` finds those of a call. A program names the box and its
-destination in the classes of this file; the layout decides which transfers bring it.
+A layout is one class for feature maps and one for weights; `ops.layouts` finds those of a call. A program names a box
+of the tensor and its destination in the classes of this file; the layout's class issues the transfers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ascend_sim.kernel.operands import ScatterLoops, Span
 
 
 class ChannelPlace(NamedTuple):
-    """A channel of one plane of a map: image, channel, depth."""
+    """Position of a channel in one plane of a map: number of the image, of the channel, and of the depth."""
 
     batch: int
     channel: int
@@ -28,7 +28,7 @@ class ChannelPlace(NamedTuple):
 
 
 class MapBox(NamedTuple):
-    """Box of a map: rows and columns of one plane, `channels` channels from `place` on."""
+    """Box of a map: a span of rows and one of columns in one plane, for `channels` channels from `place` on."""
 
     place: ChannelPlace
     channels: int
@@ -37,7 +37,7 @@ class MapBox(NamedTuple):
 
 
 class Pitches(NamedTuple):
-    """Bytes in a buffer from one row, one pixel, one channel block to the next."""
+    """Distances in a buffer, in bytes: from one row, one pixel, one channel block to the next."""
 
     row: int
     pixel: int
@@ -45,7 +45,9 @@ class Pitches(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Pixels of a plane: `rows` x `columns` of them from pixel `first` on, with both steps in pixels."""
+    """Regularly spaced pixels of a plane: `rows` x `columns` of them from pixel `first` on; `row_step` and
+    `column_step` are in pixels.
+    """
 
     first: int
     rows: int
@@ -55,7 +57,7 @@ class Lattice(NamedTuple):
 
 
 class MapPixels(NamedTuple):
-    """Separate pixels of one plane, `channels` channels from `place` on."""
+    """Regularly spaced pixels (`lattice`) of one plane, for `channels` channels from `place` on."""
 
     place: ChannelPlace
     channels: int
@@ -63,7 +65,7 @@ class MapPixels(NamedTuple):
 
 
 class TileRun(NamedTuple):
-    """Run of adjoining pixels of a plane, from `pixel` on, that a finished tile has in its rows from `row` on."""
+    """Run of `pixels` adjoining pixels of a plane from `pixel` on, which a finished tile holds in its rows from `row` on."""
 
     row: int
     pixel: int
@@ -71,7 +73,9 @@ class TileRun(NamedTuple):
 
 
 class MapTile(NamedTuple):
-    """Finished tile of a map: `height` pixels, in `runs`, by `channels` channels from `place` on."""
+    """Finished tile of a map in L0C: `height` pixels, which lie in `runs` of the plane, by `channels` channels from
+    `place` on.
+    """
 
     place: ChannelPlace
     runs: list[TileRun]
@@ -83,7 +87,9 @@ class MapTile(NamedTuple):
 
 
 class FilterBox(NamedTuple):
-    """Box of weights: filters and channels, counted within a real group, and taps of one kernel plane."""
+    """Box of weights: spans of filters and channels, counted within real group `group`, and a span of taps of one
+    kernel plane.
+    """
 
     group: int
     filters: Span
@@ -115,27 +121,29 @@ class FilterTask(Protocol):
 
     @property
     def plane(self) -> int | None:
-        """Return the number of the kernel plane; None where columns include all planes."""
+        """Return the number of the kernel plane; None where the task's columns go through all planes."""
 
     @property
     def m_start(self) -> int:
-        """Return the first row."""
+        """Return the first row (filter) of the task."""
 
     @property
     def m_count(self) -> int:
-        """Return the number of rows."""
+        """Return the number of rows (filters)."""
 
     @property
     def n_start(self) -> int:
-        """Return the first column."""
+        """Return the first column (channel and tap) of the task."""
 
     @property
     def n_count(self) -> int:
-        """Return the number of columns."""
+        """Return the number of columns (channels and taps)."""
 
 
 class RowStore(NamedTuple):
-    """Store of `rows` rows of bytes, from byte `source` of a portion to byte `target` of dW."""
+    """Store from UB to dW: `rows` rows of `row_bytes` bytes, the first from byte `source` of a portion to byte `target`
+    of dW.
+    """
 
     source: int
     target: int
@@ -146,7 +154,11 @@ class RowStore(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """Store of planes of rows of bytes from `source` in UB to `target` in dW; strides are (of the source, of the target)."""
+    """Store from UB to dW: `planes` planes of `rows` rows of `row_bytes` bytes, from byte `source` of UB to byte
+    `target` of dW.
+
+    Each pair of strides is (bytes in UB, bytes in dW): `strides` from row to row, `plane_strides` from plane to plane.
+    """
 
     source: int
     target: int
@@ -158,14 +170,18 @@ class Writing(NamedTuple):
 
 
 class Turned(NamedTuple):
-    """Part of a sum that UB holds as L0C does, [column / 16][row][16]: its scatters within UB, then its stores to dW."""
+    """Part of a sum that UB holds as L0C does, [column / 16][row][16]: its `scatters` (source, target, loops) to
+    another place in UB, then its stores from there to dW.
+    """
 
     scatters: Sequence[tuple[int, int, ScatterLoops]]
     writings: Sequence[Writing]
 
 
 class Portion(NamedTuple):
-    """Part of a task's slot that is added up at a time: `size` bytes from `offset` on, and the stores of its sum to dW."""
+    """Part of a task's slot that vector cores add up at a time: `size` bytes from byte `offset` on, and the stores of
+    its sum to dW.
+    """
 
     offset: int
     size: int
@@ -176,9 +192,10 @@ class Portion(NamedTuple):
 
 
 class DrainPiece(NamedTuple):
-    """Part of a finished tile, `rows` x `columns` from row `row` and column `column` on, and its place `target` in GM.
+    """Part of a finished tile, `rows` x `columns` from row `row` and column `column` on, with its address `target` in
+    GM.
 
-    Where whole rows are stored, columns are not given.
+    `column` and `columns` are 0 where whole rows are stored.
     """
 
     target: int
@@ -189,7 +206,7 @@ class DrainPiece(NamedTuple):
 
 
 class FinishedTile(Protocol):
-    """Interface of a finished L0C tile, with two ways to store it; `height` is the number of its rows."""
+    """Interface of a finished L0C tile, with two ways to store it to GM; `height` is the number of its rows."""
 
     def drain_rows(
         self,
@@ -201,7 +218,11 @@ class FinishedTile(Protocol):
         dst_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """Store pieces of the tile as whole rows of `n` columns, in blocks of C0 columns `dst_stride` bytes apart."""
+        """Store pieces of the tile to GM as whole rows of `n` columns in `dtype`: blocks of `c0` columns, which lie
+        `dst_stride` bytes apart.
+
+        `atomic_add` adds to the values in GM.
+        """
 
     def drain_elements(
         self,
@@ -212,7 +233,11 @@ class FinishedTile(Protocol):
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Store pieces of the tile element by element, with the strides of rows and columns in bytes."""
+        """Store pieces of the tile to GM element by element; rows and columns are `row_stride` and `column_stride`
+        bytes apart there.
+
+        `atomic_add` adds to the values in GM.
+        """
 
 
 # -- what a layout can do ------------------------------------------------------------------------------------------------
@@ -231,17 +256,19 @@ class FeatureMap(ABC):
     itemsize: int
 
     def turned_at(self, most_bytes_per_cycle: float) -> FeatureMap:
-        """Return the map with its transposing loads limited to that rate; a map whose loads do not transpose stays as it is."""
+        """Return the map with its transposing loads limited to `most_bytes_per_cycle`; the map itself if its loads do
+        not transpose.
+        """
         return self
 
     @abstractmethod
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box to `address` of the buffer `space`, with rows, pixels and channel blocks `pitches` apart."""
+        """Load a box to `address` of the buffer `space`, with rows, pixels and channel blocks `pitches` apart there."""
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
-        """Load a box to L1, its pixels back to back, channel blocks `pitch` pixels apart."""
+        """Load a box to `address` of L1 with its pixels back to back; channel blocks lie `pitch` pixels apart."""
         row = box.columns.length * BLOCK_BYTES
         self.load(k, slot, box, address, Pitches(row, BLOCK_BYTES, pitch * BLOCK_BYTES), operand)
 
@@ -254,16 +281,18 @@ class FeatureMap(ABC):
         pitch: int,
         operand: str,
     ) -> None:
-        """Load separate pixels to L1, back to back, channel blocks `pitch` pixels apart."""
+        """Load the separate `pixels` to `address` of L1, back to back, channel blocks `pitch` pixels apart; SimError in
+        layouts without such loads.
+        """
         raise SimError(f"{type(self).__name__}: no kernel gathers pixels that lie apart from maps in this layout")
 
     @abstractmethod
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
-        """Store a finished tile to its place in the map."""
+        """Store a finished tile to its place in the map in `dtype`; `atomic_add` adds to the values in GM."""
 
 
 class Filters(ABC):
-    """Layout in GM of weights, or of dW in fp32, of which a tile is [filters][columns].
+    """Layout in GM of weights, or of dW in fp32; a tile of dW is [filters][columns].
 
     `uniform`: equal tiles are stored by equal instructions at any place, in whole C0 channels.
     """
@@ -278,17 +307,19 @@ class Filters(ABC):
 
     @abstractmethod
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile of dW to its place."""
+        """Store a finished tile of dW to its place; `atomic_add` adds to the values in GM."""
 
 
 class SlottedFilters(Filters):
-    """Layout of dW with workspace slots for shared tasks (StreamK). Slots have the order of dW; vector cores add them up."""
+    """Layout of dW with workspace slots, one for each core's partial sum of a shared task (StreamK). Slots have the
+    order of dW; vector cores add them up.
+    """
 
     @abstractmethod
     def drain_to_slot(
         self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
     ) -> None:
-        """Store a finished tile to its task's slot, which begins `offset` bytes into the tensor `slot` of the launch."""
+        """Store a finished tile to its task's slot, which begins `offset` bytes into tensor number `slot` of the launch."""
 
     @abstractmethod
     def slot_bytes(self, rows: int, columns: int) -> int:
@@ -296,8 +327,10 @@ class SlottedFilters(Filters):
 
     @abstractmethod
     def shares(self, task: FilterTask) -> int:
-        """Return the number of shares into which vector cores can divide a task's slot."""
+        """Return into how many shares the vector cores can divide a task's slot."""
 
     @abstractmethod
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Yield the portions to add up for some `shares` of a task's slot, each of about `room` bytes at most."""
+        """Yield the portions of a task's slot to add up one after the other for some `shares`, each of about `room`
+        bytes at most.
+        """

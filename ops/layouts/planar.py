@@ -1,4 +1,6 @@
-"""Layouts with every channel in one piece: maps NCDHW, weights [C_out, C_in, kD, kH, kW]; transfers arrange them in blocks."""
+"""Layouts without channel blocks: base classes of plain maps and weights, and maps NCDHW, weights [C_out, C_in, kD, kH,
+kW]; loads arrange the channels in blocks.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,12 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 SUM_BYTES = 4
-"""An element of dW, which is fp32."""
+"""Bytes of an element of dW, which is fp32."""
 
 
 @frozen
 class PlainMap(FeatureMap):
-    """Base of maps whose elements leave L0C one by one: NCDHW and NDHWC."""
+    """Base of feature maps without channel blocks (NCDHW and NDHWC), whose elements leave L0C one by one."""
 
     @property
     @abstractmethod
@@ -55,11 +57,11 @@ class PlainMap(FeatureMap):
         return image + place.channel * self.channel_stride + (place.depth * height * width + pixel) * self.pixel_stride
 
     def source(self, slot: int, box: MapBox) -> int:
-        """Return the GM address of a box's first pixel."""
+        """Return the operand (tensor `slot` and byte offset) of a box's first pixel in GM."""
         return gm_operand(slot, self.offset(box.place, box.rows.start * self.volume[2] + box.columns.start))
 
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
-        """Store a finished tile element by element, existing channels only."""
+        """Store a finished tile element by element to its place in the map; only its `channels` existing channels."""
         pieces = [
             DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count, 0, tile.channels)
             for row, pixel, count in tile.runs
@@ -69,7 +71,7 @@ class PlainMap(FeatureMap):
 
 @frozen
 class PlanarMap(PlainMap):
-    """A map [N, C, D, H, W]. `most_bytes_per_cycle` limits its loads to L1; 0 means the rate of the path."""
+    """Layout of a feature map [N, C, D, H, W]. `most_bytes_per_cycle` limits its loads to L1; 0 means the rate of the path."""
 
     most_bytes_per_cycle: float = 0
 
@@ -90,7 +92,7 @@ class PlanarMap(PlainMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box in one transfer, as a matrix for each row."""
+        """Load a box to L1 in one transfer, a matrix (channels x pixels) for each row, or one matrix where rows adjoin."""
         width, rows, pixels = self.volume[2], box.rows.length, box.columns.length
         if pixels == width and pitches.row == width * pitches.pixel:  # rows adjoin
             rows, pixels = 1, rows * pixels
@@ -116,7 +118,9 @@ class PlanarMap(PlainMap):
         pitch: int,
         operand: str,
     ) -> None:
-        """Load separate pixels: in one transfer if columns adjoin, else in one for each row of them."""
+        """Load separate pixels to L1, back to back: in one transfer if columns adjoin, else in one for each row of the
+        lattice.
+        """
         place, channels, lattice = pixels
         adjoining = lattice.column_step == 1
         matrices = ChannelMatrices(
@@ -138,33 +142,33 @@ class PlanarMap(PlainMap):
 
 @frozen
 class PlainFilters(Filters):
-    """Base of the layouts [C_out, C_in, kD, kH, kW] and DHWCN, with elements of `itemsize` bytes."""
+    """Base of the layouts of weights (or dW) without channel blocks: [C_out, C_in, kD, kH, kW] and DHWCN."""
 
     inp: TilingInput
     itemsize: int
 
     @property
     def filters(self) -> int:
-        """Return the number of filters of a group."""
+        """Return the number of filters (output channels) of a group as the caller gave it, not merged."""
         return self.inp.problem.c_out // self.inp.problem.groups
 
     @property
     def channels(self) -> int:
-        """Return the number of channels of a filter."""
+        """Return the number of input channels of a filter, those of one unmerged group."""
         return self.inp.problem.c_in // self.inp.problem.groups
 
     def channels_in(self, first: int, count: int) -> range:
-        """Return the existing channels of a real group among `count` from `first` on.
+        """Return the existing channels among `count` from `first` on in a real group; columns beyond are padding.
 
-        The last real group may lack some, and their filters with them.
+        The last real group may lack some of them, and their filters with them.
         """
         return range(first, min(first + count, self.inp.cin_g))
 
     def channel_pieces(self, tile: FilterTile) -> Iterator[tuple[int, range, int]]:
-        """Yield (column in the tile, channels, tap) for a tile's columns, one block at a time: a block is channels of
-        one tap.
+        """Yield (column in the tile, channels, tap) for each block of a tile's columns: a block is `n0` channels of one
+        tap.
 
-        A tile of 8 bits may begin or end inside a block, which is two fractals.
+        The first and last block may be parts: a tile of 8 bits may begin or end inside a block, which is two fractals.
         """
         c0, at, end = self.inp.n0, tile.column, tile.column + tile.columns
         while at < end:
@@ -175,12 +179,12 @@ class PlainFilters(Filters):
 
     @abstractmethod
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts in which a tile's sum leaves UB, each of at most `room` bytes once it is scattered."""
+        """Yield the parts in which a tile's sum goes from UB to dW, each of at most `room` bytes once it is scattered."""
 
 
 @frozen
 class PlanarFilters(PlainFilters):
-    """Weights [C_out, C_in / groups, kD, kH, kW]."""
+    """Layout of weights or dW [C_out, C_in / groups, kD, kH, kW]."""
 
     @property
     def channel_stride(self) -> int:
@@ -193,7 +197,10 @@ class PlanarFilters(PlainFilters):
         return self.channels * self.channel_stride
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights in one transfer, as a matrix for each filter."""
+        """Load a box of weights to L1 in one transfer, a matrix (channels x taps) for each filter.
+
+        If the box has fewer than `rows` filters, it first fills the place with zeros.
+        """
         taps, line = self.inp.taps, rows * BLOCK_BYTES
         block = box.taps.length * line
         if box.filters.length < rows:
@@ -224,7 +231,9 @@ class PlanarFilters(PlainFilters):
         return filters * self.filter_stride + own * self.channel_stride + taps
 
     def rectangles(self, rows: range, channels: range) -> Iterator[tuple[range, range]]:
-        """Yield (rows, channels) of each rectangle in which both belong to one group; merged groups have no other elements."""
+        """Yield (rows, channels) of each rectangle whose filters and channels belong to the same group; dW has no other
+        elements.
+        """
         for group in range(rows.start // self.filters, (rows.stop - 1) // self.filters + 1):
             top, bottom = max(rows.start, group * self.filters), min(rows.stop, (group + 1) * self.filters)
             left, right = max(channels.start, group * self.channels), min(channels.stop, (group + 1) * self.channels)
@@ -232,7 +241,7 @@ class PlanarFilters(PlainFilters):
                 yield range(top, bottom), range(left, right)
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile, one block of columns at a time, with each group by itself."""
+        """Store a finished tile to its place in dW element by element, one piece for each block of columns and group."""
         pieces = []
         for column, channels, tap in self.channel_pieces(tile):
             for rows, own in self.rectangles(range(tile.row, tile.row + tile.rows), channels):
@@ -274,7 +283,9 @@ class PlanarFilters(PlainFilters):
             yield Turned(list(self._scatters(total, top, count, whole, pitch, width)), writings)
 
     def _writing(self, source: int, target: int, runs: tuple[int, int, int], filters: tuple[int, int]) -> Writing:
-        """Return the store of `runs` of bytes (size, pitch, number) in each of the `filters` (pitch, number)."""
+        """Return the store from byte `source` of UB to byte `target` of dW of `runs` of bytes (size, pitch, number) in
+        each of `filters` (pitch, number); runs that adjoin in both become one.
+        """
         (run, pitch, count), (width, planes) = runs, filters
         if run == pitch == self.channel_stride:  # they adjoin
             return Writing(source, target, count * run, planes, (width, self.filter_stride))
@@ -283,7 +294,12 @@ class PlanarFilters(PlainFilters):
     def _scatters(
         self, total: FilterTile, top: int, count: int, whole: bool, pitch: int, width: int
     ) -> Iterator[tuple[int, int, ScatterLoops]]:
-        """Yield (source, target, loops) of each scatter of `count` rows, from `top` on, of a sum [column / 16][row][16]."""
+        """Yield (source, target, loops) of each scatter within UB of `count` rows, from `top` on, of a sum [column /
+        16][row][16].
+
+        With `whole` a filter's columns become [channel][tap], else they stay in order; `pitch` and `width` are the
+        bytes from channel (column) to channel and from filter to filter in the target.
+        """
         taps, c0, line = self.inp.taps, self.inp.n0, FRACTAL * SUM_BYTES
         column = total.rows * line
         if not whole:

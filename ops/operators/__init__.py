@@ -20,11 +20,15 @@ SHIPPED = (
     "conv_tbc_backward",
     "convolution",
 )
-"""One line an operator: the folder beside this file, whose module `operator` has it as OPERATOR."""
+"""One name for each operator: the folder beside this file, whose module `operator` has the instance OPERATOR."""
 
 
 class Register(Mapping[str, Operator[Any, Any]]):
-    """Operators by name. Those of the package are imported when they are first asked for; others can be added."""
+    """Mapping from operator name to operator. Those of the package are imported when they are first asked for; others
+    can be added.
+
+    Raises SimError for an unknown name.
+    """
 
     def __init__(self, shipped: tuple[str, ...] = ()) -> None:
         self._shipped = shipped
@@ -49,13 +53,15 @@ class Register(Mapping[str, Operator[Any, Any]]):
         return name in self._shipped or name in self._added
 
     def add(self, operator: Operator[Any, Any]) -> None:
-        """Add one operator. Raises SimError for a name that exists already."""
+        """Add an operator under its `name`. Raises SimError if the name exists already."""
         if operator.name in self:
             raise SimError(f"there is an operator {operator.name!r} already")
         self._added[operator.name] = operator
 
     def of_pass(self, direction: str, kind: str = "conv") -> Operator[Any, Any]:
-        """Return the operator of the "forward" or "backward" pass of a layer of kind `kind`. SimError where there is none."""
+        """Return the operator that computes the "forward" or "backward" pass of a layer of kind `kind`, the first of
+        several. SimError where there is none.
+        """
         known: dict[str, Operator[Any, Any]] = {}
         for operator in self.values():
             if operator.layer_kind == kind and operator.layer_direction is not None:
@@ -65,7 +71,7 @@ class Register(Mapping[str, Operator[Any, Any]]):
         return known[direction]
 
     def remove(self, name: str) -> None:
-        """Remove an operator that was added. Raises SimError for any other."""
+        """Remove an operator that `add` added. Raises SimError for any other name, also for one of the package."""
         if self._added.pop(name, None) is None:
             raise SimError(f"no operator {name!r} was added")
 

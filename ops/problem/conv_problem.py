@@ -1,4 +1,4 @@
-"""The normalised problem: every rank of convolution backward as one 3-D problem (1-D and 2-D have D = 1)."""
+"""Normalised problem of a convolution: every rank as one 3-D problem (1-D and 2-D have D = 1)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ascend_sim.frozen import frozen
 
 @frozen
 class ConvProblem:
-    """One convolution, not transposed: `input` (x) convolved with `weight` gives the map (y) that `grad_output` belongs
-    to.
+    """One convolution x -> y, not transposed: x has `c_in` channels of `d_in` x `h_in` x `w_in`, y has `c_out` channels
+    of `d_out` x `h_out` x `w_out`.
 
-    Sizes are elements. `pad_front/up/left` stand before the first element of D/H/W, `pad_back/down/right` behind the
-    last.
+    Sizes are elements, `c_in` and `c_out` of all groups. `pad_front/up/left` stand before the first element of D/H/W,
+    `pad_back/down/right` behind the last; a negative padding crops. In grad_input and grad_weight, gradOutput is y.
     """
 
     n: int
@@ -42,20 +42,20 @@ class ConvProblem:
 
     @property
     def one_row(self) -> bool:
-        """Return True for a signal: one row of each map and of the kernel, nothing above, below, before or behind it."""
+        """Return True for a 1-D problem: D and H of both maps and of the kernel are 1, without padding along D or H."""
         rows = self.d_in, self.d_out, self.h_in, self.h_out, self.k_d, self.k_h
         pads = self.pad_front, self.pad_back, self.pad_up, self.pad_down
         return set(rows) == {1} and not any(pads)
 
     @property
     def plane_products(self) -> int:
-        """Return the number of pairs (gradOutput plane, kernel plane) that read an input plane and not padding."""
+        """Return the number of pairs (output plane, kernel plane) whose input plane exists, and is not padding."""
         places = range(-self.pad_front, self.d_out * self.stride_d - self.pad_front, self.stride_d)
         return sum(0 <= place + tap * self.dilation_d < self.d_in for place in places for tap in range(self.k_d))
 
     @property
     def met_macs(self) -> int:
-        """Return `macs` without those of kernel planes that lie in padding, which no kernel multiplies."""
+        """Return `macs` without the products of kernel planes that lie wholly in padding along D, which no kernel computes."""
         return self.macs * self.plane_products // max(self.d_out * self.k_d, 1)
 
     @property

@@ -1,4 +1,4 @@
-"""Divisors of sizes of any magnitude, found in time even for sizes that no core could hold."""
+"""Divisors and primes of numbers of any magnitude, fast also for sizes that no core could hold."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _prime_factors(number: int) -> list[int]:
 
 
 def _a_factor(number: int) -> int:
-    """Return a factor of an odd composite, by Pollard's rho: in about the fourth root of `number` steps."""
+    """Return a factor of an odd composite by Pollard's rho, in about the fourth root of `number` steps."""
     for constant in count(1):
         slow = fast = 2
         factor = 1

@@ -14,7 +14,7 @@ from ascend_sim.ops.problem.layout import BLOCKED, PLANAR, Layout
 
 @frozen
 class Family:
-    """Properties of a family of chips that matter to cube kernels.
+    """A group of chips whose cube kernels are alike, with the properties that matter to those kernels.
 
     `core_kind` is the kind of core that has the cube; `coupled`: it has the vector unit too, through which results
     leave L0C. `layout` is that of the kernels' tensors unless the call brings another one.
@@ -35,7 +35,9 @@ PLAIN_SPLIT = Family("plain split", "AIC", PLANAR)
 
 
 def family_of(chip: ChipSpec) -> Family:
-    """Return the family of a chip, by its file: coupled cores, or a path from GM to L1 that transposes plain maps."""
+    """Return the family of a chip: COUPLED for coupled cores, PLAIN_SPLIT if a path from GM to L1 transposes plain maps
+    (dn2nz), else BLOCKED_SPLIT.
+    """
     if chip.cores.coupled:
         return COUPLED
     return PLAIN_SPLIT if "GM->L1:dn2nz" in chip.paths else BLOCKED_SPLIT

@@ -1,4 +1,4 @@
-"""Normalisation common to the operators: from the axes of a call to one 3-D problem."""
+"""Normalisation common to the convolutions: from the spatial axes of a call to one 3-D problem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ascend_sim.ops.status import Status
 
 @frozen
 class Normalised:
-    """A call as one 3-D problem.
+    """Result of normalising a call: one 3-D problem, and how the caller's axes became it.
 
     `problem`: x -> y with exact trailing padding (negative where x is larger than what the kernel reaches).
     `transposed`: x is the call's gradOutput and y its input. `rank`: of the caller's tensors (TBC: 3). `spatial_axes`:
@@ -30,7 +30,9 @@ class Normalised:
 
 @frozen
 class Axis:
-    """One spatial axis of x -> y; the defaults are an axis that lower ranks lack."""
+    """One spatial axis of x -> y: sizes, kernel, stride, dilation, and padding before (`low`) and behind (`high`) x.
+    The defaults are those of an axis that a lower rank lacks.
+    """
 
     x: int = 1
     y: int = 1
@@ -42,7 +44,9 @@ class Axis:
 
     @property
     def exact_high(self) -> int:
-        """Return the trailing padding that makes x exactly as long as y needs."""
+        """Return the trailing padding with which x is just as long as y needs, in place of `high`; negative where x is
+        longer.
+        """
         return (self.y - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 - self.x - self.low
 
 
@@ -89,14 +93,14 @@ def assemble(
 
 
 def paired_padding(padding: Sequence[int], spatial_rank: int) -> list[tuple[int, int]]:
-    """Return (low, high) padding of each axis; 4 values in 2-D are up, down, left, right."""
+    """Return (low, high) padding of each axis: each value for both sides, but 4 values in 2-D are up, down, left, right."""
     if spatial_rank == 2 and len(padding) == 4:
         return [(padding[0], padding[1]), (padding[2], padding[3])]
     return [(value, value) for value in padding]
 
 
 def check_size(axis: Axis) -> None:
-    """Raise AclnnError unless y = floor((x + paddings - window) / stride) + 1; empty maps are not checked."""
+    """Raise AclnnError (INNER_NULLPTR) unless y = floor((x + paddings - window) / stride) + 1; an axis with x or y 0 passes."""
     window = (axis.kernel - 1) * axis.dilation + 1
     expected = (axis.x + axis.low + axis.high - window) // axis.stride + 1
     if axis.x and axis.y and axis.y != expected:

@@ -1,4 +1,4 @@
-"""Strips: a map in runs of columns, each a convolution of its own."""
+"""Strips: runs of a map's columns, each computed as a convolution of its own, and the source columns that they read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 @frozen
 class Strip:
-    """Strip of a map: `columns` columns from `column` on, and the `problem` that computes them from the other map's
-    columns.
+    """Strip of a result map: its columns `column` to `column + columns - 1`, and the `problem` that computes them from
+    some columns of the other (source) map.
 
-    Those begin with `source`; the problem has none of them if the strip meets padding only. Its own map may be wider
-    than `columns`: columns beyond them do not exist.
+    `source` is the first of those source columns; the problem has none if the strip reads padding only. The problem's
+    own map may be wider than `columns`: columns beyond them do not exist.
     """
 
     problem: ConvProblem
@@ -25,10 +25,10 @@ class Strip:
     source: int
 
     def adjoining(self, width: int, pixel: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (pixels before, row, column, pixels) for each run of adjoining pixels among `count` from `pixel` on,
-        row by row.
+        """Yield (pixels before it, row, column, pixels) for each run of `count` row-major pixels from `pixel` on that
+        lies in one row.
 
-        The strip's map is `width` columns wide; pixels beyond its `columns` are left out.
+        The map is `width` columns wide; pixels beyond the strip's `columns` are left out.
         """
         done = 0
         while done < count:
@@ -41,9 +41,9 @@ class Strip:
 
 @frozen
 class Reach:
-    """Source columns that a run of result columns reads: `count` from `first` on, after `pad` columns of zeros.
+    """Source columns that a run of result columns reads: `count` from column `first` on, after `pad` columns of zeros.
 
-    `count` is 0 where it reads nothing but padding.
+    `count` is 0 where the run reads nothing but padding.
     """
 
     first: int
@@ -63,7 +63,7 @@ def reach(first: int, count: int, step: int, pad: int, extent: int, size: int) -
 
 
 def widest_reach(count: int, step: int, extent: int, size: int) -> int:
-    """Return the most source columns that `count` adjoining result columns read, wherever they are."""
+    """Return the most source columns that `count` adjoining result columns read: their span, at most the map's `size`."""
     return min((count - 1) * step + extent, size)
 
 
@@ -73,9 +73,11 @@ def strip_count(width: int, strip: int) -> int:
 
 
 def even_strip(width: int, most: int, spare: int) -> int:
-    """Return the width of equal strips, in whole fractals and about `most` at most, of which the fewest cover `width`.
+    """Return the width of equal strips that are a multiple of FRACTAL: the fewest strips of about `most` columns that
+    cover `width`.
 
-    The last one has at most `spare` columns beyond `width` if that is possible: load3d takes them for padding.
+    The width shrinks until the last strip has at most `spare` columns beyond `width`, if that is possible: load3d takes
+    them for padding.
     """
     strip = ceil_to(ceil_div(width, ceil_div(width, most)), FRACTAL)
     while strip > FRACTAL and -width % strip > spare:

@@ -19,14 +19,15 @@ from ascend_sim.ops.problem.walk import WHOLE_ROWS, Walk
 
 @frozen
 class TilingInput:
-    """A problem on one chip, as tiling procedures read it.
+    """A problem on one chip, the input of tiling procedures.
 
     `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit)
-    bytes; `load3d` has the largest values of that instruction's fields. `family` says which kernels there are, `layout`
-    what they read. Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated);
-    in a plain layout, where a group may begin at any channel, they need not be (`merged` False). `group_unit` is the
-    input channels of a block that merged groups fill, 0 for C0. `walk` is grad_weight's way over gradOutput
-    (`grad_weight.parts`); the problem is then the one that it sees.
+    bytes; `load3d` has the largest values of that instruction's fields. `family` is the chip's family of kernels,
+    `layout` the layout of their tensors. Groups are merged so that channels of a real group fill whole blocks (ops-nn
+    group merge: stated); in a plain layout, where a group may begin at any channel, they need not be (`merged` False).
+    `group_unit` is the input channels of a block that merged groups fill, 0 for C0. `walk` is the order in which
+    grad_weight goes over gradOutput (`grad_weight.parts`); `problem` is then the one in its terms (strips stacked, taps
+    as planes).
     """
 
     problem: ConvProblem
@@ -54,7 +55,9 @@ class TilingInput:
 
     @cached_property
     def group_extension(self) -> int:
-        """Return how many groups are merged into one real group."""
+        """Return how many groups are merged into one real group: the fewest whose channels fill whole blocks (1 unless
+        `merged`).
+        """
         groups = self.problem.groups
         if not self.merged:
             return 1
@@ -97,20 +100,24 @@ class TilingInput:
 
     @cached_property
     def cout_padded(self) -> int:
-        """Return the output channels of one real group, rounded up to whole units (for 32-bit: pairs of C0 blocks)."""
+        """Return the output channels of one real group, rounded up to a multiple of `unit` (for 32-bit: to pairs of C0
+        blocks).
+        """
         return ceil_to(self.cout_g, self.unit)
 
     @cached_property
     def taps(self) -> int:
-        """Return the number of kernel positions in a plane, k_h * k_w."""
+        """Return the number of positions in one kernel plane, k_h * k_w."""
         return self.problem.k_h * self.problem.k_w
 
     @cached_property
     def depth_dilated(self) -> bool:
-        """Return True if kernel planes lie apart; a kernel of one plane is not dilated (inferred from a unit test)."""
+        """Return True if the kernel has several planes and they lie apart; one plane is never dilated (inferred from a
+        unit test).
+        """
         return self.problem.dilation_d > 1 and self.problem.k_d > 1
 
     @cached_property
     def images(self) -> int:
-        """Return the number of gradOutput planes that grad_weight sums over, N * D_out."""
+        """Return the number of gradOutput planes (depths of all images) that grad_weight sums over, N * D_out."""
         return self.problem.n * self.problem.d_out

@@ -1,4 +1,4 @@
-"""Ways of grad_weight over gradOutput pixels, and the input pixels that each must hold for a run of them."""
+"""Orders in which grad_weight goes over gradOutput pixels, and how many input pixels L1 must hold for a run of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 
 class Walk(ABC):
-    """Interface of a way over gradOutput; `ops.kernels.grad_weight.operand` has the loads of each class."""
+    """Interface of an order in which grad_weight goes over gradOutput; `ops.kernels.grad_weight.operand` has the loads
+    of each class.
+    """
 
     @abstractmethod
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
@@ -19,7 +21,7 @@ class Walk(ABC):
 
 @frozen
 class Windows(Walk):
-    """Way over gradOutput row by row, with whole input rows in L1 for load3d's window.
+    """Walk row by row over gradOutput: L1 holds whole input rows, from which load3d takes its windows.
 
     `last_width` is the width of the last strip's rows if the problem is made of strips and the last is narrower, else
     0.
@@ -28,7 +30,9 @@ class Windows(Walk):
     last_width: int = 0
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
-        """Return the pixels of the whole input rows that L1 holds; a narrower last strip may need more of them."""
+        """Return the pixels of the whole input rows that L1 holds for `pixels`: the most of the usual and of the last
+        strip's width.
+        """
         p, found = problem, []
         for width in {p.w_out, self.last_width or p.w_out}:
             rows = input_rows_of(p, max(pixels, 1), width)
@@ -42,7 +46,9 @@ WHOLE_ROWS = Windows()
 
 @frozen
 class SingleTaps(Walk):
-    """Way over gradOutput tap by tap: each pixel reads one input pixel; the problem's kernel planes are the taps."""
+    """Walk over gradOutput for one tap after the other: each pixel reads one input pixel, so L1 holds as many; the
+    problem's kernel planes are the taps.
+    """
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
         return pixels
@@ -52,13 +58,13 @@ TAPS = SingleTaps()
 
 
 def rows_of(pixels: int, width: int) -> int:
-    """Return the most rows of `width` pixels that a run of `pixels` touches, if it begins at a multiple of its length."""
+    """Return the most rows of `width` pixels that a run of `pixels` touches; a run begins at a multiple of its length."""
     if pixels % width == 0 or width % pixels == 0:
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2
 
 
 def input_rows_of(problem: ConvProblem, pixels: int, width: int) -> int:
-    """Return the most input rows that `pixels` gradOutput pixels in rows of `width` read, with rows beside the image."""
+    """Return the most input rows that `pixels` gradOutput pixels in rows of `width` read; rows of padding count too."""
     rows = rows_of(pixels, width)
     return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1

@@ -1,4 +1,4 @@
-"""Rows of gradOutput that a run of dx pixels needs."""
+"""Rows of gradOutput, with the zero rows that a stride inserts, that a run of grad_input (dx) pixels reads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 
 class RowWindow(NamedTuple):
-    """Rows of the dilated map that a tile reads: `rows` rows from `first_row` on, `pad_top` zero rows above,
-    `pad_bottom` below.
+    """Rows of the dilated map (gradOutput with zeros inserted) that a tile reads: `rows` rows from `first_row` on,
+    below `pad_top` zero rows and above `pad_bottom` zero rows.
 
-    `rows` is 0 (and `first_row` 0) when the tile sees only padding.
+    `rows` is 0 (and `first_row` 0) when the tile reads only padding.
     """
 
     first_row: int
@@ -32,7 +32,7 @@ def dilated_width(problem: ConvProblem) -> int:
 
 
 def read_width(problem: ConvProblem) -> int:
-    """Return the columns of the dilated map up to the last one that dx reads."""
+    """Return how many columns of the dilated map, from column 0, dx reads: all, unless the last ones are cropped."""
     _, left = pad_before(problem)
     return min(dilated_width(problem), problem.w_in + (problem.k_w - 1) * problem.dilation_w - left)
 
@@ -77,7 +77,8 @@ def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
 
 
 def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
-    """Return the rows of the dilated map that the library's kernel loads for a tile of up to `base_m` dx pixels.
+    """Return the rows of the dilated map that the library's kernel loads for a tile of up to `base_m` dx pixels from
+    `m_start` on.
 
     It counts the most rows that such a tile may touch, without those beside the map (ops-nn arch22,
     Conv3DBackpropInputV2: stated). `rows` is 0 where `needed_rows` has none.
@@ -93,13 +94,17 @@ def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
 
 
 def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> int:
-    """Return the most rows of the dilated map that `pixels` dx pixels read. `whole_rows` is that of `spanned_rows`."""
+    """Return the most rows of the dilated map that `pixels` dx pixels read, at most the map's height. `whole_rows` as
+    in `spanned_rows`.
+    """
     rows = spanned_rows(pixels, problem.w_in, whole_rows)
     return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))
 
 
 def spanned_rows(pixels: int, width: int, whole_rows: bool = True) -> int:
-    """Return the most rows of `width` dx pixels that a tile of `pixels` touches; with `whole_rows` tasks begin with a row."""
+    """Return the most rows of `width` dx pixels that a tile of `pixels` touches; `whole_rows`: tiles begin at a
+    multiple of `pixels`, so that lengths that divide need no extra row.
+    """
     if whole_rows and (pixels % width == 0 or width % pixels == 0):
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2

@@ -1,4 +1,6 @@
-"""Verdicts on the outputs of a run: each against float64 of its operands rounded to the compute dtype."""
+"""Verdicts on the outputs of a run: each output against float64 sums of the operands, which are rounded to the compute
+dtype.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ def judge(
 
 
 def _with_probe(verdicts: dict[str, Any], probe: Probe | None) -> dict[str, Any]:
-    """Return the verdicts on the caller's data with "decided_by" and "probe", after running the probe unless it refuses."""
+    """Add "decided_by" and "probe" to each verdict on the caller's data and return them; runs the probe unless it
+    refuses.
+
+    A verdict that was correct becomes wrong if the probe of its output fails.
+    """
     blind = max((figures["may_lose"] for figures in verdicts.values()), default=0.0)
     reason = "the outputs alone cannot be computed again" if probe is None else probe.refused(blind)
     found = probe.run() if probe is not None and reason is None else {}

@@ -38,20 +38,21 @@ Rerun = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """The programs of the call once more: flat storages of its inputs -> its outputs as the caller sees them."""
 
 ACCUMULATOR_DIGITS = 24
-"""Binary digits that a float32 sum holds exactly."""
+"""Binary digits of a float32 number: integers up to 2^24 are exact."""
 MOST_DIGITS = 12
-"""Digits of an operand of the exact data at most: products of two fill the accumulator."""
+"""Most binary digits of an operand of the exact data: products of two fill the accumulator."""
 SEED = 20
 SOON_DONE = 1 << 28
-"""Products of all outputs up to which a call is probed without being asked: well under a second."""
+"""Most products of all outputs for which a call is probed without the user's request: well under a second."""
 
 
 @frozen
 class Probed:
     """Result of the probe for an output: `wrong` elements are not the exact sums, `bound` is the verdict on the leaning
-    data.
+    data, `direction` on which side of the right result its errors lie.
 
-    `least_chance` is the least chance of any element that one lost product shows.
+    `first_wrong` is the index of the first wrong element. `least_chance` is the least chance, over all elements, that
+    one lost product shows.
     """
 
     wrong: int
@@ -71,7 +72,9 @@ class Probed:
         return next((name for name, failed in tests.items() if failed), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result for a report, as a dict of plain values."""
+        """Return the result for a report as plain values: "ran", "correct", the "failed" test, numbers of "wrong"
+        elements, "least_chance", and the direction's counts and limit.
+        """
         return {
             "ran": True,
             "correct": self.correct,
@@ -87,11 +90,12 @@ class Probed:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A call that can be run again on other data. `fresh` returns (flat storage, view) for each input, laid out as the
-    caller's array is.
+    """A call that can be run again on other data. `fresh()` returns name -> (flat storage, view of it in the caller's
+    layout) of each input; `rerun` computes the outputs from the storages.
 
-    A probe costs two more runs of the values, and two float64 references. With `wanted` None a call is probed if that
-    is soon done (up to `SOON_DONE` products), or if the caller's data may hide a product of mean size.
+    A probe costs two more runs of the values, and two float64 references. `wanted` True or False decides; with None a
+    call is probed if that is soon done (up to `SOON_DONE` products), or if the caller's data may hide a product of mean
+    size.
     """
 
     operator: Operator[Any, Any]
@@ -102,7 +106,11 @@ class Probe:
     wanted: bool | None = None
 
     def refused(self, may_lose: float) -> str | None:
-        """Return the reason why the call is not probed; None if it is."""
+        """Return the reason why the call is not probed, None if it is; `may_lose` is the worst of `judge.may_lose` over
+        its outputs.
+
+        Beside `wanted`, a call with nothing to add or with sums longer than 2^24 products is not probed.
+        """
         if self.wanted is False:
             return "probe = False"
         products = self.operator.products(self.call)
@@ -117,7 +125,7 @@ class Probe:
         return None
 
     def run(self) -> dict[str, Probed]:
-        """Run the call on both sets of data; return output -> result."""
+        """Run the call on the exact and on the leaning data; return output -> result."""
         exact, leaning = (self._outcome(draw) for draw in (self._exact, self._leaning))
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
             return {name: self._judged(name, exact, leaning) for name in exact.outputs}
@@ -159,12 +167,14 @@ class Probe:
         return magnitudes * rng.choice(np.array([-1.0, 1.0]), like.shape)
 
     def _leaning(self, name: str, like: Array, rng: np.random.Generator) -> Array:
-        """Return positive data in [1/2, 1) of the shape of `like`, scaled down if sums would leave float16."""
+        """Return positive data in [1/2, 1) of the shape of `like`, divided by a power of two where sums would leave float16."""
         longest = max(self.operator.products(self.call).values())
         return (0.5 + rng.random(like.shape) / 2) / (1 << max(longest.bit_length() - 14, 0))
 
     def _digits(self) -> dict[str, int]:
-        """Return input -> number of binary digits of its exact data, such that every partial sum is exact."""
+        """Return input -> binary digits of its exact data: the largest for which every partial sum has at most
+        `ACCUMULATOR_DIGITS`.
+        """
         operator, call = self.operator, self.call
         budget = ACCUMULATOR_DIGITS - (max(operator.products(call).values()) - 1).bit_length()
         computed = {operator.computed_in(call, output) for output in call.outputs}
@@ -178,7 +188,7 @@ class Probe:
         return {name: left if name in first else min(own[name], budget - left) for name in own}
 
     def _held(self, dtype: str) -> int:
-        """Return how many binary digits a format has just below 1."""
+        """Return how many binary digits numbers just below 1 have in `dtype`."""
         bits = self.model.chip.cube.hf32_mantissa_bits if dtype == "hf32" else None
         return int(np.log2(0.5 / float(ulp(np.asarray(0.5), format_of(dtype, bits))))) + 1
 
@@ -202,7 +212,7 @@ class _Outcome:
         return cls(probe, operator.in_problem_order(call, values), operator.in_problem_order(call, results))
 
     def sums(self, name: str) -> tuple[Sums, Mapping[str, Array], Array]:
-        """Return (float64 sums of output `name`, all inputs, the run's result)."""
+        """Return (float64 sums of output `name` of its rounded operands, all inputs, the run's result)."""
         operator, call = self.probe.operator, self.probe.call
         operands = self.inputs
         if operator.summed(name) is None:

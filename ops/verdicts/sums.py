@@ -33,7 +33,11 @@ def sums_of(
     *,
     absolute: bool = False,
 ) -> Sums:
-    """Return the sums of one output; arguments are those of `Operator.sums`. With `absolute`, `weights` are sum |ab|."""
+    """Return the sums of one output; arguments are those of `Operator.sums`. With `absolute`, `weights` are sum |ab|.
+
+    With infinities or NaN among the factors, `total` is as IEEE 754 makes it of the products of the definition,
+    `weights` cover the finite products, and `doubtful` marks the elements that a zero may have turned into NaN.
+    """
     names = operator.factors(call, output)
     special = {name: ~np.isfinite(operands[name]) for name in names}
     if not any(mask.any() for mask in special.values()):

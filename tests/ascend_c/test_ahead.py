@@ -11,6 +11,7 @@ import pytest
 import ascend_sim as asim
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import IN, OUT, floats, made, needs_compiler, vector_kernel
+from tests.support.sampling import part_of_cases
 
 pytestmark = needs_compiler
 RUNS = [(mode, engine) for mode in ("full", "functional") for engine in ("simpy", "compiled")]
@@ -63,6 +64,7 @@ LOOP = f"""{IN}
     SetFlag<HardEvent::S_MTE3>(0); WaitFlag<HardEvent::S_MTE3>(0); {OUT}"""
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize(("mode", "engine"), RUNS)
 def test_a_loop_depends_on_data(tmp_path: Path, mode: str, engine: str) -> None:
     kernel = made(tmp_path, vector_kernel(LOOP, tensors="x z"))
@@ -95,6 +97,7 @@ ROUND = """
     zg.SetValue(16 * GetBlockIdx(), total);"""
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize(("mode", "engine"), RUNS)
 def test_blocks_read_what_others_wrote_behind_syncall(tmp_path: Path, mode: str, engine: str) -> None:
     kernel = made(tmp_path, vector_kernel(ROUND.replace("SYNC", "SyncAll();")))

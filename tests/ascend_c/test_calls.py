@@ -53,6 +53,14 @@ VECTOR = {
     "uint64_t odd[2] = {0xAAAAAAAAAAAAAAAA, 0}; Duplicate(d, 0.0f, 64); Sub(d, a, b, odd, 1, {1, 1, 0, 8, 8, 8})": (
         lambda x, y: np.where(np.arange(64) % 2, x - np.tile(y[:8], 8), 0)
     ),
+    "AddRelu(d, a, b, 64)": lambda x, y: np.maximum(x + y, 0),
+    "SubRelu(d, a, b, (uint64_t)8, 8, {1, 1, 1, 1, 1, 0})": lambda x, y: np.maximum(x - np.tile(y[:8], 8), 0),
+    "Duplicate(d, 3.0f, 64); FusedMulAdd(d, a, b, 64)": lambda x, y: x * np.float32(3) + y,
+    "Duplicate(d, 3.0f, 64); FusedMulAddRelu(d, a, b, 64)": lambda x, y: np.maximum(x * np.float32(3) + y, 0),
+    "CreateVecIndex(d, 3.0f, 64u)": lambda x, y: np.arange(3, 67, dtype=np.float32),
+    "Duplicate(d, 0.0f, 64); PipeBarrier<PIPE_ALL>(); ArithProgression(d, 1.0f, -0.5f, 13)": (
+        lambda x, y: np.where(np.arange(64) < 13, 1 - np.arange(64, dtype=np.float32) / 2, 0)
+    ),
     "SetMaskCount(); SetVectorMask<float, MaskMode::COUNTER>(64); Add<float, false>(d, a, b, MASK_PLACEHOLDER, 1, {}); "
     "SetMaskNorm(); ResetMask()": lambda x, y: x + y,
 }

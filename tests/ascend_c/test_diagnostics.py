@@ -9,6 +9,7 @@ import pytest
 from ascend_sim.ascend_c.diagnostics import told
 from ascend_sim.ascend_c.errors import CompileError
 from tests.support.ascend_c.kernels import BEGIN, made, needs_compiler, vector_kernel
+from tests.support.sampling import part_of_cases
 
 LINE = BEGIN.count("\n") + 2
 BROKEN = {
@@ -36,6 +37,7 @@ BROKEN = {
 }
 
 
+@part_of_cases(3)
 @needs_compiler
 @pytest.mark.parametrize("code", BROKEN)
 def test_a_broken_kernel_names_its_line(tmp_path: Path, code: str) -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from ascend_sim.cli import app
 from tests.support.ascend_c.kernels import needs_compiler
 from tests.support.places import DOCS
+from tests.support.sampling import part_of_cases
 
 pytestmark = needs_compiler
 FOLDER = DOCS / "ascend-c"
@@ -17,6 +18,7 @@ ENTRIES = {"row_sums": ("--entry", "row_sums<float>")}
 NAMES = sorted(path.stem for path in FOLDER.glob("*.cpp"))
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("chip", ("ascend910b3", "ascend910_9391"))
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_is_right(name: str, chip: str) -> None:
@@ -27,6 +29,7 @@ def test_an_example_is_right(name: str, chip: str) -> None:
     assert all(one["correct"] for one in report["outputs"].values()) and report["outputs"]
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_check_finds_nothing(name: str) -> None:
     done = CliRunner().invoke(app, ["check", str(FOLDER / f"{name}.cpp"), *ENTRIES.get(name, ()), "--json"])

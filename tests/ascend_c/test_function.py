@@ -15,6 +15,7 @@ from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import BEGIN, IN, OUT, floats, made, needs_compiler, vector_kernel, written
 from tests.support.places import DOCS
+from tests.support.sampling import part_of_cases
 
 pytestmark = needs_compiler
 EXAMPLE = DOCS / "ascend-c" / "add_custom.cpp"
@@ -122,6 +123,8 @@ REFUSED = {
     "uint64_t kept; GatherMask(d, a, (uint8_t)8, false, 0u, GatherMaskParams(1, 1, 8, 0), kept);": (
         "GatherMask: src1Pattern 8; allowed are 1 to 7"
     ),
+    "Abs(d, a, (uint64_t)64, 1, {1, 256, 8, 8});": "src0_block_stride = 256; 0 to 255 32-byte blocks are possible",
+    "Adds(d, a, 1.0f, (uint64_t)64, 1, {256, 1, 8, 8});": "dst_block_stride = 256; 1 to 255 32-byte blocks are possible",
     "Add(d, a, b, 0);": "vadd: a count of 0 elements; it is at least 1",
     "ASSERT(x == nullptr);": "ASSERT(x == nullptr) is false",
     "set_flag(PIPE_MTE2, PIPE_V, EVENT_ID3);": "is still raised 1 times",
@@ -204,11 +207,23 @@ PLANTED = {
 }
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", PLANTED)
 def test_check_finds_a_planted_mistake(tmp_path: Path, name: str) -> None:
     kernel = made(tmp_path, vector_kernel(PLANTED[name], tensors="x z"))
     report = asim.check_kernel(kernel, 1, floats(64), asim.empty(64, "float32"))
     assert not report.passed and f"kernel.cpp:{FIRST_LINE + 1}" in report.render(), report.render()
+
+
+def test_a_check_tells_that_hints_to_the_l2_change_nothing(tmp_path: Path) -> None:
+    bodies = {"plain": f"{IN} Adds(d, a, 1.0f, 64); {OUT}"}
+    bodies["hinted"] = "zg.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);" + bodies["plain"]
+    said = {}
+    for name, body in bodies.items():
+        (tmp_path / name).mkdir()
+        kernel = made(tmp_path / name, vector_kernel(body, tensors="x z"))
+        said[name] = asim.check_kernel(kernel, 1, floats(64), asim.empty(64, "float32")).remarks
+    assert said["plain"] == [] and any("SetL2CacheHint changes nothing" in one for one in said["hinted"])
 
 
 def test_rows_name_the_line_of_a_called_function(tmp_path: Path) -> None:

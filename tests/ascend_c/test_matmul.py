@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import made, needs_compiler, recorded
 from tests.support.ascend_c.vendor_words import vendor_words
+from tests.support.sampling import part_of_cases
 
 pytestmark = needs_compiler
 RECORDED = json.loads(Path(__file__).with_name("matmul_words.json").read_text())["cases"]
@@ -126,6 +128,7 @@ def close(form: MatmulForm, found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=tolerance * 2, atol=tolerance * 12)
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("shape", [(128, 64, 192), (100, 90, 70), (20, 10, 40)])
 def test_a_product_is_right(kernel: Any, name: str, shape: tuple[int, int, int]) -> None:
@@ -261,3 +264,41 @@ def test_types_that_it_has_not_are_one_error_with_the_line(tmp_path: Path, types
     with pytest.raises(CompileError) as caught:
         made(tmp_path, code)
     assert "kernel.cpp:4: error: " in str(caught.value) and text in str(caught.value)
+
+
+CONFIGURATIONS = {
+    "GetNormalConfig(false, false, false, BatchMode::BATCH_LESS_THAN_L1, true, IterateOrder::UNDEF)": "",
+    "GetMDLConfig(true, false, 0, false, false, false, true)": "",
+    "GetMMConfig<MatmulConfigMode::CONFIG_MDL>(MatmulShapeParams{64, 64, 64, 32, 32, 32})": "",
+    "GetMDLConfig(false, true)": "batches (isNBatch, MULTI_BATCH) are not simulated",
+    "GetMMConfig<MatmulConfigMode::CONFIG_IBSHARE>()": "not basic blocks, SPECIALMDL or IBSHARE",
+    "GetNormalConfig(false, false, false, BatchMode::NONE, true, IterateOrder::UNDEF, ScheduleType::OUTER_PRODUCT)": (
+        "INNER_PRODUCT is simulated"
+    ),
+    "GetMMConfig<MatmulConfigMode::CONFIG_NORM>(MatmulFuncParams{.enableRelu = true})": "ReLU, a split of channels",
+}
+"""Configurations by how a kernel makes them, and why they are refused ("": they are not)."""
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_a_configuration_that_changes_values_is_refused(tmp_path: Path, configuration: str) -> None:
+    types = ", ".join([TYPE.format(one, "false") for one in ("half", "half", "float", "float")])
+    code = f"""constexpr MatmulConfig CONFIG = {configuration};
+extern "C" __global__ __aicore__ void product(GM_ADDR a, GM_ADDR b, GM_ADDR c, TCubeTiling t) {{
+    TPipe pipe;
+    Matmul<{types}, CONFIG> mm;
+    mm.SetSubBlockIdx(0);
+    REGIST_MATMUL_OBJ(&pipe, nullptr, mm, &t);
+    mm.SetTensorA(view<half>(a));
+    mm.SetTensorB(view<half>(b));
+    mm.IterateAll(view<float>(c));
+    mm.End();
+}}"""
+    text = CONFIGURATIONS[configuration]
+    if text:
+        with pytest.raises(CompileError, match=re.escape(text)):
+            made(tmp_path, GO + code)
+        return
+    a, b = (np.random.default_rng(seed).integers(-4, 5, (64, 64)).astype(np.float16) for seed in (0, 1))
+    run = asim.launch(made(tmp_path, GO + code), 1, a, b, asim.empty((64, 64), "float32"), t=tiling((64, 64, 64)))
+    np.testing.assert_array_equal(run.outputs["c"], a.astype(np.float32) @ b.astype(np.float32))

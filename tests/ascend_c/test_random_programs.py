@@ -9,7 +9,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ascend_sim as asim
@@ -19,6 +19,7 @@ from ascend_sim.isa.vector import Mask
 from ascend_sim.kernel.function import KernelError, Launch
 from ascend_sim.kernel.tensor import Tensor
 from tests.support.ascend_c.kernels import made, needs_compiler
+from tests.support.sampling import sampled
 
 pytestmark = needs_compiler
 BINARY, UNARY, SCALAR = ("Add", "Mul", "Max"), ("Exp", "Abs"), ("Muls", "Adds")
@@ -145,7 +146,7 @@ CHIP = load_chip("ascend910b3")
 TENSORS = [Tensor.at(0, "x", (8,), "float32")]
 
 
-@settings(max_examples=500, deadline=None)
+@sampled(80, 500)
 @given(program=st.lists(calls(), min_size=1, max_size=20))
 def test_rows_are_those_of_the_python_builder(kernel: CppKernel, program: list[dict[str, Any]]) -> None:
     try:

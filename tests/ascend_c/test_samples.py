@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import ascend_sim as asim
 from tests.support.ascend_c.kernels import made, needs_compiler
+from tests.support.sampling import part_of_cases
 
 pytestmark = needs_compiler
 PIECES = 4
@@ -117,14 +119,9 @@ extern "C" __global__ __aicore__ void {name}_custom({parameters}, uint32_t size)
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Every kernel in a file of its own."""
-    folder = tmp_path_factory.mktemp("samples")
-    found = {}
-    for name, sample in SAMPLES.items():
-        (folder / name).mkdir()
-        found[name] = made(folder / name, text(name, sample))
-    return found
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    """Return the kernel of a name, in a file of its own, compiled when it is first asked for."""
+    return cache(lambda name: made(tmp_path_factory.mktemp(name), text(name, SAMPLES[name])))
 
 
 def tensors(sample: OneSample, blocks: int, size: int) -> tuple[list[Any], Any]:
@@ -134,19 +131,20 @@ def tensors(sample: OneSample, blocks: int, size: int) -> tuple[list[Any], Any]:
     return given, asim.empty(shape, DTYPES[sample.out])
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize(
     ("name", "chip"),
     [(name, "ascend910b3") for name in SAMPLES] + [(name, "ascend910_9391") for name in BOTH],
 )
-def test_a_sample_is_right_and_without_findings(kernels: dict[str, Any], name: str, chip: str) -> None:
+def test_a_sample_is_right_and_without_findings(kernel: Callable[[str], Any], name: str, chip: str) -> None:
     sample = SAMPLES[name]
     given, out = tensors(sample, 2, 256)
-    run = asim.launch(kernels[name], 2, *given, out, size=256, chip=chip)
+    run = asim.launch(kernel(name), 2, *given, out, size=256, chip=chip)
     wanted = np.asarray(sample.expected(*given), np.float64)
     found = run.outputs["z"].astype(np.float64)
     np.testing.assert_allclose(found, wanted, rtol=sample.tolerance, atol=sample.tolerance)
     assert not run.findings
-    report = asim.check_kernel(kernels[name], 2, *given, out, size=256, chip=chip)
+    report = asim.check_kernel(kernel(name), 2, *given, out, size=256, chip=chip)
     assert not [one for one in report.findings if one.kind != "redundant flag"], report.render()
 
 

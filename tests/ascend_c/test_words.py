@@ -15,6 +15,7 @@ from ascend_sim.ascend_c.stream import FINE
 from ascend_sim.ascend_c.words import NAMES, Word, header, word_of
 from tests.support.ascend_c.kernels import made, needs_compiler, recorded
 from tests.support.ascend_c.vendor_words import vendor_words
+from tests.support.sampling import part_of_cases
 
 HERE = Path(__file__).parent
 CASES = json.loads((HERE / "words.json").read_text())
@@ -96,6 +97,7 @@ def test_a_call_returns_what_it_returns(core: str, folder: Path) -> None:
     assert [word for words in _recorded_cases(folder, core) for word in words if word[0] == "RETURNS"] == wanted
 
 
+@part_of_cases(3)
 @needs_compiler
 @pytest.mark.parametrize("number", range(len(SCENARIOS)))
 def test_a_scenario_of_queues(number: int, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from ascend_sim.calls.again import KeptCall
 from ascend_sim.calls.run import run_call
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.run_options import RunOptions
+from tests.support.sampling import part_of_cases
 
 ROOM = 1 << 28
 SHAPES = {"grad_output": (2, 20, 5, 6), "input": (2, 18, 9, 11), "weight": (20, 18, 3, 3)}
@@ -30,6 +31,7 @@ def options(chip: str, **more: Any) -> RunOptions:
     return RunOptions(chip=chip, mode="functional", **more)
 
 
+@part_of_cases(2)
 @pytest.mark.usefixtures("each_engine")
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589", "ascend910a"])
 def test_other_values_have_the_bits_of_a_run_of_their_own(chip: str) -> None:

@@ -20,6 +20,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from tests.support.check.naive_order import edges
 from tests.support.engine.machine import changed
+from tests.support.sampling import part_of_cases
 
 STOPS = load_chip("ascend910b3")
 """A chip on which a wait between cores holds all that is issued later."""
@@ -167,6 +168,7 @@ def compared(programs: Sequence[Program]) -> int:
     return across
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("chip", [ON_ITS_PIPE, STOPS], ids=["on its pipe", "stops issue"])
 @pytest.mark.parametrize("name", TASKS)
 def test_what_cores_know_of_each_other_is_what_a_search_reaches(name: str, chip: ChipSpec) -> None:

@@ -17,6 +17,7 @@ import ascend_sim as asim
 from ascend_sim import check
 from ascend_sim.check import order
 from tests.support.places import TOOLS
+from tests.support.sampling import part_of_cases
 
 MOST = 2.2
 ROOM = str(Path(check.__file__).parent)
@@ -98,6 +99,7 @@ def work_of(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return work[0]
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("name", SIZES)
 def test_twice_the_rows_are_twice_the_work(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     work_of(name, 8, monkeypatch)  # what is worked out once for all checks

@@ -10,10 +10,12 @@ import pytest
 from tests.support.check.bugs import suite
 from tests.support.check.bugs.planted import ALL, PAIRS, Pair, found
 from tests.support.places import DOCS
+from tests.support.sampling import part_of_cases
 
 assert suite.FILES
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_a_mistake_is_told_and_its_twin_is_not(pair: Pair) -> None:
     for chip in pair.chips:

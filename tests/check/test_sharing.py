@@ -22,6 +22,7 @@ from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.memory.regions import Region, row_starts
 from tests.support.check.naive_order import unordered
 from tests.support.check.random_programs import CHIP, random_program, subject_of
+from tests.support.sampling import part_of_cases
 
 
 @pytest.fixture
@@ -148,6 +149,7 @@ def reported(programs: list[Program]) -> CheckReport:
     return check_programs(CHIP, [task], [programs], roles={"b": "output"})
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("seed", range(60))
 def test_halves_and_pairs_find_the_same(seed: int, request: pytest.FixtureRequest) -> None:
     programs = [random_program(seed, 10 + seed % 30), random_program(seed + 1000 * (seed % 3), 10 + seed % 30)]

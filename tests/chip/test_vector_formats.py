@@ -41,6 +41,8 @@ STATED: dict[str, tuple[set[str] | None, ...]] = {
     "block_reduce_sum": (HALF, FLOAT, FLOAT, FLOAT),
     "pair_reduce_sum": (HALF, FLOAT, FLOAT, FLOAT),
     "mul_add": (None, FLOAT, FLOAT, {*FLOAT, "bfloat16"}),
+    "fused_mul_add": (None, FLOAT, FLOAT, None),
+    "fused_mul_add_relu": (None, FLOAT, FLOAT, None),
     "scatter": (None, {*FLOAT, "uint16", "uint32"}, None, {"float32"}),  # of the 950 what our kernels take
 }
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from ascend_sim.ascend_c.compiler import CACHE_VARIABLE
 from ascend_sim.cli import app
 from tests.support.ascend_c.kernels import BEGIN, needs_compiler, vector_kernel
+from tests.support.sampling import part_of_cases
 
 pytestmark = needs_compiler
 SCALE = vector_kernel(
@@ -160,6 +161,7 @@ REFUSED = {
 }
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("arguments", REFUSED)
 def test_bad_input_is_one_line(file: Path, arguments: tuple[str, ...]) -> None:
     Path("other.py").touch()

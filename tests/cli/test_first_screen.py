@@ -21,6 +21,7 @@ import ascend_sim
 from ascend_sim.cli import app
 from tests.support.cli.commands import write_case
 from tests.support.places import DOCS
+from tests.support.sampling import part_of_cases
 from tests.support.studies.measured_rows import HELPERS, TWO_ROWS
 
 ROWS, COLUMNS = 24, 100
@@ -421,6 +422,7 @@ def screen(text: str) -> Iterator[str]:
         yield line
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.kind}: {task.question}")
 def test_the_answer_is_on_the_first_screen(
     task: UserTask, folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ascend_sim.cli import app
+from tests.support.sampling import part_of_cases
 
 MOVE = """
 import numpy as np
@@ -174,6 +175,7 @@ def test_the_file_may_import_what_stands_beside_it(file: Path) -> None:
 KERNEL = '@asim.kernel_function(core="AIV")\ndef other(k, x, y):\n    pass\n'
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [

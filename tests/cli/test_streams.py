@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sampling import part_of_cases
+
 FULL = Path("/dev/full")
 pytestmark = pytest.mark.skipif(not FULL.exists(), reason="/dev/full is where a disk is full")
 
@@ -63,6 +65,7 @@ def told(done):
     return [line for line in done.stderr.decode().splitlines() if not line.startswith("took ")]
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_full_disk(command, tmp_path):
     done = run(command, tmp_path, "> /dev/full")
@@ -70,6 +73,7 @@ def test_a_full_disk(command, tmp_path):
     assert told(done) == ["ascend-sim: cannot write to standard output: No space left on device"]
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize(
     "command", ["--version", "run by_hand --mode timing", "kernel kernel.py", "check by_hand --json"]
 )
@@ -86,6 +90,7 @@ def test_a_failed_verdict_is_not_what_a_full_disk_looks_like(tmp_path):
     assert run("kernel wrong.py", tmp_path, "> /dev/full").returncode == 2
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("command", ["--help", "run by_hand --mode timing", "run by_hand --json", "kernel kernel.py"])
 def test_a_reader_that_has_enough(command, tmp_path):
     """141 as SIGPIPE has it, and silent: the reader is gone before a byte is written."""
@@ -93,6 +98,7 @@ def test_a_reader_that_has_enough(command, tmp_path):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("shell", ["> /dev/full", ">&-", "| head -1", ">&- 2>&- <&-"])
 def test_files_are_complete(shell, tmp_path):
     run("run by_hand --mode timing --out whole", tmp_path, "> there.txt")
@@ -101,6 +107,7 @@ def test_files_are_complete(shell, tmp_path):
     assert len(files) > 2 and files == {path.name: path.read_bytes() for path in (tmp_path / "cut").iterdir()}
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "ascii:strict", "cp1252", "utf-16"])
 def test_an_encoding_without_our_characters(encoding, tmp_path):
     """Missing characters are replaced one by one, so that columns stay where they are."""

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.cli.commands import run
 from tests.support.places import DOCS, ROOT
+from tests.support.sampling import part_of_cases
 
 COMMANDS = {
     "run": "run document_example_2d --plan",
@@ -62,6 +63,7 @@ def measured_rows() -> str:
     return "".join(rows[:4])
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Words that a terminal cut would be shorter at 80 columns than at 120, or end in an ellipsis."""

@@ -26,6 +26,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.program import TOUCH
 from ascend_sim.kernel.stamp import LAID
 from tests.support.engine.machine import CHIP, quiet, scalar_task
+from tests.support.sampling import part_of_cases
 
 
 @pytest.fixture(params=[True, False], ids=["built", "not built"])
@@ -118,6 +119,7 @@ def test_a_broken_library_is_one_line(content: bytes, tmp_path: Path, monkeypatc
     assert CliRunner().invoke(app, ["--engine", "simpy", "--version"]).output.endswith(", engine simpy\n")
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("mode", ["timing", "full", "functional"])
 def test_simpy_runs_beside_a_broken_library(mode: str, tmp_path: Path) -> None:
     """In a process that has loaded none before."""

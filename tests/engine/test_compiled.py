@@ -29,7 +29,7 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region
 from tests.support.engine.machine import CHIP, changed, program, quiet, task_of
 from tests.support.engine.random_runs import RandomRun, everything
-from tests.support.sampling import as_part, sample
+from tests.support.sampling import as_part, part_of_cases, sample
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 
@@ -43,6 +43,7 @@ def assert_equal(seed: int) -> None:
 
 
 @as_part
+@part_of_cases(0, "[0]", "[120]")
 @pytest.mark.parametrize("first", range(0, 240, 40))
 def test_random_runs_are_equal(first: int) -> None:
     for seed in range(first, first + sample(16, 40)):

@@ -23,7 +23,7 @@ from ascend_sim.isa.base import PIPES
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, FIVE, changed, program, quiet, scalar_task, task_of
 from tests.support.engine.random_programs import MOST_SETS, SIZES, RandomChip, Step, steps, variants, writer
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 
@@ -87,7 +87,7 @@ def test_launches_dispatches_and_streams(blocks: list[list[Step]], kind: str, ta
     assert_whole(run(chip, kind, blocks * 2, tasks, streams))
 
 
-@settings(max_examples=50)
+@sampled(20, 50)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), steps())
 def test_issue_times_are_those_of_the_engine(variant: RandomChip, kind: str, actions: list[Step]) -> None:
     """Worked out again from the starts: nobody starts before his issue, and full queues cost what the engine counted."""
@@ -118,7 +118,7 @@ GAP = [("work", 0, 0, 0)] * 31 + [("tile", 2, 3, 1), ("work", 3, 0, 2), *[("work
 
 
 @pytest.mark.parametrize("what", SLOWER)
-@settings(max_examples=30)
+@sampled(10, 30)
 @given(variant=variants(), actions=steps(), more=st.integers(1, 40))
 @example(variant=HEAD_THAT_A_GAP_DECIDES, actions=GAP, more=1)
 def test_what_lies_on_it_costs_what_it_weighs(what: str, variant: RandomChip, actions: list[Step], more: int) -> None:
@@ -210,6 +210,7 @@ def test_a_second_stream_waits_for_cores() -> None:
     assert [step.task for step in path] == [0, 1]
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("chip", "deterministic", "weight"),
     [

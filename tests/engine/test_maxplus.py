@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ascend_sim
@@ -22,7 +22,7 @@ from ascend_sim.memory.regions import Region
 from tests.support.engine.machine import CHIP, FIVE, changed, ideal_memory, program, quiet, task_of
 from tests.support.engine.maxplus import lines_touched, schedule
 from tests.support.engine.random_programs import MOST_SETS, SIZES, RandomChip, Step, steps, variants, writer
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 
@@ -73,8 +73,9 @@ def test_random_programs_with_memory_faster_than_ports(
     assert_same(timeline, [cores[0] for cores in made], bases)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("mode", [0, 1, 2, 4])
-@settings(max_examples=25, deadline=None)
+@sampled(8, 25)
 @given(
     variant=variants(), parts=st.lists(steps(12), min_size=6, max_size=6), rounds=st.integers(1, 3), stops=st.booleans()
 )  # fmt: skip
@@ -147,6 +148,7 @@ def test_the_recurrence_itself() -> None:
     assert times.retire == [37, 56, 56, 72]
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_long_random_programs(seed: int) -> None:
     """Hundreds of rows, on the real numbers of the chip but with short queues."""
@@ -171,6 +173,7 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
+@part_of_cases(6)
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("name", CALLS)

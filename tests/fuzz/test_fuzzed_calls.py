@@ -17,7 +17,7 @@ from ascend_sim.acl import state
 from ascend_sim.calls import run as running
 from ascend_sim.engine.compiled import library
 from tests.support.places import DATA
-from tests.support.sampling import as_part, sample
+from tests.support.sampling import as_part, part_of_cases, sample
 
 torch = pytest.importorskip("torch")
 COUNTS = {"phase-one": (500, 100_000), "calls": (25, 3000), "acl": (6, 500)}
@@ -38,6 +38,7 @@ def tally(fuzzing):
     return count
 
 
+@part_of_cases(3)
 @as_part
 @pytest.mark.parametrize("kind", COUNTS)
 def test_every_call_ends_in_a_status_or_the_right_result(tally, kind):

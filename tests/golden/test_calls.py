@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from ascend_sim import AclnnError, SimError
+from tests.support.sampling import part_of_cases
 
 TOOL = Path(__file__).parents[2] / "tools" / "freeze_calls.py"
 CHUNKS = 10
@@ -29,13 +30,11 @@ def freezer() -> ModuleType:
     return module
 
 
-SUITE = [*range(4), *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(4, CHUNKS))]
-"""Parts of the frozen calls: 120 of 300 run in the suite, all of them under -m slow and by tools/freeze_calls.py --check."""
-
-
+@part_of_cases(0, "simpy-0", "compiled-1")
 @pytest.mark.usefixtures("each_engine")
-@pytest.mark.parametrize("chunk", SUITE)
+@pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_calls_give_what_is_frozen(freezer: ModuleType, chunk: int) -> None:
+    """A tenth by each engine in the suite; all of them under -m slow and by tools/freeze_calls.py --check."""
     lines = list(freezer.differences(range(chunk, freezer.COUNT, CHUNKS)))
     assert not lines, "\n".join(lines)
 

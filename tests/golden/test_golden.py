@@ -19,6 +19,7 @@ import yaml
 from ascend_sim import Result, TensorSpec, convolution_backward
 from ascend_sim.engine.timeline import CAUSES, ProgramRun
 from ascend_sim.ops.case import load_case
+from tests.support.sampling import part_of_cases
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 
@@ -97,6 +98,7 @@ def test_a_timeline() -> None:
     compare("timeline.txt", "\n".join(lines) + "\n")
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", CASES)
 def test_cycles(name: str) -> None:
     """End of the last kernel, in cycles of the chip's cube clock, of a whole call of a shipped case."""

@@ -22,6 +22,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Task
+from tests.support.sampling import part_of_cases
 
 HERE = Path(__file__).parent / "plans"
 PROBLEMS: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load((HERE / "problems.yaml").read_text(encoding="utf-8"))
@@ -84,6 +85,7 @@ def table(chip: ChipSpec) -> str:
     return "\n".join(lines) + "\n"
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("name", CHIPS)
 def test_calls_launch_what_is_written(name: str) -> None:
     chip = load_chip(name)

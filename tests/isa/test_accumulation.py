@@ -14,6 +14,7 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.numerics.accumulate import ACCUMULATIONS, add_chunks, add_exact_groups
+from tests.support.sampling import part_of_cases
 
 CHIP = load_chip("ascend910b3")
 DIGITS = {"float16": 11, "bfloat16": 8, "hf32": 12, "float32": 24}
@@ -210,6 +211,7 @@ def backward(values, **options):
     return convolution_backward(*values, None, 1, 1, 1, False, 0, 1, (True, True, True), deterministic=True, **options)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("model", ACCUMULATIONS)
 def test_full_and_functional_agree_and_are_correct(dtype, model):
@@ -254,6 +256,7 @@ SHAPES = (  # input, weight, stride, padding of a batch of five images
 )
 
 
+@part_of_cases(0, "ascend910b3", "ascend950pr_9589-1")
 @pytest.mark.parametrize("cube_math_type", [0, 1, 2])
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910b", "ascend950pr_9589"])
 def test_an_image_has_the_same_bits_in_any_batch(chip: str, cube_math_type: int) -> None:

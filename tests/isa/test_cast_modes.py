@@ -15,6 +15,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.numerics import numpy_dtype, reference
+from tests.support.sampling import part_of_cases
 
 pytestmark = pytest.mark.fast
 
@@ -109,6 +110,7 @@ def every_pair():
                 yield pytest.param(chip, *pair.split("->"), mode, id=f"{chip.name}-{pair}-{mode}")
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(("chip", "source", "target", "mode"), list(every_pair()))
 @pytest.mark.parametrize("overflow", ["inf_nan", "saturate"])
 def test_every_mode_of_every_chip_rounds_as_the_scalar_truth(chip, source, target, mode, overflow):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.chip import chip_names, load_chip
+from ascend_sim.errors import SimError
 from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.memory import ValueModel
@@ -345,3 +347,19 @@ def test_fixpipe_rates_on_paper() -> None:
     split = [CHIP.fixpipe.channel_split_bytes_per_cycle] * 2
     assert [access.rate for access in rates if access] == [min(128, port), min(128, port), *split]
     assert [access.direction for access in rates if access] == ["write", "write", "write", "atomic"]
+
+
+@pytest.mark.parametrize(("chip", "dtype", "has"), [
+    ("ascend910b3", "int4", True), ("ascend310p3", "int4", True), ("ascend950pr_9589", "mxfp8", True),
+    ("ascend910a", "int4", False), ("ascend910b3", "uint8", False), ("ascend950pr_9589", "int4", False),
+])  # fmt: skip
+def test_the_formats_that_a_refusal_lists_are_simulated(chip: str, dtype: str, has: bool) -> None:
+    spec = load_chip(chip)
+    with pytest.raises(SimError) as caught:
+        Mmad(16, 64, 16, dtype, False).pipe(spec)
+    said = str(caught.value)
+    assert ("are not simulated" if has else f"multiplies no {dtype}") in said
+    listed = re.split("it has |simulated are ", said)[1].split(" (chip file")[0].split(", ")
+    assert dtype not in listed and "float16" in listed and "int8" in listed
+    for one in listed:
+        assert Mmad(16, 64, 16, one, False).pipe(spec) == "M"

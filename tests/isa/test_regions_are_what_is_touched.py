@@ -135,6 +135,8 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (VectorBinary("add", "float16", 37), 512, 64, 1024),
     (VectorBinary("max", "float32", 9), 512, 64, 1024),
     (VectorMulAdd("mul_add", "float32", 9, 2, 96, 64, None, (), 128), 2048, 64, 1024),
+    (VectorMulAdd("fused_mul_add", "float32", 9, 2, 96, 64, None, (), 128), 2048, 64, 1024),
+    (VectorBinary("sub_relu", "float16", 37), 512, 64, 1024),
     (VectorCast("float32", "float16", 21, "RINT"), 512, 64, 0),
     (VectorCast("bfloat16", "float32", 21, "NONE"), 512, 64, 0),
     (Duplicate("float16", 21), 512, 0, 0),

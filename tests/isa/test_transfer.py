@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
+from ascend_sim.isa.forms import form_of
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPadded, Fill
 from ascend_sim.memory.gm import gm_operand
 from tests.support.isa.workbench import CHIP, Workbench
 from tests.support.sampling import sampled
@@ -134,3 +136,43 @@ def test_rates_need_not_be_whole_numbers_of_bytes(rate: float, cycles: int) -> N
     chip = CHIP.model_copy(update={"paths": paths})
     assert Fill("L1", 1000).cost(chip).work == cycles
     assert DataCopy("L1", "BT", 1000, 1, 1000, 1000).cost(chip).work == cycles
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ((10, 3, 2, 2, 0, 4), "data_copy_padded: rows of 10 bytes; they are whole elements of 4 bytes"),
+        ((12, 3, 2, 4, 0, 4), "data_copy_padded: left of 2 bytes; they are whole elements of 4 bytes"),
+        ((12, 3, 4, -4, 0, 4), "data_copy_padded: right of -4 bytes; they are whole elements of 4 bytes"),
+        ((12, 3, 4, 4, 1 << 32, 4), "data_copy_padded: value 4294967296; it is the bits of an element, 0 to 0xffffffff"),
+        ((12, 3, 0, 0, 0, 0), "data_copy_padded: rows of 12 bytes; they are whole elements of 0 bytes"),
+    ],
+)  # fmt: skip
+def test_padded_rows_are_whole_elements(fields: tuple[int, ...], line: str) -> None:
+    size, rows, left, right, value, item = fields
+    with pytest.raises(SimError) as caught:
+        DataCopyPadded("GM", "UB", size, rows, 64, 64, "", "", left, right, value, item)
+    assert str(caught.value).removesuffix(" (asc-devkit, DataCopyPad)") == line
+
+
+@pytest.mark.parametrize(
+    ("chip", "pads", "said"),
+    [
+        ("ascend910b3", (32, 32, 4, 7), ""),
+        ("ascend910b3", (36, 0, 4, 7), "padding of 36 and 0 bytes; 32 are possible on a side (API DataCopyPad"),
+        ("ascend950pr_9589", (0, 36, 4, 7), "padding of 0 and 36 bytes; 32 are possible on a side (API DataCopyPad"),
+        ("ascend910b3", (8, 0, 8, 1), "value 0x1 of 8 bytes; 0 alone is possible (API DataCopyPad"),
+        ("ascend950pr_9589", (8, 0, 8, 0), ""),
+        ("ascend910a", (4, 0, 4, 7), "ascend910a (dav-1001) has no such instruction; dav-2201, dav-3510 have it"),
+        ("ascend310p3", (4, 0, 4, 7), "ascend310p3 (dav-2002) has no such instruction; dav-2201, dav-3510 have it"),
+    ],
+)
+def test_padding_that_a_chip_has(chip: str, pads: tuple[int, int, int, int], said: str) -> None:
+    left, right, item, value = pads
+    one = DataCopyPadded("GM", "UB", 64, 2, 64, 160, "", "", left, right, value, item)
+    if said:
+        with pytest.raises(SimError) as caught:
+            form_of(one, load_chip(chip))
+        assert said in str(caught.value) and "\n" not in str(caught.value)
+    else:
+        assert form_of(one, load_chip(chip)) is not None

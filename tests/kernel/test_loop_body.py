@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ascend_sim.kernel.loop_body import names_from_outside
+from tests.support.sampling import part_of_cases
 
 pytestmark = pytest.mark.fast
 
@@ -305,6 +306,7 @@ class Here:
     def __exit__(self, *given: object) -> None: ...
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_no_name_is_missed_in_programs_that_are_run(seed: int) -> None:
     """The answer has every name that a turn reads and has not written; there is none where another turn wrote one."""

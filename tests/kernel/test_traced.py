@@ -28,9 +28,10 @@ from tests.support.kernel.traced_kernels import (
     repeated,
     texts,
 )
-from tests.support.sampling import as_part, sample
+from tests.support.sampling import as_part, part_of_cases, sample
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", BODIES)
 def test_a_body_writes_what_it_writes_in_a_plain_loop(name: str) -> None:
     """In the first launch and in one that finds its stamps; loops that can be repeated are."""
@@ -317,6 +318,7 @@ def rows_of_kernel(random: Random, names: str, depth: int, inside: bool) -> list
     return lines or ["k.scalar(1)"]
 
 
+@part_of_cases(3)
 @as_part
 @pytest.mark.parametrize("seed", range(sample(8, 24)))
 def test_random_kernels(seed: int) -> None:

@@ -59,10 +59,14 @@ class VectorBench:
 
 RNG = np.random.default_rng(4)
 A, B = RNG.uniform(0.5, 4, (6, 24)).astype(np.float32), RNG.uniform(-4, 4, (6, 24)).astype(np.float32)
+HELD = RNG.uniform(-4, 4, (6, 24)).astype(np.float32)
+"""Numbers that the target holds before an instruction."""
 
 TWO: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum,
-    "mul_add": lambda x, y: x * y + A,
+    "mul_add": lambda x, y: x * y + HELD, "fused_mul_add": lambda x, y: x * HELD + y,
+    "fused_mul_add_relu": lambda x, y: np.maximum(x * HELD + y, 0), "add_relu": lambda x, y: np.maximum(x + y, 0),
+    "sub_relu": lambda x, y: np.maximum(x - y, 0),
 }  # fmt: skip
 ONE: dict[str, Callable[[Any], Any]] = {
     "abs": np.abs, "exp": np.exp, "ln": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
@@ -70,7 +74,7 @@ ONE: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 SCALAR: dict[str, Callable[[Any], Any]] = {
     "adds": lambda x: x + 1.5, "muls": lambda x: x * 1.5, "maxs": lambda x: np.maximum(x, 1.5),
-    "mins": lambda x: np.minimum(x, 1.5), "leaky_relu": lambda x: np.where(x > 0, x, 1.5 * x), "axpy": lambda x: A + 1.5 * x,
+    "mins": lambda x: np.minimum(x, 1.5), "leaky_relu": lambda x: np.where(x > 0, x, 1.5 * x), "axpy": lambda x: HELD + 1.5 * x,
 }  # fmt: skip
 
 
@@ -78,7 +82,7 @@ SCALAR: dict[str, Callable[[Any], Any]] = {
 def test_arithmetic(name: str) -> None:
     v = VectorBench()
     a, b = v.holding(A, "float32"), v.holding(B, "float32")
-    dst = v.holding(A, "float32")
+    dst = v.holding(HELD, "float32")
     if name in TWO:
         getattr(v.k, name)(dst, b, a)
         wanted = TWO[name](B.astype(np.float64), A)

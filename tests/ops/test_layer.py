@@ -15,6 +15,7 @@ from ascend_sim.errors import AclnnError
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from tests.support.ops.network_layers import LAYERS, NetworkLayer
+from tests.support.sampling import part_of_cases
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 OTHERS = ("ascend910b", "ascend910b1", "ascend910b2", "ascend910b4", "ascend910_9381", "ascend950pr_9579")
@@ -46,11 +47,13 @@ def check_plans(layers: list[NetworkLayer], chip: str, batch: int, dtype: str = 
             assert plan(layer, chip, batch, dtype=dtype), layer
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_layers_are_planned(chip: str) -> None:
     check_plans(SAMPLE, chip, 1)
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("chip", ["ascend910b2", "ascend950pr_9579"])
 def test_layers_are_planned_in_other_dtypes(chip: str, dtype: str) -> None:
@@ -64,6 +67,7 @@ def test_every_layer_is_planned(chip: str, batch: int) -> None:
     check_plans(LAYERS, chip, batch)
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("size", "kernel"), [(224, 16), (224, 32), (384, 32), (1024, 64)])
 def test_a_patch_embedding_of_any_batch_is_planned(size: int, kernel: int, chip: str) -> None:
@@ -120,6 +124,7 @@ def cheapest() -> dict[str, NetworkLayer]:
     return found
 
 
+@part_of_cases(5)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("kind", cheapest())
 def test_values_of_the_cheapest_layers(kind: str, chip: str) -> None:
@@ -129,6 +134,7 @@ def test_values_of_the_cheapest_layers(kind: str, chip: str) -> None:
     check_values(layer, chip)
 
 
+@part_of_cases(0, "64-32-ascend910b3", "112-16-ascend950")
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("size", "kernel"), [(112, 16), (64, 32)])
 def test_values_of_a_patch_embedding(size: int, kernel: int, chip: str) -> None:

@@ -39,6 +39,7 @@ from ascend_sim.ops.plan import Plan
 from ascend_sim.studies.network.run import run_network
 from ascend_sim.studies.tiles.command import kernels_of
 from tests.support.places import ROOT
+from tests.support.sources import parsed, python_files
 
 Array = NDArray[Any]
 
@@ -314,13 +315,9 @@ OWN_ROOMS = ("ops/operators/", *FACES)
 
 def trees() -> dict[str, ast.Module]:
     """Return the sources outside the operators' own rooms, by their path."""
-    files = sorted([*(ROOT / "ascend_sim").rglob("*.py"), *(ROOT / "ops").rglob("*.py")])
+    files = [*python_files("ascend_sim"), *python_files("ops")]
     places = {path.relative_to(ROOT).as_posix(): path for path in files}
-    return {
-        place: ast.parse(path.read_text(encoding="utf-8"))
-        for place, path in places.items()
-        if not place.startswith(OWN_ROOMS)
-    }
+    return {place: parsed(path) for place, path in places.items() if not place.startswith(OWN_ROOMS)}
 
 
 def words(tree: ast.Module) -> Iterator[str]:

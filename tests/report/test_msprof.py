@@ -26,6 +26,7 @@ from ascend_sim.report.msprof import write_msprof
 from ascend_sim.report.report import Report
 from tests.support.places import DATA, DOCS
 from tests.support.report.small_kernels import CHIP, cube_task, run_three
+from tests.support.sampling import part_of_cases
 
 HEADS = json.loads((DATA / "msprof_headers.json").read_text(encoding="utf-8"))
 ARCH_OF = {
@@ -87,6 +88,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
     return of
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("chip", ARCH_OF)
 def test_the_columns_are_the_vendors_on_every_architecture(chip: str, cases: Cases) -> None:
     place, kernels = cases(chip)

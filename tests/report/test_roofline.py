@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.engine.device import Device
@@ -13,6 +13,7 @@ from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.report.roofline import LeastWork, Rooflines
 from tests.support.report.small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task, run_three
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 
@@ -49,7 +50,7 @@ def test_no_small_kernel_beats_its_roofline(cold):
     check(*run_three(), cold)
 
 
-@settings(max_examples=15, deadline=None)
+@sampled(5, 15)
 @given(st.integers(1, 25), st.sampled_from([8, 16]), st.integers(1, 100), st.integers(1, 5))
 def test_no_kernel_beats_its_roofline(cube_blocks, steps, blocks, pieces):
     device = Device(CHIP, with_values=False)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.engine.device import Device
@@ -20,6 +20,7 @@ from ascend_sim.report.trace import write_trace
 from tests.support.report.calls import call
 from tests.support.report.perfetto import bound_arrows
 from tests.support.report.small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task, run_three
+from tests.support.sampling import sampled
 
 PIPE_NAMES = {"SCALAR", "MTE1", "CUBE", "FIXP", "MTE2", "VECTOR", "MTE3"}
 NAME_OF = {"S": "SCALAR", "M": "CUBE", "FIX": "FIXP", "V": "VECTOR", "MTE1": "MTE1", "MTE2": "MTE2", "MTE3": "MTE3"}
@@ -285,7 +286,7 @@ def test_two_traces_are_the_same_bytes(run, trace, tmp_path):
     assert load(*run_three(), tmp_path) == trace
 
 
-@settings(max_examples=12, deadline=None)
+@sampled(4, 12)
 @given(st.integers(1, 5), st.sampled_from([4, 8, 16]), st.integers(1, 60), st.integers(1, 4))
 def test_no_overlap_in_any_mixture(tmp_path_factory, cube_blocks, steps, blocks, pieces):
     device = Device(CHIP, with_values=False)

@@ -167,6 +167,7 @@ def test_the_page_that_explains(tmp_path: Path) -> None:
 
 def test_the_page_of_a_model(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
+    pytest.importorskip("plotly")
     from ascend_sim.torch import simulate
 
     name = EVIL.replace(".", "")
@@ -175,7 +176,7 @@ def test_the_page_of_a_model(tmp_path: Path) -> None:
     with simulate() as sim:
         model(torch.randn(1, 3, 5, 5)).sum().backward()
     sim.write_html(tmp_path / "page.html")
-    check((tmp_path / "page.html").read_text(), scripts=0, shown=name)
+    check((tmp_path / "page.html").read_text(), scripts=3, shown=name)
 
 
 @pytest.mark.parametrize("name", ["../../outside", "/outside", "a/b", EVIL, "..", "x" * 300, "a\0b", ""])

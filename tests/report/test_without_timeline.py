@@ -20,6 +20,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
 from tests.support.places import TOOLS
+from tests.support.sampling import part_of_cases
 
 ONLY_WITH_TIMELINE = {"waterfall"}
 CHIP = ascend_sim.load_chip("ascend910b3")
@@ -42,6 +43,7 @@ def assert_same_report(kept: dict[str, Any], lean: dict[str, Any]) -> None:
     assert lean == kept
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("chip", ["ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589"])
 @pytest.mark.parametrize("disarm", [None, "every"])
 def test_reports_are_the_same(chip: str, disarm: str | None) -> None:
@@ -167,7 +169,7 @@ def test_programs_are_gone_when_their_blocks_end() -> None:
 @pytest.mark.parametrize("keep", [True, False])
 def test_rows_are_written_out_for_whoever_asks(keep: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of many pieces (rows.c), which end inside of stamps; and the engine never asks Python for them."""
-    blocks = CountedBlocks(3, 2 * 4096 + 17)
+    blocks = CountedBlocks(2, 2 * 4096 // 3 + 17)
     with monkeypatch.context() as patch:
         patch.setattr(Program, "rows", property(lambda self: pytest.fail("the rows were written out")))
         timeline = Engine(blocks.device, engine="compiled").run([blocks.task], keep=keep)
@@ -178,7 +180,7 @@ def test_rows_are_written_out_for_whoever_asks(keep: bool, monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
-@pytest.mark.parametrize("tiles", [1, 3])
+@pytest.mark.parametrize("tiles", [1, 2])
 def test_rows_that_nothing_moves_are_read_where_they_stand(tiles: int) -> None:
     """Whole pieces of a stamp without a move, one with a single move, tiles that move the tile's number alone, plain rows."""
     device, table = Device(CHIP, with_values=False), InstructionTable(CHIP)
@@ -190,7 +192,7 @@ def test_rows_that_nothing_moves_are_read_where_they_stand(tiles: int) -> None:
             k.data_copy("GM", "UB", 0, gm_operand(0, at % 64 * 512), 64)
         for _, start in k.stamped([(0, i) for i in range(tiles)]):
             k.next_tile()
-            for at in range(3 * 4096):
+            for at in range(2 * 4096):
                 k.data_copy("GM", "UB", 0, gm_operand(0, (start * PIECE if at == 6000 else 0) + at % 7 * 512), 64)
         for at in range(20):
             k.data_copy("GM", "UB", 0, gm_operand(0, at * 512), 64)

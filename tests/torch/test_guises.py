@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 
 from ascend_sim.torch import Simulation, compare_training, simulate  # noqa: E402
 from ascend_sim.torch.calls import MATMUL  # noqa: E402
+from tests.support.sampling import part_of_cases  # noqa: E402
 from tests.support.torch.models import small_cnn  # noqa: E402
 
 nn = torch.nn
@@ -130,6 +131,7 @@ GUISES = [
 ]  # fmt: skip
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(("guise", "same"), GUISES, ids=lambda step: step.__name__)
 def test_the_chips_gradients_are_the_same_bits(guise: Step, same: Step) -> None:
     (sim, ours), (_, theirs) = run(guise, **CHIP), run(same, **CHIP)

@@ -12,9 +12,11 @@ from ascend_sim.ops.convolution.case import attributes_of  # noqa: E402
 from ascend_sim.ops.network import load_network  # noqa: E402
 from ascend_sim.studies.network.run import run_network  # noqa: E402
 from ascend_sim.torch import export_network, simulate  # noqa: E402
+from tests.support.sampling import part_of_cases  # noqa: E402
 from tests.support.torch.models import MODELS, small_cnn  # noqa: E402
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("name", ["resnet50", "vit_b_16", "unet", "wav2vec2", "r3d_18"])
 def test_a_model_is_the_network_that_ships(name: str, tmp_path: Path) -> None:
     """Shapes, biases, and which tensors want a gradient, of models written out from the same papers."""

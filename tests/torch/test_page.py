@@ -1,24 +1,102 @@
-"""The page of a simulated model."""
+"""The page of a simulated model, which is that of a network."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+import ascend_sim  # noqa: E402
+from ascend_sim.ops.network import load_network  # noqa: E402
+from ascend_sim.studies.network.page import write_page  # noqa: E402
+from ascend_sim.torch import simulate  # noqa: E402
+from tests.support.report.browser import chromium, emulate  # noqa: E402
 from tests.support.torch.steps import step  # noqa: E402
 
+SECTIONS = ("Layers", "Layers by time", "Kernels")
 
-def test_the_page_and_the_table_show_every_layer(tiny: Any, tmp_path: Any) -> None:
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as driver:
+        yield driver
+
+
+def body(path: Path) -> str:
+    return path.read_text().partition("<main>")[2].partition("</main>")[0]
+
+
+def test_the_page_and_the_table_show_every_layer(tiny: Any, tmp_path: Path) -> None:
     sim, _, _ = step(tiny, torch.randn(1, 3, 8, 8))
     sim.write_html(tmp_path / "model.html")
-    page, table = (tmp_path / "model.html").read_text(), str(sim).splitlines()
+    page, table = body(tmp_path / "model.html"), str(sim).splitlines()
     data = sim.report.to_dict()
+    launches: Counter[str] = Counter()
     for number, layer in enumerate(data["layers"]):
         assert table[2 + number].startswith(layer["layer"])
-        assert f"{layer['us']['total']:.1f}" in table[2 + number]
+        assert f"{layer['us']['total']:.1f}" in table[2 + number] and f">{layer['us']['total']:,.1f}</td>" in page
         assert f"<summary>{layer['layer']}: " in page
-    assert f"{data['totals_us']['total']:.1f}" in table[-1]
+        for call in layer["calls"]:
+            launches.update({kernel["op_type"]: 0 for kernel in call["kernels"]})
+            for kernel in call["kernels"]:
+                launches[kernel["op_type"]] += call["count"]
+    assert (
+        f"{data['totals_us']['total']:.1f}" in table[-1]
+        and f"<b>{data['totals_us']['total']:,.1f}</b>us in all" in page
+    )
     assert sum(layer["share"] for layer in data["layers"]) == pytest.approx(1, abs=1e-3)
+    for op_type, count in launches.items():
+        assert f'<td>{op_type}</td><td class="n">{count}</td>' in page
+
+
+def test_it_is_the_page_of_a_network(tmp_path: Path) -> None:
+    """The backward pass of a model has the ranking of the network that it is exported to."""
+    pytest.importorskip("plotly")
+    model = torch.nn.Sequential(torch.nn.Conv2d(16, 16, 3, padding=1), torch.nn.Conv2d(16, 32, 3, padding=1))
+    with simulate(model, forward=False) as sim:
+        model(torch.randn(2, 16, 8, 8, requires_grad=True)).sum().backward()
+    sim.to_network(tmp_path / "net.yaml")
+    run = ascend_sim.run_network(tmp_path / "net.yaml")
+    sim.write_html(tmp_path / "model.html")
+    write_page(tmp_path / "network.html", run)
+    tables = []
+    for name in ("model", "network"):
+        page = body(tmp_path / f"{name}.html")
+        assert all(f"<h2>{section}</h2>" in page for section in SECTIONS) and 'id="layers"' in page
+        tables.append(page.partition('id="ranking"')[2].partition("</table>")[0])
+    assert tables[0] == tables[1]
+    assert load_network(tmp_path / "net.yaml").batch == 2
+
+
+def test_a_functional_run_has_no_times(tiny: Any, tmp_path: Path) -> None:
+    sim, _, _ = step(tiny, torch.randn(1, 3, 8, 8), mode="functional")
+    sim.write_html(tmp_path / "model.html")
+    page = body(tmp_path / "model.html")
+    assert "<h2>Kernels</h2>" not in page and "us in all" not in page and "<summary>" in page
+
+
+def test_it_needs_no_plotly(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sim, _, _ = step(tiny, torch.randn(1, 3, 8, 8))
+    monkeypatch.setattr("ascend_sim.report.network_page.find_spec", lambda name: None)
+    sim.write_html(tmp_path / "model.html")
+    text = (tmp_path / "model.html").read_text()
+    assert 'id="layers"' not in text and 'id="ranking"' in text
+
+
+@pytest.mark.parametrize("width", [1600, 400])
+def test_nothing_is_cut_off_and_the_console_is_silent(browser: Any, tiny: Any, tmp_path: Path, width: int) -> None:
+    pytest.importorskip("plotly")
+    sim, _, _ = step(tiny, torch.randn(1, 3, 8, 8))
+    sim.write_html(tmp_path / "model.html")
+    emulate(browser, width, 900, mobile=width < 600)
+    browser.get((tmp_path / "model.html").as_uri())
+    browser.implicitly_wait(5)
+    browser.find_element("css selector", 'body[data-ready="yes"]')
+    browser.find_element("css selector", "#layers .main-svg")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert [line for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")] == []

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from ascend_sim import SimError  # noqa: E402
 from ascend_sim.torch import Simulation, simulate  # noqa: E402
+from tests.support.sampling import part_of_cases  # noqa: E402
 from tests.support.torch.models import ConvTbc  # noqa: E402
 
 nn = torch.nn
@@ -32,6 +33,7 @@ def symbolic(model: Any, data: Any, *, known: bool = True, **options: Any) -> tu
     return sim, [str(guard.expr) for guard in environment.guards]
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("make", "shape"),
     [

@@ -128,7 +128,9 @@ def build_c(folder: str | Path) -> list[Path]:
 
 
 def compile_flags(folder: Path) -> list[str]:
-    """Return the compiler flags for a program with the headers and libraries of `folder`. Raises SimError without them."""
+    """Return the g++ flags (include path, library path and rpath, -l) for the headers and libraries that `build_c` wrote to
+    `folder`. Raises SimError if libascendcl.so is not there.
+    """
     libraries = folder.absolute() / "lib64"
     if not (libraries / LIBRARY).is_file():
         raise SimError(f"{folder}: no {LIBRARY} is there; `ascend-sim c --build {folder}` writes it")
@@ -143,7 +145,10 @@ def compile_flags(folder: Path) -> list[str]:
 
 
 def _compile(scratch: Path) -> Path:
-    """Compile the C library in the folder `scratch` and return its path."""
+    """Compile headers and generated C source in the folder `scratch` and return the path of the shared library.
+
+    Raises SimError with the compiler's first error line.
+    """
     compiler = _compiler()
     _write_source(scratch / "ascendcl.c")
     for name, text in headers().items():
@@ -163,7 +168,10 @@ def _compile(scratch: Path) -> Path:
 
 
 def _compiler() -> list[str]:
-    """Return the C compiler: $CC, else the usual names, else the one that built Python."""
+    """Return the words of the C compiler's command: $CC, else cc, gcc or clang, else the one that built Python.
+
+    Raises SimError if none is found.
+    """
     for name in (os.environ.get("CC"), "cc", "gcc", "clang", sysconfig.get_config_var("CC")):
         words = shlex.split(name or "")
         if words and shutil.which(words[0]):
@@ -172,7 +180,10 @@ def _compiler() -> list[str]:
 
 
 def _write_source(path: Path) -> None:
-    """Write the library's C source: the functions of the table, embedded by cffi."""
+    """Write the C source of the library to `path`: cffi embeds Python and the functions of `prototypes.FUNCTIONS`.
+
+    Raises SimError without cffi.
+    """
     try:
         import cffi
     except ImportError:
@@ -189,12 +200,15 @@ def _write_source(path: Path) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a string of C."""
+    """Return `text` as a C string literal with its quotes."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _python_library() -> list[str]:
-    """Return the flags that link with this Python. Raises SimError where it has no headers or no shared library."""
+    """Return the linker flags for this Python's shared library.
+
+    Raises SimError if Python has no headers or no shared library.
+    """
     header = Path(sysconfig.get_path("include")) / "Python.h"
     name, folder = sysconfig.get_config_var("LDLIBRARY") or "", sysconfig.get_config_var("LIBDIR") or ""
     version = sysconfig.get_config_var("LDVERSION")

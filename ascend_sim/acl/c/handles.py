@@ -30,16 +30,16 @@ _GONE: tuple[Any, ...] = (
     Event(None, live=False),  # type: ignore[arg-type]
     Context(None, live=False),  # type: ignore[arg-type]
 )
-"""For each kind, what stands for all that were destroyed."""
+"""For each kind of object, one destroyed object that stands for all destroyed ones; the position is the kind's number."""
 _KINDS = {type(thing): number for number, thing in enumerate(_GONE)}
 
 
 class Pointer(int):
-    """A pointer that no call gave out; the functions refuse it as no object of any kind."""
+    """A pointer value that no call gave out. No function accepts it: it is an object of no kind."""
 
 
 class Handles:
-    """Objects of the simulator by the number of their handle, and the numbers by object."""
+    """Two-way table between the simulator's objects and the pointers that a C program holds for them."""
 
     def __init__(self) -> None:
         self._things: dict[int, Any] = {}
@@ -51,7 +51,7 @@ class Handles:
         return len(self._things)
 
     def number(self, thing: Any) -> int:
-        """Return the pointer for an object: the same one each time, 0 for None."""
+        """Return the pointer of an object: a new one at the first call, the same one later; 0 for None."""
         if thing is None:
             return 0
         with self._lock:
@@ -63,8 +63,9 @@ class Handles:
             return self._numbers[thing]
 
     def thing(self, number: int) -> Any:
-        """Return the object behind a pointer: None for 0, a destroyed one of its kind, a `Pointer` for a number never
-        given out.
+        """Return the object of a pointer.
+
+        0 returns None, a pointer whose object was forgotten the destroyed stand-in of its kind, any other number a `Pointer`.
         """
         if not number:
             return None
@@ -78,7 +79,7 @@ class Handles:
         return Pointer(number)
 
     def forget_dead(self, things: Iterable[Any] | None = None) -> None:
-        """Drop the handles of destroyed or used objects among `things`; None: among all."""
+        """Remove the handles of those `things` that are no longer alive (destroyed or used up); None: of all known objects."""
         with self._lock:
             for thing in list(self._numbers) if things is None else things:
                 if thing in self._numbers and not thing.alive:

@@ -17,7 +17,7 @@ _INCLUDES = {
     "aclnn/aclnn_base.h": ('"aclnn/acl_meta.h"',),
     "aclnnop/aclnn_convolution_backward.h": ('"aclnn/aclnn_base.h"',),
 }
-"""The headers, each after those that it includes."""
+"""The #include lines of each header; a header stands after those that it includes."""
 
 _TYPEDEFS = {
     "acl/acl_base.h": (
@@ -55,11 +55,11 @@ def _types(header: str) -> str:
 
 
 TYPES = "\n".join(filter(None, map(_types, _INCLUDES)))
-"""All types of all headers, as C declares them."""
+"""C declarations of all typedefs and enumerations of all headers, as one text."""
 
 
 def _prototype(function: Function) -> str:
-    """Return the C declaration of a function; a long one has one parameter a line."""
+    """Return the C declaration of a function; one of more than 100 characters is broken after each parameter."""
     text = str(function)
     return text if len(text) <= _WIDTH else text.replace("(", "(\n    ").replace(", ", ",\n    ")
 

@@ -14,23 +14,23 @@ from ascend_sim.frozen import frozen
 __all__ = ["FUNCTIONS", "HANDLES", "STATUSES", "CParameter", "Function"]
 
 STATUSES = ("aclError", "aclnnStatus")
-"""Types of a result that is a code."""
+"""Result types that are a status code."""
 
 HANDLES = (
     "aclTensor *", "aclIntArray *", "aclBoolArray *", "aclOpExecutor *", "aclrtStream", "aclrtEvent", "aclrtContext",
 )  # fmt: skip
-"""Types whose values stand for an object of the simulator."""
+"""C types whose values are handles of simulator objects."""
 
 COUNTS = {"viewDims": "viewDimsNum", "stride": "viewDimsNum", "storageDims": "storageDimsNum", "value": "size"}
-"""The parameter with the length of each array parameter."""
+"""Array parameter -> the parameter that holds its number of elements."""
 
 _HOST_OR_DEVICE = ("dst", "src")
-"""Pointers of which another parameter, `kind`, says on which side they are."""
+"""Pointer parameters that are host or device memory depending on the call's parameter `kind`."""
 
 
 @frozen
 class CParameter:
-    """One parameter: its type as C writes it, and its name."""
+    """One parameter of a C function: its C type and its name."""
 
     type: str
     name: str
@@ -54,7 +54,7 @@ class CParameter:
 
     @property
     def target(self) -> str:
-        """Return the type that an out-parameter points to."""
+        """Return the C type that an out-parameter points to: `type` without its last `*`."""
         return self.type.removesuffix("*").rstrip()
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class CParameter:
 
 @frozen
 class Function:
-    """One function, in the header that declares it."""
+    """One C function: the header that declares it, its result type, its name and its parameters."""
 
     header: str
     returns: str
@@ -72,7 +72,7 @@ class Function:
 
     @property
     def inputs(self) -> tuple[CParameter, ...]:
-        """Return the parameters of the Python function, in order."""
+        """Return the parameters that are no out-parameters, in order; they are the parameters of the Python function."""
         return tuple(parameter for parameter in self.parameters if parameter.kind != "out")
 
     @property
@@ -174,4 +174,4 @@ def _parameter(text: str) -> CParameter:
 
 
 FUNCTIONS = {function.name: function for header, text in _DECLARED.items() for function in _functions(header, text)}
-"""Every function by its name, in the order of the headers."""
+"""Every C function by its name, in the order of the headers."""

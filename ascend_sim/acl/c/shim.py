@@ -22,15 +22,18 @@ from ascend_sim.acl.state import PROCESS, note
 __all__ = ["Shim", "install"]
 
 _TAKES_ALONG = ("aclFinalize", "aclrtResetDevice", "aclrtDestroyContext")
-"""Functions that end the life of objects which are not among their arguments."""
+"""Functions that destroy objects which are not among their arguments."""
 _MOST = (1 << 32) - 1
-"""The longest array that a function takes; of a longer one nothing is read."""
+"""The longest array that is read; a longer one is passed on as an empty list, and the function refuses its count."""
 
 _Values = dict[str, Any]
 
 
 def install(ffi: Any, lib: Any) -> None:
-    """Bind every function of the library to its Python function, and have ASCEND_SIM_OUT written when the process ends."""
+    """Bind every function of the library to its Python function in `ascend_sim.acl`.
+
+    Warnings are printed to stderr as one line each. The files of ASCEND_SIM_OUT are written when the process ends.
+    """
     warnings.simplefilter("always", RuntimeWarning)
     warnings.showwarning = _show_warning
     shim = Shim(ffi)
@@ -41,20 +44,29 @@ def install(ffi: Any, lib: Any) -> None:
 
 
 class Shim:
-    """Connects the functions of the C library with those of `ascend_sim.acl`; `ffi` is the library's cffi."""
+    """Connects the functions of the C library with those of `ascend_sim.acl`; `ffi` is the library's cffi object, `handles` its
+    table of pointers.
+    """
 
     def __init__(self, ffi: Any) -> None:
         self.handles = Handles()
         self._ffi = ffi
 
     def defect(self, function: Function) -> Any:
-        """Return the result that C gets where this module itself fails: a null pointer or the code of a simulator defect."""
+        """Return the C result for an exception inside this module: a null pointer, or the status code for a defect of the
+        simulator.
+        """
         if function.returns not in STATUSES:
             return self._ffi.NULL
         return ASSUMED_CODES["simulator" if function.returns == "aclError" else "aclnn simulator"].code
 
     def bind(self, function: Function) -> Callable[..., Any]:
-        """Return the callable behind a C function, which takes C values and returns a C value."""
+        """Return a callable that takes the C arguments of `function`, calls the Python function of that name and returns the C
+        result.
+
+        Results are written through the out-parameters; a null out-parameter ends in a status code without the call. Handles of
+        objects that the call destroyed are forgotten.
+        """
         python = getattr(acl, function.name)
         names = [parameter.name for parameter in function.parameters]
         inputs = [(parameter, self._reader(parameter)) for parameter in function.inputs]
@@ -89,7 +101,9 @@ class Shim:
     # -- C to Python --------------------------------------------------------------------------------------------------
 
     def _reader(self, parameter: CParameter) -> Callable[[_Values], Any]:
-        """Return a function that takes all values of a call and returns the Python value of a parameter."""
+        """Return a function that takes all C values of a call (by parameter name) and returns one parameter's Python value, by
+        its `kind`.
+        """
         name = parameter.name
         return {
             "number": lambda values: values[name],
@@ -107,7 +121,9 @@ class Shim:
         return os.fsdecode(self._ffi.string(pointer)) if pointer else None
 
     def _array(self, pointer: Any, length: int) -> list[int] | None:
-        """Return the numbers of a host array; None for a null pointer, [] for a length that the function will refuse."""
+        """Return the numbers of a host array; None for a null pointer, [] for a length above `_MOST`, which the function
+        refuses.
+        """
         if not pointer:
             return None
         if self._ffi.typeof(pointer).item.cname == "_Bool":
@@ -115,7 +131,7 @@ class Shim:
         return list(self._ffi.unpack(pointer, length if length <= _MOST else 0))
 
     def _memory(self, name: str, values: _Values) -> Any:
-        """Return host memory as a buffer, or a device address as a number.
+        """Return a buffer of `count` bytes for host memory, an integer address for device memory, None for a null pointer.
 
         An address is the device's if it lies in simulated HBM, or if the call's `kind` says so.
         """
@@ -130,7 +146,9 @@ class Shim:
     # -- Python to C --------------------------------------------------------------------------------------------------
 
     def _to_c(self, ctype: str) -> Callable[[Any], Any]:
-        """Return a function that converts a result to a value of a C type."""
+        """Return a function that converts a Python result to the C type `ctype`: handles and addresses to pointers (None to
+        null), numbers None to 0.
+        """
         if ctype in HANDLES:
             return lambda thing: self._ffi.cast(ctype, self.handles.number(thing))
         if ctype == "void *":
@@ -140,14 +158,14 @@ class Shim:
         return lambda number: number or 0
 
     def _kept_text(self, text: str | None) -> Any:
-        """Return a C string that stays valid until the thread asks for the next one; a null pointer for None."""
+        """Return a C string that stays valid until the same thread asks for the next one; a null pointer for None."""
         if text is None:
             return self._ffi.NULL
         PROCESS.thread.c_message = self._ffi.new("char[]", text.encode(errors="replace"))
         return PROCESS.thread.c_message
 
     def _writer(self, ctype: str) -> Callable[[Any, Any], None]:
-        """Return a function that writes a result through an out-parameter that points to a C type."""
+        """Return a function `write(pointer, value)` that stores a Python result where a pointer to `ctype` points."""
         to_c = self._to_c(ctype)
 
         def write(pointer: Any, value: Any) -> None:
@@ -157,5 +175,5 @@ class Shim:
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-    """Print a warning without its place in Python, which the author of a C program does not know."""
+    """Print a warning to stderr as one line, without its file and line in Python."""
     print(f"ascend-sim: warning: {message}", file=sys.stderr, flush=True)

@@ -8,6 +8,7 @@
 #include "asim/copy.h"
 #include "asim/vector.h"
 #include "asim/soft_sync.h"
+#include "asim/indices.h"
 #include "asim/functions.h"
 #include "asim/row_functions.h"
 #include "asim/cube_types.h"

@@ -139,7 +139,7 @@ def load() -> Any:
 
 @cache
 def beside() -> Any:
-    """Load the library like `load`, but return None if it cannot be used; numpy does the work then."""
+    """Return the library as `load` does, but None also if it cannot be used; numpy does the work then."""
     try:
         return load()
     except SimError:
@@ -147,7 +147,7 @@ def beside() -> Any:
 
 
 def checked(result: int) -> int:
-    """Return the result of a C call; raise the error that a negative result stands for."""
+    """Return a C call's result of 0 or more; raise MemoryError or SimError for a negative one, by its code."""
     if result >= 0:
         return result
     if result == NO_MEMORY:
@@ -158,7 +158,7 @@ def checked(result: int) -> int:
 
 
 class Handle:
-    """A machine in C: `lib` has the functions, `pointer` is their first argument."""
+    """A machine in C: `lib` has the C functions, `pointer` is their first argument. Raises MemoryError."""
 
     def __init__(self, numbers: GmNumbers, now: int, last: int) -> None:
         self.lib = load()
@@ -167,14 +167,14 @@ class Handle:
             raise MemoryError
 
     def free(self) -> None:
-        """Free the machine's memory."""
+        """Free the C machine's memory; the handle is unusable afterwards."""
         self.lib.machine_free(self.pointer)
         self.pointer = None
 
     def advanced(self, result: int) -> int:
-        """Go on with a call that advances cores until it has ended, and return its last result.
+        """Continue a C call that advances cores until it has ended, and return its last result.
 
-        C computes a slice of rows at a time, so that Python handles signals between two slices.
+        C computes a slice of rows at a time and returns UNFINISHED, so that Python handles signals between two slices.
         """
         while checked(result) == UNFINISHED:
             result = self.lib.machine_go_on(self.pointer)

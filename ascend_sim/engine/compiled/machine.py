@@ -1,7 +1,7 @@
-"""The compiled machine beside SimPy: C does the cores and the traffic, SimPy streams, tasks, blocks and cross-core flags.
+"""The compiled machine beside SimPy: C runs the cores and the traffic, SimPy the streams, tasks, blocks and cross-core flags.
 
-A block hands its programs to C (`CompiledCore.run`). C runs ahead to just before the next SimPy event and says when a program
-came to its end or stands at a cross-core flag; those stay in `cross.py`, for both engines.
+A block hands its programs to C (`CompiledCore.run`). C runs ahead to just before the next SimPy event, and reports programs
+that ended or that stand at a cross-core flag. These flags are handled in `cross.py`, for both engines.
 """
 
 from __future__ import annotations
@@ -34,19 +34,23 @@ from ascend_sim.kernel.stamp import address_of
 
 _NEVER = 1 << 62
 _AT_ONCE = 1 << 21
-"""Numbers of columns that are taken from the system together."""
+"""Int64 numbers that are allocated together for columns."""
 _BATCH = 2048
-"""Rows of a program that keeps no columns which wait to be looked at together, and as many accesses to GM of all programs."""
+"""Rows of a program without kept columns that C collects before it searches them for hazards; also accesses to GM of all
+programs.
+"""
 
 
 class _Room:
-    """Allocator of arrays that are cut from a large one, because the system gives out large pages faster than small ones."""
+    """Allocator of column arrays that are cut from a large one, because the system gives out large pages faster than small
+    ones.
+    """
 
     def __init__(self) -> None:
         self._left = np.empty(0, np.int64)
 
     def take(self, count: int, number: int) -> NDArray[np.int64]:
-        """Return an uninitialised array of `count` rows and `number` columns."""
+        """Return an uninitialised array [count, number] of int64; very short and very long ones are allocated alone."""
         size = count * number
         if not FEW <= count <= _AT_ONCE // number:
             return np.empty((count, number), np.int64)
@@ -57,7 +61,7 @@ class _Room:
 
 
 class CompiledMachine:
-    """Machine in C with the interface of `SimpyMachine`: the cores and the shared GM of one device while it runs."""
+    """Machine in C with the interface of `SimpyMachine`: the cores and the shared GM of one device for one run."""
 
     def __init__(
         self,
@@ -106,7 +110,7 @@ class CompiledMachine:
 
     @property
     def tables(self) -> list[InstructionTable]:
-        """Return the instruction tables of all programs, in the numbering that hazards use."""
+        """Return the instruction tables of all programs; their positions are the table numbers in hazards."""
         return [table.table for table in self._tables.values()]
 
     def in_gm(self, tasks: int) -> dict[int, Hazards]:
@@ -114,20 +118,20 @@ class CompiledMachine:
         return read_gm(self.lib.machine_gm(self._c.pointer), tasks)
 
     def close(self) -> None:
-        """Free the machine's memory; the L2 keeps the state that the run left in it."""
+        """Free the machine's memory; the L2 keeps the state that the run left, `hbm_bytes` the bytes that HBM moved."""
         if self._c.pointer:
             self._l2.clock = self.lib.machine_l2_clock(self._c.pointer)
             self.hbm_bytes = self.lib.machine_hbm_bytes(self._c.pointer)
             self._c.free()
 
     def keep_no_more(self) -> None:
-        """Drop the columns of all programs that begin from now on."""
+        """Keep no columns of programs that begin from now on."""
         self.store = None
 
     def core(
         self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
     ) -> CompiledCore:
-        """Return `program` on a core of this machine, not yet started, as `Machine.core` says."""
+        """Return `program` on a core of this machine, to start at cycle `begin`, not yet started; see `Machine.core`."""
         table = self._tables.get(id(program.table))
         if table is None:
             table = self._tables[id(program.table)] = Table(self._c, program.table, self._chip_of_gm)
@@ -149,12 +153,12 @@ class CompiledMachine:
         return self._bases[1:]
 
     def next_number(self) -> int:
-        """Return the number by which C refers to the next program."""
+        """Return a new number, by which C refers to the next program."""
         self._begun += 1
         return self._begun
 
     def _lend_l2(self, reach: int = 0) -> None:
-        """Let C work on the L2's arrays, extended to lines below `reach`."""
+        """Hand the L2's arrays, extended to lines below `reach`, to C, which works on them in place."""
         l2 = self._l2
         stamp, dirty = l2.arrays(reach)
         read_until = np.zeros(len(stamp), np.int64)
@@ -168,7 +172,7 @@ class CompiledMachine:
         )
 
     def begin(self, core: CompiledCore) -> None:
-        """Start a program in C, which computes ahead as far as it can, and handle its events."""
+        """Start a program in C, which computes ahead as far as it can, and handle the events that C reports."""
         self._cores[core.number] = core
         found = c_void_p()
         self._c.advanced(self.lib.core_begin(self._c.pointer, core.table.handle, core.c_program, c.byref(found)))
@@ -176,7 +180,10 @@ class CompiledMachine:
         self._go_on()
 
     def survey(self, table: Table, program: c.ProgramStruct) -> int:
-        """Register the shapes of a program's transfers and the lines they reach; return the number of transfers."""
+        """Register the shapes of a program's transfers in C; return their number.
+
+        The L2's arrays are extended to the lines reached.
+        """
         at, transfers, reach = c_int64(0), c_int64(0), c_int64(0)
         found = c.byref(at), c.byref(transfers), c.byref(reach)
         while at.value < program.count:
@@ -192,7 +199,7 @@ class CompiledMachine:
         del self._cores[core.number]
 
     def pass_by(self, core: CompiledCore, pipe: int, over: int) -> None:
-        """Notify C that the cross-core flag awaited by a pipe of `core` arrives at cycle `over`."""
+        """Notify C that the wait for a cross-core flag on pipe number `pipe` of `core` is over at cycle `over`."""
         self._c.advanced(self.lib.core_pass(self._c.pointer, core.handle, pipe, over))
 
     # -- SimPy side, as in `Traffic`: a timer to the next instant, then, behind everything else of it, the settling --------
@@ -227,7 +234,7 @@ class CompiledMachine:
         self._settle_last()
 
     def _settle_last(self) -> None:
-        """Settle the traffic after all other events of this instant, since they may still request transfers."""
+        """Settle the traffic now, or after all other events of this instant, since they may still request transfers."""
         if self.env.peek() <= self.env.now:
             if not self._unsettled:
                 self._unsettled = True
@@ -338,7 +345,7 @@ class CompiledCore:
     # -- after the run -------------------------------------------------------------------------------------------------
 
     def columns(self) -> Mapping[str, NDArray[np.int64]]:
-        """Return the columns of `ProgramRun`; an empty mapping where the run does not keep them."""
+        """Return the columns of `ProgramRun`, as arrays or packed; an empty mapping if the run does not keep them."""
         return self._columns
 
     def _note_the_end(self, finish: int) -> None:
@@ -359,7 +366,7 @@ class CompiledCore:
         self._machine.forget(self)
 
     def lost_sets(self) -> dict[tuple[str, str, int], int]:
-        """Return each flag (source, destination, number) that lost a set, with the number of its first lost set."""
+        """Return {flag (source, destination, number): number of its first lost set}, for flags that lost a set."""
         found: dict[tuple[str, str, int], int] = {}
         flag = c_int64(0)
         while self.handle and (lost := self._machine.lib.core_lost_set(self.handle, c.byref(flag))) >= 0:
@@ -368,11 +375,11 @@ class CompiledCore:
         return found
 
     def issue_on(self) -> bool:
-        """Return False: C has always issued everything that has a place in a queue."""
+        """Return False: C always issues every instruction that has a place in a queue."""
         return False
 
     def stuck(self) -> list[tuple[str, int, bool]]:
-        """Return (pipe, row at its head, True if that row is issued) of every pipe that did not come to its end."""
+        """Return (pipe, row at its head, True if that row was issued) for every pipe that has not finished its rows."""
         heads: list[tuple[str, int, bool]] = []
         if self.handle is None:
             return heads
@@ -386,12 +393,13 @@ class CompiledCore:
         return heads
 
     def issued_until(self) -> int:
-        """Return the cycle up to which the scalar unit has issued."""
+        """Return the cycle up to which the scalar unit has issued; after the end the finish."""
         return self.finish if self.handle is None else int(self._machine.lib.core_issued_until(self.handle))
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """Return the row before which the scalar unit stands and the pipe with the full queue; "ALL" at a barrier, "S" at its
-        own wait. None if it does not stand.
+        """Return (row before which the scalar unit stands, the pipe whose queue is full); None if it does not stand.
+
+        The pipe is "ALL" at a barrier, "S" at a wait of its own.
         """
         if self.handle is None:
             return None

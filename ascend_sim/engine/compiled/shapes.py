@@ -23,10 +23,10 @@ _MOST_BYTES = 1 << 44
 
 
 class Table:
-    """The instruction table `table` as C knows it; `flags` has the keys (source, destination, flag) by their numbers in
-    C.
+    """One instruction table in C, with the shapes of its transfers; `flags` lists flags (source, destination, number) by their
+    number in C.
 
-    `chip_of_gm` is the chip whose lines and tails count where the GM is shared; None: every transfer runs alone.
+    `chip_of_gm` is the chip whose L2 line rules count where the GM is shared; None: every transfer runs alone.
     """
 
     def __init__(self, machine: c.Handle, table: InstructionTable, chip_of_gm: ChipSpec | None) -> None:
@@ -103,9 +103,10 @@ class Table:
         return self._numbers[key]
 
     def _access(self, instruction: int) -> tuple[int, int, int]:
-        """Return for C a transfer's direction, its port's speed, and which of its lines the L2 treats specially.
+        """Return for C a transfer's (direction, port speed, which of its lines the L2 treats specially).
 
-        For a read those bypass the L2: all lines, or those where a row ends. For a write they are not covered whole.
+        The special lines of a read bypass the L2: all, or those where a row ends. Those of a write are not covered whole.
+        Raises SimError for rates and sizes beyond C's integers.
         """
         access = self.table.accesses[instruction]
         assert access is not None

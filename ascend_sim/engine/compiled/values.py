@@ -1,6 +1,6 @@
-"""Values by C: rows and events that move bytes run in C, one after the other; the others come back to Python.
+"""Values by C: instructions that move, convert or multiply plain numbers run in C; the others come back to Python.
 
-The two generators hand out what Python has to do, in order; the next step asks for what comes after it.
+Two generators yield what Python has to do, in order; asking for the next value means that it is done.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM
 FRESH, LOOKED_AT, MULTIPLIED, DONE = range(4)
 
 MOST_WIDTH = 64
-"""Products that C adds one after the other; products.h has the same number."""
+"""Most products that C adds one after the other; products.h has the same number."""
 MOST_LOOPS = 5
-"""Nested loops of a place; moves.h has the same number."""
+"""Most nested loops of a place; moves.h has the same number."""
 CASTS = {
     ("", ""): 0,
     ("float16", "float32"): 1,
@@ -42,10 +42,10 @@ CASTS = {
     ("float32", "bfloat16"): 5,
     ("float32", "float32"): 6,
 }
-"""The conversions that moves.c has, in its order."""
+"""(source, target) of a conversion -> its number in moves.c."""
 _NARROW = ("float16", "bfloat16")
 _ADDS = ("", "float32", "int32")
-"""Numbers that C adds to the place, in the order of `adds` in values.h."""
+"""Formats in which C adds to the destination ("": it does not), in the order of `adds` in values.h."""
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "hf32": 4, "": 1}
 
 _PLACE = np.dtype(
@@ -106,7 +106,9 @@ class _Course(ctypes.Structure):
 
 
 class Workspace:
-    """Memory that the programs of one run share: buffers for factors and products, and the C actions of instructions."""
+    """Memory that all programs of a run share in C: buffers for factors and products, and the C actions by instruction
+    table.
+    """
 
     def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
         most = max(chip.buffers.values())
@@ -118,7 +120,7 @@ class Workspace:
         self._tables: dict[int, _Actions] = {}
 
     def actions(self, table: InstructionTable) -> _Actions:
-        """Return the C actions of all instructions that the table has so far."""
+        """Return the C actions of an instruction table, extended by instructions that were added to it."""
         found = self._tables.get(id(table))
         if found is None:
             found = self._tables[id(table)] = _Actions(table)
@@ -126,10 +128,9 @@ class Workspace:
         return found
 
     def action(self, instruction: Instruction, kept: list[Any]) -> tuple[Any, Product | None]:
-        """Return an instruction's C struct as a tuple, and the product that it computes (None without one).
+        """Return (C struct of an instruction as a tuple, the product that it computes or None).
 
-        Arrays that the struct points to are appended to `kept`. Where C cannot run the instruction, the struct says "in
-        Python".
+        Arrays that the struct points to are appended to `kept`. An instruction that C cannot run has the action IN_PYTHON.
         """
         found = instruction.described(self._model) if instruction.has_values else None
         if found is None or not self._fits(found):
@@ -141,10 +142,9 @@ class Workspace:
         return (*how, *self._product(found.product), takes, _place(found.put, kept)), found.product
 
     def _product(self, product: Product | None) -> tuple[int, ...]:
-        """Return the fields of a product for C: m, n, k, the stored k, and how many of its k are added one after the
-        other.
+        """Return (m, n, k, stored k, width) of a product for C; `width` products are added one after the other.
 
-        The last is 0 where numpy multiplies; all are 0 without a product.
+        The width is 0 where numpy multiplies; all are 0 without a product.
         """
         if product is None:
             return (0,) * 5
@@ -177,19 +177,21 @@ class Workspace:
 
 
 def _taken(moves: Moves, place: Place) -> int:
-    """Return the number of bytes that are read from a place, after their conversion."""
+    """Return the bytes that a place's items have after their conversion."""
     return place.count * place.itemsize // _BYTES[moves.source] * _BYTES[moves.target]
 
 
 def _room(moves: Moves) -> int:
-    """Return the number of bytes that C must hold between the instruction's start and its retirement."""
+    """Return the bytes that C must hold between the instruction's start and its retirement: the product, or the converted
+    items.
+    """
     if moves.product is not None:
         return 4 * moves.product.m * moves.product.n
     return sum(_taken(moves, place) for place in moves.takes)
 
 
 def _is_simple(place: Place) -> bool:
-    """Return True if a place has items, and C has room for its loops or its list of addresses."""
+    """Return True if the place has items and at most MOST_LOOPS loops, and listed offsets fit 31 bits."""
     far = 0 if place.listed is None or not place.count else int(place.listed.max())
     return place.count > 0 and len(place.strides) <= MOST_LOOPS and far < 1 << 31
 
@@ -213,7 +215,9 @@ def _nothing(what: int) -> Any:
 
 
 class _Factors(NamedTuple):
-    """Buffers of a product in C: its factors, its result, and the numbers its rows begin with."""
+    """Views of the C buffers of one product: factors [m, k] and [n, k], result [m, n], and the bias with which rows begin or
+    None.
+    """
 
     left: NDArray[Any]
     right: NDArray[Any]
@@ -222,7 +226,9 @@ class _Factors(NamedTuple):
 
 
 class _Actions:
-    """Actions of a table's instructions in C."""
+    """C actions of all instructions of one table: `columns`, a struct each; `factors`, the buffers of products by
+    instruction.
+    """
 
     def __init__(self, table: InstructionTable) -> None:
         self.table = table
@@ -252,7 +258,7 @@ class _Actions:
 
 
 class CompiledValues:
-    """The memory of a program as C sees it; `order` are the rows that have values, for a run row by row."""
+    """One program with its memory as C sees it; `order` are the rows that have values, for a run row by row."""
 
     def __init__(self, values: ProgramValues, work: Workspace, order: NDArray[np.int64]) -> None:
         self.values, self.order = values, order
@@ -270,7 +276,7 @@ class CompiledValues:
         self._stands_on(values.local)
 
     def run_again(self) -> None:
-        """Take the memory that the program has now."""
+        """Point C at the program's present buffers, if they are new ones."""
         if self.values.local is not self._local:
             self._stands_on(self.values.local)
 
@@ -282,7 +288,7 @@ class CompiledValues:
                 self.struct.written[place] = _Bytes.of(local.written[name])
 
     def multiply(self, instruction: int) -> None:
-        """Multiply with numpy the factors that C has laid out for an instruction; the product goes to C's buffer."""
+        """Multiply with numpy the factors that C has laid out for an instruction number; the product goes to C's buffer."""
         left, right, product, start = self.factors[instruction]
         if left.dtype == np.int8:
             product[...] = whole_product(left, right)
@@ -292,14 +298,14 @@ class CompiledValues:
             product += start
 
     def look(self, row: int, late: bool) -> None:
-        """Record a row's reads of bytes that were never written, which C has noticed; `late`: at its retirement."""
+        """Check a row's reads of bytes that C found unwritten, and record the finding; `late`: reads at its retirement."""
         argument, dst, src0, src1, _ = self.rows[row].tolist()
         key = self.values.key(argument, dst, src0, src1)
         (self.values.at_retirement if late else self.values.at_start)(row, key)
 
 
 def rows_for_python(program: CompiledValues, work: Workspace) -> Iterator[int]:
-    """Run the rows of a program in C; yield the rows that Python has to run."""
+    """Run the rows of a program in C; yield each row that Python has to run before C continues."""
     run = library.load().values_run
     course = _Course(ctypes.addressof(program.struct), None, ctypes.addressof(work.scratch), 0, FRESH)
     told = ctypes.byref(course)
@@ -324,10 +330,10 @@ def events_for_python(
     begin: Callable[[int], ProgramValues],
     end: Callable[[int], None],
 ) -> Iterator[int]:
-    """Run events in C; yield the index of each event that Python has to run before C goes on.
+    """Run value events in C; yield the index of each event that Python has to run before C continues.
 
-    `watched` marks events that Python runs in any case; `left` is the number of events of each program. `begin` is
-    called before a program's first event and returns its memory, `end` after its last one.
+    `watched` marks events that Python runs in any case; `left` is the number of events of each program. `begin(program)` is
+    called before a program's first event and returns its memory, `end(program)` after its last one.
     """
     programs: dict[int, CompiledValues] = {}
     pointers = np.zeros(len(left), np.uint64)

@@ -1,4 +1,4 @@
-"""Totals and hazards that C took of programs while they ran. The Python twin is `engine/watch.py`, `ColumnWatch`."""
+"""Totals and hazards that C collected while programs ran. The Python twin is `ColumnWatch` in `engine/watch.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ascend_sim.kernel.stamp import address_of
 
 
 class Reader:
-    """Copies from C the totals and hazards that it noted of programs."""
+    """Copies from C the totals and hazards of finished programs; its buffers are reused."""
 
     def __init__(self) -> None:
         self._numbers, self._hazards = np.zeros(1, TOTALS), np.zeros(LIMIT, HAZARD)
@@ -29,8 +29,9 @@ class Reader:
 
 
 def read_gm(gm: Any, tasks: int) -> dict[int, Hazards]:
-    """Return the hazards in GM by the task of the later access, after the last program. Raises MemoryError if C ran out
-    of it.
+    """Return {index of the later access's task: hazards in GM} after the last program.
+
+    Raises MemoryError if C ran out of memory.
     """
     lib, found = c.load(), {}
     count = c.c_int64()

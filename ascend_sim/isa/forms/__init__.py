@@ -40,6 +40,7 @@ _GROUP = {
     "ascend_sim.isa.bias": ("cube",),
     "ascend_sim.isa.direct": ("copies", "cube"),
     "ascend_sim.isa.l0c_to_ub": ("cube",),
+    "ascend_sim.isa.vector.base": ("vector",),
 }
 """Groups of declarations (configs/instructions) by the instructions' module."""
 

@@ -10,7 +10,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.base import Instruction, ceil_div
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.isa.forms.form import Way
-from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPlanes, Fill
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPadded, DataCopyPlanes, Fill
 from ascend_sim.isa.vector.base import size_of
 from ascend_sim.isa.vector.movement import VectorCopy
 from ascend_sim.numerics import numpy_dtype
@@ -35,7 +35,7 @@ class AnyRows(Way):
     kind = DataCopy
 
     def says(self, instruction: Any) -> bool:
-        return getattr(instruction, "planes", 1) == 1
+        return getattr(instruction, "planes", 1) == 1 and not isinstance(instruction, DataCopyPadded)
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
         source, destination = route.split("->")
@@ -122,14 +122,14 @@ def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
 class FilledRows(AnyRows):
     """Rows of any bytes, filled up to blocks on the local side; the fields are the gaps between filled rows."""
 
-    names = ("n_burst", "len_burst", "gm_gap", "local_gap")
+    names: tuple[str, ...] = ("n_burst", "len_burst", "gm_gap", "local_gap")
 
     def values(self, instruction: DataCopy) -> tuple[int, ...]:
         i = instruction
         if i.rows == 1:
             return 1, i.row_bytes, 0, 0
         far, near = _sides(i)
-        return i.rows, i.row_bytes, far - i.row_bytes, near - filled(i.row_bytes)
+        return i.rows, i.row_bytes, far - i.row_bytes, near - filled(i.held_bytes)
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
         size = fields["len_burst"]
@@ -155,9 +155,9 @@ class SteppedRows(AnyRows):
 
     def rows_held(self, i: DataCopy) -> str:
         """Return the refusal of local rows that overlap, or ""."""
-        near, held = _sides(i)[1], filled(i.row_bytes)
+        near, held = _sides(i)[1], filled(i.held_bytes)
         if i.rows > 1 and near < held:
-            return f"local_stride = {near}; a row of {i.row_bytes} bytes takes {held} there"
+            return f"local_stride = {near}; a row of {i.held_bytes} bytes takes {held} there"
         return ""
 
     def rows_adjoin(self, i: DataCopy) -> str:
@@ -166,6 +166,58 @@ class SteppedRows(AnyRows):
         if i.rows > 1 and near != i.row_bytes:
             return f"local_stride = {near}; compact rows are {i.row_bytes} bytes apart"
         return ""
+
+
+_PADS = ("left_pad", "right_pad")
+
+
+class _Padding(AnyRows):
+    """Base of rows with elements of one number before and behind them."""
+
+    kind = DataCopyPadded
+
+    def says(self, instruction: Any) -> bool:
+        return True
+
+    def values(self, instruction: Any) -> tuple[int, ...]:
+        i = instruction
+        return *super().values(i), i.left // i.itemsize, i.right // i.itemsize
+
+    def pads_of_a_block(self, i: DataCopyPadded) -> str:
+        """Return the refusal of more padding on a side than a block, or ""."""
+        if max(i.left, i.right) > BLOCK_BYTES:
+            return f"padding of {i.left} and {i.right} bytes; {BLOCK_BYTES} are possible on a side"
+        return ""
+
+    def zero_of_eight(self, i: DataCopyPadded) -> str:
+        """Return the refusal of another number of 64 bits than 0, or ""."""
+        if i.itemsize > 4 and i.value:
+            return f"value {i.value:#x} of {i.itemsize} bytes; 0 alone is possible"
+        return ""
+
+
+class PaddedRows(_Padding, FilledRows):
+    """Filled rows with padding."""
+
+    names = (*FilledRows.names, *_PADS)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        f, unit = fields, itemsize(item)
+        left, right = (f[name] * unit for name in _PADS)
+        size, held = f["len_burst"], filled(left + f["len_burst"] + right)
+        one = _copied(route, size, f["n_burst"], size + f["gm_gap"], held + f["local_gap"])
+        return DataCopyPadded(**vars(one), left=left, right=right, itemsize=unit)
+
+
+class PaddedSteps(_Padding, SteppedRows):
+    """Stepped rows with padding."""
+
+    names = (*SteppedRows.names, *_PADS)
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        unit = itemsize(item)
+        left, right = (fields[name] * unit for name in _PADS)
+        return DataCopyPadded(**vars(self.copied(route, fields)), left=left, right=right, itemsize=unit)
 
 
 class Planes(SteppedRows):
@@ -295,6 +347,8 @@ WAYS: dict[str, Way] = {
     "started_rows": StartedRows(),
     "filled_rows": FilledRows(),
     "stepped_rows": SteppedRows(),
+    "padded_rows": PaddedRows(),
+    "padded_steps": PaddedSteps(),
     "planes": Planes(),
     "nd2nz": Nd2Nz(),
     "nd2nz_bytes": Nd2NzBytes(),

@@ -16,7 +16,7 @@ from ascend_sim.yaml_file import load_shipped
 _FIELD = re.compile(
     r"(?P<bits>\d+) bits( of (?P<register>\w+))?, (?P<unit>[^,;]+)(, (?P<low>-?\d+) to (?P<high>\d+))?(; (?P<source>.+))?"
 )
-GROUPS = ("copies", "loads", "cube")
+GROUPS = ("copies", "loads", "cube", "vector")
 """Each a file of configs/instructions and a module beside this one, with the ways that the file names."""
 
 

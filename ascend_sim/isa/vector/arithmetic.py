@@ -60,6 +60,13 @@ BINARY = {
     "sub_relu": Operation(lambda x, y: np.maximum(x - y, x.dtype.type(0))),
 }
 
+MULTIPLY_ADD = {
+    "mul_add": Operation(lambda x, y, held: x * y + held),
+    "fused_mul_add": Operation(lambda x, y, held: x * held + y),
+    "fused_mul_add_relu": Operation(lambda x, y, held: np.maximum(x * held + y, x.dtype.type(0))),
+}
+"""`held` is what stands in dst. That the product is rounded too is assumed, as for `axpy`."""
+
 WITH_SCALAR = {
     "adds": Operation(np.add),
     "muls": Operation(np.multiply),
@@ -75,13 +82,6 @@ WITH_SCALAR = {
 
 A shift of signed numbers keeps the sign; `shift_right_round` adds half of the last place before it (asc-devkit, ShiftRight).
 """
-
-MUL_ADD = {
-    "mul_add": Operation(lambda x, y, stands: x * y + stands),
-    "fused_mul_add": Operation(lambda x, y, stands: x * stands + y),
-    "fused_mul_add_relu": Operation(lambda x, y, stands: np.maximum(x * stands + y, x.dtype.type(0))),
-}
-"""The third operand is what stands in dst (asc-devkit, MulAddDst, FusedMulAdd, FusedMulAddRelu)."""
 
 
 def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
@@ -137,21 +137,21 @@ class VectorBinary(Elementwise):
 
 @frozen
 class VectorMulAdd(VectorBinary):
-    """A row of `MUL_ADD`, such as dst = src0 * src1 + dst; that the product is rounded too is assumed, as for `axpy`."""
+    """dst = operation(src0, src1, dst); `operation` is a row of `MULTIPLY_ADD`."""
 
     name = "vector_mul_add"
 
     def __post_init__(self) -> None:
-        _listed(MUL_ADD, self.operation)
+        _listed(MULTIPLY_ADD, self.operation)
 
     def reads(self) -> tuple[Region, ...]:
         return (*super().reads(), *self.writes())
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         right = self._view(memory, src1, "src1", self.src1_stride)
-        total = self._view(memory, dst, "dst", self.dst_stride)
-        found = _apply(MUL_ADD[self.operation], self.dtype, self.source(memory, src0), right, total)
-        return memory.model.settled(found)
+        held = self._view(memory, dst, "dst", self.dst_stride)
+        operands = self.source(memory, src0), right, held
+        return memory.model.settled(_apply(MULTIPLY_ADD[self.operation], self.dtype, *operands))
 
 
 @frozen

@@ -194,6 +194,7 @@ def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, st
     return memory.array("UB", address, (rows, count), held, (stride, held.itemsize))
 
 
+_STRIDES = ("dst_stride", "src_stride", "src1_stride")
 _LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "mask": None, "blocks": ()}
 """Fields of an operand that is more than one run of elements, and what they are where it is one."""
 
@@ -218,6 +219,10 @@ class VectorInstruction(Instruction):
         """Return the number of rows for the cost."""
         return 1
 
+    def _farthest(self) -> int:
+        """Return the largest of the operands' strides, which a repeat stride must hold."""
+        return max(int(getattr(self, name, 0)) for name in _STRIDES)
+
     def pipe(self, chip: ChipSpec) -> str:
         dtype, _ = self._cost_key()
         entry = chip.vector.ops.get(self.opcode)
@@ -236,7 +241,7 @@ class VectorInstruction(Instruction):
 
     def cost(self, chip: ChipSpec) -> Cost:
         dtype, size = self._cost_key()
-        return row_cost(chip, self.opcode, dtype, size, self._rows())
+        return row_cost(chip, self.opcode, dtype, size, self._rows(), self._farthest())
 
 
 @frozen
@@ -344,12 +349,13 @@ def whole_blocks(chip: ChipSpec, what: str, *strides: int) -> None:
             )
 
 
-def row_cost(chip: ChipSpec, opcode: str, dtype: str, row_bytes: int, rows: int = 1) -> Cost:
+def row_cost(chip: ChipSpec, opcode: str, dtype: str, row_bytes: int, rows: int = 1, stride: int = 0) -> Cost:
     """Return the cost of an operation on `rows` rows of `row_bytes`; each row begins a repeat of its own.
 
     One row is one instruction, with a surcharge for a broken last repeat. More rows are as many instructions as it takes, each
-    with its own head: the repeats of one go down the rows or along a row, whichever takes fewer. Where the unit loops over rows
-    by itself it is one instruction.
+    with its own head: the repeats of one go down the rows or along a row, whichever takes fewer; they go along if `stride`, the
+    bytes between two rows of an operand, is more than a repeat stride holds. Where the unit loops over rows by itself it is one
+    instruction.
     """
     unit = chip.vector.repeat_bytes
     if rows == 1:
@@ -359,5 +365,7 @@ def row_cost(chip: ChipSpec, opcode: str, dtype: str, row_bytes: int, rows: int 
         head, work = chip.vector.cycles(opcode, dtype, repeats * unit, rows=rows)
         if chip.vector.row_overhead is None:
             limit = chip.vector.repeats_per_instruction or rows * repeats
-            work += (min(repeats * ceil_div(rows, limit), rows * ceil_div(repeats, limit)) - 1) * head
+            along, down = rows * ceil_div(repeats, limit), repeats * ceil_div(rows, limit)
+            far = stride > (chip.vector.repeat_stride_blocks or stride) * BLOCK_BYTES
+            work += ((along if far else min(down, along)) - 1) * head
     return Cost(head, head, work, chip.vector.latency)

@@ -101,6 +101,9 @@ class VectorCopy(VectorInstruction):
     def _rows(self) -> int:
         return self.rows
 
+    def _farthest(self) -> int:
+        return 0  # its repeat strides have 12 bits, or the gaps of a copy by blocks 16
+
     def pipe(self, chip: ChipSpec) -> str:
         operands_fit(chip, self.name, self.dtype, self._dst, (self.src_stride,), self.blocks)
         return super().pipe(chip)

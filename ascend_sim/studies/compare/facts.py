@@ -35,17 +35,19 @@ class Fact:
 
     @property
     def differs(self) -> bool:
-        """Return True if two runs that have the fact disagree."""
+        """Return True if two runs that have the fact have different values; None counts for nothing."""
         return len({value for value in self.values if value is not None}) > 1
 
     @property
     def differences(self) -> tuple[int | float | None, ...]:
-        """Return each run's difference from the first; None for words, and where either run lacks the fact."""
+        """Return the difference of each run's number from the first run's, at 12 digits; None for words and where a run
+        lacks the fact.
+        """
         first = self.values[0]
         return tuple(_difference(first, value) for value in self.values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fact as plain data, with `differences` only for numbers."""
+        """Return name, values and `differs` as plain data, and `differences` if any value is a number."""
         told: dict[str, Any] = {"name": self.name, "values": list(self.values), "differs": self.differs}
         return told | ({"differences": list(self.differences)} if any(map(_is_number, self.values)) else {})
 
@@ -94,10 +96,11 @@ class KernelFacts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunComparison(ShownResult):
-    """Runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), and of every kernel.
+    """Comparison of runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), and of every
+    kernel.
 
-    Kernels stand in the launch order of the first run that has them. Kernels of one name are paired in order: the
-    second of a run with the second of another.
+    Kernels stand in the launch order of the first run that has them. Kernels of one name are paired in order: the second of a
+    run with the second of another.
     """
 
     runs: tuple[OneRun, ...]
@@ -113,12 +116,14 @@ class RunComparison(ShownResult):
 
     @property
     def same(self) -> bool:
-        """Return True if every kernel is in all runs, and all common facts agree."""
+        """Return True if no fact differs and every kernel is in all runs; a fact that a run lacks does not count."""
         facts, kernels = (*self.call, *self.outputs), self.kernels
         return not any(one.differs for one in facts) and not any(one.differs for one in kernels)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data. Times in us, waterfalls in cycles of each run's own clock."""
+        """Return the comparison as plain data, without reports and recordings; times in us, waterfalls in cycles of each
+        run's own clock.
+        """
         names = zip(LETTERS, self.runs, strict=False)
         return {
             "version": VERSION,

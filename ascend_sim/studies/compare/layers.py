@@ -30,13 +30,17 @@ _LEAST = 5e-4
 
 
 def file_in(folder: str | Path) -> Path | None:
-    """Return the path of the file with the layers' times in a folder; None if it has none."""
+    """Return the path of network.json or simulation.json in a folder, which hold the times of layers; None if it has
+    neither.
+    """
     return next((path for name in FILES if (path := Path(folder) / name).is_file()), None)
 
 
 @frozen
 class LayersOfRun:
-    """The layers of one run by name: `us` of each by part and in "total", and the text of its shapes in `texts`."""
+    """Times of one run's layers: `us` of each layer by part and in "total", and its shapes in `texts`, both by the layer's
+    name.
+    """
 
     label: str
     title: str
@@ -45,13 +49,13 @@ class LayersOfRun:
 
     @property
     def total(self) -> float:
-        """Return the us of all layers."""
+        """Return the sum of the layers' total us; a refused layer counts as 0."""
         return sum(parts.get("total", 0.0) for parts in self.us.values())
 
 
 @frozen
 class LayerComparison(ShownResult):
-    """Two runs layer by layer; `rows` have the largest change first."""
+    """Comparison of two runs, layer by layer."""
 
     runs: tuple[LayersOfRun, LayersOfRun]
 
@@ -59,9 +63,10 @@ class LayerComparison(ShownResult):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each layer, the largest change first.
+        """Return one dict for each layer of either run, the largest change first.
 
-        Keys: "layer", "us" (of both runs, None where one lacks it), "change", "parts" that changed, "what" in words.
+        Keys: "layer", "us" (of both runs, None where one lacks it), "change", "parts" whose us changed, "what": other shapes,
+        or the changed parts, in words.
         """
         first, second = self.runs
         found = [self._row(name) for name in dict.fromkeys((*first.us, *second.us))]
@@ -94,7 +99,7 @@ class LayerComparison(ShownResult):
         return ", ".join(f"{part} {us:+,.1f}" for part, us in longest)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return label, title and total us of both runs, and `rows`, as plain data."""
         return {
             "runs": [{"label": run.label, "title": run.title, "total_us": round(run.total, 4)} for run in self.runs],
             "layers": self.rows,
@@ -102,12 +107,15 @@ class LayerComparison(ShownResult):
 
 
 def compare_layers(first: str | Path, second: str | Path) -> LayerComparison:
-    """Compare two folders layer by layer. Raises SimError for a folder that no run has written."""
+    """Return the comparison of two folders layer by layer, paired by name.
+
+    Raises SimError for a folder without a file of layers' times.
+    """
     return LayerComparison((_read(first), _read(second)))
 
 
 def render(found: LayerComparison, console: Console, *, everything: bool = False) -> None:
-    """Print the totals and the layers that changed most; `everything`: all layers."""
+    """Print both totals and the twelve layers that changed most; with `everything` all layers."""
     first, second = found.runs
     for letter, run in zip("AB", found.runs, strict=True):
         say(console, f"{letter}  {run.total:12,.1f} us   {run.label}: {run.title}")
@@ -155,7 +163,10 @@ def _title(said: Mapping[str, Any]) -> str:
 
 
 def _layers(said: Mapping[str, Any], direction: str, *, training: bool) -> Iterator[tuple[str, dict[str, float], str]]:
-    """Yield name, us by part and shapes of each layer; repeated names are numbered, as in a network file."""
+    """Yield (name, us by part, shapes as text) of each layer in a file's data; a repeated name gets "#2", "#3" and so on.
+
+    In the file of a training step forward layers get ":forward".
+    """
     used: dict[str, int] = {}
     for row in said["layers"]:
         plain = row["name"] if "network" in said else row["layer"]

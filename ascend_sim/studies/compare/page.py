@@ -25,7 +25,11 @@ _ROWS = 2400
 
 
 def write_page(path: str | Path, comparison: RunComparison) -> None:
-    """Write a comparison as one HTML page. Raises SimError without Plotly, and where the file cannot be written."""
+    """Write a comparison as one self-contained HTML page: the whole call, and parts for the 12 kernels whose times differ
+    most.
+
+    Raises SimError without Plotly, and where the file cannot be written.
+    """
     check_plotly()
     figures = Figures()
     title = f"{', '.join(run.label for run in comparison.runs)} side by side"
@@ -90,7 +94,9 @@ def _kernel(
 
 
 def _waterfalls(comparison: RunComparison, kernel: KernelFacts, index: int, figures: Figures) -> list[str]:
-    """Return the waterfalls of the runs side by side, in widths to the scale of the longest."""
+    """Return the HTML of one kernel's waterfalls, one for each run that has one, side by side on one scale of us; [] if none
+    has.
+    """
     from ascend_sim.report.figures import waterfall_figure
 
     cells = []
@@ -113,7 +119,10 @@ def _timelines(
     rows: int,
     figures: Figures,
 ) -> list[str]:
-    """Return the HTML of a kernel's timelines: of each run one core's block, from the launch on, all on one zoom."""
+    """Return the HTML of a kernel's timelines: one block of each run that ran it, from the launch on, all on one zoom.
+
+    At most `rows` instructions are drawn one by one in each window.
+    """
     from ascend_sim.report.timeline_figure import WINDOW_ROWS, timeline_figure
 
     lines = [
@@ -146,10 +155,10 @@ def _longest_us(kernel: KernelFacts) -> float:
 def _facts(
     comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[bool] = (), *, kernels: bool = False
 ) -> str:
-    """Return facts as an HTML table. `marks` has True for each row to mark; without it the facts that differ are
-    marked.
+    """Return facts as an HTML table with those that differ marked; equal ones are folded away.
 
-    With `kernels` each row has the number of its kernel, for the page's script. Rows without a mark are folded.
+    `marks` decides for each fact whether it is marked instead. With `kernels` each row has the number of its kernel, for the
+    page's script.
     """
     two = len(comparison.runs) == 2
     found: dict[bool, list[tuple[list[str], str]]] = {True: [], False: []}

@@ -38,15 +38,13 @@ def compare_runs(
     html: str | Path | None = None,
     progress: Progress | None = None,
 ) -> RunComparison:
-    """Return a comparison of runs side by side; arrays are compared by `ascend_sim.compare`.
+    """Return the comparison of two or more runs side by side; two arrays are compared by `ascend_sim.compare`.
 
-    A run is a case (name or file), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run
-    --out` or `kernel --out` wrote, a timeline.npz, or the result of a call or of `launch`. Cases, chips and tilings are
-    simulated in timing mode with the options of the case; `chip` replaces the chip of cases and tilings. With `html`
-    the comparison is also written to that file as a page, with the timelines of each kernel on one zoom.
-
-    Raises SimError for fewer than two runs, for anything else in their place, and for `html` without Plotly; AclnnError
-    where an operator refuses the call.
+    A run is a case (name or file), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run --out` or
+    `kernel --out` wrote, a timeline.npz, or the result of a call or of `launch`. Cases, chips and tilings are simulated in
+    timing mode with the options of the case; `chip` replaces the chip of cases and tilings. With `html` the comparison is also
+    written to that file as a page, with the timelines of each kernel on one zoom. Raises SimError for fewer than two runs, for
+    anything else in their place, and for `html` without Plotly; AclnnError where an operator refuses the call.
     """
     if not 2 <= len(runs) <= len(LETTERS):
         raise SimError(f"compare: {len(runs)} given; allowed are 2 to {len(LETTERS)} runs")
@@ -96,9 +94,10 @@ def _groups(runs: Sequence[OneRun], rows: Sequence[int | None]) -> dict[str, tup
 
 
 def _facts(columns: Sequence[Column], missing: Value) -> tuple[Fact, ...]:
-    """Return all facts by name, in the order in which they first occur; a run that lacks one has the value `missing`.
+    """Return a Fact for each name in the runs' `columns`, in the order of first occurrence; a run that lacks a name has
+    `missing`.
 
-    A column None stands for a run that lacks them all: its values are None.
+    A run whose column is None has None everywhere; facts that are None in all runs are left out.
     """
     names = dict.fromkeys(name for column in columns if column is not None for name in column)
     values = {name: tuple(None if one is None else one.get(name, missing) for one in columns) for name in names}
@@ -137,7 +136,11 @@ def _outputs(report: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _apart(first: OneRun, run: OneRun) -> dict[str, Value]:
-    """Return for each output of both runs the share of equal values and the largest difference, each under its name."""
+    """Return the comparison of a run's outputs with those of the `first` run: for each the share of equal values and the
+    largest difference.
+
+    {} for the first run itself; outputs of another shape are left out. NaN equals NaN, -0 not +0.
+    """
     found: dict[str, Value] = {}
     for name, (array, dtype) in run.outputs.items() if run is not first else ():
         other, other_dtype = first.outputs.get(name, (array, ""))
@@ -206,5 +209,5 @@ _PLACE = {name: place for place, name in enumerate(WORDS)}
 
 
 def _text(value: Any) -> Value:
-    """Return a value unchanged, but a list as text."""
+    """Return a list as text with commas, any other value as plain data."""
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else plain(value)

@@ -38,8 +38,8 @@ _UNKNOWN = ("mode", "workspace_bytes", "findings", "warnings")
 
 @dataclass(frozen=True, eq=False)
 class OneRun:
-    """One run to compare: its source, its report (as `Report.to_dict` returns it), recording, and outputs (array,
-    dtype) by name.
+    """One run to compare: its label and kind of source, its report (as `Report.to_dict` returns it), recording, and outputs
+    {name: (array, dtype)}.
     """
 
     label: str
@@ -55,10 +55,10 @@ def open_sources(
     chip: str | Path | None = None,
     progress: Progress | None = None,
 ) -> list[OneRun]:
-    """Return the runs in order; cases, tilings and chips are simulated in timing mode.
+    """Return the runs in order; cases, tilings and chips are simulated now in timing mode, others are read.
 
-    Tilings and chips belong to `case`; `chip` replaces the chip of cases and tilings. Everything is checked before anything
-    runs. Raises SimError for a source of another kind, or one that does not fit.
+    Tilings and chips belong to `case`; `chip` replaces the chip of cases and tilings. Kinds are checked before anything runs.
+    Raises SimError for a source of another kind, or one that does not fit.
     """
     kinds = [_kind(one) for one in given]
     if case is None:
@@ -138,7 +138,7 @@ def _open(
 
 
 def _written(folder: Path) -> dict[str, tuple[NDArray[Any], str]]:
-    """Return {name: (array, dtype)} of the outputs in the folder of a run; {} if the run had no values."""
+    """Return {name: (array, dtype)} from gradients.npz and outputs.npz in the folder of a run; {} if it has neither."""
     found: dict[str, tuple[NDArray[Any], str]] = {}
     for path in (folder / "gradients.npz", folder / "outputs.npz"):
         if path.is_file():
@@ -167,7 +167,9 @@ def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
 
 
 def _told_by(recording: Recording) -> dict[str, Any]:
-    """Return a report as plain data that is made from a recording alone; entries that need more are None."""
+    """Return the report of a recording alone as plain data; mode, workspace, findings and warnings, which it lacks, are
+    None.
+    """
     l2 = "warm" if recording.warm else "cold"
     report = Report.build(recording.chip, recording.timeline, recording.tasks, l2=l2).to_dict()
     return report | dict.fromkeys(_UNKNOWN)

@@ -35,10 +35,11 @@ HEADS = {
 def render(
     comparison: RunComparison, console: Console, *, kernels: Sequence[str] = (), everything: bool = False
 ) -> None:
-    """Print a comparison, with `*` at values that differ. `kernels` names those to show; without it those that differ
-    most.
+    """Print a comparison with `*` at values that differ: the whole call, outputs, times of all kernels, then facts of some
+    kernels.
 
-    `everything` shows all kernels, and equal facts as well. Raises SimError for a kernel that no run has.
+    `kernels` names those to show; without it the three whose times differ most. `everything` shows all kernels, and equal facts
+    as well. Raises SimError for a kernel that no run has.
     """
     shown = chosen_kernels(comparison, kernels, everything)
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
@@ -66,7 +67,11 @@ def render(
 
 
 def chosen_kernels(comparison: RunComparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:
-    """Return the kernels to show, in launch order: those in `names`; else all, or only those whose times differ most."""
+    """Return the kernels to show, in launch order: all with `everything`, those in `names`, or else the three differing ones
+    whose times differ most.
+
+    Raises SimError for a name that no kernel has.
+    """
     known = [kernel.name for kernel in comparison.kernels]
     for name in names:
         if name not in known:
@@ -97,8 +102,9 @@ def _kernel(console: Console, comparison: RunComparison, kernel: KernelFacts, ev
 
 
 class _FactRows:
-    """Table of facts: a mark, the name, the runs; for two runs also the difference, for more a mark at values unlike the
-    first's.
+    """Table of facts on a terminal, a row each: a mark where it differs, its name, the runs' values.
+
+    Two runs have the difference as well; of more, values unlike the first run's are marked.
     """
 
     def __init__(self, console: Console, comparison: RunComparison) -> None:
@@ -112,7 +118,10 @@ class _FactRows:
         self._table.row(Text(text, style="bold"), *self._blank)
 
     def facts(self, title: str, facts: Sequence[Fact], everything: bool) -> None:
-        """Add the facts that differ (with `everything` all) under a title; add nothing if there are none."""
+        """Add the facts that differ, and those that always stand there, under a title; with `everything` all.
+
+        No facts, no title.
+        """
         shown = [fact for fact in facts if everything or fact.differs or fact.name in _ALWAYS]
         if shown and title:
             self.title(title)
@@ -139,7 +148,7 @@ def _is_other(value: Value, fact: Fact) -> bool:
 
 
 def shown_value(value: Value) -> str:
-    """Return a value as table text; "-" for None."""
+    """Return a value as table text: "-" for None, numbers with commas and two decimals, or four digits below 1."""
     if value is None:
         return "-"
     if isinstance(value, bool | str):
@@ -148,8 +157,8 @@ def shown_value(value: Value) -> str:
 
 
 def shown_difference(fact: Fact) -> tuple[str, str]:
-    """Return two texts: the difference between two runs, and its share of the first; both empty for words and equal
-    numbers.
+    """Return (difference of the second run from the first, its share of the first in per cent) as text; "" for words and
+    equal numbers.
     """
     first, more = fact.values[0], fact.differences[1]
     if not more:

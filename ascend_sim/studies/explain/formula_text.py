@@ -15,7 +15,11 @@ Index = int | str
 
 
 def formula_lines(explanation: Explanation) -> list[str]:
-    """Return the formula with this problem's strides and paddings, with the element's own index, and its products."""
+    """Return the formula with this problem's strides and paddings in letters, then with the element's index, and the number
+    of its products.
+
+    Up to 24 products are written out; a sum without products has the reason instead.
+    """
     count, everything = len(explanation.formula.left), _all_terms(explanation)
     lines = [*_symbols(explanation), "", many(count, "product")]
     if not everything:
@@ -47,7 +51,7 @@ def _runs_over_nothing(explanation: Explanation) -> str:
 
 
 def _product_lines(explanation: Explanation) -> list[str]:
-    """Return the caller's numbers as they are multiplied, one product a line."""
+    """Return the products of the caller's numbers, one "a[i] x b[j] = 2 x 3 = 6" a line."""
     terms, rows = explanation.formula, []
     for i, j in zip(terms.left.tolist(), terms.right.tolist(), strict=True):
         a = float(explanation.operands[terms.left_name].reshape(-1)[i])
@@ -58,7 +62,9 @@ def _product_lines(explanation: Explanation) -> list[str]:
 
 
 def _symbols(explanation: Explanation) -> list[str]:
-    """Return the lines of the formula: once with letters, once with the element's index put in, then its conditions."""
+    """Return the lines of the formula: once with letters and once with the element's index, then the conditions of a
+    backward formula: strides and groups.
+    """
     p, place = explanation.call.problem, explanation.formula.place
     axes = _axes(explanation)
     letters = [axis for axis, _ in axes]
@@ -84,12 +90,14 @@ def _symbols(explanation: Explanation) -> list[str]:
 
 
 def _channels(explanation: Explanation) -> tuple[str, str]:
-    """Return the letters of the weight's two channel axes: those of the maps y and x of the convolution."""
+    """Return the letters of the weight's two channel axes, ("co", "ci"); ("ci", "co") where the input is the convolution's
+    output map (transposed).
+    """
     return ("ci", "co") if explanation.call.y == "input" else ("co", "ci")
 
 
 def _axes(explanation: Explanation) -> list[tuple[str, int]]:
-    """Return the caller's spatial axes, each as (letter, index of D, H or W in the problem)."""
+    """Return the caller's spatial axes in order, each as (letter, number of D, H or W in the problem: 0, 1, 2)."""
     p, rank = explanation.call.problem, explanation.call.rank
     if rank == 3:
         letter = "t" if explanation.call.axes is not None else "l"
@@ -98,7 +106,7 @@ def _axes(explanation: Explanation) -> list[tuple[str, int]]:
 
 
 def _weight_line(explanation: Explanation, outer: Index, inner: Index, taps: Sequence[Index]) -> str:
-    """Return the formula weight[outer, inner, taps] = sum over images and positions of y times x, as text."""
+    """Return the formula weight gradient[outer, inner, taps] = sum over images and positions of y times x, as text."""
     call, axes = explanation.call, _axes(explanation)
     p = call.problem
     channel: Index = inner
@@ -114,7 +122,9 @@ def _weight_line(explanation: Explanation, outer: Index, inner: Index, taps: Seq
 
 
 def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Index]) -> str:
-    """Return the formula made[n, own, at] = sum over channels and taps of read times weight, as text."""
+    """Return the formula of a map as text: output[n, own, at] = sum over channels and taps of the read map times weight, and
+    the bias if one is added.
+    """
     call, axes = explanation.call, _axes(explanation)
     p = call.problem
     outer, inner = _channels(explanation)
@@ -137,7 +147,8 @@ def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Ind
 
 
 def _group(channel: Index, size: int, other: int) -> Index:
-    """Return the first channel on the other side of the group that `channel` is in.
+    """Return the first channel of the group of `channel` on the other side, as a number, or as text where `channel` is a
+    letter.
 
     Groups have `size` channels on this side and `other` on the other.
     """
@@ -159,20 +170,20 @@ def _filter(explanation: Explanation, name: str, outer: Index, inner: Index, tap
 
 
 def _seen(explanation: Explanation, axis: tuple[str, int], o: Index, tap: Index) -> str:
-    """Return as text the position of x that the convolution reads for position o of y: o stride - pad + tap dilation."""
+    """Return as text the position of x that output position `o` reads through `tap`: o * stride - pad + tap * dilation."""
     stride, pad, dilation = _attributes(explanation, axis[1])
     return _linear([(stride, o), (dilation, tap), (-pad, 1)])
 
 
 def _met(explanation: Explanation, axis: tuple[str, int], i: Index, tap: Index) -> str:
-    """Return as text the position of y that reads position i of x: (i + pad - tap dilation) / stride."""
+    """Return as text the position of y that reads position `i` of x through `tap`: (i + pad - tap * dilation) / stride."""
     stride, pad, dilation = _attributes(explanation, axis[1])
     text = _linear([(1, i), (pad, 1), (-dilation, tap)])
     return text if stride == 1 else f"({text}) / {stride}"
 
 
 def _attributes(explanation: Explanation, axis: int) -> tuple[int, int, int]:
-    """Return stride, padding in front and dilation along D, H or W."""
+    """Return (stride, padding in front, dilation) of an axis: 0 is D, 1 is H, 2 is W."""
     p = explanation.call.problem
     return (
         (p.stride_d, p.stride_h, p.stride_w)[axis],
@@ -182,7 +193,10 @@ def _attributes(explanation: Explanation, axis: int) -> tuple[int, int, int]:
 
 
 def _linear(terms: Sequence[tuple[int, Index]]) -> str:
-    """Return a sum of terms as text: first the letters with a plus, then the number, then the letters with a minus."""
+    """Return the sum of factor * index as text; numbers are added up to one term.
+
+    Letters with a plus come first, then the number unless it is 0, then the letters with a minus.
+    """
     number = sum(factor * index for factor, index in terms if isinstance(index, int))
     named = [(factor, index) for factor, index in terms if isinstance(index, str)]
     added = [_multiple(factor, index) for factor, index in named if factor > 0]

@@ -20,6 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.ops.convolution.formula import like, places
 from ascend_sim.ops.verdicts.values import numbers
+from ascend_sim.report.columns import many
 from ascend_sim.studies.explain.formula_text import formula_lines
 from ascend_sim.studies.explain.run import Explanation
 from ascend_sim.studies.explain.text import (
@@ -48,7 +49,10 @@ Array = NDArray[Any]
 
 
 def explain_html(explanation: Explanation) -> str:
-    """Return the page; it loads nothing from anywhere. SimError for an element that no Mmad added to."""
+    """Return the page as one HTML text that loads nothing from elsewhere.
+
+    Raises SimError for an element that no Mmad added to.
+    """
     if not explanation.parts:
         raise SimError(
             f"{element(explanation)}: no mmad adds to it, so a page has nothing to step through; see the text"
@@ -59,7 +63,11 @@ def explain_html(explanation: Explanation) -> str:
 
 
 def explain_data(explanation: Explanation) -> dict[str, Any]:
-    """Return everything that the page shows, as plain values."""
+    """Return everything that the page shows as plain values for JSON: texts, maps of the tensors, parts of the sum, steps to
+    the output.
+
+    Parts after the first stop before 600 mmads in all; "allParts" counts every part.
+    """
     shown: list[SumPart] = []
     for part in explanation.parts:
         if shown and sum(len(p.mmads) for p in (*shown, part)) > _MOST_MMADS:
@@ -70,6 +78,7 @@ def explain_data(explanation: Explanation) -> dict[str, Any]:
     return {
         "element": element(explanation),
         "about": about(explanation),
+        "caption": _caption(explanation),
         "formula": formula_lines(explanation),
         "gemm": gemm_lines(explanation),
         "result": result_lines(explanation),
@@ -83,8 +92,18 @@ def explain_data(explanation: Explanation) -> dict[str, Any]:
     }
 
 
+def _caption(explanation: Explanation) -> str:
+    """Return three sentences: what the page follows, what its steps are, and how to take them."""
+    mmads = sum(len(part.mmads) for part in explanation.parts)
+    return (
+        f"This page follows one number, {element(explanation)}, through the chip. First its operands come to L1, then "
+        f"{many(mmads, 'mmad')} multiply rows by columns and add to the sum in L0C, and at last the sum leaves for GM. "
+        "Press step or the arrow keys, and everything below shows that moment."
+    )
+
+
 def _finite(value: float | np.floating[Any]) -> float | str:
-    """Return a number as JSON can hold it: an infinity or NaN as text."""
+    """Return the number as a float; an infinity or NaN, which JSON lacks, as text."""
     return float(value) if np.isfinite(value) else str(float(value))
 
 
@@ -92,7 +111,11 @@ def _finite(value: float | np.floating[Any]) -> float | str:
 
 
 class _Map:
-    """Drawing of one of the three tensors: planes of rows x columns, one for each channel of a small map."""
+    """Drawing of one of the three tensors ("left", "right", "out") as planes of rows x columns, with only the planes that
+    the element needs.
+
+    A small tensor has a plane for each channel, with its numbers; in a larger one all channels share a plane.
+    """
 
     def __init__(self, explanation: Explanation, side: str) -> None:
         self.explanation, self.side = explanation, side
@@ -114,17 +137,21 @@ class _Map:
         self.planes = {key: number for number, key in enumerate(keys)}
 
     def key(self, first: int, second: int, third: int) -> tuple[int, ...]:
-        """Return the key of the plane in which a position is drawn: its coordinates but row and column."""
+        """Return the key of the plane in which a position is drawn: all three coordinates in a small map, otherwise the
+        image and depth (depth alone of a weight).
+        """
         if self.numbers:
             return first, second, third
         return (third,) if self.stored == "weight" else (first, third)
 
     def places(self, flat: Array) -> tuple[Array, ...]:
-        """Return the positions in the problem of flat indices."""
+        """Return arrays of the five problem coordinates of flat indices: two of image and channel, depth, row, column."""
         return places(self.explanation.call, self.tensor, self.shape, flat)
 
     def cells(self, flat: Array) -> list[int]:
-        """Return plane, row and column of each flat index, one after the other."""
+        """Return the distinct cells of flat indices as [plane, row, column, plane, row, column, ...]; cells in no plane of
+        the map are left out.
+        """
         first, second, third, row, column = self.places(flat)
         found = {
             (self.planes[key], r, c)
@@ -134,12 +161,14 @@ class _Map:
         return [value for cell in sorted(found) for value in cell]
 
     def area(self, flat: Array) -> list[int]:
-        """Return top, left, bottom and right (inclusive) of the cells of flat indices."""
+        """Return [top, left, bottom, right], inclusive, of the box around the cells of flat indices."""
         _, _, _, row, column = self.places(flat)
         return [int(row.min()), int(column.min()), int(row.max()), int(column.max())]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the page's data of the map: its sizes, and for a small map its numbers."""
+        """Return the map as plain values: name, shape, sizes, planes with label and (small maps) numbers, and the cells of
+        the element in the output.
+        """
         shown = []
         weight = self.stored == "weight"
         channels = ("ci", "co") if self.explanation.call.y == "input" else ("co", "ci")
@@ -161,7 +190,7 @@ class _Map:
         }
 
     def _values(self, key: tuple[int, ...]) -> list[str]:
-        """Return the numbers of a plane, row by row."""
+        """Return the numbers of a plane as texts, row by row."""
         result = self.explanation.result
         if self.side == "out":
             array = numbers(result.outputs[self.tensor], result.dtypes[self.tensor])
@@ -235,7 +264,9 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
 
 
 def _mmads(explanation: Explanation, part: SumPart, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
-    """Return the page's data of one part of the sum: "list" (its mmads), "tile" and "tiles" (the L0C tile after each)."""
+    """Return one part's "list" of mmads with "tile" and "tiles" of L0C (`_tiles`); each mmad shows at most 64 products, 12
+    where there are over 4,000.
+    """
     tiles, tile = _tiles(part)
     products = [len(real_products(m)) for m in part.mmads]
     most = 64 if sum(products) <= 4000 else 12
@@ -279,13 +310,17 @@ def _mmad(
 
 
 def _span_of(explanation: Explanation, operand: MmadOperand) -> list[int]:
-    """Return [first start, last retirement] of the loads to L0 of an operand."""
+    """Return [first start, last retirement] in cycles of the loads that brought an operand to L0."""
     times = [_times(explanation, load.row) for load in operand.loads]
     return [min(t[0] for t in times), max(t[1] for t in times)]
 
 
 def _tiles(part: SumPart) -> tuple[str, dict[str, Any]]:
-    """Return the L0C tile after every mmad as signed bytes relative to its largest magnitude; large tiles are thinned out."""
+    """Return the L0C tile after every mmad as base64 of signed bytes, scaled so that the largest magnitude is 127, and a
+    dict of sizes, "peak" and the element's place.
+
+    Tiles too large for a page keep every `step`-th row and column. "" and zeros where some tile was not kept.
+    """
     first = part.mmads[0]
     kept = [m.tile for m in part.mmads if m.tile is not None]
     if len(kept) < len(part.mmads):
@@ -320,7 +355,9 @@ def _step(explanation: Explanation, step: ItemStep) -> dict[str, Any]:
 
 
 def _in_window(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> list[int]:
-    """Return the rows of the part's program in a window of time: those that write, or that the element needs."""
+    """Return the sorted rows of the part's program that run within `window` (cycles) and write, at most 8,000, and all of
+    `followed`.
+    """
     run = explanation.provenance.programs[part.owner]
     works = np.asarray([bool(i.writes()) for i in run.program.table.instructions], np.bool_)[run.program.rows[:, 0]]
     inside = np.flatnonzero((run.start <= window[1]) & (run.end >= window[0]) & works).tolist()
@@ -330,7 +367,10 @@ def _in_window(explanation: Explanation, part: SumPart, window: tuple[int, int],
 def _buffers(
     explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]
 ) -> list[dict[str, Any]]:
-    """Return the writes to the buffers: [low, high, start, retirement, True if the element needs it]."""
+    """Return a dict for each on-chip buffer that is written in the window, from L1 on: name, capacity, and "writes".
+
+    A write is [low byte, high byte, start, retirement, 1 if the element needs it].
+    """
     run = explanation.provenance.programs[part.owner]
     writes: dict[str, list[list[int]]] = {}
     for row in _in_window(explanation, part, window, followed):
@@ -346,7 +386,10 @@ def _buffers(
 
 
 def _timeline(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> dict[str, Any]:
-    """Return the boxes [pipe, start, end of occupancy, label, True if the element needs it] of the part's program."""
+    """Return the pipes, labels and boxes of the part's program in the window.
+
+    A box is [pipe, start, end of occupancy, index of its label, 1 if the element needs it].
+    """
     run = explanation.provenance.programs[part.owner]
     pipe = run.program.per_row("pipe")
     labels: dict[str, int] = {}
@@ -364,7 +407,7 @@ def _timeline(explanation: Explanation, part: SumPart, window: tuple[int, int], 
 
 
 def _label(instruction: Any) -> str:
-    """Return an instruction in a few words."""
+    """Return an instruction in a few words: an mmad with sizes and dtype, any other with its path and bytes."""
     if instruction.name == "mmad":
         return f"mmad {instruction.m} x {instruction.k} x {instruction.n}, {instruction.dtype}"
     path = instruction.path() or instruction.writes()[0].space

@@ -52,9 +52,9 @@ Array = NDArray[Any]
 class Explanation:
     """Result of `explain`: everything about element `index` (in the caller's order) of the output `tensor`.
 
-    `way` holds the steps and parts in the order of their instructions, `formula` the products with the tensor on the left that
-    is the left operand of the cube, `operands` the caller's tensors by our names, 8-bit ones decoded.
-    `reference` is the sum in float64 of the numbers as the cube sees them, `unrounded` that of the caller's numbers.
+    `way` holds the steps and parts of the sum in the order of their instructions, `formula` the products, with the cube's left
+    operand as the tensor on the left, `operands` the caller's tensors by our names, 8-bit ones decoded. `reference` is the sum
+    in float64 of the numbers as the cube sees them, `unrounded` that of the caller's numbers.
     """
 
     tensor: str
@@ -76,12 +76,12 @@ class Explanation:
 
     @property
     def value(self) -> float:
-        """Return the element that the call returned."""
+        """Return the value of the element in the output that the call returned."""
         return self.output.value
 
     @property
     def call(self) -> ConvolutionCall:
-        """Return the call as it was accepted."""
+        """Return the accepted call, with the problem's sizes."""
         call = self.result.call
         assert isinstance(call, ConvolutionCall)  # no other has a formula
         return call
@@ -93,12 +93,14 @@ class Explanation:
 
     @property
     def parts(self) -> list[SumPart]:
-        """Return the L0C tiles that held the sum, or parts of it."""
+        """Return the parts of the sum in `way`, one for each L0C tile that held a partial sum of the element."""
         return [part for part in self.way if isinstance(part, SumPart)]
 
     @property
     def agrees(self) -> bool:
-        """Return True if the cube multiplied exactly the pairs of numbers of the formula, each once."""
+        """Return True if the cube multiplied exactly the pairs of numbers of the formula, each once; products with padding
+        do not count.
+        """
         left, right = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part in self.parts:
             for mmad in part.mmads:
@@ -110,7 +112,7 @@ class Explanation:
         return np.array_equal(mine[:, np.lexsort(mine)], wanted[:, np.lexsort(wanted)])
 
     def indices(self, operand: MmadOperand, which: Array) -> Array:
-        """Return flat indices into the caller's tensor of the numbers `which` of one side of an mmad, none of which is
+        """Return flat indices into the caller's tensor of the numbers `which` of one operand of an mmad; none of them may be
         CONSTANT.
         """
         name = self.formula.left_name if operand.space == "L0A" else self.formula.right_name
@@ -118,20 +120,20 @@ class Explanation:
         return (operand.origins[which] - tensor.base) // self.itemsize(name)
 
     def itemsize(self, tensor: str) -> int:
-        """Return the bytes of an element of an input in GM."""
+        """Return the bytes of one element of an input tensor in GM."""
         return int(numpy_dtype(self.call.inputs[tensor].dtype).itemsize)
 
     def name(self, tensor: str) -> str:
-        """Return the operator's name of one of our tensors."""
+        """Return the operator's public name of a tensor that has another name inside the simulator."""
         return self.operator.given_name(tensor)
 
     def subscript(self, tensor: str, flat: int) -> str:
-        """Return an element of an input by its flat index: "weight[1, 0, 2, 2]"."""
+        """Return the text "weight[1, 0, 2, 2]" for the element of an input tensor at a flat index."""
         place = np.unravel_index(flat, self.operands[tensor].shape)
         return f"{self.name(tensor)}[{', '.join(str(int(i)) for i in place)}]"
 
     def task(self, row: Row) -> Task:
-        """Return the kernel of an instruction."""
+        """Return the kernel launch that ran the instruction `row`."""
         return self.provenance.tasks[self.provenance.programs[row[0]].task]
 
 
@@ -164,7 +166,10 @@ def explain_all(
     progress: Progress | None = None,
     **options: Unpack[ExplainOptions],
 ) -> list[Explanation]:
-    """Follow several elements, (output, index) each, through one run. `tiles` and `options` are those of `explain`."""
+    """Follow several elements, (output, index) each, through one run in mode "full" and return their explanations in order.
+
+    `tiles` and `options` are those of `explain`.
+    """
     how = of_this_case(case, options)
     spec = chip_of(how["chip"])
     check_fits(case.tensors, spec)
@@ -204,7 +209,9 @@ def explain_all(
 
 
 def _left_of(follower: Follower, names: Sequence[str]) -> str | None:
-    """Return the caller's tensor that is the left operand of the mmads; None if they multiply only zeros."""
+    """Return the caller's tensor that is the left operand of the mmads that the follower saw; None if they multiply only
+    constants there.
+    """
     inputs = [t for task in follower.provenance.tasks for t in task.tensors if t.name in names]
     for part in follower.way:
         for mmad in part.mmads if isinstance(part, SumPart) else ():
@@ -220,7 +227,7 @@ def _follower(case: Case, output: str, index: tuple[int, ...], tiles: bool) -> F
 
 
 class _Together:
-    """Observer that lets several followers watch one run."""
+    """Observer of a run that passes each watched instruction to the followers that asked for it."""
 
     def __init__(self, followers: Sequence[Follower]) -> None:
         self._followers = followers
@@ -242,8 +249,8 @@ class _Together:
 
 
 def _sum(terms: Formula, operands: Mapping[str, Array], plain: Mapping[str, Array]) -> float:
-    """Return the value of the formula in float64: the sum of the products, and the number of `plain` that is added to
-    it.
+    """Return the formula's value in float64: the sum of the products of `operands`, plus the element of `plain` that the
+    formula adds (a bias), if any.
     """
     left = operands[terms.left_name].reshape(-1)[terms.left].astype(np.float64)
     right = operands[terms.right_name].reshape(-1)[terms.right].astype(np.float64)
@@ -252,7 +259,11 @@ def _sum(terms: Formula, operands: Mapping[str, Array], plain: Mapping[str, Arra
 
 
 def _chosen(case: Case, element: Sequence[int] | None, weight: Sequence[int] | None) -> tuple[str, tuple[int, ...]]:
-    """Return the output and the index in it; SimError where there is no such element."""
+    """Return (output, index) of the element to follow; without `element` and `weight` the middle of the first output that
+    the case has.
+
+    Raises SimError for both at once, an operator or call without that output, an empty output, and an index outside it.
+    """
     options = OPERATORS[case.operator].explained
     if not options:
         raise SimError(f"explain: {case.operator} has no element to follow")

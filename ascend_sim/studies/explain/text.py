@@ -27,9 +27,10 @@ Array = NDArray[Any]
 
 
 def explain_page(explanation: Explanation, width: int | None = None) -> str:
-    """Return the text, its tables within `width`.
+    """Return the whole explanation as text, its tables within `width`: formula, matrix product, cube, way to the output,
+    result.
 
-    Every number in it comes from the run (steps and parts) or from the formula, as the headings say.
+    Of four parts of the sum or more, two are shown in full and the others as a table.
     """
     sections = [
         ("", _head(explanation)),
@@ -55,7 +56,7 @@ def explain_page(explanation: Explanation, width: int | None = None) -> str:
 
 
 def element(explanation: Explanation) -> str:
-    """Return the element by its name, "grad_input[0, 3, 5, 5]"."""
+    """Return the followed element's name, "grad_input[0, 3, 5, 5]"."""
     return f"{explanation.tensor}[{', '.join(map(str, explanation.index))}]"
 
 
@@ -64,7 +65,7 @@ def _head(explanation: Explanation) -> list[str]:
 
 
 def about(explanation: Explanation) -> str:
-    """Return operator, chip and dtypes as a line."""
+    """Return one line with operator, chip, compute dtype and dtype of the output."""
     call = explanation.call
     computed = explanation.operator.computed_in(call, explanation.tensor)
     return f"{call.operator} on {explanation.chip.name}, computed in {computed}, returned in {explanation.output.dtype}"
@@ -74,7 +75,9 @@ def about(explanation: Explanation) -> str:
 
 
 def gemm_lines(explanation: Explanation) -> list[str]:
-    """Return lines on M, K and N, the element's row and column, and the kernel with its tiling."""
+    """Return lines on the sizes M, K and N of the matrix product, the element's row and column, and the kernel with its
+    tiling.
+    """
     call, place = explanation.call, explanation.formula.place
     p = call.problem
     c_in, c_out = p.c_in // p.groups, p.c_out // p.groups
@@ -133,8 +136,8 @@ def gemm_lines(explanation: Explanation) -> list[str]:
 
 
 def _stride_words(explanation: Explanation) -> str:
-    """Return a text on how the kernel treats a stride: it inserts zeros, or splits the filter into parts that need
-    none.
+    """Return a text on how the kernel treats a stride, by its tiling's kernelSplitMode: zeros inserted, or the filter split
+    by the stride.
     """
     tasks = (explanation.task(part.mmads[0].row) for part in explanation.parts if part.mmads)
     mode = next((task.info["tiling"].get("kernelSplitMode", 0) for task in tasks), 0)
@@ -149,7 +152,11 @@ def _stride_words(explanation: Explanation) -> str:
 
 
 def part_lines(explanation: Explanation, part: SumPart, width: int | None = None) -> list[str]:
-    """Return the lines on one L0C tile: its core, the loads to L1, and every mmad with the partial sum after it."""
+    """Return the lines on one L0C tile: its core, the loads to L1, and every mmad with the partial sum of the element after
+    it.
+
+    Long tables are cut in the middle; up to 24 products are written out.
+    """
     first = part.mmads[0]
     run = explanation.provenance.programs[part.owner]
     mmad = explanation.provenance.instruction(first.row)
@@ -192,7 +199,9 @@ def part_lines(explanation: Explanation, part: SumPart, width: int | None = None
 
 
 def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
-    """Return a table row of a load: cycle, instruction, the caller's numbers, bytes, destination."""
+    """Return a table row of a load: cycles, pipe, instruction, the caller's numbers that it loads ("zeros" if it reads
+    nothing), bytes, destination.
+    """
     instruction = explanation.provenance.instruction(row)
     targets = instruction.writes()
     space, total = targets[0].space, sum(target.total for target in targets)
@@ -209,14 +218,16 @@ def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
 
 
 def box_of_load(explanation: Explanation, row: Row) -> str:
-    """Return the part of the caller's tensor that an instruction loads from GM, as text like "weight[0..15, 0..31,
-    0..2]".
+    """Return the part of the caller's tensor that a load reads as text, "weight[0..15, 0..31, 0..2]"; "zeros" if it reads
+    none of it.
     """
     return box(explanation, origins_of_load(explanation, row))
 
 
 def origins_of_load(explanation: Explanation, row: Row) -> Array:
-    """Return the GM bytes of the caller's numbers that a load fetched; CONSTANT for other numbers."""
+    """Return for every element that a load reads the GM byte of the caller's number it stems from, CONSTANT if from none;
+    empty for a load that reads nothing.
+    """
     provenance = explanation.provenance
     instruction = provenance.instruction(row)
     if not instruction.reads():
@@ -228,7 +239,7 @@ def origins_of_load(explanation: Explanation, row: Row) -> Array:
 
 
 def tensor_of(explanation: Explanation, origin: int) -> tuple[str, int] | None:
-    """Return name and first byte of the caller's tensor that holds a byte of GM; None for other tensors."""
+    """Return (name, first byte) of the caller's input tensor that holds the GM byte `origin`; None if none does."""
     for task in explanation.provenance.tasks:
         for tensor in task.tensors:
             if tensor.name in explanation.operands and tensor.base <= origin < tensor.base + tensor.size:
@@ -253,7 +264,10 @@ def _span(numbers: Array) -> str:
 
 
 def _window(explanation: Explanation, part: SumPart) -> list[str]:
-    """Return lines on the part of the map in L1 that load_data_3d takes for the element's first mmad."""
+    """Return lines on the map's pixels and the windows that load_data_3d takes from L1 for the element's first mmad.
+
+    [] for a matrix product without im2col, and where no load_data_3d loads the operand.
+    """
     if explanation.operator.matrix_product(explanation.call, explanation.tensor) is not None:
         return []
     side = part.mmads[0].right if explanation.formula.kind == "filter" else part.mmads[0].left
@@ -271,12 +285,14 @@ def _window(explanation: Explanation, part: SumPart) -> list[str]:
 
 
 def parts_with_products(explanation: Explanation) -> list[SumPart]:
-    """Return the parts of the sum that multiply numbers of the caller; the others multiply padding alone."""
+    """Return the parts of the sum that multiply two of the caller's numbers somewhere; the others multiply padding alone."""
     return [part for part in explanation.parts if any(len(real_products(mmad)) for mmad in part.mmads)]
 
 
 def real_products(mmad: Multiplication) -> Array:
-    """Return True for each product of two of the caller's numbers."""
+    """Return the indices of an mmad's products in which both factors are numbers of the caller, not constants such as
+    padding.
+    """
     return np.flatnonzero((mmad.left.origins != CONSTANT) & (mmad.right.origins != CONSTANT))
 
 
@@ -296,14 +312,14 @@ def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tu
 
 
 def _side(explanation: Explanation, operand: MmadOperand, real: Array) -> str:
-    """Return text on one side of an mmad: its fractals in L0 and the numbers in them."""
+    """Return text on one operand of an mmad: its fractals in L0, and the caller's numbers in them."""
     fractals = operand.addresses // FRACTAL_BYTES
     return f"{_span(fractals)}: {side_box(explanation, operand, real)}"
 
 
 def side_box(explanation: Explanation, operand: MmadOperand, real: Array) -> str:
-    """Return as text the caller's numbers on one side of an mmad that meet numbers on the other; all of them if none
-    does.
+    """Return as text the box of the caller's numbers on one side of an mmad in its products `real`; of all products if
+    `real` is empty.
     """
     return box(explanation, operand.origins[real] if len(real) else operand.origins)
 
@@ -334,7 +350,9 @@ def _other_parts(explanation: Explanation, parts: Sequence[SumPart]) -> list[str
 
 
 def out_lines(explanation: Explanation, width: int | None = None) -> list[str]:
-    """Return a line for every instruction behind the cube, with the value in its destination afterwards."""
+    """Return a table of the instructions after the cube, each with its destination and the element's value and bits there;
+    cut in the middle if long.
+    """
     rows: list[tuple[str, ...]] = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
     for step in explanation.way:
         if isinstance(step, ItemStep):
@@ -373,7 +391,11 @@ def _step_row(explanation: Explanation, step: ItemStep) -> tuple[str, ...]:
 
 
 def result_lines(explanation: Explanation) -> list[str]:
-    """Return lines with the element's value and the same sum in float64."""
+    """Return lines with the value that the call returned, the float64 sum with its error, and whether the cube multiplied
+    the formula's numbers.
+
+    The sum of the caller's unrounded numbers has its line only where it differs.
+    """
     value, reference, unrounded = explanation.value, explanation.reference, explanation.unrounded
     dtype = explanation.output.dtype
     rows = [("the call returned", _number(value), "")]

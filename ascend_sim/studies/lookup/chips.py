@@ -19,7 +19,9 @@ _NUMBER = ("field", ">value", "unit", "~source")
 
 
 def chips_table() -> Grid:
-    """Return all shipped chips: cores (a coupled chip's AI Cores as AIC), clock, derived dense cube peaks in TFLOPS, memory."""
+    """Return the table of all shipped chips: AIC (a coupled chip's AI Cores) and AIV counts, clock, derived dense cube peaks
+    in TFLOPS, memory.
+    """
     columns = ("AIC", "AIV", "MHz", *(f"{name}\nTFLOPS" for name, _ in _PEAKS), "HBM\nGiB", "HBM\nGB/s", "L2\nMiB")
     title = "Chips (peaks derived: 2 x MAC/cycle x AIC x clock)"
     table = Grid(title, ("chip", "product", "arch", *(f">{column}" for column in columns)))
@@ -41,7 +43,9 @@ def chips_table() -> Grid:
 
 
 def chip_detail(spec: ChipSpec) -> RenderableType:
-    """Return one chip section by section: value, unit and source of every number, then the derived peaks."""
+    """Return one chip for a terminal: pipes and buffers of its cores, value, unit and source of every number by section,
+    derived peaks, references.
+    """
     identity = spec.identity
     shape = "coupled" if spec.cores.coupled else "split"
     head = Text(f"{spec.name}: {identity.soc}, {identity.series}, {identity.arch} ({shape})", style="bold")
@@ -49,9 +53,10 @@ def chip_detail(spec: ChipSpec) -> RenderableType:
 
 
 def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
-    """Return chips side by side: what they are, derived figures, then every number in which they differ ("-": has none).
+    """Return chips side by side: product, architecture, derived figures, then every number in which they differ ("-" where a
+    chip has none).
 
-    Numbers that are equal in all of `specs` are left out and counted below.
+    Numbers that are equal in all of `specs` are left out and counted below the table.
     """
     table = Grid("Chips side by side", ("field", *(f">{spec.name}" for spec in specs), "unit"))
     for name in ("product", "arch"):
@@ -111,7 +116,9 @@ def _derived(spec: ChipSpec) -> Grid:
 
 
 def _derived_rows(spec: ChipSpec) -> list[tuple[str, str, str, str]]:
-    """Return name, value, unit and formula of the figures derived from a chip's numbers."""
+    """Return (name, value, unit, formula) of the figures derived from a chip's numbers: cube peak of each dtype, HBM and L2
+    rates.
+    """
     rows = [
         (
             f"{_SHORT.get(dtype, dtype)} peak",
@@ -138,7 +145,7 @@ def _references(spec: ChipSpec) -> Grid:
 
 
 def value_at(spec: ChipSpec, place: str) -> float:
-    """Return the number at a dotted path as `spec.sources` writes it."""
+    """Return the chip's number at a dotted path such as "memory.hbm_bytes", a key of `spec.sources`."""
     node: Any = spec
     for key in place.split("."):
         node = getattr(node, key) if isinstance(node, BaseModel) else {str(k): v for k, v in node.items()}[key]
@@ -146,7 +153,7 @@ def value_at(spec: ChipSpec, place: str) -> float:
 
 
 def _figure(value: float, unit: str) -> tuple[str, str]:
-    """Return a number with its unit as text; large byte counts in KiB, MiB or GiB."""
+    """Return (text, unit) of a number; 1,024 bytes or more in KiB, MiB or GiB."""
     if unit == "bytes" and value >= 1024:
         text, _, unit = binary_size(value).partition(" ")
         return text, unit

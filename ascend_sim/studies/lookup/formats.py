@@ -85,7 +85,9 @@ def _prefix_table() -> list[str]:
 
 
 def _spacing_table(fmt: Format) -> list[str]:
-    """Return the spacing per binade as lines: all groups of hifloat8, a selection for regular formats."""
+    """Return lines with the gap between neighbours per binade: every group of equal mantissa length in hifloat8, seven
+    binades at most elsewhere.
+    """
     rows = ["Spacing (the gap to the next value)"]
     if fmt.taper:
         groups: list[tuple[int, int]] = []
@@ -180,7 +182,9 @@ def _result_line(fmt: Format, value: float | Fraction, mode: str) -> str:
 
 
 def _pattern(fmt: Format, value: float) -> str:
-    """Return the bits of a value of the format, its fields apart."""
+    """Return a value's code in the format as bits, with a blank between sign, prefix, exponent and mantissa, and in
+    hexadecimal; hf32 as float32.
+    """
     stored = format_of("float32") if fmt.name == "hf32" else fmt
     code = reference.encode(value, stored)
     text = f"{code:0{stored.bits}b}"
@@ -195,7 +199,7 @@ def _pattern(fmt: Format, value: float) -> str:
 
 
 def _fraction_bits(remainder: Fraction, limit: int = 32) -> str:
-    """Return the binary digits of a fraction below 1, cut with "..." where they do not end."""
+    """Return the binary digits of a fraction below 1, at most `limit` of them with "..." where it does not end there."""
     if not remainder:
         return "0"
     digits = ""
@@ -217,7 +221,10 @@ _HIGHEST_EXPONENT = 5000
 
 
 def _parse(value: str | float) -> Fraction | float:
-    """Return an exact number, or a float for inf, NaN and -0. Raises SimError for a number with too many digits."""
+    """Return the exact number as a Fraction, or a float for an infinity, NaN and -0.
+
+    Raises SimError for text that is no decimal, over 400 characters long, or with an exponent above 5,000.
+    """
     exponent = re.search(r"[eE][-+]?([0-9]+)", str(value))
     if len(str(value)) > _LONGEST or (exponent and int(exponent[1]) > _HIGHEST_EXPONENT):
         raise SimError(f"value: at most {_LONGEST} characters and an exponent of {_HIGHEST_EXPONENT} are read")
@@ -234,5 +241,7 @@ def _parse(value: str | float) -> Fraction | float:
 
 
 def _is_finite_text(value: str | float) -> bool:
-    """Return True if a text such as "1e400" is a number although it is too large for a Python float."""
+    """Return True for a text of a number; False for inf and nan, and for what is no text. "1e400" is one though Python reads
+    it as infinity.
+    """
     return isinstance(value, str) and not value.strip().lower().lstrip("+-").startswith(("inf", "nan"))

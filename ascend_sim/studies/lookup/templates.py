@@ -20,7 +20,10 @@ def template(kind: str) -> str:
 
 
 def write_template(kind: str, path: str | Path | None = None) -> Path:
-    """Write a template to `path` (my_case.yaml, my_kernel.py, ... unless given), which must not exist; returns the path."""
+    """Write the template of `kind` to `path` (my_case.yaml, my_kernel.py, ... unless given) and return the path.
+
+    Raises SimError for an unknown kind, another ending, a missing folder, and a file that exists.
+    """
     text = template(kind)
     ending = Path(TEMPLATES[kind]).suffix
     target = Path(path or f"my_{kind}{ending}")

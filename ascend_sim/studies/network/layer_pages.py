@@ -21,10 +21,11 @@ __all__ = ["write_layer_pages"]
 def write_layer_pages(
     page: str | Path, run: NetworkRun, most: int, **options: Unpack[NetworkOptions]
 ) -> dict[str, str]:
-    """Write the pages of the `most` distinct layers that cost most; return the link of each layer.
+    """Run the `most` distinct layers that cost most again, write a page for each into the folder beside `page`, and return
+    {layer: link}.
 
-    Equal layers share a page. `options` are those of the run. Raises SimError without Plotly, and where a file cannot be
-    written.
+    Equal layers share a link. `options` are those of the network's run. Raises SimError without Plotly, and where a file cannot
+    be written.
     """
     folder = folder_of(page)
     make_folder(folder)

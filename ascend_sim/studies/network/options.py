@@ -9,9 +9,9 @@ __all__ = ["NetworkOptions", "TuneOptions"]
 
 @described
 class NetworkOptions(ChipOptions, ProfileOptions, CacheOptions, total=False):
-    """The keywords of `run_network` that are those of any run."""
+    """Keywords that `run_network` shares with every run: chip, conformance and library, states of L2 and launches."""
 
 
 @described
 class TuneOptions(ChipOptions, ProfileOptions, LimitOptions, total=False):
-    """The keywords of `tune` that are those of runs and of searches."""
+    """Keywords that `tune` shares with runs and searches: chip, conformance and library, limits of a search."""

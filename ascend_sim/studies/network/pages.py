@@ -37,7 +37,7 @@ def list_rows() -> list[tuple[str, ...]]:
 
 
 def list_table() -> Grid:
-    """Return the shipped networks for a terminal."""
+    """Return the table of the networks that ship with the package, a line each, for a terminal."""
     network, *numbers, source = _LIST_HEADS
     table = Grid("", (network, *(f">{head}" for head in numbers), f"~{source}"))
     for row in list_rows():
@@ -46,19 +46,22 @@ def list_table() -> Grid:
 
 
 def list_markdown() -> str:
-    """Return the table of networks in Markdown."""
+    """Return the table of the networks that ship with the package in Markdown, names as code."""
     rows = [(f"`{name}`", *rest) for name, *rest in list_rows()]
     return "\n".join(f"| {' | '.join(row)} |" for row in (_LIST_HEADS, ("---",) * len(_LIST_HEADS), *rows)) + "\n"
 
 
 def heads(run: NetworkRun) -> dict[str, str]:
-    """Return {part: the head of its column}, with the layout kernels and the total."""
+    """Return {part: head of its column} for the operator's outputs in the run's direction, the layout kernels and the total."""
     made = {part: head for part, (_, head) in OPERATORS.of_pass(run.direction).layer_parts.items()}
     return made | {LAYOUT: f"{LAYOUT} us", "total": "total us"}
 
 
 def render(run: NetworkRun, console: Console) -> None:
-    """Print the layers in forward order, and by operator the kernels of the column "layout"."""
+    """Print a line for each layer in forward order, the totals, layout time, interval, refusals and findings.
+
+    A refused layer has "refused" in place of times; the column "same as" is left out where all layers differ.
+    """
     columns = heads(run)
     several = run.distinct < len(run.layers)
     title = f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}, us"
@@ -68,7 +71,7 @@ def render(run: NetworkRun, console: Console) -> None:
         figures = ["refused" if times.refused else time_text(times.times[part]) for part in columns]
         table.row(layer.name, text_of(layer), *figures, *[same or ""] * several)
     totals = [time_text(run.totals[part]) for part in columns]
-    table.row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
+    table.row(counted(len(run.layers), "layer"), f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
     console.print(table)
     lines = [layout_line(run)] if run.layout else []
     lines.append(words(run.interval))
@@ -89,12 +92,14 @@ def render_summary(run: NetworkRun, console: Console, more: str = "more: --full,
 
 
 def time_text(us: float, form: str = ".1f") -> str:
-    """Return the time of a part as text; "-" where no kernel computes it, such as a gradient that is not asked for."""
+    """Return a part's time as text in the number format `form`; "-" for 0, a part that no kernel computes, such as a
+    gradient not asked for.
+    """
     return f"{us:{form}}" if us else "-"
 
 
 def layout_line(run: NetworkRun) -> str:
-    """Return the time of the kernels that convert layouts and dtypes, by operator."""
+    """Return a line on the kernels that only convert layouts or dtypes: share of the total in per cent, and us by operator."""
     parts = ", ".join(f"{name} {us:,.1f}" for name, us in run.layout.items())
     whole = sum(run.layout.values())
     return (
@@ -104,7 +109,7 @@ def layout_line(run: NetworkRun) -> str:
 
 
 def render_tuned(tuned: Tuned, console: Console) -> None:
-    """Print the savings of the found tilings, the layers that gain most first, and the network's gain."""
+    """Print us before and after for each layer, the largest saving first, and the sentence on the network's gain."""
     heads = ("layer", ">us", ">tuned us", ">saved us", ">saved")
     table = Grid(f"{tuned.after.network.name}: searched tilings", heads)
     for name, before, after in tuned.ranked:
@@ -115,7 +120,9 @@ def render_tuned(tuned: Tuned, console: Console) -> None:
 
 
 def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:
-    """Return the line on the cost of the simulation itself: seconds, processes, memory, layers and instructions."""
+    """Return the line on the cost of the simulation itself: seconds, processes (`jobs`, at most the distinct layers),
+    memory, layers, instructions.
+    """
     instructions = sum(times.instructions for times, same in zip(run.layers, run.same_as, strict=True) if same is None)
     processes = min(jobs, run.distinct)
     return (
@@ -140,7 +147,9 @@ def _usage() -> str:
 
 
 def csv_text(run: NetworkRun) -> str:
-    """Return the layers as CSV, a line each, times in us."""
+    """Return the layers as CSV, a line each: shapes, us of each part and in total (empty where refused), the equal layer,
+    the refusal.
+    """
     text = io.StringIO()
     writer, parts = csv.writer(text, lineterminator="\n"), (*run.parts, "total")
     writer.writerow(["layer", "kind", "input", "weight", *(f"{part}_us" for part in parts), "same_as", "refused"])

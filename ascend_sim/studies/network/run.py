@@ -59,9 +59,11 @@ Tilings = Mapping[str, Mapping[str, Mapping[str, int]]]
 
 @frozen
 class LayerTimes:
-    """Times of one layer's call: `times` us of each part and "total" (launch gaps included); kernels are report rows.
+    """Result of one layer's call: `times` in us of each part and "total" (launch gaps included); `kernels` is a row for each
+    launch.
 
-    A layer that was refused has `refused`, which says why, with the call's `status` if it has one, and no times.
+    A refused layer has no times but `refused`, the reason, and the call's `status`, None if it was not the operator that
+    refused.
     """
 
     times: Mapping[str, float]
@@ -78,7 +80,7 @@ class LayerTimes:
 
     @property
     def ideal(self) -> float:
-        """Return the us that the layer's products take on all cube cores at their peak."""
+        """Return the us that the layer's products take on all cube cores at their peak rate."""
         return sum(kernel["ideal_us"] for kernel in self.kernels)
 
     @property
@@ -93,9 +95,10 @@ class LayerTimes:
 
 @frozen
 class NetworkRun(ShownResult):
-    """One LayerTimes for every layer of a network; `same_as[i]` is the layer that layer i shares its result with, or None.
+    """Result of one pass of a network: a LayerTimes for every layer; `same_as[i]` names the earlier layer whose result layer
+    i shares, or is None.
 
-    A run that was interrupted is not `complete`: its network has the layers that were finished.
+    A run that was interrupted is not `complete`: its network has only the layers that were finished.
     """
 
     network: Network
@@ -116,20 +119,27 @@ class NetworkRun(ShownResult):
         what = f"{self.network.name}, batch {self.batch}, {self.direction} on {self.chip}"
         return f"<NetworkRun of {what}: {len(self.layers)} layers, {self.totals['total']:,.1f} us>"
 
+    def _repr_html_(self) -> str:
+        """Return the summary and the table of layers as HTML, for notebooks."""
+        from ascend_sim.report.printed import printed_html
+        from ascend_sim.studies.network.pages import render
+
+        return super()._repr_html_() + printed_html(lambda console: render(self, console))
+
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return the names of the parts of a layer's time: the outputs of the operator, and layout."""
+        """Return the names of the parts of a layer's time: the operator's outputs in this direction, then "layout"."""
         return (*OPERATORS.of_pass(self.direction).layer_parts, LAYOUT)
 
     @property
     def totals(self) -> dict[str, float]:
-        """Return {part: us}, summed over the layers that were not refused."""
+        """Return {part: us} and "total", summed over the layers that were not refused; equal layers count each."""
         ran = [layer for layer in self.layers if not layer.refused]
         return {part: sum(layer.times[part] for layer in ran) for part in (*self.parts, "total")}
 
     @property
     def layout(self) -> dict[str, float]:
-        """Return {operator: us} of the layout kernels of all layers, longest first."""
+        """Return {operator: us} of the kernels of all layers that only convert layouts or dtypes, longest first."""
         found: Counter[str] = Counter()
         for layer in self.layers:
             found.update(layer.layout)
@@ -137,12 +147,12 @@ class NetworkRun(ShownResult):
 
     @property
     def interval(self) -> dict[str, Any]:
-        """Return the interval of the total of all kernels (`report.certainty.together`)."""
+        """Return the uncertainty interval of the total time of all kernels (`report.certainty.together`)."""
         return together(kernel for layer in self.layers for kernel in layer.kernels)
 
     @property
     def refused(self) -> list[str]:
-        """Return a line for every refused layer with the reason; equal lines appear once."""
+        """Return "LAYER: status N: reason" for every refused layer; layers that are equal to an earlier one are left out."""
         return [
             f"{layer.name}: {'' if times.status is None else f'status {times.status}: '}{times.refused}"
             for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True)
@@ -151,12 +161,12 @@ class NetworkRun(ShownResult):
 
     @property
     def distinct(self) -> int:
-        """Return the number of layers that were simulated."""
+        """Return the number of distinct layers, each of which was simulated once."""
         return sum(same is None for same in self.same_as)
 
     @property
     def findings(self) -> list[str]:
-        """Return the findings of the hazard check, one line each."""
+        """Return the findings of the hazard check, one line each, of the distinct layers."""
         return [
             f"{layer.name}: {finding['task']}: {finding['text']}"
             for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True)
@@ -165,7 +175,9 @@ class NetworkRun(ShownResult):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data; kernels are listed with the first of equal layers."""
+        """Return the run with its totals and summary as plain data; instructions and kernels stand only with the first of
+        equal layers.
+        """
         layers = []
         for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True):
             row = layer.model_dump(mode="json", exclude_unset=True) | {"same_as": same, "us": dict(times.times)}
@@ -202,14 +214,14 @@ def run_network(
     progress: Progress | None = None,
     **options: Unpack[NetworkOptions],
 ) -> NetworkRun:
-    """Run one pass ("backward" or "forward") of every layer; `batch` None is the network's own.
+    """Run one pass ("backward" or "forward") of every layer in timing mode and return the times; `batch` None is the
+    network's own.
 
-    `network` is the name of one that ships with the package, a network file, or a Network.
-    `jobs` processes share the distinct layers. A layer without gradients takes no backward pass.
-    `tilings` are fields of the cube kernels by layer, for the backward pass. `out` is a folder with a store: results in it are
-    not simulated again. An interrupt (Ctrl-C) ends it with the layers that were finished, if there are any.
-
-    Raises SimError for a batch below 1, for tilings of layers that there are not, and where every layer is refused.
+    `network` is the name of one that ships with the package, a network file, or a Network. `jobs` processes share the distinct
+    layers. A layer without gradients takes no backward pass. `tilings` are fields of the cube kernels by layer, for the
+    backward pass. `out` is a folder with a store: results in it are not simulated again. An interrupt (Ctrl-C) ends it with the
+    layers that were finished, if there are any. Raises SimError for a batch below 1, for tilings of layers that there are not,
+    and where every layer is refused.
     """
     if batch is not None and not (isinstance(batch, int) and 1 <= batch <= MOST_IMAGES):
         raise SimError(f"batch is {batch!r}; allowed is a whole number from 1 to {MOST_IMAGES}")
@@ -294,7 +306,9 @@ def run_network(
 
 
 def _problem(layer: Layer, direction: str, tiling: Mapping[str, Mapping[str, int]] | None) -> str:
-    """Return a text that is equal for layers of equal problems, which take equal time."""
+    """Return the key of a layer's call as JSON, equal for layers with the same operator, tensors, attributes and tiling,
+    which take equal time.
+    """
     operator = OPERATORS.of_pass(direction, layer.kind)
     case: Case = operator.of_layer(layer)
     trains = layer.trains or direction != "backward"
@@ -324,9 +338,10 @@ def _run_layer(
     options: NetworkOptions,
     direction: str,
 ) -> dict[str, Any] | Failed:
-    """Run one call of the operator and return its `LayerTimes` as plain data.
+    """Run one layer's call in timing mode and return its `LayerTimes` as a dict, without the full report, which takes as
+    long again.
 
-    It makes no full report, which would take almost as long as the run.
+    All times are 0 for a layer without gradients in the backward pass. A refusal becomes `refused`; another SimError a Failed.
     """
     layer, tiling, before = item
     operator = OPERATORS.of_pass(direction, layer.kind)

@@ -18,9 +18,9 @@ _REMEMBERED = 4
 
 
 def kernels_before(layers: Sequence[Tensors], place: int, direction: str, l2_bytes: int) -> tuple[KernelMoves, ...]:
-    """Return the kernels before the call of the layer at `place`, as far back as an L2 of `l2_bytes` remembers.
+    """Return the traffic of the kernels that run before the call of the layer at `place` in a training step, oldest first.
 
-    Buffers of the layer itself have the names of its call's tensors.
+    It goes back until four times `l2_bytes` were moved. Buffers of the layer itself have the names of its call's tensors.
     """
     own = {(place, name): name for name in layers[place]}
     kernels = list(_forward(layers, place if direction == "forward" else len(layers)))
@@ -38,8 +38,10 @@ def kernels_before(layers: Sequence[Tensors], place: int, direction: str, l2_byt
 
 
 def _forward(layers: Sequence[Tensors], count: int) -> Iterator[KernelMoves]:
-    """Yield the moves of the forward kernels of the first `count` layers, for each first the kernel that makes its
-    input.
+    """Yield the moves of the forward kernels of the first `count` layers: for each the kernel that writes its input, then
+    its own.
+
+    A layer without tensors is left out.
     """
     for at in range(count):
         if not layers[at]:
@@ -49,8 +51,10 @@ def _forward(layers: Sequence[Tensors], count: int) -> Iterator[KernelMoves]:
 
 
 def _backward(layers: Sequence[Tensors], place: int) -> Iterator[KernelMoves]:
-    """Yield the moves of the backward kernels of the layers behind `place`, and of the kernel that makes its output's
-    gradient.
+    """Yield the moves of the backward kernels of the layers after `place`, from the last one on, then of the kernel that
+    writes the gradient of this layer's output.
+
+    Before each layer stands the kernel that writes its output gradient; a layer without tensors is left out.
     """
     turns: dict[int, int] = {}
     for at in range(len(layers) - 1, place, -1):
@@ -65,17 +69,19 @@ def _backward(layers: Sequence[Tensors], place: int) -> Iterator[KernelMoves]:
 
 
 def _of(layers: Sequence[Tensors], at: int, name: str, written: bool) -> Moved:
-    """Return the move of a tensor that only this layer uses."""
+    """Return the move (buffer, bytes, written) of a tensor that only the layer `at` uses."""
     return (at, name), layers[at][name], written
 
 
 def _map(layers: Sequence[Tensors], at: int, written: bool) -> Moved:
-    """Return the move of a layer's output, which is as large as its gradient."""
+    """Return the move (buffer, bytes, written) of a layer's output, which is as large as its gradient."""
     return (at, "map"), layers[at].get("grad_output") or layers[at]["output"], written
 
 
 def _gradient(layer: Tensors, name: str, turns: dict[int, int]) -> Moved:
-    """Return the write of a gradient to one of two buffers of its size; `turns` counts the gradients of each size."""
+    """Return the write of a gradient of a map, in turns to one of two buffers of its size; `turns` counts the gradients of
+    each size and is updated.
+    """
     nbytes = layer[name]
     turns[nbytes] = turns.get(nbytes, 0) + 1
     return ("gradient", nbytes, turns[nbytes] % 2), nbytes, True

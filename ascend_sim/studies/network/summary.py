@@ -20,8 +20,8 @@ _USUAL_CHIP = "ascend910b3"
 def ranked(run: Any) -> list[dict[str, Any]]:
     """Return a dict for each distinct layer of a `NetworkRun` that ran, longest time over all its copies first.
 
-    Keys: "us" of one, "copies", "all" (us of all copies), "ideal" of the cube at its peak, "layout", and "beyond": the
-    time above the ideal over all copies, an upper bound of what can be saved.
+    Keys: "us" of one, "copies", "all" (us of all copies), "ideal" of the cube at its peak, "layout", "beyond" (the time above
+    the ideal over all copies, an upper bound of what can be saved) and "parts", us over all copies.
     """
     copies: dict[str, int] = {}
     for layer, same in zip(run.network.layers, run.same_as, strict=True):
@@ -41,7 +41,9 @@ def ranked(run: Any) -> list[dict[str, Any]]:
 
 
 def summary_of(run: Any) -> dict[str, Any]:
-    """Return the numbers of a `NetworkRun` and the next command, as plain data."""
+    """Return a `NetworkRun` as plain data: its settings, total us and interval, parts by time, the five layers with most
+    time, refusals, findings, the next command.
+    """
     totals, rows = run.totals, [row for row in ranked(run) if row["us"]]
     converting = max(rows, key=lambda row: row["layout"] * row["copies"], default=None)
     total = totals["total"]
@@ -75,13 +77,17 @@ _SHOWN = ("layer", "text", "copies", "us", "all", "layout")
 
 
 def _converts(row: dict[str, Any], total: float) -> dict[str, Any]:
-    """Return a layer's name, copies, time in layout kernels and share of `total`, that time of all layers."""
+    """Return a dict of a layer: name, copies, us of its layout kernels over all copies, and their share of `total`, the
+    layout time of all layers.
+    """
     us = row["layout"] * row["copies"]
     return {"layer": row["layer"], "copies": row["copies"], "us": round(us, 4), "share": round(us / total, 4)}
 
 
 def _next(run: Any, layer: str) -> str:
-    """Return the command that runs the layer which costs most; "" if no command can name it at this batch."""
+    """Return the shell command that runs `layer` alone with the run's chip and caches; "" for a network that the shell
+    cannot name.
+    """
     if not run.network.address:
         return ""
     forward = ":forward" if run.direction == "forward" else ""
@@ -92,7 +98,11 @@ def _next(run: Any, layer: str) -> str:
 
 
 def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:
-    """Return a summary as at most fifteen lines; the last one is `more`, which says where to find the rest."""
+    """Return a summary as lines: time, parts, the layers with most time, trouble, the next command; the last one is `more`,
+    unless that is "".
+
+    Of refusals and findings two each are shown, the others counted.
+    """
     what = f"{summary['network']}  {summary['direction']}  batch {summary['batch']}  {summary['chip']}"
     lines = [f"{what}   {head_words(summary['total_us'], summary['interval'])}", parts_words(summary["parts"])]
     layers = f"{counted(summary['layers'], 'layer')}, {summary['distinct_layers']} distinct"

@@ -39,7 +39,7 @@ _Found = dict[str, dict[str, dict[str, int]]]
 
 @frozen
 class Tuned:
-    """The backward pass `before` and `after` the search, and the found tilings of kernels that got faster.
+    """Result of `tune`: the backward pass `before` and `after` the search, and the tilings of the kernels that got faster.
 
     `open` counts the searches that ended before all other tilings were ruled out; an interrupted one is not `complete`.
     """
@@ -60,7 +60,9 @@ class Tuned:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence on the network's gain."""
+        """Return a sentence on the network's gain: us before and after, per cent, changed layers, and the searches that
+        stopped early.
+        """
         before, after = self.before.totals["total"], self.after.totals["total"]
         rest = (
             f"; {self.open} of {self.searches} searches were stopped before the rest was ruled out" if self.open else ""
@@ -82,12 +84,12 @@ def tune(
     searching: Progress | None = None,
     **options: Unpack[TuneOptions],
 ) -> Tuned:
-    """Search the cube kernels of every distinct layer, `seconds` each at most, and run the network with the tilings
-    found.
+    """Search the cube kernels of every distinct layer, `seconds` each at most, and run the network with the tilings that
+    make their kernel faster.
 
-    Results are kept in the store of `out` as they come, so that a killed tuning goes on. An interrupt ends the
-    searches, with the results so far. `searching` is called with the layer, the number of searched layers and of all.
-    Errors as `run_network`.
+    Results are kept in the store of `out` as they come, so that a killed tuning goes on. An interrupt ends the searches, with
+    the results so far. `searching` is called with the layer, the number of searched layers and of all. Raises SimError as
+    `run_network` does.
     """
     how = TuneOptions(**options)
     chip, conformance, library = how["chip"], how["conformance"], how["library"]
@@ -134,9 +136,10 @@ def _search(
     jobs: int,
     limits: LimitOptions,
 ) -> list[SearchOutcome]:
-    """Search a layer's cube kernels and return the outcomes; [] if none has fields to set.
+    """Search the cube kernels of a layer's backward pass and return the outcomes.
 
-    `kernels` returns the cube kernels of the layer's case.
+    `kernels` returns the cube kernels of a case. [] for a layer without gradients, for kernels without fields to set, and where
+    a search raises SimError.
     """
     if not layer.trains:
         return []
@@ -149,9 +152,9 @@ def _search(
 
 
 def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
-    """Return the tilings of `found` whose kernels got faster in the whole call.
+    """Return those tilings of `found` whose kernel takes less time in `after` than in `before`.
 
-    Two kernels with other tilings at once may change what each finds in the L2.
+    Another tiling of one kernel may change what the next finds in the L2, so each must gain in the whole call.
     """
     kept: _Found = {}
     for layer, old, new in zip(before.network.layers, before.layers, after.layers, strict=True):
@@ -166,7 +169,7 @@ def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
 
 
 def write_tilings(tilings: Tilings, out: str | Path) -> Path:
-    """Write `tilings.yaml` to a folder and return its path."""
+    """Write {layer: {kernel: fields}} as `tilings.yaml` into the folder `out` and return the file's path."""
     path = Path(out) / TILINGS_FILE
     plain = {name: {kernel: dict(fields) for kernel, fields in kernels.items()} for name, kernels in tilings.items()}
     with atomic_write(path) as file:
@@ -176,9 +179,11 @@ def write_tilings(tilings: Tilings, out: str | Path) -> Path:
 
 
 def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
-    """Return {layer: {kernel: fields}} from a folder or file. Raises ConfigError where there is none.
+    """Return {layer: {kernel: fields}} from a tilings file, or from the one in a folder; short kernel names become full
+    ones.
 
-    A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`.
+    A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`. Raises ConfigError for a missing file,
+    and for kernels or fields that are none.
     """
     path = Path(given) / TILINGS_FILE if Path(given).is_dir() else Path(given)
     if not path.is_file():

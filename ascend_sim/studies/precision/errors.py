@@ -18,10 +18,10 @@ HISTOGRAM_LOW, HISTOGRAM_HIGH = -40, 8
 
 
 def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
-    """Return the effect of rounding an operand as a dict.
+    """Return a dict on what rounding changed between `before` and `after`.
 
-    "elements"; "changed", the share of them that changed; "overflowed", the number of finite ones that did; "to_zero",
-    the number of new zeros.
+    "elements"; "changed", the share of elements with another value; "overflowed", the number of finite elements that became
+    infinite or NaN, or that float16 saturated to its largest value; "to_zero", the number of elements that became 0.
     """
     old, new = before.astype(np.float64), after.astype(np.float64)
     lost = np.abs(new - old)
@@ -36,7 +36,10 @@ def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
 
 
 def effective_bits(result: Array, reference: Array) -> float:
-    """Return -log2(mean |error| / mean |reference|) over the elements finite in both; infinite without error."""
+    """Return -log2(mean |error| / mean |reference|) over the elements finite in both.
+
+    Infinity where there is no error, minus infinity where there is one and the reference is 0.
+    """
     both = np.isfinite(result) & np.isfinite(reference)
     error, size = np.abs(result[both] - reference[both]).sum(), np.abs(reference[both]).sum()
     if not error:
@@ -45,16 +48,20 @@ def effective_bits(result: Array, reference: Array) -> float:
 
 
 def mean_error(result: Array, reference: Array) -> float:
-    """Return the mean signed error over the mean size of the reference, of the elements finite in both; 0 of none."""
+    """Return the mean signed error (result - reference) divided by the mean |reference|, over the elements finite in both.
+
+    0 where the reference is 0 or no element is finite.
+    """
     both = np.isfinite(result) & np.isfinite(reference)
     size = np.abs(reference[both]).sum()
     return float((result[both] - reference[both]).sum() / size) if size else 0.0
 
 
 def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
-    """Return a dict: "counts" of elements by floor(log2(|error| / |reference|)), from "low" on.
+    """Return a dict with the histogram of |error| / |reference| by binade, over the elements finite in both.
 
-    "exact" counts the elements without error, "undefined" the non-finite ones.
+    "counts"[i] is the number of wrong elements with floor(log2(ratio)) = "low" + i, the outer bins holding what lies beyond;
+    "exact" counts the elements without error, "undefined" those that are not finite.
     """
     both = np.isfinite(result) & np.isfinite(reference)
     error, size = np.abs(result[both] - reference[both]), np.abs(reference[both])

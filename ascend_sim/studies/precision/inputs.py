@@ -21,7 +21,10 @@ Array = NDArray[Any]
 
 
 def with_inputs(case: Case, inputs: str | Path | None) -> Case:
-    """Return the case with other values: a distribution of the same seed and scale, or a `.npz` file."""
+    """Return the case with other values: of the named distribution with the case's seed and scale, or from a `.npz` file.
+
+    None returns the case itself. Raises SimError for another name.
+    """
     if inputs is None:
         return case
     if str(inputs).endswith(".npz"):
@@ -33,7 +36,9 @@ def with_inputs(case: Case, inputs: str | Path | None) -> Case:
 
 
 def base_tensors(case: Case) -> dict[str, Array]:
-    """Return the case's tensors in float32, before they are rounded to a row's dtype."""
+    """Return {name: float32 array} of the case's values, before they are rounded to a row's dtype: drawn, or decoded from
+    the case's file.
+    """
     if case.data.file is None:
         return make_tensors(case.in_dtype("float32"))
     found = load_tensors(case.data.file, {name: (shape, None) for name, (shape, _) in case.tensors.items()})
@@ -41,7 +46,7 @@ def base_tensors(case: Case) -> dict[str, Array]:
 
 
 def given_tensors(case: Case, tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the caller's arrays in float32. Raises SimError for names or shapes other than the case's."""
+    """Return the caller's arrays as float32 by name. Raises SimError for names or shapes other than the case's."""
     shapes = {name: shape for name, (shape, _) in case.tensors.items()}
     given = {name: tuple(array.shape) for name, array in tensors.items()}
     if given != shapes:
@@ -50,5 +55,5 @@ def given_tensors(case: Case, tensors: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def source_of(case: Case) -> str:
-    """Return the words that name where the case's values come from."""
+    """Return the source of the case's values in words: the file's path, or "DISTRIBUTION, seed N"."""
     return str(case.data.file) if case.data.file else f"{case.data.distribution}, seed {case.data.seed}"

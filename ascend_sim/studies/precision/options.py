@@ -11,7 +11,9 @@ __all__ = ["PrecisionOptions"]
 
 @of_case
 class PrecisionOptions(ProfileOptions, OverflowOptions, total=False):
-    """The keywords of `precision` that are those of its runs."""
+    """Keywords of `precision` that each of its rows runs with: conformance and library, overflow, the models of additions,
+    the probe.
+    """
 
     accumulate: Annotated[
         "str | Sequence[str]",

@@ -44,7 +44,12 @@ def render(table: PrecisionTable, console: Console) -> None:
 
 
 def detail(table: PrecisionTable) -> Grid:
-    """Return a table with a line for each row and output."""
+    """Return a table with one line for each row and output, in which an output's figures stand beside its row's status and
+    time.
+
+    A row without outputs of its own takes one line: refused, or "as type N" where it repeats an earlier cubeMathType; such
+    lines appear for the first model of additions only.
+    """
     several_chips = len(table.overflow) > 1
     several_models = len({row.accumulate for row in table.rows}) > 1
     kind = results_name([name for row in table.rows for name in row.outputs])
@@ -87,8 +92,10 @@ def _cells(figures: Mapping[str, Any]) -> list[Text | str]:
 
 
 def _side_by_side(table: PrecisionTable) -> Grid:
-    """Return a table with a line for each precision and, for every chip, compute format, time, and each gradient's
-    effective bits.
+    """Return a table with a line for each (dtype, cubeMathType, model); each chip has columns for the compute format or
+    status, the time and the effective bits of every output.
+
+    Models after the first get a line only where some chip ran.
     """
     chips = list(table.overflow)
     names = dict.fromkeys(name for row in table.rows for name in row.outputs)
@@ -129,7 +136,7 @@ def _bits(value: float | None) -> str:
 
 
 def _exact(figures: Mapping[str, Any]) -> bool:
-    """Return True if a result has no error (effective bits are then undefined)."""
+    """Return True if the largest absolute error of an output is 0; its effective bits are then undefined."""
     return figures["max_abs_error"] == 0
 
 
@@ -141,7 +148,9 @@ def _left(figures: Mapping[str, Any]) -> str:
 
 
 def notes(table: PrecisionTable) -> list[str]:
-    """Return lines on where each computation loses precision, then the refused rows and the findings."""
+    """Return lines of text: the bits that each computation drops in operands and results, warnings, refused rows, the number
+    of findings.
+    """
     lines = []
     several = len(table.overflow) > 1
     models = list(dict.fromkeys(row.accumulate for row in table.rows))
@@ -169,7 +178,10 @@ def notes(table: PrecisionTable) -> list[str]:
 
 
 def _computations(table: PrecisionTable) -> Iterator[list[PrecisionRow]]:
-    """Yield lists of rows of the same chip, dtype and compute dtype, under the first model of additions."""
+    """Yield one list for each (dtype, chip, compute dtype): the rows with outputs that differ only in cubeMathType.
+
+    Only rows of the table's first model of additions are in it.
+    """
     groups: dict[tuple[str, str, str | None], list[PrecisionRow]] = {}
     first = table.rows[0].accumulate if table.rows else ""
     for row in table.rows:
@@ -243,7 +255,9 @@ def _refusals(table: PrecisionTable, several: bool) -> list[str]:
 
 
 def csv_text(table: PrecisionTable) -> str:
-    """Return a CSV line per row and gradient (a refused row has one line), figures in full precision."""
+    """Return the table as CSV: a line per row and gradient, and one for a row without outputs; figures in full precision,
+    non-finite ones empty.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*_ROW_FIELDS, "gradient", *_FIGURES, "message"])
@@ -255,9 +269,10 @@ def csv_text(table: PrecisionTable) -> str:
 
 
 def plot(table: PrecisionTable, path: str | Path) -> None:
-    """Write a PNG: the distribution of relative errors of each gradient, one line per computation.
+    """Write a PNG with an axis for each output: the distribution of log2 of the relative error, a line for each computed
+    row.
 
-    Raises SimError when matplotlib is missing or the path is not a .png.
+    Rows that repeat another cubeMathType are left out. Raises SimError when matplotlib is missing or the path is not a .png.
     """
     figure_of = png_figure(path)
     shown = [row for row in table.rows if row.outputs and row.same_as is None]

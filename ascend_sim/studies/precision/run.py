@@ -53,12 +53,13 @@ DTYPES = ("float16", "bfloat16", "float32")
 
 @frozen
 class PrecisionRow:
-    """One precision of one chip.
+    """One run of the case: an input dtype with a cubeMathType and a model of additions on one chip, with its cost and
+    errors.
 
-    `status` 0: ran; another code: refused, `message` says why; None: accepted, but there are no kernels for it here.
-    `same_as` names an earlier cubeMathType with the same computation, whose figures stand here too. `total_us` is the end
-    of the last kernel, `cube_cycles` the work of all cubes. `outputs` maps a name to its figures, `operands` to what rounding
-    did to an operand.
+    `status` 0: ran; another code: refused, `message` says why; None: accepted, but it could not be simulated. `same_as` names
+    an earlier cubeMathType with the same computation, whose figures stand here too. `total_us` is the end of the last kernel,
+    `cube_cycles` the work of all cubes. `outputs` maps a name to its figures, `operands` to the effect of rounding
+    (`rounding_effect`).
     """
 
     chip: str
@@ -95,9 +96,11 @@ class PrecisionRow:
 
 @frozen
 class PrecisionTable(ShownResult):
-    """All rows, by input dtype, cubeMathType, chip and model; `inputs` says where the values are from.
+    """The rows of one case in every precision, by input dtype, cubeMathType, chip and model; `inputs` says where the values
+    are from.
 
-    A table that was interrupted is not `complete`: it has the rows of the input dtypes that were finished.
+    `overflow` and `hf32_bits` are those of each chip. A table that was interrupted is not `complete`: it has the rows of the
+    input dtypes that were finished.
     """
 
     case: str
@@ -118,11 +121,11 @@ class PrecisionTable(ShownResult):
 
     @property
     def passed(self) -> bool:
-        """Return True if every row passed."""
+        """Return True if every row passed; refused rows count as passed."""
         return all(row.passed for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; non-finite values are None."""
+        """Return the table as plain dicts, lists and numbers for JSON; non-finite values are None."""
         return _plain(asdict(self))
 
 
@@ -189,12 +192,15 @@ def precision(
 
 
 def _steps(dtypes: int, models: Sequence[Sequence[ValueModel]]) -> int:
-    """Return an upper bound of the number of runs, for the progress bar."""
+    """Return the number of rows that a table can have (dtypes x cubeMathTypes x models), the length of the progress bar."""
     return sum(dtypes * len(CUBE_MATH_TYPES) * len(own) for own in models)
 
 
 class _Bench:
-    """Runs the rows of one case; exact sums are kept as long as other rows can use them."""
+    """Runner of the rows of one case.
+
+    It keeps float64 sums of one input dtype, as other cubeMathTypes and chips use them too.
+    """
 
     def __init__(
         self,
@@ -216,7 +222,9 @@ class _Bench:
         self._truths: dict[tuple[Any, ...], Sums] = {}
 
     def rows(self, dtype: str, models: Sequence[ValueModel]) -> list[PrecisionRow]:
-        """Return the rows of one input dtype on one chip, every model under each cubeMathType."""
+        """Return the rows of one input dtype on one chip, by cubeMathType and then model, after rounding the values to
+        `dtype`.
+        """
         if dtype != self._dtype:
             self._dtype = dtype
             self._truths.clear()
@@ -278,10 +286,11 @@ class _Bench:
         model: ValueModel,
         known: dict[tuple[str, str], PrecisionRow],
     ) -> PrecisionRow | None:
-        """Run a refused 8-bit row as one call for each gradient, which the profile "library" allows, and return it as a
-        row.
+        """Run a refused 8-bit row as one call for each gradient under conformance "library", and return them as one row with
+        times, cycles and findings added.
 
-        None if it has no 8-bit inputs, or no such call runs.
+        The bias gradient is left out. A later cubeMathType takes the first one's figures. Returns None if the row has no 8-bit
+        inputs, the operator no output mask, or no such call runs.
         """
         mask = case.attributes.get("output_mask")
         if refused.dtype not in EIGHT_BIT or mask is None or self._alone:
@@ -360,7 +369,9 @@ class _Bench:
         )
 
     def _operands(self, inputs: Mapping[str, Array], compute: str, model: ValueModel) -> dict[str, Array]:
-        """Return the operands that the cube multiplies, rounded as it sees them."""
+        """Return {name: array} of the operands that the cube multiplies, rounded to the `compute` dtype; inputs that are
+        only added are left out.
+        """
         factors = {name: array for name, array in inputs.items() if name not in self.operator.added}
         return {name: operand(array, compute, model) for name, array in factors.items()}
 
@@ -405,7 +416,9 @@ class _Bench:
     def _truth(
         self, call: AcceptedCall, name: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], key: Any
     ) -> Sums:
-        """Return the float64 sums of an output; `key` identifies the rounding of the operands."""
+        """Return the float64 sums of an output over `operands`; they are kept by output and `key`, which identifies the
+        rounding of the operands.
+        """
         found = self._truths.get((name, key))
         if found is None:
             found = sums_of(self.operator, call, name, operands, inputs, absolute=self.absolute)
@@ -414,7 +427,11 @@ class _Bench:
 
 
 def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries that a probe of the row's programs changes in a verdict: "correct", "decided_by" and "probe"."""
+    """Return the entries of an output's figures that a probe of the row's programs changes: "correct", "decided_by" and
+    "probe".
+
+    Both must find the output correct; a probe that did not run adds only "probe".
+    """
     if not probe["ran"]:
         return {"probe": probe}
     decided_by = "probe" if correct else "bound"

@@ -24,10 +24,11 @@ _SHARES = {1: "the", 0.5: "half the", 0.25: "a quarter of the", 2: "twice the"}
 
 
 def rows_of(table: PrecisionTable) -> list[dict[str, Any]]:
-    """Return a dict for each distinct computation.
+    """Return a dict for each distinct computation: (chip, input dtype, compute dtype, model); rows without outputs are left
+    out.
 
-    "bits" of each output (None: exact), "underflows" and "overflows" of operands by name, "bias" the largest mean
-    signed error of an output over its mean size, "cube_math_types" all that compute so.
+    "bits" of each output (None: exact), "underflows" and "overflows" by operand where there are any, "bias" the output's mean
+    signed error over its mean size that is largest in size, "cube_math_types" all that compute so.
     """
     found: dict[tuple[str, str, str | None, str], dict[str, Any]] = {}
     for row in table.rows:
@@ -66,7 +67,11 @@ def _finite(bits: float | None) -> float | None:
 
 
 def sentences(table: PrecisionTable) -> list[str]:
-    """Return a sentence for each input dtype: bits, cost and losses of its further computations against the first."""
+    """Return a sentence for each input dtype and chip that has several computations: what the further ones lose and cost
+    against the first.
+
+    Only the first model of additions is compared.
+    """
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for line in rows_of(table):
         groups.setdefault((line["chip"], line["dtype"], line["sums"]), []).append(line)
@@ -81,7 +86,9 @@ def sentences(table: PrecisionTable) -> list[str]:
 
 
 def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str, Any]) -> str:
-    """Return in words how a computation compares with the first one of its inputs: bits, cube cycles, time, losses."""
+    """Return a computation's comparison with the `first` one of its inputs in words: fewest bits of an output, cube cycles,
+    time, elements lost to 0 or overflow.
+    """
     operator = OPERATORS[table.operator]
     bits = [value for name, value in line["bits"].items() if operator.summed(name) is None and value is not None]
     name, base = (SHORT.get(one["computed_in"], one["computed_in"]) for one in (line, first))
@@ -101,8 +108,8 @@ def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str,
 
 
 def render_summary(table: PrecisionTable, console: Console, more: str = "more: --full") -> None:
-    """Print a line for each distinct computation, the sentences, the refused rows, and last `more`, where to find the
-    rest.
+    """Print a table with a line for each distinct computation, the sentences, refused rows and notes, and last `more`,
+    unless it is "".
     """
     chips = f" on {next(iter(table.overflow))}" if len(table.overflow) == 1 else ""
     say(console, f"{table.operator} {table.case}{chips}: inputs {table.inputs}; {table.conformance}", style="bold")
@@ -145,7 +152,7 @@ def _bits(line: Mapping[str, Any], name: str) -> str:
 
 
 def _refused(rows: Sequence[PrecisionRow]) -> list[str]:
-    """Return one line for all rows that did not run, by status."""
+    """Return one line for each status other than 0 with all (dtype, cubeMathType) that have it."""
     groups: dict[int | None, list[str]] = {}
     for row in rows:
         if row.status != 0:

@@ -37,8 +37,8 @@ _FIXED = ("operator", "chip", "tiling", "data.file")
 
 @dataclass
 class Draft:
-    """A case in the making: entries of its file, sizes of the layer (which are set together), the chip and its changed
-    numbers.
+    """Case that a sweep is changing: entries of its file, sizes of the layer (set together at the end), the chip and its
+    changed numbers.
     """
 
     kind: type[Case]
@@ -49,12 +49,15 @@ class Draft:
 
     @classmethod
     def of(cls, case: Case, chip: str | ChipSpec | None = None) -> Draft:
-        """Make a draft from the entries of the case's file."""
+        """Return a draft with the entries that stand in the case's file, on `chip` or else the case's own."""
         entries = case.model_dump(mode="json", exclude_unset=True, by_alias=True)
         return cls(type(case), entries, chip if chip is not None else case.chip)
 
     def made(self) -> tuple[Case, ChipSpec]:
-        """Return the case and its chip. Raises ConfigError where the entries do not fit together."""
+        """Return the changed case and its chip, with sizes and numbers put in.
+
+        Raises ConfigError where the entries do not fit together.
+        """
         entries = self.entries
         if self.sizes:
             _put_sizes(entries, self.sizes, OPERATORS[entries["operator"]].layer_kind)
@@ -76,7 +79,12 @@ class SweepField:
 
 
 def field_of(name: str, case: Case, chip: ChipSpec) -> SweepField:
-    """Return the field of that name. Raises ConfigError, with similar names, for an unknown one."""
+    """Return the varied field `name`: "chip", a number of the chip, a size of the layer, "dtype", an entry of the case file,
+    or a tiling field.
+
+    A tiling field without its kernel is set in every cube kernel that has it. Raises ConfigError, with similar names, for an
+    unknown one.
+    """
     if name == "chip":
         return SweepField(name, _put_chip)
     if name.startswith("chip."):
@@ -104,7 +112,7 @@ def field_of(name: str, case: Case, chip: ChipSpec) -> SweepField:
 
 
 def known_fields(case: Case, chip: ChipSpec) -> list[str]:
-    """Return every name that `field_of` takes, short ones before long ones."""
+    """Return every name that `field_of` takes, bare ones before those with a kernel, "layer." or "chip." in front."""
     kernels = _tiling_fields(case)
     bare = dict.fromkeys(own for fields in kernels.values() for own in fields)
     return [
@@ -128,7 +136,9 @@ def _unknown(name: str, known: list[str], why: str) -> ConfigError:
 
 @cache
 def case_fields(kind: type[Case]) -> dict[str, Any]:
-    """Return the dotted names of a case file's fields that can be varied."""
+    """Return {dotted name: annotation} of the entries of a case file that can be varied; operator, chip, tiling and data
+    file are not.
+    """
     found: dict[str, Any] = {}
     for key, info in kind.model_fields.items():
         name = info.alias or key
@@ -179,7 +189,7 @@ def _put_size(word: str, draft: Draft, value: Any) -> None:
 
 
 def _put_dtype(draft: Draft, value: Any) -> None:
-    """Set the dtype of every tensor."""
+    """Set the dtype of every tensor: the case's own, while entries of single tensors lose theirs."""
     draft.entries["dtype"] = value
     for entry in draft.entries.values():
         if isinstance(entry, dict):
@@ -206,7 +216,11 @@ def _put_tiling(kernels: list[str], own: str, draft: Draft, value: Any) -> None:
 
 
 def _put_sizes(entries: dict[str, Any], sizes: Mapping[str, int], kind: str) -> None:
-    """Set sizes in the shapes of input and weight; shapes that follow from them (the gradient's) are left open."""
+    """Set `sizes` (word: number) in the shapes of input and weight, the weight's channels following from groups and input.
+
+    Shapes of other tensors are dropped, as they follow from these. Raises ConfigError for an axis that the problem lacks and
+    for channels that the groups do not divide.
+    """
     input, weight = (list(_shape(entries, name)) for name in ("input", "weight"))
     spatial = len(input) - 2
     groups, transposed = sizes.get("groups", entries.get("groups", 1)), bool(entries.get("transposed"))

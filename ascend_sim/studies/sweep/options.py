@@ -10,7 +10,7 @@ __all__ = ["SweepOptions"]
 
 @of_case
 class SweepOptions(CaseChipOptions, total=False):
-    """The keywords of `sweep` that are those of its runs."""
+    """Keywords of `sweep` that each of its points runs with: chip, mode, search of tilings."""
 
     mode: Annotated[
         "str",

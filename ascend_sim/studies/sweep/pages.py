@@ -33,8 +33,10 @@ def render(
     columns: Sequence[str] | None = None,
     front: Sequence[Row] = (),
 ) -> None:
-    """Print the rows, shortest time first and refused ones last; only the `top` ones if given. Rows of the `front` are
-    marked.
+    """Print the rows, shortest time first and refused ones last, only the first `top` if given, then a sentence on the best
+    point.
+
+    `columns` defaults to the usual ones; rows in `front` are marked with a star.
     """
     shown = [name for name in columns or _SHOWN if name in sweep.columns]
     rows = sorted(sweep.rows, key=lambda row: (row["status"] != 0, row.get("us") or 0.0))
@@ -57,7 +59,9 @@ def render(
 
 
 def sentence(sweep: Sweep) -> str:
-    """Return a sentence on the best point, and on how much of the sweep ran."""
+    """Return a sentence: how many points ran and were refused, the shortest time with its settings, and how much longer the
+    longest takes.
+    """
     best, refused = sweep.best, len(sweep.rows) - len(sweep.ran)
     counts = f"{counted(len(sweep.ran), 'point')} ran" + (f", {refused} were refused" if refused else "")
     if best is None:
@@ -70,7 +74,9 @@ def sentence(sweep: Sweep) -> str:
 
 
 def tilings_words(sweep: Sweep) -> list[str]:
-    """Return the sentence on the tilings of a sweep over the chip's buffers, or of one that searches them."""
+    """Return [a sentence on how each point's tilings were chosen] for a sweep that searches them or that varies the chip's
+    buffers, otherwise [].
+    """
     if sweep.tile:
         return [f"tilings: the best that {TRIED} simulations of each cube kernel found at each point"]
     if not any(name.startswith("chip.buffers.") for name in sweep.fields) or len(sweep.ran) < 2:
@@ -81,7 +87,9 @@ def tilings_words(sweep: Sweep) -> list[str]:
 
 
 def value_text(value: Any) -> str:
-    """Return a value of a field as it is given; lists without spaces, a chip file by its name."""
+    """Return a field's value as the user writes it: a list as [1,2] without spaces, a bool in small letters, a float in
+    short.
+    """
     if isinstance(value, list | tuple):
         return f"[{','.join(map(str, value))}]"
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
@@ -111,7 +119,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def check_table(path: Path) -> None:
-    """Raise SimError, before a long run, for a file of rows that cannot be written."""
+    """Raise SimError for a file of rows that cannot be written: another ending than .csv or .parquet, no folder, no pyarrow."""
     if path.suffix not in (".csv", ".parquet"):
         raise SimError(f"--table {path}: give a file that ends in .csv or .parquet")
     if not path.parent.is_dir():
@@ -124,7 +132,10 @@ def check_table(path: Path) -> None:
 
 
 def write_table(sweep: Sweep, path: str | Path) -> None:
-    """Write every row with every column, as CSV or Parquet by the file's ending; errors as `check_table`."""
+    """Write every row with every column as CSV or Parquet, by the file's ending. Raises SimError as `check_table` does.
+
+    A Parquet column of mixed types becomes text, of ints and floats float.
+    """
     target = Path(path)
     check_table(target)
     if target.suffix == ".csv":
@@ -146,7 +157,9 @@ def write_table(sweep: Sweep, path: str | Path) -> None:
 
 
 def csv_text(sweep: Sweep) -> str:
-    """Return one line a row; lists as in YAML, nothing where a row has no such column."""
+    """Return the sweep as CSV: a head, then a line for each row; lists as in YAML, an empty cell where a row lacks the
+    column.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(sweep.columns)
@@ -163,10 +176,10 @@ def _plain(value: Any) -> Any:
 
 
 def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tuple[str, str]:
-    """Return the two fields of a heat map: `axes`, or the first two of `values` (field: its values) with more than one
-    value.
+    """Return the two fields of a heat map: `axes`, or else the first two of `values` (field: its values) that have several
+    values.
 
-    Raises SimError for other fields, and where there are no two.
+    Raises SimError for fields that are not varied, for one given twice, and where there are not two.
     """
     chosen = list(axes) or [name for name, given in values.items() if len(given) > 1][:2]
     if len(chosen) != 2 or chosen[0] == chosen[1] or not set(chosen) <= values.keys():
@@ -176,7 +189,10 @@ def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tu
 
 
 def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequence[str] = ()) -> None:
-    """Write a PNG: the smallest `column` for each pair of values of two varied fields; refused points are grey."""
+    """Write a PNG heat map over two varied fields (`axes_of`): in each cell the smallest `column` over all other fields.
+
+    Refused points are grey; up to 200 cells carry their number.
+    """
     from matplotlib.figure import Figure
 
     values = {name: _values(sweep, name) for name in sweep.fields}
@@ -209,7 +225,7 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
 
 
 def pareto_plot(sweep: Sweep, path: str | Path, first: str, second: str) -> None:
-    """Write a PNG: every point in two columns, and the Pareto front, the points that no other beats in both."""
+    """Write a PNG: every point by its columns `first` and `second`, and the Pareto front (`Sweep.front`) with its settings."""
     from matplotlib.figure import Figure
 
     rows = [row for row in sweep.numeric(first) if row in sweep.numeric(second)]
@@ -242,7 +258,7 @@ def _label(column: str) -> str:
 
 
 def _values(sweep: Sweep, name: str) -> list[Any]:
-    """Return the values of a field in the order in which they were given."""
+    """Return the distinct values of a field, in the order of the rows."""
     found: Mapping[str, Any] = {value_text(row[name]): row[name] for row in sweep.rows}
     return list(found.values())
 

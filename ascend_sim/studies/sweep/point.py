@@ -36,7 +36,9 @@ LARGER_IS_BETTER = ("tflops", "efficiency")
 
 @frozen
 class SweepPoint:
-    """A case on a chip in mode "timing", or in "full" with values and errors. `tile`: with the best tilings found."""
+    """One call of a sweep: a case on a chip in mode "timing", or in "full" with values and errors; `tile` searches its
+    tilings first.
+    """
 
     case: Case
     chip: ChipSpec
@@ -45,7 +47,10 @@ class SweepPoint:
 
     @property
     def name(self) -> str:
-        """Return the cache key of a point: equal for points with equal results."""
+        """Return the cache key of a point, a SHA-256 of case, chip, mode and values: equal for points with equal results.
+
+        In mode "timing" the values do not count; a file of values counts by its content.
+        """
         said: dict[str, Any] = {
             "case": self.case.model_dump(mode="json", exclude={"chip"}),
             "chip": self.chip.model_dump(mode="json"),
@@ -99,7 +104,11 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
 
 
 def searched_tilings(case: Case, chip: ChipSpec) -> dict[str, dict[str, int]]:
-    """Return the case's tilings, with the best tiling that a short search finds for each cube kernel it makes faster."""
+    """Return {cube kernel: fields} of the case, with the best tiling of a search of 24 simulations for each cube kernel that
+    it makes faster.
+
+    The case's own tilings alone where no kernel has fields. Raises AclnnError if the call is refused.
+    """
     found = {name: dict(fields) for name, fields in case.tiling.items()}
     try:
         kernels = kernels_of(case, [chip], None)
@@ -149,10 +158,7 @@ def _times(point: SweepPoint, result: Result) -> dict[str, Any]:
 
 
 def _with_gm(path: str) -> bool:
-    """Return True if a path is between GM and a core.
-
-    "GM->L1:A" is the part of "GM->L1" that is operand A.
-    """
+    """Return True if a path of bytes begins or ends in GM; False for "GM->L1:A", the part of "GM->L1" that is operand A."""
     return path.count(":") == 0 and "GM" in path.split("->")
 
 
@@ -179,7 +185,7 @@ def _errors(point: SweepPoint, result: Result, values: Mapping[str, Any]) -> dic
 
 
 def _share(square: float, whole: float) -> float | None:
-    """Return the square root of a quotient of two sums; None where one is infinite or NaN."""
+    """Return the square root of square / whole; None where one is infinite or NaN, 0 where `whole` is 0."""
     if not (np.isfinite(square) and np.isfinite(whole)):
         return None
     return sqrt(square / whole) if whole else 0.0

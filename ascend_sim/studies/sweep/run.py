@@ -41,9 +41,9 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class Sweep(ShownResult):
-    """Every point of a sweep as a row: the varied fields, "status" (0: ran), "reason", and the columns of `measure`.
+    """Result of `sweep`, each point a row: the varied fields, "status" (0: ran), "reason", and the columns of `measure`.
 
-    Rows are in the order of the combinations, the last field running fastest. `reused` were in the store. One that was
+    Rows are in the order of the combinations, the last field running fastest. `reused` points were in the store. One that was
     interrupted is not `complete`: it has the rows that were finished.
     """
 
@@ -58,7 +58,7 @@ class Sweep(ShownResult):
 
     @property
     def ran(self) -> list[Row]:
-        """Return the rows that were not refused."""
+        """Return the rows whose status is 0."""
         return [row for row in self.rows if row["status"] == 0]
 
     @property
@@ -68,11 +68,11 @@ class Sweep(ShownResult):
 
     @property
     def columns(self) -> list[str]:
-        """Return every column that some row has, the varied fields first."""
+        """Return the names of all columns that some row has, the varied fields first."""
         return list(dict.fromkeys([*self.fields, *(name for row in self.rows for name in row)]))
 
     def numeric(self, column: str) -> list[Row]:
-        """Return the rows that have a number in that column; SimError where no row has."""
+        """Return the rows that ran and have a number in `column`. Raises SimError where no row has one."""
         found = [row for row in self.ran if _is_number(row.get(column))]
         if not found:
             there = [name for name in self.columns if any(_is_number(row.get(name)) for row in self.ran)]
@@ -80,9 +80,11 @@ class Sweep(ShownResult):
         return found
 
     def front(self, first: str = "us", second: str = "l1") -> list[Row]:
-        """Return the Pareto front: rows that no other beats in one column without being worse in the other.
+        """Return the Pareto front of two columns: the rows that no other beats in one without being worse in the other,
+        sorted by `first`.
 
-        Less is better, but for "tflops" and "efficiency" more. Rows are sorted by `first`; of equal points one is kept.
+        Less is better, but for "tflops" and "efficiency" more. Of equal points one is kept. Raises SimError for a column
+        without numbers.
         """
         signs = [-1 if column.endswith(LARGER_IS_BETTER) else 1 for column in (first, second)]
         both = [row for row in self.numeric(first) if row in self.numeric(second)]
@@ -95,12 +97,12 @@ class Sweep(ShownResult):
 
     @property
     def unchanged(self) -> bool:
-        """Return True if every point ran with the same tilings."""
+        """Return True if every cube kernel had one and the same tiling at all points that ran."""
         of_cube = [name for name in self.columns if name.endswith("_tiling")]
         return all(len({row.get(name) for row in self.ran}) == 1 for name in of_cube)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return the sweep as plain data: its settings, the numbers of points and of refused ones, and all rows."""
         return {
             "case": self.case,
             "fields": list(self.fields),
@@ -178,7 +180,10 @@ def sweep(
 def _results(
     store: Store, points: Mapping[str, SweepPoint], pool: Pool, progress: Progress | None
 ) -> tuple[dict[str, dict[str, Any]], int, bool]:
-    """Return the results of all points by name, how many were stored before, and False if an interrupt left some out."""
+    """Return ({point's name: figures}, number of points that were in the store, False if an interrupt left some out).
+
+    A point whose process failed has status None and the reason. An interrupt before the first result is raised.
+    """
     found: dict[str, dict[str, Any]] = {}
     before = len(store.results().keys() & points.keys())
     if progress is not None and before:
@@ -199,7 +204,7 @@ def _results(
 def _point(
     case: Case, chip: ChipSpec, fields: Mapping[str, SweepField], values: Mapping[str, Any], how: SweepOptions
 ) -> SweepPoint | dict[str, Any]:
-    """Return the point with those values, or a refused row with the reason."""
+    """Return the point with those values of the fields, or, where they do not fit together, {"status": None, "reason": ...}."""
     try:
         draft = Draft.of(case, chip)
         for name, value in values.items():
@@ -210,7 +215,9 @@ def _point(
 
 
 def _check_values(values: Mapping[tuple[str, ...], Sequence[Sequence[Any]]]) -> None:
-    """Raise an error for a sweep without fields, with too many points, or with a value given twice."""
+    """Raise ConfigError for a sweep without fields, for a field without values or with one twice, and for more than 100,000
+    points.
+    """
     if not values:
         raise ConfigError("nothing is varied: give at least one field, for example --vary batch=1:64:*2")
     for name, given in ((",".join(group), given) for group, given in values.items()):
@@ -224,7 +231,9 @@ def _check_values(values: Mapping[tuple[str, ...], Sequence[Sequence[Any]]]) -> 
 
 
 def _told(row: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> Row:
-    """Return a row of the sweep with the figures of its point; a chip stands there by its name."""
+    """Return a row of the sweep with the figures of its point from `found`; a ChipSpec becomes its name, the key "point"
+    goes.
+    """
     figures = found.get(row.get("point", ""), {})
     own = {name: value.name if isinstance(value, ChipSpec) else value for name, value in row.items() if name != "point"}
     return {**own, **figures}

@@ -29,7 +29,11 @@ _ALLOWED = (
 
 
 def parse_vary(text: str) -> tuple[str, list[Any]]:
-    """Return (field, values) of FIELD=VALUES. Raises ConfigError for anything else."""
+    """Return (field, values) of the text FIELD=VALUES, where VALUES is a range of numbers or a list in YAML without its
+    brackets.
+
+    Raises ConfigError for a missing part, an empty or broken range, and a value that is none or a mapping.
+    """
     name, equals, values = (part.strip() for part in text.partition("="))
     if not name or not equals or not values:
         raise ConfigError(f"--vary {text!r}: allowed is FIELD=VALUES; {_ALLOWED}")
@@ -46,11 +50,10 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
 
 
 def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[Sequence[Any]]]:
-    """Return {fields that vary together: their settings}; each setting has a value for each field. Most groups have one
-    field.
+    """Return {fields that vary together: their settings}; each setting is a tuple with a value for each field.
 
-    Raises ConfigError for a field that is named twice and for a setting of several fields that is no list of as many
-    values.
+    A name with commas is a group; a value that is no list counts as one setting. Raises ConfigError for a field that is named
+    twice, and for a setting of several fields that has not as many values.
     """
     found: dict[tuple[str, ...], list[Sequence[Any]]] = {}
     for text, given in vary.items():

@@ -28,14 +28,16 @@ Tiling = GradInputTiling | GradWeightTiling
 
 
 def _last_with_most(tiling: Tiling, tasks: int) -> int:
-    """Return the number of the last of the blocks with the most tasks; its tasks are often the short ones at the edges."""
+    """Return the number of the last block among those with the most of `tasks` tasks; its tasks are often the short ones at
+    the edges.
+    """
     if isinstance(tiling, GradWeightTiling) and tiling.stream_k_type != STREAM_NONE:
         return max(tasks % tiling.block_dim * tiling.core_stream_k, 1) - 1
     return (tasks % tiling.block_dim or min(tiling.block_dim, tasks)) - 1
 
 
 class Bounds:
-    """Lower bounds for all tilings of one kernel; `cold`: the L2 is empty when it starts."""
+    """Lower bounds on the cycles of one kernel's tilings, from its launch to its end; `cold`: the L2 is empty at the launch."""
 
     def __init__(self, call: CubeCall, op_type: str, *, cold: bool) -> None:
         self._call, self._op_type, self._cold = call, op_type, cold
@@ -52,28 +54,29 @@ class Bounds:
         return self._grad_input if isinstance(tiling, GradInputTiling) else self._grad_weight
 
     def of(self, tiling: Tiling) -> dict[str, int]:
-        """Return the least cycles by what bounds the tiling.
+        """Return {what bounds the tiling: its least cycles}.
 
-        Keys are the pipes "cube", "mte1", "mte2" and "out" (the way out of L0C), the buffers "L1-A", "L1-B", "L0" and "L0C",
-        and "L2 read", "L2 write", "HBM".
+        Keys are the pipes "cube", "mte1", "mte2" and "out" (stores from L0C), the buffers "L1-A", "L1-B", "L0" and "L0C", and
+        "L2 read", "L2 write", "HBM" (with a cold L2).
         """
         return self.with_block(tiling)[0]
 
     def with_block(self, tiling: Tiling) -> tuple[dict[str, int], int]:
-        """Return {what bounds the tiling: least cycles}, as `of` does, and the number of the block with the most work."""
+        """Return ({what bounds the tiling: its least cycles}, number of the block with the most work)."""
         bounds, blocks = self._all([tiling])
         return {name: int(cycles[0]) for name, cycles in bounds.items()}, int(blocks[0])
 
     def least(self, tilings: Sequence[Tiling]) -> tuple[Ints, Ints]:
-        """Return the least cycles of each tiling, the largest of its bounds, and the number of its block with the most
-        work.
+        """Return two arrays with a number for each tiling: its least cycles, the largest of its bounds, and its block with
+        the most work.
         """
         bounds, blocks = self._all(tilings)
         return np.max(list(bounds.values()), axis=0), blocks
 
     def _all(self, tilings: Sequence[Tiling]) -> tuple[dict[str, Ints], Ints]:
-        """Return {what bounds: the least cycles of each tiling}, and the number of each tiling's block with the most
-        work.
+        """Return ({what bounds: array of the least cycles of each tiling}, array of each tiling's block with the most work).
+
+        The busier of the first block and the last with the most tasks counts.
         """
         chip, work = self.chip, self.work(tilings)
         first = np.zeros(len(work.tasks), np.int64)
@@ -93,14 +96,14 @@ class Bounds:
         return bounds, np.where(more, last[place], 0)
 
     def start(self, block: int) -> int:
-        """Return the earliest cycle after the launch at which a block can issue its first instruction."""
+        """Return the earliest cycle after the launch at which `block` can issue its first instruction."""
         chip, launch = self.chip, self.chip.launch
         kind: Any = self._call.core_kind
         start = chip.cycles(launch.task_overhead_us[kind]) + chip.cycles(launch.core_start_us[kind])
         return start + block % chip.cores.aic * chip.cycles(launch.block_us.get(kind, 0.0))
 
     def _of_blocks(self, tilings: Sequence[Tiling], work: TilingWork, blocks: Ints) -> dict[str, Ints]:
-        """Return {pipe: the cycles of one block of each tiling}."""
+        """Return {pipe or buffer: array of least cycles}, of block `blocks[i]` of each tiling, counted from the launch."""
         own, place = work.of_blocks(blocks), work.place
         starts = {block: self.start(block) for block in np.unique(blocks).tolist()}
         start = np.array([starts[block] for block in blocks.tolist()])[place]
@@ -110,11 +113,11 @@ class Bounds:
         return {name: start + cycles.astype(np.int64) for name, cycles in found.items()}
 
     def _turns(self, tilings: Sequence[Tiling], work: LeastCycles) -> dict[str, Floats]:
-        """Return for each kind of buffer the least cycles of its turns: it is filled, handed over by a flag, emptied,
-        handed back.
+        """Return {kind of buffer: least cycles of its turns for each tiling}; in a turn it is filled, handed over by a flag,
+        emptied, handed back.
 
-        Of several buffers the busiest takes at least their mean. Unknown are the turns of an L0C tile that a unit flag
-        hands over and, unless `work` says it, which half of L0 a step takes.
+        Of several buffers the busiest takes at least their mean. Unknown, so 0, are the turns of an L0C tile that a unit flag
+        hands over; which half of L0 a step takes counts only where `work` has it.
         """
         flag, latency = self.chip.sync.flag_latency, self._prices(tilings[0]).latencies()
         names = "al1_buffers", "bl1_buffers", "al0_buffers", "cl0_buffers"

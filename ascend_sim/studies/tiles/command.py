@@ -38,9 +38,10 @@ def kernels_of(
     l2: str = IN_CALL,
     **options: Unpack[ChoiceOptions],
 ) -> list[CubeKernel]:
-    """Return the cube kernels to search, chip by chip: `kernel`, or for None all that the case has.
+    """Return the cube kernels to search, chip by chip: `kernel`, or for None all that the call has and whose fields can be
+    set.
 
-    Raises SimError for an operator without cube kernels, and for a kernel without fields to set.
+    Raises SimError for an operator without cube kernels, and where no kernel of a chip, or the named one, has fields to set.
     """
     kernels = [one for one in OPERATORS[case.operator].cube_kernels if one in TILINGS]
     if not kernels:
@@ -77,11 +78,11 @@ def search_tilings(
     progress: Callable[[str, State], None] | None = None,
     **options: Unpack[SearchOptions],
 ) -> list[SearchOutcome]:
-    """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`), as `ascend-sim tile`
-    does.
+    """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`) on each chip, as `ascend-sim
+    tile` does.
 
-    `out` is a folder with a store: results in it are not simulated again, and best.yaml is written to it. Raises
-    SimError for a case or kernel that cannot be searched.
+    Returns an outcome for each. `out` is a folder with a store: results in it are not simulated again, and best.yaml is written
+    to it. Raises SimError for a case or kernel that cannot be searched.
     """
     how = SearchOptions(**options)
     check_options(SearchOptions, {name: value for name, value in how.items() if value is not None})
@@ -96,7 +97,11 @@ def search_tilings(
 
 
 def parse_fields(texts: Sequence[str], kernels: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return the fixed fields by kernel, from FIELD=VALUE or KERNEL.FIELD=VALUE, several with commas. Raises ConfigError."""
+    """Return {kernel: {field: number}} of texts with FIELD=NUMBER or KERNEL.FIELD=NUMBER, several with commas.
+
+    A field without its kernel holds for all `kernels`. Raises ConfigError for another form, another kernel, and a field given
+    twice.
+    """
     fields: dict[str, dict[str, int]] = {name: {} for name in kernels}
     for part in (part.strip() for text in texts for part in text.split(",")):
         match = _FIELD.fullmatch(part)
@@ -121,9 +126,9 @@ def run_searches(
     progress: Callable[[str, State], None] | None = None,
     **limits: Unpack[LimitOptions],
 ) -> list[SearchOutcome]:
-    """Search kernel by kernel and return the outcomes; results go to `out` as they come.
+    """Search kernel by kernel and return the outcomes; `fields` are the fixed ones as `parse_fields` reads them.
 
-    An interrupt ends all searches, with the results so far.
+    Results go to the store in the folder `out` as they come. An interrupt ends all searches, with the results so far.
     """
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
     outcomes: list[SearchOutcome] = []
@@ -148,9 +153,9 @@ def run_searches(
 
 
 def write_best(outcomes: Sequence[SearchOutcome], out: Path) -> dict[Path, Path | None]:
-    """Write best.yaml for one chip, best-CHIP.yaml for each of several.
+    """Write the best tilings to best.yaml for one chip, to best-CHIP.yaml for each of several.
 
-    Return {file: the new name of the file that stood there with other tilings, or None}.
+    Returns {file: the new name of the file that stood there with other tilings, or None}.
     """
     chips = list(dict.fromkeys(outcome.kernel.chip.name for outcome in outcomes))
     written = {}

@@ -38,7 +38,9 @@ _NOTHING = _Window(0, 0, 0, 0, (1, 1))
 
 
 class _MapTile(NamedTuple):
-    """A tile along the pixels of dx: its rows, the rows that lie in dx, and the window of each piece of its part."""
+    """A tile along the pixels of dx: its rows in the cube, the pixels of them that lie in dx, and the window of each piece
+    of its part.
+    """
 
     rows: int
     pixels: int
@@ -71,7 +73,7 @@ class Tiles(NamedTuple):
 
 
 class GradInputTiles(Prices):
-    """The tiles that a tiling of `call` gives its blocks."""
+    """Computation of the tiles of grad_input's blocks in `call` for a tiling, with the least cycles of their loads."""
 
     cached = (
         *Prices.cached, "_window", "_load", "_pixels", "_depth_planes", "_parts", "_pieces", "_kinds", "_maps", "_bands",
@@ -84,15 +86,21 @@ class GradInputTiles(Prices):
         """Every one that was asked for, by number."""
 
     def _parts(self, cut: Cut) -> tuple[MapPart, ...]:
-        """Return the strips, or the parts of a split kernel, or both; the problem itself where nothing is cut."""
+        """Return the parts into which `cut` divides dx: strips, parts of a split kernel, or both; the whole problem where
+        nothing is cut.
+        """
         return split_parts(self.problem, *cut[:2])
 
     def _pieces(self, cut: Cut, part: int) -> tuple[MapPart, ...]:
-        """Return the pieces whose sum is a part: itself, or pieces of a cut kernel."""
+        """Return the pieces of the kernel whose sums add up to the part of that number: the part itself, or several for a
+        cut kernel.
+        """
         return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
 
     def _least_loads(self, shape: GradInputTiling, cut: Cut, block: int) -> float:
-        """Return the least cycles of a block's loads of gradOutput, where L1 may keep either operand."""
+        """Return the least cycles of a block's loads of gradOutput on a coupled chip, where L1 may keep either operand: each
+        task's window once for every kernel plane.
+        """
         cycles = 0.0
         for (group, m_start, m_count, _, _, planes, own), times in self._kinds(shape, block).items():
             window = self._window(cut, own, m_start, m_count)
@@ -100,7 +108,7 @@ class GradInputTiles(Prices):
         return cycles
 
     def _tiles(self, shape: GradInputTiling, base_m: int, base_n: int, block: int) -> Tiles:
-        """Return the tiles of a block, equal ones together."""
+        """Return the distinct tiles of a block, each with the number of times that it occurs."""
         cut, coupled, c0 = cut_of(shape), self.inp.family.coupled, self.inp.c0
         drains: Counter[tuple[int, ...]] = Counter()
         products: Counter[tuple[int, ...]] = Counter()
@@ -137,7 +145,7 @@ class GradInputTiles(Prices):
         )
 
     def _task_tiles(self, shape: GradInputTiling, cut: Cut, base_m: int, base_n: int, block: int) -> Counter[_Kind]:
-        """Return {kind of tiles: how many tasks of a block have these tiles}."""
+        """Return a Counter {kind of tasks: number of the block's tasks with these tiles}."""
         found: Counter[_Kind] = Counter()
         every = range(len(self._parts(cut)))
         for (group, m_start, m_count, n_start, n_end, planes, own), times in self._kinds(shape, block).items():
@@ -147,7 +155,9 @@ class GradInputTiles(Prices):
         return found
 
     def _maps(self, cut: Cut, part: int, start: int, count: int, base_m: int) -> _Maps:
-        """Return the distinct tiles along the pixels of a task of a part, each with how often it occurs."""
+        """Return the distinct tiles of a task along its pixels, `start` to `start + count`, each with how often it occurs;
+        tiles outside dx are left out.
+        """
         own = self._parts(cut)[part]
         end, pieces = min(start + count, own.rows * own.problem.w_in), range(len(self._pieces(cut, part)))
         found: Counter[_MapTile] = Counter()
@@ -158,15 +168,15 @@ class GradInputTiles(Prices):
         return tuple(found.items())
 
     def _bands(self, group: int, start: int, end: int, base_n: int) -> _Bands:
-        """Return the distinct bands of channels of a task, each as (channels with padding, without) and how often it
-        occurs.
+        """Return the distinct bands of `base_n` channels of a task, each as ((channels with padding, without), how often it
+        occurs).
         """
         channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
         found = Counter((min(base_n, end - n), min(base_n, end - n, channels - n)) for n in range(start, end, base_n))
         return tuple(found.items())
 
     def _kinds(self, shape: GradInputTiling, block: int) -> Counter[tuple[int, ...]]:
-        """Return {kind: how many tasks of a block are of it}.
+        """Return a Counter {kind: number of the block's tasks of it}.
 
         A kind is (group, first pixel, pixels, first channel, end, kernel planes, part).
         """
@@ -178,7 +188,7 @@ class GradInputTiles(Prices):
         return found
 
     def _outputs(self, group: int) -> int:
-        """Return the number of output channels of a real group."""
+        """Return the number of output channels of a group of the convolution, without padding."""
         return self.call.group_channels(group, self.problem.c_out, self.inp.cout_g)
 
     def _channels_end(self, group: int, end: int) -> int:
@@ -189,13 +199,15 @@ class GradInputTiles(Prices):
         return len(list(contributing_planes(self.problem, depth)))
 
     def _pixels(self, cut: Cut, part: int, m: int, count: int) -> int:
-        """Return the number of pixels of dx in a tile; the last strip may have columns that dx does not have."""
+        """Return the number of pixels of a tile that lie in dx; the last strip may have columns that dx does not have."""
         if not cut[1]:
             return count
         return sum(pixels for _, _, pixels in runs(self._parts(cut)[part], self.problem.w_in, m, count))
 
     def _window(self, cut: Cut, part: int, m: int, count: int, piece: int = 0) -> _Window:
-        """Return the window of gradOutput that a tile of a part holds for one piece."""
+        """Return the window of gradOutput that a tile of a part reads for one piece of the kernel; _NOTHING if that is
+        padding alone.
+        """
         p = self._pieces(cut, part)[piece].problem
         window = needed_rows(p, m, count)
         crop, end = max(-pad_before(p)[1], 0), read_width(p)
@@ -208,7 +220,9 @@ class GradInputTiles(Prices):
         return _Window(window.rows, width, rows, max(rows, 0) * max(columns, 0) * BLOCK_BYTES, (p.stride_h, p.stride_w))
 
     def _load(self, window: _Window, blocks: int) -> float:
-        """Return the cycles of loading channel blocks of a window of gradOutput."""
+        """Return the least cycles of loading `blocks` channel blocks of a window into L1; with stride they include the zeros
+        between, except on a coupled chip.
+        """
         size, (stride_h, stride_w) = window.size, window.strides
         if not window.rows:
             return 0.0

@@ -46,12 +46,12 @@ class _Steps(NamedTuple):
 
 
 class GradInputWork(GradInputTiles):
-    """Work of the blocks of `call` for given tilings."""
+    """Computation of the least work of grad_input's blocks in `call`, for many tilings at once."""
 
     cached = (*GradInputTiles.cached, "_right", "_out", "_bytes", "_misses", "_shape", "_task_count", "_taps")
 
     def of(self, tilings: Sequence[GradInputTiling]) -> TilingWork:
-        """Return the work of tilings: tasks, the cycles of a block by pipe, and the bytes of all blocks."""
+        """Return the work of `tilings`: tasks, the cycles of a block by pipe, and the bytes of all blocks."""
         keys, place = numbered(
             (_SHAPE(tiling), _STEPS(tiling), is_resident(tiling, tiling_input(tiling, self.inp))) for tiling in tilings
         )
@@ -86,7 +86,7 @@ class GradInputWork(GradInputTiles):
         return TilingWork(place, tasks, of_blocks, read[of_moved], written[of_moved], missed)
 
     def _shape(self, *fields: int) -> GradInputTiling:
-        """Return a tiling with these fields, which decide the tasks; its other fields have no meaning."""
+        """Return a tiling with the fields of `_SHAPE`, which decide the tasks; its other fields have no meaning."""
         single_m, single_n, depths, split, strip, cut, blocks = fields
         return GradInputTiling(
             FRACTAL,
@@ -105,7 +105,7 @@ class GradInputWork(GradInputTiles):
         return task_count(shape, self.inp)
 
     def _taps(self, cut: Cut) -> int:
-        """Return how many taps of each block of channels L1 holds."""
+        """Return the number of the kernel's taps of each block of channels that L1 holds under this cut."""
         return part_input(self.inp, *cut).taps
 
     def _right(self, k: int, n: int) -> float:
@@ -116,7 +116,7 @@ class GradInputWork(GradInputTiles):
         return k // c0 * self.load3d("L0B", 1, c0, n, True)
 
     def _work(self, tiles: Sequence[Tiles], which: Ints, steps: _Steps) -> LeastCycles:
-        """Return the least cycles of one block of each tiling, whose tiles are `tiles[which]`."""
+        """Return the least cycles of one block of each tiling: tiling i has the tiles `tiles[which[i]]`."""
         work = LeastCycles.none(len(which))
         self._drains(work, Ragged([one.drains for one in tiles], 5).of(which), steps)
         self._products(work, Ragged([one.products for one in tiles], 5).of(which), steps)
@@ -127,7 +127,7 @@ class GradInputWork(GradInputTiles):
         return work
 
     def _drains(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Add the tiles and their stores from L0C, once for every segment of K."""
+        """Add to `work` the tiles and their stores from L0C, once for every segment of K."""
         owner, (pixels, channels, own, blocks, times) = rows
         segments = -(-blocks // np.maximum(_or_all(steps.segment[owner], blocks), 1))
         times = times * np.maximum(segments, 1)
@@ -135,7 +135,7 @@ class GradInputWork(GradInputTiles):
         work.add("out", owner, times * priced(self._out, pixels, channels, own))
 
     def _products(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Add the loads into L0 and the products."""
+        """Add to `work` the loads into L0 and the products, step by step along K."""
         owner, (pixels, channels, taps, total, times) = rows
         step = np.minimum(steps.blocks_a, steps.blocks_b)[owner]
         for of_total, blocks, segments in lengths(total, _or_all(steps.segment[owner], total)):
@@ -153,7 +153,7 @@ class GradInputWork(GradInputTiles):
         return self.left(m, k, False)
 
     def _loads(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Add the loads of gradOutput: all of K where NCDHW is read, else an L1 step at a time."""
+        """Add to `work` the loads of gradOutput into L1: all of K at once in NCDHW, else one L1 step at a time."""
         owner, (window, outputs, times) = rows
         windows = list(self._windows)
 
@@ -169,7 +169,9 @@ class GradInputWork(GradInputTiles):
             work.loaded("a", owner[at], times[at] * count, priced(load, window[at], blocks), size[at] > 0)
 
     def _weights(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Add the loads of the weights, one kernel plane at a time."""
+        """Add to `work` the loads of the weights into L1, one kernel plane at a time; weights that stay in L1 are loaded
+        once or not at all.
+        """
         inp, (owner, (stay, channels, own, taps, outputs, times)) = self.inp, rows
         loaded = (steps.resident[owner] == stay) & ~((stay == 1) & (steps.full_load[owner] == 1))
         times = times * loaded
@@ -183,7 +185,9 @@ class GradInputWork(GradInputTiles):
             work.loaded("b", owner[at], times[at] * count, priced(self.copy, row_bytes[at] * span))
 
     def _out(self, rows: int, count: int, own: int) -> float:
-        """Return the cycles of storing a tile of grad_input, `own` of whose channels are not padding."""
+        """Return the least cycles of storing a tile of grad_input, `rows` pixels x `count` channels, of which `own` are not
+        padding.
+        """
         dtype = "float32" if self.inp.itemsize == 4 else self.call.dtype
         if not self.inp.layout.plain:
             return self.drain(rows, count, dtype)
@@ -196,7 +200,7 @@ class GradInputWork(GradInputTiles):
     def _bytes(
         self, shape: GradInputTiling, base_m: int, base_n: int, resident: int, full_load: int
     ) -> tuple[int, int]:
-        """Return the bytes that all blocks read and write through the L2."""
+        """Return (bytes read, bytes written) through the L2 by all blocks; the reads of a coupled chip are a lower bound."""
         inp, p, coupled, moved = self.inp, self.problem, self.inp.family.coupled, 0
         cut = cut_of(shape)
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
@@ -236,7 +240,9 @@ class GradInputWork(GradInputTiles):
         return moved, p.n * p.d_in * channels // inp.c0 * p.h_in * p.w_in * BLOCK_BYTES
 
     def _misses(self, strip: int) -> int:
-        """Return how many different bytes of gradOutput and weights are read, which the L2 cannot have the first time."""
+        """Return the number of distinct bytes of gradOutput that are read, which a cold L2 takes from HBM once; `strip` is a
+        strip's columns, 0 for none.
+        """
         p, inp = self.problem, self.inp
         planes = {plane for depth in range(p.d_in) for _, plane in contributing_planes(p, depth)}
         held, _, _, size, _ = self._window((SPLIT_NONE, 0, UNCUT), 0, 0, p.h_in * p.w_in)
@@ -253,5 +259,5 @@ class GradInputWork(GradInputTiles):
 
 
 def _or_all(size: Ints, total: Ints) -> Ints:
-    """Return the sizes, with `total` in place of 0."""
+    """Return the array `size`, with the element of `total` in place of each 0."""
     return np.where(size > 0, size, total)

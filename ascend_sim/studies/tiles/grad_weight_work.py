@@ -30,7 +30,7 @@ _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb")
 
 
 class _Pixels(NamedTuple):
-    """Pixels of one image.
+    """Steps and loads over the pixels of one image.
 
     `steps`: (pixels, times, times at even places); `spans_a` and `spans_b`: (bytes per channel block, number of loads).
     """
@@ -41,7 +41,7 @@ class _Pixels(NamedTuple):
 
 
 class GradWeightWork(Prices):
-    """Work of the blocks of `call` for given tilings."""
+    """Computation of the least work of grad_weight's blocks in `call`, for many tilings at once."""
 
     cached = (
         *Prices.cached, "_image", "_pixel_spans", "_images", "_kinds", "_tiles", "_columns", "_loads_of_map", "_written",
@@ -54,7 +54,9 @@ class GradWeightWork(Prices):
         """(first row, rows, tap) of pixels that were asked for, by number."""
 
     def of(self, tilings: Sequence[GradWeightTiling]) -> TilingWork:
-        """Return the work of tilings: tasks, the cycles of a block by pipe, and the bytes of all blocks."""
+        """Return the work of `tilings`: tasks, the cycles of a block by pipe, and the bytes of all blocks; no byte is known
+        to miss the L2.
+        """
         keys, place = numbered((_SHAPE(tiling), _STEPS(tiling)) for tiling in tilings)
         shapes, of_shape = numbered(shape for shape, _ in keys)
         fields = [self._shape(*shape) for shape in shapes]
@@ -77,7 +79,7 @@ class GradWeightWork(Prices):
         return TilingWork(place, tasks, of_blocks, read, written, np.zeros(len(keys), np.int64))
 
     def _shape(self, *fields: int) -> GradWeightTiling:
-        """Return a tiling with these fields, which decide the tasks; its other fields have no meaning."""
+        """Return a tiling with the fields of `_TASKS`, which decide the tasks; its other fields have no meaning."""
         return GradWeightTiling(FRACTAL, FRACTAL, FRACTAL, **dict(zip(_TASKS, fields, strict=True)))  # type: ignore[arg-type]
 
     def _task_count(self, shape: GradWeightTiling) -> int:
@@ -88,8 +90,8 @@ class GradWeightWork(Prices):
         return tasks * ceil_div(inp.problem.h_out, self._rows(shape)) * ceil_div(inp.images, self._batch(shape))
 
     def _work(self, rows: tuple[Ints, Ints], walks: Sequence[tuple[int, ...]], of_walk: Ints) -> LeastCycles:
-        """Return the least cycles of one block of each tiling; `rows` are rows of `_tiles`, whose pixels are
-        `walks[of_walk]`.
+        """Return the least cycles of one block of each tiling; `rows` are rows of `_tiles` with their tiling, which walks
+        its pixels as `walks[of_walk]`.
         """
         owner, (channels, columns, held, stride, atomic, many, pixels, tiles, seen) = rows
         work = LeastCycles.none(len(of_walk))
@@ -132,7 +134,7 @@ class GradWeightWork(Prices):
         return self.left(ceil_to(channels, self.inp.c0), pixels, True)
 
     def _image(self, k: int, n: int, stride_w: int) -> float:
-        """Return the cycles of img2col of the input to L0B."""
+        """Return the least cycles of img2col of `k` pixels x `n` columns of the input to L0B."""
         return self.load3d("L0B", stride_w, k, n, False)
 
     def _rows(self, tiling: GradWeightTiling) -> int:
@@ -143,16 +145,17 @@ class GradWeightWork(Prices):
         return self.inp.images if tiling.template == SPLIT_STREAM_K else tiling.single_core_batch
 
     def _kinds(self, shape: GradWeightTiling, block: int) -> Counter[GradWeightTask]:
-        """Return {task: how many tasks of a block are like it}; of the first image only its depth counts."""
+        """Return a Counter {task: number of the block's tasks like it}; tasks are alike if they differ only in images of the
+        same depth.
+        """
         tasks = grad_weight_tasks(shape, self.inp, block)
         return Counter(replace(task, image_start=task.image_start % self.problem.d_out) for task in tasks)
 
     def _tiles(self, shape: GradWeightTiling, base_m: int, base_n: int, block: int) -> tuple[tuple[int, ...], ...]:
         """Return the distinct tiles of a block as rows of numbers.
 
-        Channels, columns, channels of input loaded for them, stride, 1 if sums are added in GM, 1 if L1 keeps nothing
-        from tile to tile, number of the rows of pixels in `_places`; then how many tiles there are, and how many images
-        in them.
+        Channels, columns, channels of input loaded for them, stride, 1 if sums are added in GM, 1 if L1 keeps nothing from tile
+        to tile, number of the rows of pixels in `_places`; then how many tiles there are, and how many images in them.
         """
         found: dict[tuple[int, ...], list[int]] = {}
         inp = walked_input(self.inp, shape)
@@ -175,22 +178,22 @@ class GradWeightWork(Prices):
         return tuple((*key, *sums) for key, sums in found.items())
 
     def _loaded(self, size: Ints, channels: Ints) -> Ints:
-        """Return the bytes in GM of pixels that take `size` bytes for each channel block."""
+        """Return the bytes loaded from GM for `channels` channels of pixels that take `size` bytes in each channel block."""
         if self.inp.layout.plain:
             return size // BLOCK_BYTES * channels * self.inp.itemsize
         return size * -(-channels // self.inp.c0)
 
     def _blocks(self, inp: TilingInput, first: int, count: int) -> int:
-        """Return the blocks of input channels that `count` columns from `first` of a plane need."""
+        """Return the number of blocks of input channels that `count` columns of a kernel plane, from `first` on, need."""
         per_block = inp.taps * inp.n0
         return (first + count - 1) // per_block - first // per_block + 1
 
     def _columns(
         self, shape: GradWeightTiling, task: GradWeightTask, base_m: int, base_n: int
     ) -> tuple[list[tuple[tuple[int, int, int], int]], list[tuple[int, int]]]:
-        """Return the distinct tiles of a task, each with how often it occurs.
+        """Return two lists of a task's distinct tiles, each with how often it occurs.
 
-        Along N they are (plane, columns, blocks of input), along M their numbers of channels.
+        Along N they are (kernel plane, columns, blocks of input channels), along M their numbers of channels.
         """
         inp, p = walked_input(self.inp, shape), self.problem
         per_plane = inp.n1 * inp.taps * inp.n0
@@ -209,7 +212,9 @@ class GradWeightWork(Prices):
         return list(columns.items()), list(rows.items())
 
     def _images(self, start: int, count: int, plane: int) -> int:
-        """Return how many images of a task a kernel plane meets inside the input's depth."""
+        """Return the number of a task's images, `count` from `start` on, in which a kernel plane meets the input and not its
+        padding in depth.
+        """
         p = self.problem
         depths = (
             image % p.d_out * p.stride_d - p.pad_front + plane * p.dilation_d for image in range(start, start + count)
@@ -219,9 +224,10 @@ class GradWeightWork(Prices):
     def _pixel_spans(
         self, row: int, rows: int, tap: int, base_k: int, step_ka: int, step_kb: int, strips: int, taps: int
     ) -> _Pixels:
-        """Return the steps and loads over the pixels of `rows` rows of one image.
+        """Return the steps and loads over the pixels of `rows` rows of one image, from `row` on.
 
-        `taps` above 0: taps are split, and this is tap `tap`. `strips` are the columns of a strip, 0 for whole rows.
+        `taps` above 0: taps are split, and this is tap `tap`. `strips` are the columns of a strip, 0 for whole rows. Steps that
+        meet padding alone do not occur, and then no load is counted.
         """
         steps: Counter[int] = Counter()
         even: Counter[int] = Counter()
@@ -255,7 +261,7 @@ class GradWeightWork(Prices):
         return _Pixels(of_steps, tuple(spans_a.items()), tuple(spans_b.items()))
 
     def _written(self, shape: GradWeightTiling) -> int:
-        """Return the bytes of dW that all parts of the sum write."""
+        """Return the bytes of dW that all parts of the sum write together, in fp32."""
         inp, p = self.inp, self.problem
         parts = 1
         if shape.template != SPLIT_STREAM_K:
@@ -264,7 +270,7 @@ class GradWeightWork(Prices):
         return parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
 
     def _read(self, shape: GradWeightTiling, base_m: int, base_k: int, base_n: int, step_ka: int, step_kb: int) -> int:
-        """Return the bytes read where L1 keeps nothing between tiles; the reads of single taps are not counted."""
+        """Return the bytes that all blocks read; 0 where L1 may keep operands from tile to tile, or where taps are split."""
         inp, images = self.inp, self._batch(shape)
         if shape.split_kernel or shape.template not in (SPLIT_GRID, SPLIT_STREAM_K):
             return 0
@@ -277,7 +283,7 @@ class GradWeightWork(Prices):
         return (inp.images - tail) * (size_a * tiles_n * blocks_m + size_b * blocks_n * tiles_m)
 
     def _loads_of_map(self, rows: int, strips: int, base_k: int, step_ka: int, step_kb: int) -> tuple[int, int]:
-        """Return the bytes per channel block of all loads of A and of B for one image, in tasks of `rows` rows."""
+        """Return (bytes of A, bytes of B) per channel block of all loads for one image, in tasks of `rows` rows."""
         height = stacked(self.inp, strips).problem.h_out
         sizes = [0, 0]
         for start in range(0, height, rows):
@@ -287,13 +293,15 @@ class GradWeightWork(Prices):
         return sizes[0], sizes[1]
 
     def _rows_of_tasks(self, single_m: int, base_m: int, planes: bool) -> tuple[int, int]:
-        """Return the number of C0 blocks along M over all tiles, and the number of tiles along M."""
+        """Return (number of C0 blocks along M over all tiles, number of tiles along M); `planes`: kernel planes are split."""
         m = min(gemm(self.inp, planes)[0], self.problem.c_out)
         rows = [cut for task in cuts(m, single_m) for cut in cuts(task, base_m)]
         return sum(ceil_div(count, self.inp.c0) for count in rows), len(rows)
 
     def _columns_of_tasks(self, single_n: int, base_n: int, planes: bool) -> tuple[int, int]:
-        """Return the number of C0 blocks of input along N over all tiles, and the number of tiles along N."""
+        """Return (number of C0 blocks of input along N over all tiles, number of tiles along N); `planes`: kernel planes are
+        split.
+        """
         inp = self.inp
         n = min(gemm(self.inp, planes)[2], ceil_div(self.problem.c_in, inp.n0) * inp.taps * inp.n0)
         blocks, tiles = 0, 0

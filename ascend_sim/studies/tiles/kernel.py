@@ -44,23 +44,24 @@ Fields = Mapping[str, int]
 
 @dataclass(eq=False)
 class TilingLaunch:
-    """A kernel on a fresh device. Blocks `built` for a bound are kept for the run."""
+    """A kernel with one tiling, ready to run on a fresh device; blocks `built` for a bound are kept for the run."""
 
     device: Device
     task: Task
     built: dict[int, Sequence[Program]] = field(default_factory=dict)
 
     def build(self, block: int) -> Sequence[Program]:
-        """Return the programs of a block; programs built before are reused."""
+        """Return the programs of a block, from `built` or made now."""
         return self.built.get(block) or self.task.build(block)
 
 
 @frozen
 class CubeKernel:
-    """The kernel "grad_input" or "grad_weight" of `call` on `chip`; it can be pickled for worker processes.
+    """Kernel "grad_input" or "grad_weight" of `call` on `chip`, to be tried with many tilings; it can be pickled for worker
+    processes.
 
-    `l2` is the state of the L2 at its launch. "call": as the kernels before it in the call leave a cold L2. "warm":
-    with its operands, as far as they fit. "cold": empty.
+    `l2` is the state of the L2 at its launch. "call": as the kernels before it in the call leave a cold L2. "warm": with its
+    operands, as far as they fit. "cold": empty.
     """
 
     chip: ChipSpec
@@ -73,7 +74,10 @@ class CubeKernel:
 
     @classmethod
     def of(cls, call: AcceptedCall, chip: ChipSpec, name: str, l2: str = "warm") -> CubeKernel:
-        """Return the kernel `name` of a call. Raises SimError if the call has none, or for an unknown `l2`."""
+        """Return the kernel `name` of a call.
+
+        Raises SimError for an unknown name or `l2`, and if the call has no such kernel or it takes no fields.
+        """
         if l2 not in L2_OF_KERNEL:
             raise SimError(f"l2 {l2!r}: allowed are {', '.join(L2_OF_KERNEL[:-1])} and {L2_OF_KERNEL[-1]}")
         if name not in TILINGS:
@@ -84,7 +88,7 @@ class CubeKernel:
 
     @property
     def _cube_call(self) -> CubeCall:
-        """Return the kernel's part of the call: its `CubeCall`."""
+        """Return the `CubeCall` of this kernel: the part of the call that it computes."""
         return OPERATORS[self.call.operator].cube_call(self.call, self.chip, self.name)
 
     @property
@@ -93,20 +97,20 @@ class CubeKernel:
         return self._cube_call.inp
 
     def grid(self, fixed: Mapping[str, Any] | None = None) -> Iterator[Tiling]:
-        """Yield every tiling of the grid that fits, with `fixed` fields. Raises TilingError for impossible fields."""
+        """Yield every tiling of the grid that fits and has the `fixed` fields. Raises TilingError for impossible fields."""
         return tilings_that_fit(self.name, self.inp, fixed, self.chip)
 
     def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:
-        """Yield (fields that a user would set, tiling) for every tiling of the grid that fits."""
+        """Yield (fields as a user would set them, tiling) for every tiling that `grid` yields."""
         inp = self.inp
         return ((settable(tiling, inp), tiling) for tiling in self.grid(fixed))
 
     def bounds(self) -> Bounds:
-        """Return the bounds from the tilings' numbers."""
+        """Return the lower bounds of the kernel's tilings, computed from their numbers."""
         return Bounds(self._cube_call, self._step({})[1].op_type, cold=self.l2 == "cold")
 
     def _step(self, fields: Fields | None) -> tuple[Plan, PlanStep]:
-        """Return the plan of the call with these fields, and the kernel's step in it."""
+        """Return (plan of the call with these fields, this kernel's step in it); None leaves the call's own tiling."""
         call = self.call
         if fields is not None:
             call = replace(call, tiling={**call.tiling, self.name: dict(fields)})
@@ -114,15 +118,15 @@ class CubeKernel:
         return plan, next(step for step in plan.steps if step.name == self.name)
 
     def before(self) -> list[dict[str, Any]]:
-        """Return the kernels that the call launches before this one, as plain data."""
+        """Return the rows of the call's plan for the kernels that it launches before this one, as plain data."""
         rows = self._step(None)[0].rows()
         return rows[: next(place for place, row in enumerate(rows) if row["name"] == self.name)]
 
     def launch(self, fields: Fields | None) -> tuple[Device, Task]:
-        """Return a device and the kernel's task on it. Raises TilingError for fields that do not fit.
+        """Return (device in the kernel's L2 state, the kernel's task on it). Raises TilingError for fields that do not fit.
 
-        With no fields ({}) the kernel chooses its own, and it is one that takes fields: not the older kernel of the
-        910B's grad_weight, whose tiling nobody can set. None is the call's own kernel.
+        With no fields ({}) the kernel chooses its own, and it is one that takes fields: not the older kernel of the 910B's
+        grad_weight, whose tiling nobody can set. None is the call's own kernel.
         """
         plan, step = self._step(fields)
         if self.l2 == IN_CALL:
@@ -138,7 +142,9 @@ class CubeKernel:
         return device, step.make(self.chip, tensors)
 
     def _left_by(self, plan: Plan, tasks: Sequence[Task]) -> L2Cache:
-        """Return the L2 as `tasks`, the first kernels of a call, leave it. It is shared: run a kernel on a copy."""
+        """Return the L2 after `tasks`, the first kernels of a call; the four last states are kept and shared, so run a
+        kernel on a copy.
+        """
         places = [[task.op_type, task.name, *((one.base, one.size) for one in task.tensors)] for task in tasks]
         call = self.call
         said = [self.chip.name, call.operator, call.rank, call.compute_dtype, call.deterministic, call.library]
@@ -154,12 +160,11 @@ class CubeKernel:
         return _LEFT[key]
 
     def sharper_bound(self, bounds: Bounds, fields: Fields, block: int, launch: TilingLaunch | None = None) -> int:
-        """Return the cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its
-        port.
+        """Return the cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its port.
 
-        `launch` is the tiling's launch if it exists already; it then keeps the block. The block's program has its
-        waits. Other blocks delay it, and no delay saves a cycle if all heads are alike: here the cube has the shorter
-        one also after it stood still. Mixed blocks may wait for each other: for one alone only its begin is known.
+        `launch` is the tiling's launch if it exists already; it then keeps the block. The block's program has its waits. Other
+        blocks delay it, and no delay saves a cycle if all heads are alike: here the cube has the shorter one also after it
+        stood still. Blocks of MIX kernels may wait for each other: for them it is only the block's first cycle.
         """
         launch = launch or TilingLaunch(*self.launch(fields))
         task = launch.task
@@ -177,13 +182,13 @@ class CubeKernel:
     def simulate(
         self, fields: Fields | None, most: int | None = None, launch: TilingLaunch | None = None
     ) -> dict[str, Any]:
-        """Run one launch in `timing` mode and return its figures as a dict; fields as for `launch`.
+        """Run one launch in `timing` mode and return its figures as a dict; `fields` as for `launch`.
 
-        A run of more than `most` cycles is stopped: the dict has only "slower_than" (`most`) and "fields". Else it has
-        "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path,
-        "stall" {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings"
-        of the hazard check, "tiling" every field and its "source", "op_type" and "blocks"; without fields "ladder", its
-        rungs. `launch` is the tiling's launch if it exists already.
+        A run of more than `most` cycles is stopped: the dict has only "slower_than" (`most`) and "fields". Else it has "cycles"
+        from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path, "stall" {"cause",
+        "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings" of the hazard check,
+        "tiling" every field and its "source", "op_type" and "blocks"; without fields "ladder", its rungs. `launch` is the
+        tiling's launch if it exists already.
         """
         launch = launch or TilingLaunch(*self.launch(fields))
         task = replace(launch.task, build=launch.build)
@@ -237,6 +242,6 @@ _BASE = {"baseM", "baseK", "baseN"}
 
 @cache
 def _with_short_heads(chip: ChipSpec) -> ChipSpec:
-    """Return the chip with the shorter head of the cube's products everywhere."""
+    """Return a copy of the chip in which every product of the cube has the shorter of its two heads; kept for the process."""
     head = min(chip.cube.head_first, chip.cube.head_stream)
     return chip.model_copy(update={"cube": chip.cube.model_copy(update={"head_first": head, "head_stream": head})})

@@ -15,7 +15,7 @@ L2_OF_KERNEL = (IN_CALL, "cold", "warm")
 
 @described
 class LimitOptions(TypedDict, total=False):
-    """Options that limit a search."""
+    """Options of a search that limit its simulations, its time, its precision and the number of results."""
 
     limit: Annotated[
         "int | None",
@@ -63,7 +63,7 @@ class LimitOptions(TypedDict, total=False):
 
 @of_case
 class SearchOptions(ChoiceOptions, LimitOptions, total=False):
-    """The keywords of `search_tilings`, which takes a case."""
+    """Keywords of `search_tilings`: limits, fixed fields, state of the L2, and the case's own options."""
 
     fields: Annotated[
         "Sequence[str]",

@@ -23,13 +23,13 @@ WHY = {
 
 @frozen
 class SearchOutcome(ShownResult):
-    """Outcome of a search.
+    """Result of `search`: the simulated tilings of one kernel, and what is known of the rest of its grid.
 
     `call` is the kernel that the call launches. `results` are the tilings that were simulated to their end, fewest cycles
     first. `own` is the simulator's own choice of fields, which is among them unless fixed fields rule it out; it is `call`,
     unless the call launches a kernel without fields or has a tiling of its own. `slower` counts the tilings whose simulation
     was stopped, each slower than as many results as were wanted. `fit` counts the tilings of the grid; `open` those that might
-    still beat the best (by more than `within`), of which `least` is the lowest bound. `reused` results were there before. Where
+    still beat the best (by more than `within`), of which `least` is the lowest bound. `reused` results were in the store. Where
     the search ended before all tilings were `listed`, the counts are of those that were.
     """
 
@@ -50,7 +50,7 @@ class SearchOutcome(ShownResult):
 
     @property
     def simulated(self) -> int:
-        """Return the number of tilings whose simulation began, ended or not."""
+        """Return the number of tilings whose simulation ended or was stopped, stored ones included."""
         return len(self.results) + self.slower
 
     _drawn = "ascend_sim.studies.tiles.pages:render"
@@ -61,7 +61,7 @@ class SearchOutcome(ShownResult):
         return f"<Outcome of {what}: {len(self.results)} tilings simulated, {gain}>"
 
     def to_dict(self, top: int = 10) -> dict[str, Any]:
-        """Return the search with its best `top` tilings as plain data."""
+        """Return the search as plain data, with its best `top` tilings."""
         return {
             "chip": self.kernel.chip.name,
             "kernel": self.kernel.name,
@@ -85,9 +85,10 @@ class SearchOutcome(ShownResult):
 
     @property
     def reach(self) -> tuple[str, str]:
-        """Return a word and a sentence on how a tiling other than the call's can reach a device.
+        """Return (word, sentence) on how a tiling other than the call's can reach a device.
 
-        No tiling can be set through aclnn. A library that reads a table first takes the tiling of an added row.
+        "tuned table" where the vendor's library looks the problem up in a table, "own kernel" where it does not, "not at all"
+        for a chip that does not ship.
         """
         chip = self.kernel.chip
         if not _exists(chip):
@@ -104,7 +105,7 @@ class SearchOutcome(ShownResult):
 
     @property
     def best(self) -> Result:
-        """Return the tiling with the fewest cycles; of equals the one with the lowest bound."""
+        """Return the result with the fewest cycles; of equals the one with the lowest bound."""
         return self.results[0]
 
     @property
@@ -114,7 +115,7 @@ class SearchOutcome(ShownResult):
 
     @property
     def sentence(self) -> str:
-        """Return a sentence on how much of the space was simulated, and what is known of the rest."""
+        """Return a sentence: how many tilings fit and were simulated, and by how much the rest may still be better."""
         counts = f"{self.fit:,} fit, {self.simulated:,} simulated"
         if self.slower:
             counts += f" ({self.slower:,} stopped, slower than these)"

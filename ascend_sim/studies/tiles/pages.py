@@ -28,7 +28,8 @@ _BREAK = re.compile("(?<=^base)|(?<=^step)|(?<=[0-9]P)|(?=Core|Order|KType)")
 
 
 def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
-    """Print the best `top` tilings below the kernel of the call, and the fields that all of them share.
+    """Print a table of the best `top` tilings below the kernel of the call, then the fields that all of them share, sources
+    and findings.
 
     If the call launches a kernel whose tiling cannot be set, the simulator's own choice of fields stands between.
     """
@@ -67,12 +68,12 @@ def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
 
 
 def _head(name: str) -> str:
-    """Return a field's name in two lines."""
+    """Return a field's name broken into two lines, for the head of a narrow column."""
     return _BREAK.sub("\n", name, count=1)
 
 
 def _answer(outcome: SearchOutcome) -> str:
-    """Return a sentence that compares the best tiling with the kernel of the call."""
+    """Return a sentence: time and gain of the best tiling, or that none is faster than the kernel of the call."""
     best, call = outcome.best, outcome.call
     if best["cycles"] >= call["cycles"]:
         return "No tiling that was simulated is faster."
@@ -99,12 +100,17 @@ def _cells(row: Result, call: Result, names: Sequence[str], pipes: Sequence[str]
 
 
 def best_fields(outcomes: Sequence[SearchOutcome]) -> dict[str, dict[str, int]]:
-    """Return {kernel: fields of its best tiling}, as `run --tiling` takes them; kernels that gain nothing are left out."""
+    """Return {kernel: fields of its best tiling} for `run --tiling`; kernels whose best tiling is slower than the call's are
+    left out.
+    """
     return {outcome.kernel.name: dict(outcome.best["fields"]) for outcome in outcomes if outcome.gains}
 
 
 def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
-    """Write `best_fields` as YAML; rename an existing file with other tilings and return its new path, else None."""
+    """Write `best_fields` as YAML with comments to `path`; a file there with other tilings is renamed first.
+
+    Returns the renamed file's path, None if nothing was renamed.
+    """
     call = outcomes[0].kernel.call
     shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in call.inputs.items())
     lines = [
@@ -123,7 +129,7 @@ def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
 
 
 def _fields_in(path: Path) -> Any:
-    """Return the mapping of a YAML file; None for anything else."""
+    """Return the mapping in a YAML file; None for a file that has none."""
     try:
         return read_yaml(path, "a mapping")
     except ConfigError:
@@ -131,7 +137,10 @@ def _fields_in(path: Path) -> Any:
 
 
 def _keep(path: Path) -> Path:
-    """Rename a file to the first free name beside it (best-1.yaml, best-2.yaml, ...); return the new path."""
+    """Rename a file to the first free name beside it (best-1.yaml, best-2.yaml, ...) and return the new path.
+
+    Raises SimError if that fails.
+    """
     names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
     kept = next(name for name in names if not name.exists())
     try:
@@ -141,7 +150,7 @@ def _keep(path: Path) -> Path:
 
 
 def compare_chips(outcomes: Sequence[SearchOutcome], console: Console) -> None:
-    """Print one line for each chip and kernel: the kernel of the call and the best tiling."""
+    """Print a table with a line for each chip and kernel: us of the call's kernel and of the best tiling, and the gain."""
     table = Grid("Chips side by side", ("chip", "kernel", ">call us", ">best us", ">gain"), names=2)
     for outcome in outcomes:
         call, best = outcome.call["us"], outcome.best["us"]
@@ -151,14 +160,20 @@ def compare_chips(outcomes: Sequence[SearchOutcome], console: Console) -> None:
 
 
 def progress_text(name: str, state: State) -> str:
-    """Return a search's state as a progress line: simulated tilings, remaining ones, fewest cycles so far."""
+    """Return a search's state as a progress line: simulated tilings, all that may still beat the best, fewest cycles so far.
+
+    Before the first result it says that tilings are listed.
+    """
     if state.best is None:
         return f"{name}: listing tilings, the simulator's own choice first"
     return f"{name}: {state.simulated:,} of {state.simulated + state.open:,}, best {state.best:,}"
 
 
 def plot(outcomes: Sequence[SearchOutcome], path: Path) -> None:
-    """Write a PNG: simulated cycles against the bound, and against L1 use, a row for each search; errors as `check_plot`."""
+    """Write a PNG with two axes for each search: simulated cycles against the bound, and against L1 use.
+
+    Raises SimError as `check_plot`.
+    """
     check_plot(path)
     from matplotlib.figure import Figure
 

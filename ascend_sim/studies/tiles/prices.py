@@ -29,7 +29,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass
 class LeastCycles:
-    """Least work of one block of each tiling: cycles by pipe, loads by L1 operand, and counts of tiles, steps and loads.
+    """Least work of one block of each tiling, an array each: cycles by pipe, loads by L1 operand, and counts of tiles, steps
+    and loads.
 
     `load` has cycles of MTE2 whose operand is unknown. `first` are the cycles of MTE1 and M in the steps that take the first
     half of L0, `firsts` their number.
@@ -55,17 +56,17 @@ class LeastCycles:
 
     @property
     def mte2(self) -> Floats:
-        """Return the cycles of all loads into L1."""
+        """Return the cycles of all loads from GM into L1."""
         return self.load + self.load_a + self.load_b
 
     def add(self, what: str, owner: Ints, amounts: Any) -> None:
-        """Add `amounts` to the field `what`; each belongs to the tiling whose number is in `owner`."""
+        """Add `amounts` to the field `what`; each belongs to the tiling whose number stands at its place in `owner`."""
         own = getattr(self, what)
         own += np.bincount(owner, np.broadcast_to(amounts, owner.shape), minlength=len(own))
 
     def loaded(self, operand: str, owner: Ints, times: Any, cycles: Floats, copied: Any = True) -> None:
-        """Add `times` loads of operand "a" or "b" into L1, each of `cycles`; with `copied` false they count as no turn
-        of a buffer.
+        """Add `times` loads of operand "a" or "b" into L1, each of `cycles`; where `copied` is false or a load takes no
+        cycles, it counts as no turn.
         """
         self.add(f"load_{operand}", owner, times * cycles)
         self.add(f"loads_{operand}", owner, times * (copied & (cycles > 0)))
@@ -74,7 +75,7 @@ class LeastCycles:
 class Latencies(NamedTuple):
     """Least cycles from the end of an instruction's occupancy to its retirement, by kind of instruction.
 
-    The kinds are loads into L1 and into L0, products, and the way out of L0C.
+    The kinds are loads into L1 and into L0, products, and stores from L0C.
     """
 
     into_l1: int
@@ -84,10 +85,11 @@ class Latencies(NamedTuple):
 
 
 class TilingWork(NamedTuple):
-    """Work of a kernel for tilings. Tilings with equal work share an entry, whose number is in `place`.
+    """Work of a kernel for many tilings. Those with equal work share an entry, whose number is in `place`, a number for each
+    tiling.
 
-    `of_blocks` is the work of one block of each entry; `read` and `written` are the bytes that all blocks move through
-    the L2, `missed` those of them that come from HBM at least.
+    `tasks` are counts; `of_blocks` returns the work of the given block of each entry; `read` and `written` are the bytes that
+    all blocks move through the L2, `missed` those of them that come from HBM at least.
     """
 
     place: Ints
@@ -99,14 +101,14 @@ class TilingWork(NamedTuple):
 
 
 def numbered(keys: Iterable[Key]) -> tuple[list[Key], Ints]:
-    """Return the distinct keys in order of appearance, and each key's place among them."""
+    """Return (distinct keys in order of first appearance, array with each key's index among them)."""
     known: dict[Key, int] = {}
     places = [known.setdefault(key, len(known)) for key in keys]
     return list(known), np.array(places, np.int64)
 
 
 class Ragged:
-    """Lists of rows of `width` integers; each list has a number."""
+    """Table of lists of rows of `width` integers, with each list under its number, for lookups of many lists at once."""
 
     def __init__(self, lists: Sequence[Sequence[tuple[int, ...]]], width: int) -> None:
         self.counts = np.array([len(rows) for rows in lists], np.int64)
@@ -114,8 +116,8 @@ class Ragged:
         self._rows = np.array([row for rows in lists for row in rows], np.int64).reshape(-1, width)
 
     def of(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """Return the rows of the lists `numbers` one after the other: the index in `numbers` of each row, and its
-        columns.
+        """Return the rows of the lists `numbers` one after the other: an array with the index in `numbers` of each row, and
+        its columns.
         """
         counts = self.counts[numbers]
         owner = np.repeat(np.arange(len(numbers)), counts)
@@ -124,7 +126,7 @@ class Ragged:
 
 
 def priced(price: Callable[..., float], *columns: Ints) -> Floats:
-    """Return the `price` of each row of numbers in `columns`; it is called once for each distinct row."""
+    """Return the array of `price(*row)` for the rows of numbers in `columns`; it is called once for each distinct row."""
     if not len(columns[0]):
         return np.zeros(0)
     packed = np.zeros(len(columns[0]), np.int64)
@@ -136,14 +138,15 @@ def priced(price: Callable[..., float], *columns: Ints) -> Floats:
 
 
 def cuts(total: int, size: int) -> list[int]:
-    """Return the sizes of the pieces when `total` is cut into pieces of `size`; the last one may be smaller."""
+    """Return the sizes of the pieces into which `total` is cut: `size` each, the last one the rest."""
     return [min(size, total - start) for start in range(0, total, size)]
 
 
 def lengths(total: Ints, size: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Yield for the pieces of each total (`cuts`): the number of the total, the length, how often it occurs.
+    """Cut each element of `total` into pieces of `size` and yield three arrays: indices of totals, length of their pieces,
+    number of these pieces.
 
-    Whole pieces come first, then the rest; lengths that do not occur are left out.
+    They come twice: for the whole pieces, then for the rests. Totals without such a piece are left out.
     """
     count, rest = np.divmod(total, size)
     for length, times in ((size, count), (rest, (rest > 0).astype(np.int64))):
@@ -164,13 +167,15 @@ class Prices:
             setattr(self, name, cache(getattr(self, name)))
 
     def cycles(self, instruction: Any) -> float:
-        """Return the cycles that the instruction occupies its pipe, with the shorter head."""
+        """Return the cycles that the instruction occupies its pipe at least: the shorter head, and transfers at the speed of
+        the port.
+        """
         cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
         moved = access.region.total / access.rate if access is not None else 0.0
         return float(min(cost.head_first, cost.head_stream) + cost.work + moved)
 
     def latencies(self) -> Latencies:
-        """Return the latencies of the instructions that fill and empty the buffers of a core."""
+        """Return the least latencies of the instructions that fill and empty the buffers of a core."""
         chip, item = self.chip, self.inp.itemsize
         into_l1 = [path.latency for key, path in chip.paths.items() if key.startswith("GM->L1")]
         into_l0 = [self._img2col("L0A", 1, 1, 1, False), LoadData2D("L0B", item, 1)]
@@ -185,11 +190,13 @@ class Prices:
         return self.cycles(Mmad(m, k, n, self.call.dtype, False))
 
     def copy(self, row_bytes: int, rows: int = 1) -> float:
-        """Return the cycles of a copy from GM to L1."""
+        """Return the least cycles of a copy of `rows` rows from GM to L1; 0 for no bytes."""
         return self.cycles(DataCopy("GM", "L1", row_bytes, rows)) if row_bytes and rows else 0.0
 
     def drain(self, m: int, n: int, dtype: str, atomic: bool = False) -> float:
-        """Return the cycles of a store from L0C: by the Fixpipe, or by the vector unit of a coupled core."""
+        """Return the least cycles of a store of `m` x `n` sums from L0C: by the Fixpipe, or by the vector unit of a coupled
+        core.
+        """
         return self.cycles(self._way_out(m, n, dtype, atomic))
 
     def _way_out(self, m: int, n: int, dtype: str, atomic: bool) -> Instruction:
@@ -198,7 +205,7 @@ class Prices:
         return Fixpipe(m, n, ceil_to(m, FRACTAL), dtype, self.inp.c0, 0, atomic)
 
     def left(self, m: int, k: int, turned: bool) -> float:
-        """Return the cycles of img2col to L0A: `m` x `k`, or transposed if `turned`."""
+        """Return the least cycles of img2col to L0A of `m` x `k`, read transposed if `turned`."""
         rows, columns = (k, m) if turned else (m, k)
         return self.load3d("L0A", 1, rows, columns, turned)
 

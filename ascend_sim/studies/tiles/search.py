@@ -45,7 +45,9 @@ _TOGETHER = 2048
 
 @frozen
 class State:
-    """Progress of a search: tilings simulated, fewest cycles so far, tilings that may beat them, the lowest bound."""
+    """Progress of a search: number of simulated tilings, fewest cycles so far, number of tilings that may beat them, their
+    lowest bound.
+    """
 
     simulated: int
     best: int | None
@@ -68,9 +70,8 @@ def search(
     with the simulator's own choice, which comes first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only
     be better by less are left out. With `top` a simulation stops when so many others, not counting the own choice, have fewer
     cycles: the first `top` results are the same, and of the rest it is known that they are slower. Results go to `store` as
-    they come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does.
-
-    Raises TilingError for fields that no tiling can have, SimError where no tiling of the grid fits.
+    they come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does. Raises
+    TilingError for fields that no tiling can have, SimError where no tiling of the grid fits.
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
@@ -119,7 +120,11 @@ class _Search:
         heapq.heapify(self.rough)
 
     def _list(self, tilings: Iterator[Tiling]) -> bool:
-        """Record every tiling with its bound; return False if time or an interrupt ended that."""
+        """Record every tiling of the grid with its bound and its stored result; return False if the time limit or an
+        interrupt ended that.
+
+        Stored results of tilings that were not reached are recorded then.
+        """
         known = self.before.keys() - _NAMED
         try:
             while some := self._some(tilings):
@@ -146,14 +151,14 @@ class _Search:
         return False
 
     def _fields(self, number: int) -> Fields:
-        """Return the fields of a tiling, as a user sets them."""
+        """Return the fields of tiling `number` by the vendor's names, as a user sets them."""
         return settable(self.tilings[number], self.inp)
 
     def _name(self, number: int) -> str:
         return key(self._fields(number))
 
     def _some(self, tilings: Iterator[Tiling]) -> list[Tiling]:
-        """Return the next tilings from the grid: one batch, after which progress is reported."""
+        """Return the next tilings of the grid, at most 2,048 or what 0.2 s lists; [] at its end."""
         begin, some = time.monotonic(), []
         for one in tilings:
             some.append(one)
@@ -168,9 +173,9 @@ class _Search:
         return all(fields.get(field) == value for field, value in self.fixed.items())
 
     def _own(self) -> Result:
-        """Return the result of the simulator's own choice, simulated unless it is stored.
+        """Return the result of the simulator's own choice of fields, simulated and stored unless it is in the store.
 
-        It is one of the results of the search unless fixed fields exclude it.
+        It becomes one of the search's results unless fixed fields exclude it.
         """
         name = "own"
         result = self.before.get(name)
@@ -188,8 +193,8 @@ class _Search:
         return result
 
     def _in_call(self) -> Result:
-        """Return the result of the kernel that the call launches, simulated unless it is stored or equals the own
-        choice.
+        """Return the result of the kernel that the call launches: stored, the own choice's if both are equal, or simulated
+        now and stored.
         """
         name = "call"
         result = self.before.get(name)
@@ -210,11 +215,16 @@ class _Search:
             self.best = result["cycles"]
 
     def _beats(self, bound: int) -> bool:
-        """Return True if a tiling with this bound might beat the best one by more than `within`."""
+        """Return True if a tiling with this bound might take fewer cycles than the best by more than `within`, or nothing
+        was simulated.
+        """
         return self.best is None or bound < self.best * (1 - self.within)
 
     def pending(self) -> Iterator[int]:
-        """Yield the numbers of the tilings to simulate, one by one as processes become free."""
+        """Yield the numbers of the tilings to simulate, the lowest bound first, one by one as processes become free.
+
+        It ends at the limit, at the time, or when no bound is below the fewest cycles.
+        """
         ahead = 0
         while self._worth(self.rough) or self._worth(self.sharp):
             if self.limit is not None and self.started >= self.limit:
@@ -237,7 +247,7 @@ class _Search:
                 yield number
 
     def _sharper(self, number: int) -> int:
-        """Return the sharper bound of a tiling; its launch is kept for the simulation if not too many are kept."""
+        """Return the sharper bound of tiling `number`; its launch is held for the simulation, and the oldest of 32 dropped."""
         fields = self._fields(number)
         self.launches[number] = TilingLaunch(*self.kernel.launch(fields))
         if len(self.launches) > _HELD:
@@ -245,7 +255,9 @@ class _Search:
         return self.kernel.sharper_bound(self.bounds, fields, self.blocks[number], self.launches[number])
 
     def _enough(self) -> int | None:
-        """Return the cycles at which a simulation can stop because enough tilings are faster; None without `top`."""
+        """Return the cycles at which a simulation can stop, those of the `top`-th best other result; None without `top` or
+        with fewer results.
+        """
         if self.top is None:
             return None
         own = key(self.own["fields"])
@@ -253,7 +265,9 @@ class _Search:
         return others[-1] if len(others) == self.top else None
 
     def _known(self, name: str) -> bool:
-        """Return True if a tiling needs no further simulation: it ended, or was stopped late enough for this search."""
+        """Return True if a tiling needs no further simulation: it ended, or an earlier one was stopped at cycles that are
+        enough for this search.
+        """
         if name in self.found or name in self.slower:
             return True
         told = self.stopped_before.get(name)
@@ -303,7 +317,7 @@ class _Search:
         return any(self._fields(number) == own for number in alike)
 
     def _open(self) -> list[int]:
-        """Return the bounds of all tilings that might still beat the best one."""
+        """Return the bounds of all tilings without a result that might still beat the best one, begun ones included."""
         waiting = [one for one in (*self.rough, *self.sharp) if self._beats(one[0])]
         started = [bound for bound in self.bound_of_started.values() if self._beats(bound)]
         return [bound for bound, number in waiting if not self._known(self._name(number))] + started
@@ -343,12 +357,14 @@ class _Search:
 
 
 def _stopped(name: str, cycles: int) -> str:
-    """Return the store's name for a tiling whose simulation was stopped after `cycles`."""
+    """Return the store's name of the result of a simulation that was stopped after `cycles`."""
     return f"{name} slower than {cycles}"
 
 
 def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, int]]:
-    """Return the stored results that ended, by name, and for each stopped tiling the cycles that it exceeds."""
+    """Return ({name: result that ended}, {name of a stopped tiling: most cycles that it is known to exceed}) of stored
+    results.
+    """
     ended = {name: result for name, result in results.items() if "slower_than" not in result}
     stopped: dict[str, int] = {}
     for result in results.values():
@@ -359,7 +375,7 @@ def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, 
 
 
 def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None, TilingLaunch | None]) -> tuple[int, Result]:
-    """Simulate one tiling in a worker process; an error names the tiling."""
+    """Simulate one tiling in a worker process and return (its number, result). Raises SimError that names the tiling."""
     number, fields, most, launch = item
     try:
         return number, kernel.simulate(fields, most, launch)

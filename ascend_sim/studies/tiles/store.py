@@ -14,7 +14,11 @@ from ascend_sim.studies.tiles.options import IN_CALL
 
 
 def store_of(kernel: CubeKernel, path: Path | None = None) -> Store:
-    """Return the store of the results of searching this kernel, in the file at `path` or in memory; errors as `Store`."""
+    """Return the store of the results of searching this kernel, in the file at `path` or in memory. Raises SimError as
+    `Store`.
+
+    Its study is the kernel's chip, problem, options and state of the L2.
+    """
     call = kernel.call
     what = {
         "study": "tile",
@@ -39,5 +43,5 @@ def store_of(kernel: CubeKernel, path: Path | None = None) -> Store:
 
 
 def key(fields: Mapping[str, int]) -> str:
-    """Return a tiling's name in the store: its fields, sorted, as text."""
+    """Return a tiling's name in the store: its fields as JSON, sorted."""
     return json.dumps(fields, sort_keys=True)

@@ -39,7 +39,9 @@ def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
 
 
 class ConvCall(ConvRow):
-    """A measured call that consists of one convolution; it is taken to have run before, unless the row says otherwise."""
+    """Base of the task builders for measured calls of one convolution, which may launch several kernels; code is warm unless
+    the row says otherwise.
+    """
 
     launches = "warm"
 
@@ -57,12 +59,14 @@ class ConvCall(ConvRow):
         return tasks, [allocations[name] for name in inputs]
 
     def plan(self, kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
-        """Return the kernels of the call on tensors of the row's sizes, and the names of the tensors that the caller gives."""
+        """Return (plan of the call's kernels for the row's sizes, names of the tensors that the caller gives)."""
         raise NotImplementedError
 
 
 class FilterCall(ConvCall):
-    """torch_npu.npu_conv3d_backward for the weight alone: the graph operator, whose dW is fp32."""
+    """Task builder for calls of torch_npu.npu_conv3d_backward for the weight alone: the graph operator that the row names,
+    whose dW is fp32.
+    """
 
     direction = "backward"
 
@@ -76,10 +80,10 @@ class FilterCall(ConvCall):
 
 
 class ForwardConvolution(ConvCall):
-    """A forward convolution, whose bias the cube adds on its way (not simulated: a few hundred bytes).
+    """Task builder for calls of a forward convolution. The bias, which the cube adds on its way, is not simulated: a few
+    hundred bytes.
 
-    If the row names kernels, the call is our own or that of an operator of the graph: the one whose kernels are nearer
-    to these.
+    If the row names kernels, the call is our own or that of the graph's operator: the one whose kernels differ less from these.
     """
 
     def plan(self, kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
@@ -92,12 +96,12 @@ class ForwardConvolution(ConvCall):
 
 
 def _apart(named: Sequence[str], plan: Plan) -> int:
-    """Return how many kernels are in only one of the two: the named ones and the plan's."""
+    """Return the number of kernels, counted by operator, that are in only one of the two: the `named` ones and the plan's."""
     ran, known = Counter(named), Counter(step.op_type for step in plan.steps)
     return (ran - known).total() + (known - ran).total()
 
 
 class TransposedCall(ForwardConvolution):
-    """A transposed convolution, whose kernel is the one that makes dX."""
+    """Task builder for calls of a transposed convolution, whose kernel is the one that computes the input's gradient."""
 
     transposed = True

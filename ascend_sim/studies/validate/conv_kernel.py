@@ -25,7 +25,9 @@ SAME_FORMATS = {"ND": "NCHW", "NCDHW": "NCHW", "NDC1HWC0": "NC1HWC0", "FRACTAL_Z
 
 
 class ConvKernel(ConvRow):
-    """A cube kernel of a convolution; `gradient` is its output, "" of the forward kernel."""
+    """Task builder for measured rows of one cube kernel of a convolution, launched alone; `gradient` is its output, "" for
+    the forward kernel.
+    """
 
     optional = (*ConvRow.optional, "block_dim")
     helps: ClassVar[Mapping[str, tuple[str, ...]]] = {"block_dim": ("block_dim",)}
@@ -35,7 +37,9 @@ class ConvKernel(ConvRow):
         self.direction = "backward" if gradient else "forward"
 
     def check(self, kernel: MeasuredKernel) -> None:
-        """Raise ValueError for sizes that contradict; a row without sizes is skipped later, with the reason of `task`."""
+        """Raise ValueError for sizes that contradict each other; a row that lacks sizes passes, and `task` gives the reason
+        why it is skipped.
+        """
         if not self._missing(kernel):
             super().check(kernel)
 
@@ -52,7 +56,7 @@ class ConvKernel(ConvRow):
         return step.make(chip, allocations), [allocations[name] for name in step.inputs]
 
     def _missing(self, kernel: MeasuredKernel) -> list[str]:
-        """Return the columns that the row needs and lacks; for a 3-D one those of the depth too."""
+        """Return the size columns that the row needs and lacks; a row with Di needs those of the depth too."""
         given = dict(kernel.sizes)
         needed = (*self.columns, *(self.deep if "Di" in given else ()))
         return [name for name in needed if name not in given]
@@ -69,7 +73,11 @@ class ConvKernel(ConvRow):
 
 
 def _check_tensors(kernel: MeasuredKernel, plan: Plan, step: PlanStep) -> None:
-    """Raise SimError if the row's kernel reads or writes other tensors than the simulated one."""
+    """Raise SimError if the row says another format of the first input or output, or another dtype of the output, than the
+    simulated kernel has.
+
+    Empty entries pass, and formats that differ in the depth axis alone are equal.
+    """
     for does, label, name in (("reads", "format_in", step.inputs[0]), ("writes", "format_out", step.outputs[0])):
         given, known = kernel.label(label), plan.tensors[name].format
         if given and SAME_FORMATS.get(given, given) != SAME_FORMATS.get(known, known):

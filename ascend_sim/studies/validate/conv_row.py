@@ -19,7 +19,9 @@ AXES = ("d", "h", "w")
 
 
 class ConvRow(MeasuredLaunch):
-    """Row with the columns of a convolution; depth columns (Di, Do, kd ...) make it 3-D."""
+    """Base of the task builders for rows with the sizes of a convolution in columns; columns of the depth (Di, Do, kd ...)
+    make it 3-D.
+    """
 
     columns = (
         "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total",
@@ -54,7 +56,11 @@ class ConvRow(MeasuredLaunch):
         *,
         bias: bool = False,
     ) -> Any:
-        """Return the call that the operator accepts for the row; deterministic if that is the library's default."""
+        """Return the accepted call for the row's sizes; deterministic if that is the library's default.
+
+        `gradient` is the only output asked for ("" for forward), `blocks` the block numbers by output. Raises SimError where
+        the chip computes in another dtype than the row's.
+        """
         operator = OPERATORS.of_pass(self.direction)
         case = operator.of_layer(self._layer(kernel, gradient, bias=bias))
         deterministic = operator.product(chip).profile("library").deterministic_default.value
@@ -110,5 +116,5 @@ class ConvRow(MeasuredLaunch):
 
 
 def reach(kernel: MeasuredKernel, axis: str) -> int:
-    """Return the number of elements from the first to the last tap along an axis."""
+    """Return the number of elements from the first to the last tap of the kernel along an axis, dilation included."""
     return (kernel[f"k{axis}"] - 1) * kernel.get(f"dilation_{axis}", 1) + 1

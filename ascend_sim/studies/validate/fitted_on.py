@@ -19,13 +19,14 @@ FOLDER = "measurements"
 
 
 def folder() -> Path:
-    """Return the folder of the measured rows that ship with the package."""
+    """Return the path of the folder of the measured rows that ship with the package."""
     return Path(str(files("ascend_sim.configs"))) / FOLDER
 
 
 def selected(text: str) -> list[Mapping[str, str]]:
-    """Return the measured rows that a text selects by file and columns. Raises ConfigError for an unknown file, column
-    or row.
+    """Return the measured rows that `text` selects by file and columns, "matmul.csv: series=AlexNet, K=32".
+
+    Raises ConfigError for another form, an unknown file or column, for no row, and for rows that must not be fitted on.
     """
     name, columns = _parse(text)
     rows = _rows(name)
@@ -40,7 +41,7 @@ def selected(text: str) -> list[Mapping[str, str]]:
 
 
 def _parse(text: str) -> tuple[str, dict[str, str]]:
-    """Return file and columns of a text. Raises ConfigError for another form."""
+    """Return (file, {column: value}) of a text "FILE: column=value, column=value". Raises ConfigError for another form."""
     name, colon, rest = text.partition(": ")
     pairs = [part.partition("=") for part in rest.split(", ")]
     if not colon or not all(column and equals for column, equals, _ in pairs):
@@ -60,8 +61,8 @@ def _rows(name: str) -> Sequence[Mapping[str, str]]:
 def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
     """Return {place of a cost: (source, `fitted_on`)} for the costs that measured rows decided.
 
-    They are numbers of a chip, of kernels that differ by the library's version, and of tilings. Those whose source does
-    not begin with `fitted:` were derived, assumed or guessed, and chosen by these rows.
+    They are numbers of the chip, of kernels that differ by the library's version, and of tilings. Those whose source does not
+    begin with `fitted:` were derived, assumed or guessed, and chosen by these rows.
     """
     found: dict[str, tuple[str, Sequence[str]]] = {
         place: (source.text, source.fitted_on)
@@ -79,7 +80,9 @@ def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
 
 
 def _decided(numbers: Mapping[str, Any]) -> dict[str, tuple[str, Sequence[str]]]:
-    """Return the numbers that measured rows decided, each with its source and these rows."""
+    """Return {name: (source, `fitted_on`)} of the numbers that measured rows decided: source `fitted:`, or with an entry
+    `fitted_on`.
+    """
     return {
         name: (leaf["source"], leaf.get("fitted_on", ()))
         for name, leaf in numbers.items()

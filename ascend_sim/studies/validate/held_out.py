@@ -11,10 +11,11 @@ from ascend_sim.report.certainty import ErrorKind, Interval, MeasuredError, betw
 
 @frozen
 class HeldOut:
-    """Kernels of a kind and chip that were left out: all of `network`, or one by one if it is the only network.
+    """Test of the intervals on kernels of one kind and chip that were left out: all of `network`, or one by one if it is the
+    only network.
 
-    `inside` counts those whose measured time lies in the interval around the shipped prediction; `refitted` those in
-    the interval around a prediction whose costs were fitted without the kernel's layer.
+    `inside` counts those whose measured time lies in the interval around the shipped prediction; `refitted` those in the
+    interval around a prediction whose costs were fitted without the kernel's layer.
     """
 
     kind: ErrorKind
@@ -29,7 +30,9 @@ class HeldOut:
 
 @frozen
 class OtherChips:
-    """Kernels of a chip that was left out, inside the intervals of the other chips of its architecture."""
+    """Test of the intervals on all kernels of a kind on one chip: `inside` counts those in the intervals of the
+    architecture's other chips.
+    """
 
     kind: ErrorKind
     chip: str
@@ -39,7 +42,9 @@ class OtherChips:
 
 @frozen
 class Borrowed:
-    """Kernels of a kind that was left out, inside the interval of `nearest`, widened."""
+    """Test of the intervals on all kernels of a kind: `inside` counts those in the widened interval of the `nearest` other
+    kind.
+    """
 
     kind: ErrorKind
     nearest: ErrorKind
@@ -48,7 +53,9 @@ class Borrowed:
 
 
 def held_out(kinds: Sequence[ErrorKind]) -> list[HeldOut]:
-    """Return a test for every kind, network and chip that has other networks or kernels to compare with."""
+    """Return the tests that leave out one network: for every network, kind and chip, where the kernels left give an
+    interval.
+    """
     networks = sorted({name for kind in kinds for name in kind.errors})
     return [found for network in networks for found in _without_network(kinds, network)]
 
@@ -69,12 +76,12 @@ def _without_network(kinds: Sequence[ErrorKind], network: str) -> Iterator[HeldO
 
 
 def _others_of(kind: ErrorKind, network: str, one: MeasuredError) -> ErrorKind:
-    """Return the kind with the kernels of `network` alone, without the kernel `one`."""
+    """Return the kind with only the kernels of `network` but `one`."""
     return kind.where(lambda name, other: name == network and other is not one)
 
 
 def other_chips(kinds: Sequence[ErrorKind]) -> list[OtherChips]:
-    """Return a test for each chip of a kind measured on several chips: its kernels in the intervals of the others."""
+    """Return the tests that leave out one chip: for every chip and kind, where the other chips give an interval."""
     chips = sorted({chip for kind in kinds for chip in kind.chips})
     return [found for chip in chips for found in _without_chip(kinds, chip)]
 
@@ -90,8 +97,8 @@ def _without_chip(kinds: Sequence[ErrorKind], chip: str) -> Iterator[OtherChips]
 
 
 def borrowing(kinds: Sequence[ErrorKind]) -> list[Borrowed]:
-    """Return a test for each kind: its kernels in the widened interval of the nearest kind, as if none had been
-    measured.
+    """Return a test for each kind: how many of its kernels lie in the widened interval of the nearest other kind, as if none
+    had been measured.
     """
     found = []
     for kind in kinds:
@@ -109,9 +116,10 @@ def borrowing(kinds: Sequence[ErrorKind]) -> list[Borrowed]:
 
 
 def _hits(kind: ErrorKind, between: float, one: MeasuredError) -> tuple[bool, bool] | None:
-    """Return two truths, True if a kernel lies in its interval: as shipped, and by costs fitted without it.
+    """Return two truths, each True if the kernel's measured time lies in the interval of `kind`: of the shipped prediction,
+    and of one by costs fitted without its layer.
 
-    None if there is no interval.
+    None if `kind` gives no interval.
     """
     found = of_kind(kind, one.chip, one.us, between)
     return None if found is None else (_inside(found, one.us, one.error), _inside(found, one.us, one.left_out))

@@ -17,9 +17,11 @@ class Open(Exception):
 
 
 def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Return the sizes of a convolution's gradient, from operands in the order of the operators' prototypes.
+    """Return the columns of a 2-D convolution's gradient, inferred from its operands in the order of the operator's
+    prototype.
 
-    Constant lists are no operands there.
+    Operands below four axes (constant lists) do not count. Assumptions are appended to `assumed`; raises Open for a size that
+    stays open.
     """
     of_input = line["type"].startswith("Conv2DBackpropInput")
     operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
@@ -51,14 +53,14 @@ def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> di
 
 
 def _reach(axis: str, kernel: int, given: Mapping[str, str]) -> int:
-    """Return the number of elements from the first to the last tap; dilation is only known from a column of the user's
-    own.
+    """Return the number of elements from the first to the last tap along an axis; dilation is 1 unless the user's column
+    gives it.
     """
     return (kernel - 1) * int(given.get(f"dilation_{axis}", 1)) + 1
 
 
 def _feature(tensor: ProfiledTensor) -> tuple[int, int, int, int]:
-    """Return (N, C, H, W) of a feature map; the channels of NC1HWC0 are whole blocks."""
+    """Return (N, C, H, W) of a feature map; the channels of NC1HWC0 are whole blocks. Raises Open for another format."""
     if _is_blocked(tensor):
         n, c1, h, w, c0 = tensor.shape
         return n, c1 * c0, h, w
@@ -75,7 +77,11 @@ def _is_blocked(tensor: ProfiledTensor) -> bool:
 def _kernel(
     weight: ProfiledTensor, grad: ProfiledTensor, image: ProfiledTensor, given: Mapping[str, str], assumed: list[str]
 ) -> tuple[int, int, int, int]:
-    """Return (Co, Ci, kh, kw). FRACTAL_Z [C1 kh kw, N1, 16, C0] shows only the product of kh and kw."""
+    """Return (Co, Ci, kh, kw) from the weights' shape and the channels of both maps. Raises Open for groups and other
+    formats.
+
+    FRACTAL_Z [C1 kh kw, N1, 16, C0] shows only the product kh kw: the user's columns give the sides, or a square is assumed.
+    """
     co, ci = _feature(grad)[1], _feature(image)[1]
     no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"
     if weight.format in ("NCHW", "ND") and len(weight.shape) == 4:
@@ -105,7 +111,11 @@ def _kernel(
 
 
 def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str]) -> tuple[int, ...]:
-    """Return the strides that fit (size, output, kernel) of every axis; equal ones where the shapes leave a choice."""
+    """Return one stride for each axis that turns `size` into `output` with `kernel` (`axes`: axis -> size, output, kernel).
+
+    The user's column wins; one output row takes the smallest. Where shapes leave several, the only one common to all axes is
+    taken, otherwise Open is raised.
+    """
     found: dict[str, set[int]] = {}
     for axis, (size, out, kernel) in axes.items():
         if f"stride_{axis}" in given:
@@ -135,13 +145,16 @@ def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str])
 
 
 def _pads(size: int, out: int, kernel: int, stride: int, most: int) -> range:
-    """Return the total paddings up to `most` that give an output of `out`."""
+    """Return the range of total paddings, at most `most`, with which `size` gives `out` outputs."""
     least = (out - 1) * stride + kernel - size
     return range(max(0, least), min(most, least + stride - 1) + 1)
 
 
 def _padding(size: int, out: int, kernel: int, stride: int) -> int:
-    """Return the most usual total padding that gives the same output: "same", none, or the smallest even one."""
+    """Return the most usual total padding that gives `out` outputs: "same", none, the smallest even one, then the smallest.
+
+    Raises Open if none does.
+    """
     pads = _pads(size, out, kernel, stride, 2 * (kernel - 1) + stride)
     usual = [pad for pad in (kernel - 1, 0, *(pad for pad in pads if pad % 2 == 0)) if pad in pads]
     if not len(pads):
@@ -150,7 +163,11 @@ def _padding(size: int, out: int, kernel: int, stride: int) -> int:
 
 
 def _cube_dtype(dtype: str, eligible: str, default: str, assumed: list[str]) -> str:
-    """Return the compute dtype; fp32 operands are computed as HF32 where the profiler says so."""
+    """Return the compute dtype: fp32 operands become hf32 if the profiler says so, or by `default` ("YES" or "NO") where it
+    says nothing.
+
+    The default is appended to `assumed`.
+    """
     if dtype != "fp32":
         return dtype
     if not eligible:
@@ -159,7 +176,10 @@ def _cube_dtype(dtype: str, eligible: str, default: str, assumed: list[str]) -> 
 
 
 def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Return the sizes of a forward convolution or gradient, 2-D or 3-D, from the operator's three tensors."""
+    """Return the columns of a forward convolution or gradient, 2-D or 3-D, inferred from the shapes of its three tensors.
+
+    Assumptions are appended to `assumed`; raises Open for a size that stays open.
+    """
     operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
     if len(operands) != 2 or len(results) != 1:
         raise Open(
@@ -200,7 +220,10 @@ def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -
 
 
 def _volume(tensor: ProfiledTensor) -> tuple[int, ...]:
-    """Return N, C and the spatial sizes of a feature map; channels of blocked layouts are whole blocks."""
+    """Return (N, C, [D,] H, W) of a feature map; channels of blocked layouts are whole blocks.
+
+    Raises Open for another format.
+    """
     shape, form = tensor.shape, tensor.format.split(":")[0]
     if form == "NDC1HWC0" and len(shape) == 6:
         n, d, c1, h, w, c0 = shape
@@ -221,7 +244,11 @@ def _window(
     given: Mapping[str, str],
     assumed: list[str],
 ) -> tuple[int, int, int, list[int]]:
-    """Return Co, Ci, the groups and the kernel's sizes. Blocked layouts do not show groups: 1 is returned."""
+    """Return (Co, Ci, groups, sizes of the kernel) from the weights and both maps, each with its channels. Raises Open where
+    shapes fit no kernel.
+
+    Blocked layouts do not show groups: 1 is returned; nor sides: the user's columns give them, or equal ones are assumed.
+    """
     (x, ci), (y, co) = image, grad
     form, columns = weight.format.split(":")[0], [f"k{axis}" for axis in axes]
     no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"
@@ -285,7 +312,10 @@ def _one_each(line: Line) -> tuple[ProfiledTensor, ProfiledTensor]:
 
 
 def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Return the sizes of [N, Ci, Hi] summed over N and Hi; the output shows which axes remain."""
+    """Return the columns of a sum: the axes that remain are Ci, those before them N, those after them Hi.
+
+    Raises Open for axes that do not lie side by side, and where cores share one sum.
+    """
     sources, targets = line.tensors("input"), line.tensors("output")
     if not sources or not targets:
         raise Open("the profiler gives no shapes")
@@ -310,7 +340,10 @@ def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dic
 
 
 def _kept_axes(shape: tuple[int, ...], left: tuple[int, ...]) -> list[int]:
-    """Return the axes of `shape` that remain in `left`; the others may be kept with size 1."""
+    """Return the axes of `shape` that remain in `left`, whose summed axes may be kept with size 1.
+
+    Raises Open if several choices fit, or none.
+    """
     if len(left) == len(shape):
         if any(b not in (a, 1) for a, b in zip(shape, left, strict=True)):
             raise Open(f"a sum from {list(shape)} to {list(left)}: not one over axes")

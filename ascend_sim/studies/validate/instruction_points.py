@@ -36,7 +36,7 @@ _LINE_REPEATS = (8, 64)  # a line is compared at both, the worse one counts
 
 @frozen
 class PublishedPoint:
-    """One published figure; `cycles` of a tile operation, or None for a line."""
+    """One published figure on a vector tile operation: `cycles` for a tile of `rows` x `cols`, or a line with `cycles` None."""
 
     arch: str
     operation: str
@@ -52,7 +52,7 @@ class PublishedPoint:
 
 @frozen
 class ComparedPoint:
-    """A published point and the chip file's prediction, or the reason why there is none."""
+    """A published point with the chip file's prediction in cycles; `skipped` is the reason why there is none."""
 
     point: PublishedPoint
     predicted: float = 0.0
@@ -61,12 +61,12 @@ class ComparedPoint:
 
     @property
     def precision(self) -> float:
-        """Return 1 - abs(predicted - published) / published."""
+        """Return 1 - abs(predicted - published) / published; 1 is exact."""
         return 1 - abs(self.predicted - self.published) / self.published
 
 
 def shipped_points() -> list[PublishedPoint]:
-    """Return the points that ship with the package."""
+    """Return the published points of the package's vector_tiles.csv."""
     path = Path(str(files("ascend_sim.configs"))) / "measurements" / "points" / "vector_tiles.csv"
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return [
@@ -87,7 +87,9 @@ def shipped_points() -> list[PublishedPoint]:
 
 
 def compare_points(points: Iterable[PublishedPoint]) -> list[ComparedPoint]:
-    """Return every point with its prediction, in order."""
+    """Return every point with the prediction of its architecture's chip, in order; `skipped` where the chip file has no
+    cost.
+    """
     chips = {arch: load_chip(name) for arch, name in CHIPS.items()}
     return [_compare(point, chips[point.arch]) for point in points]
 

@@ -34,7 +34,11 @@ LAUNCH_STATES = ("cold", "warm")
 
 @frozen
 class MeasuredKernel:
-    """Kernel to simulate for rows; rows of equal kernels share one run. `sizes` are (column, value) pairs of the row."""
+    """Key of a simulation: a measured kernel with its chip, dtype, sizes and state of L2 and code; rows of equal kernels
+    share one run.
+
+    `sizes` are (column, number) and `labels` (column, text) pairs of the row.
+    """
 
     chip: str
     op_type: str
@@ -52,16 +56,19 @@ class MeasuredKernel:
         return dict(self.sizes)[column]
 
     def get(self, column: str, default: int) -> int:
-        """Return the size in a column, or `default` where the column may be left out."""
+        """Return the size in a column, or `default` where the row has none."""
         return dict(self.sizes).get(column, default)
 
     def label(self, column: str) -> str:
-        """Return a text column, "" where it is empty."""
+        """Return the text in a column, "" where the row has none."""
         return dict(self.labels).get(column, "")
 
 
 def cube_dtype(kernel: MeasuredKernel) -> tuple[str, int]:
-    """Return the dtype of a cube kernel's operands and the cubeMathType. Raises SimError for another dtype."""
+    """Return (dtype of the operands, cubeMathType) of a cube kernel's row: hf32 is float32 with 3.
+
+    Raises SimError for another dtype.
+    """
     if kernel.dtype not in _CUBE_DTYPES:
         raise SimError(f"dtype {kernel.dtype!r}: allowed for {kernel.op_type}: {', '.join(_CUBE_DTYPES)}")
     return _CUBE_DTYPES[kernel.dtype]
@@ -69,9 +76,11 @@ def cube_dtype(kernel: MeasuredKernel) -> tuple[str, int]:
 
 @frozen
 class MeasuredRow:
-    """One measured launch; times in us, `core_us` and `pipes` (by `PIPES`) means over the cores where counters exist.
+    """One measured launch: its kernel and times in us; `core_us` and `pipes` (by `PIPES`) are means over the cores, where
+    counters exist.
 
-    `unlike` says why no kernel here does the same work; `series` keeps rows apart that must not be averaged with others.
+    `unlike` is the reason why the row is not simulated, "" if it is; `series` keeps rows apart that must not be averaged with
+    others. `cells` has the row's columns as text.
     """
 
     kernel: MeasuredKernel

@@ -15,7 +15,11 @@ Launched = tuple[list[Task], list[Allocation]]
 
 
 class MeasuredLaunch:
-    """One operator of measured rows; `columns` are those that give its size, `optional` ones may be left out."""
+    """Base of the task builders in `launches`: one checks the measured rows of an operator and builds the tasks that
+    simulate them.
+
+    `columns` must be given in a row, as they give its size; `optional` ones may be left out.
+    """
 
     columns: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
@@ -26,28 +30,33 @@ class MeasuredLaunch:
     """The state of the code before a row that says none; see LAUNCH_STATES."""
 
     def unlike(self, labels: Mapping[str, str]) -> str:
-        """Return the reason why a row with these text columns is not simulated; "" if it is."""
+        """Return the reason why a row with these text columns is not simulated; "" if it is, as here."""
         return ""
 
     def check(self, kernel: MeasuredKernel) -> None:
-        """Raise ValueError for a column that is missing or contradicts the others."""
+        """Raise ValueError if the row lacks one of `columns`; subclasses also check that columns do not contradict each
+        other.
+        """
         self._require(kernel, self.columns)
 
     def is_long(self, kernel: MeasuredKernel) -> bool:
-        """Return True if the run takes minutes."""
+        """Return True if simulating the row takes minutes; here False."""
         return False
 
     def as_timed(self, kernel: MeasuredKernel) -> MeasuredKernel:
-        """Return one kernel that stands for all that take the same time as this one."""
+        """Return one kernel that stands for all that take the same time; here the kernel itself."""
         return kernel
 
     def tasks(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
-        """Return the tasks and the inputs, allocated on `device`; SimError for a launch that the simulator refuses."""
+        """Return the row's tasks and their input tensors, allocated on `device`.
+
+        Raises SimError for a launch that the simulator refuses.
+        """
         task, inputs = self.task(kernel, chip, device)
         return [task], inputs
 
     def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
-        """Return the only task of an operator that launches one kernel."""
+        """Return (task, its input tensors) of an operator that launches one kernel. Subclasses implement this or `tasks`."""
         raise NotImplementedError
 
     @staticmethod

@@ -45,7 +45,9 @@ Launched = tuple[Task, list[Allocation]]
 
 
 class ConvGradient(MeasuredLaunch):
-    """The cube kernel of a convolution backward that computes one gradient alone, with the row's blocks if given."""
+    """Task builder for the 2-D cube kernel of a convolution backward that computes `gradient` alone, with the row's number
+    of blocks if given.
+    """
 
     columns = (
         "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total",
@@ -109,7 +111,7 @@ class ConvGradient(MeasuredLaunch):
 
 
 class MatMul(MeasuredLaunch):
-    """A matrix product, with the blocks and the tiling fields that the row has."""
+    """Task builder for measured matrix products, with the number of blocks and the tiling fields that the row has."""
 
     columns = ("M", "N", "K")
     tiling: ClassVar = {"block_dim": "usedCoreNum"} | {
@@ -127,7 +129,11 @@ class MatMul(MeasuredLaunch):
         return kernel.get("batch", 1) * kernel["M"] * kernel["N"] * kernel["K"] > LONG
 
     def as_timed(self, kernel: MeasuredKernel) -> MeasuredKernel:
-        """Return the fp16 product for a bf16 one: costs do not depend on values, and the rates are equal."""
+        """Return the kernel with fp16 in place of bf16 where the chip's cube takes equal time for both; otherwise the kernel
+        itself.
+
+        A bf16 row with another output dtype is left as it is.
+        """
         rates = load_chip(kernel.chip).cube.rates
         same = kernel.dtype == "bf16" and rates.get("bfloat16") == rates.get("float16")
         if not same or kernel.label("dtype_out") not in ("", "bf16"):
@@ -156,7 +162,7 @@ class MatMul(MeasuredLaunch):
 
 
 class FeatureTurn(MeasuredLaunch):
-    """TransData of a feature map, NCHW on one side and NC1HWC0 on the other."""
+    """Task builder for a TransData of a feature map, NCHW on one side and NC1HWC0 on the other."""
 
     columns = ("N", "Ci", "Hi", "Wi", "C0")
 
@@ -168,7 +174,7 @@ class FeatureTurn(MeasuredLaunch):
 
 
 class FilterTurn(MeasuredLaunch):
-    """TransData of a filter, NCHW on one side and FRACTAL_Z on the other."""
+    """Task builder for a TransData of a filter, NCHW on one side and FRACTAL_Z on the other."""
 
     columns = ("Co", "Ci", "kh", "kw", "C0")
 
@@ -180,7 +186,9 @@ class FilterTurn(MeasuredLaunch):
 
 
 class TransData(MeasuredLaunch):
-    """A layout conversion of a feature map or a filter; the formats decide which."""
+    """Task builder for layout conversions: of a feature map if one side is NC1HWC0, of a filter if it is FRACTAL_Z; the
+    other side is NCHW.
+    """
 
     turns: ClassVar[Mapping[str, MeasuredLaunch]] = {"NC1HWC0": FeatureTurn(), "FRACTAL_Z": FilterTurn()}
     optional = tuple(dict.fromkeys((*FeatureTurn.columns, *FilterTurn.columns)))
@@ -218,7 +226,7 @@ class TransData(MeasuredLaunch):
 
 
 class Cast(MeasuredLaunch):
-    """Conversion of `N` elements from `dtype` to `dtype_out`."""
+    """Task builder for the conversion of `N` elements from `dtype` to `dtype_out`."""
 
     columns = ("N",)
 
@@ -236,7 +244,7 @@ class Cast(MeasuredLaunch):
 
 
 class ReduceSum(MeasuredLaunch):
-    """The sum of [N, Ci, Hi Wi] over N and Hi Wi."""
+    """Task builder for the sum of a tensor [N, Ci, Hi Wi] over N and Hi Wi."""
 
     columns = ("N", "Ci", "Hi", "Wi")
 
@@ -249,7 +257,7 @@ class ReduceSum(MeasuredLaunch):
 
 
 class MemSet(MeasuredLaunch):
-    """Zero fill of a filter in FRACTAL_Z."""
+    """Task builder for the zero fill of a filter in FRACTAL_Z."""
 
     columns = ("Co", "Ci", "kh", "kw")
 
@@ -261,7 +269,9 @@ class MemSet(MeasuredLaunch):
 
 
 class MicroBenchmark(MeasuredLaunch):
-    """A small program of `microbench`; `duration_us` of such a row is the time of its `quantity`, by default the first."""
+    """Base of the task builders for small programs of `microbench`; a row's `duration_us` is the time of its `quantity`, by
+    default the first.
+    """
 
     quantities: ClassVar[tuple[str, ...]] = ()
     needs_path: ClassVar = True
@@ -277,7 +287,7 @@ class MicroBenchmark(MeasuredLaunch):
 
 
 class Add(MicroBenchmark):
-    """The vector add as an ordinary launch."""
+    """Task builder for the vector add of M x N halves, launched like any kernel."""
 
     columns = ("M", "N", "tile_n", "block_dim")
     optional = ("buffers", "bypass")
@@ -291,15 +301,19 @@ class Add(MicroBenchmark):
 
 
 class Timed(MicroBenchmark):
-    """A small program whose measured time is not the time of a launch."""
+    """Base of predictions for small programs whose measured time is not that of a launch: `us` returns the time, and there
+    is no task.
+    """
 
     def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:
-        """Return the time as its source counts it; SimError for what the chip cannot run."""
+        """Return the predicted time in us as its source counts it. Raises SimError for what the chip cannot run."""
         raise NotImplementedError
 
 
 class CopyStream(Timed):
-    """Stream in which all cores read one matrix, tile by tile."""
+    """Prediction for a stream in which all cores read one matrix from GM, tile by tile: time of MTE2, or of the cores for
+    quantity "core".
+    """
 
     columns = ("M", "N", "tile_m", "tile_n", "block_dim")
     optional = ("splits", "repeats")
@@ -321,7 +335,7 @@ class CopyStream(Timed):
 
 
 class Copy(Timed):
-    """One transfer on an idle device."""
+    """Prediction for one transfer of `nbytes` on an idle device."""
 
     columns = ("nbytes",)
     quantities = ("transfer",)
@@ -358,7 +372,7 @@ COLUMNS = tuple(dict.fromkeys(name for launch in LAUNCHES.values() for name in (
 
 
 def stream_of(kernel: MeasuredKernel) -> MatrixStream:
-    """Return the stream of a row."""
+    """Return the matrix stream that a row of DataCopyStream describes."""
     return MatrixStream(
         STREAMS[kernel.label("path")],
         (kernel["tile_m"], kernel["tile_n"]),
@@ -370,7 +384,10 @@ def stream_of(kernel: MeasuredKernel) -> MatrixStream:
 
 
 def _dtypes(kernel: MeasuredKernel) -> tuple[str, str]:
-    """Return the canonical dtypes that a vector kernel reads and writes."""
+    """Return (dtype read, dtype written) of a row's vector kernel by their canonical names.
+
+    Raises SimError for an unknown one.
+    """
     found = []
     for dtype in (kernel.dtype, kernel.label("dtype_out") or kernel.dtype):
         try:
@@ -389,12 +406,16 @@ def _to_blocks(kernel: MeasuredKernel) -> bool:
 
 
 def _two_sides(kernel: MeasuredKernel, device: Device, plain: int, blocked: int) -> tuple[Allocation, Allocation, int]:
-    """Return source and target of a layout conversion of `plain` and `blocked` elements, and the bytes of an element."""
+    """Allocate the tensors of a layout conversion of `plain` and `blocked` elements and return (source, target, bytes of an
+    element).
+
+    The source is the plain tensor if the row's format_in is NCHW, else the blocked one.
+    """
     itemsize = _itemsize(_dtypes(kernel)[0])
     sizes = (plain, blocked) if _to_blocks(kernel) else (blocked, plain)
     return device.allocate(sizes[0] * itemsize, "input"), device.allocate(sizes[1] * itemsize, "output"), itemsize
 
 
 def _filter_elements(kernel: MeasuredKernel, c0: int) -> int:
-    """Return the elements of a filter in FRACTAL_Z."""
+    """Return the number of elements of a row's filter in FRACTAL_Z, padded to whole C0 and whole fractals."""
     return -(-kernel["Ci"] // c0) * c0 * kernel["kh"] * kernel["kw"] * -(-kernel["Co"] // FRACTAL) * FRACTAL

@@ -53,7 +53,8 @@ TENSOR = 512 * KIB
 
 @frozen
 class MatrixStream:
-    """All cores read a `rows` x `columns` matrix of halves without padding, `tile` rows x columns an instruction.
+    """Program in which all cores read a `rows` x `columns` matrix of halves without padding, `tile` rows x columns an
+    instruction.
 
     Every core owns a contiguous share of the rows and walks it tile by tile, columns inside, each tile to the same place of
     `destination`, without a flag or a barrier. `splits` cuts the columns into that many parts, each of which is walked
@@ -70,20 +71,23 @@ class MatrixStream:
 
     @property
     def core_kind(self) -> str:
-        """Return the kind of core that has the destination buffer."""
+        """Return the kind of core that has the destination buffer: AIV for UB, else AIC."""
         return "AIV" if self.destination == "UB" else "AIC"
 
     def cores(self, chip: ChipSpec) -> int:
-        """Return how many cores of `core_kind` the chip has."""
+        """Return the number of cores of `core_kind` on the chip."""
         return chip.cores.aiv if self.core_kind == "AIV" else chip.cores.aic
 
     @property
     def useful_bytes(self) -> int:
-        """Return the bytes that the whole stream asks for."""
+        """Return the bytes of the whole matrix, times `repeats`."""
         return self.rows * self.columns * HALF * self.repeats
 
     def shortened(self, cores: int) -> MatrixStream:
-        """Return the stream with as few rows as it needs; a matrix that is read again is read whole."""
+        """Return the stream cut to the rows that a steady state needs: 192 instructions of each core.
+
+        A matrix that is read again is returned whole.
+        """
         height, width = self.tile
         steps = -(-STEADY // -(-self.columns // width)) * height
         if self.repeats > 1 or steps >= self.rows // cores:
@@ -110,17 +114,17 @@ class Measured:
 
     @property
     def by_core(self) -> float:
-        """Return the useful bytes over core time, start-up included, in TB/s."""
+        """Return the useful bytes over the cores' time, start-up included, in TB/s."""
         return self.useful_bytes / self.core_us / 1e6
 
     @property
     def hit_ratio(self) -> float:
-        """Return the share of the useful bytes that did not come from HBM (of tiles that are whole lines)."""
+        """Return the share of the useful bytes that did not come from HBM, for tiles that are whole cache lines."""
         return 1 - self.hbm_bytes / self.useful_bytes
 
 
 def _program(table: InstructionTable, stream: MatrixStream, block: int, share: int, size: int) -> tuple[Program, int]:
-    """Return the program of one block, and the bytes that it asks for."""
+    """Return (program of one block, bytes that it asks for); the block reads `share` rows of the matrix of `size` bytes."""
     k = KernelBuilder(table, block, stream.core_kind, [size])
     tile_rows, tile_columns = stream.tile
     room = k.allocate(stream.destination, tile_rows * tile_columns * HALF, "tile")
@@ -146,8 +150,8 @@ def _program(table: InstructionTable, stream: MatrixStream, block: int, share: i
 def measure(chip: ChipSpec, stream: MatrixStream, spread_us: float | None = None) -> Measured:
     """Run `stream` on all cores of its kind from a cold L2 and return its figures.
 
-    `spread_us` is the time in which all blocks are dispatched; None: as the chip's `launch.block_us` says. Raises
-    SimError where the cores cannot share the rows.
+    `spread_us` is the time in which all blocks are dispatched; None: by the chip's `launch.block_us`. Raises SimError where the
+    cores cannot share the rows in whole tiles.
     """
     cores = stream.cores(chip)
     if stream.rows % (cores * stream.tile[0]):
@@ -170,7 +174,8 @@ def measure(chip: ChipSpec, stream: MatrixStream, spread_us: float | None = None
 
 @frozen
 class VectorAdd:
-    """z = x + y of `count` halves on `blocks` vector cores, `tile` elements an instruction, `buffers` of each operand in UB.
+    """Program for z = x + y of `count` halves on `blocks` vector cores, `tile` elements an instruction, `buffers` of each
+    operand in UB.
 
     With `bypass` x and y leave no lines in the L2.
     """
@@ -182,7 +187,7 @@ class VectorAdd:
     bypass: bool = False
 
     def task(self, chip: ChipSpec, device: Device) -> Task:
-        """Return the launch; its inputs come from HBM."""
+        """Return the add as a task with x, y and z allocated on `device`; its inputs come from HBM."""
         tensors = [device.allocate(self.count * HALF, name) for name in "xyz"]
         table = InstructionTable(chip)
         share = -(-self.count // self.blocks // 128) * 128  # whole repeats of the vector unit
@@ -236,6 +241,8 @@ def transfer_cycles(chip: ChipSpec, path: str, nbytes: int) -> int:
 def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
     """Return (cycles of occupancy, cycles from start to retirement) of one transfer on an idle device whose L2 has its
     bytes.
+
+    Raises SimError for bytes that the buffer cannot hold or the path cannot move at once.
     """
     source, destination = path.split("->")
     if nbytes > TENSOR:
@@ -264,7 +271,9 @@ def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
 
 
 def _run_alone(chip: ChipSpec, kind: str, build: Callable[[KernelBuilder], None], tensors: int) -> ProgramRun:
-    """Run one program on one core of an idle device whose L2 has the tensors; return its `ProgramRun`."""
+    """Run the program that `build` writes on one core of an idle device, with that many tensors in its L2, and return its
+    `ProgramRun`.
+    """
     device = Device(chip, with_values=False)
     held = [device.allocate(TENSOR, f"tensor {i}") for i in range(tensors)]
     for tensor in held:
@@ -277,7 +286,9 @@ def _run_alone(chip: ChipSpec, kind: str, build: Callable[[KernelBuilder], None]
 
 @frozen
 class InnerLoop:
-    """Cycles per step of the matmul sample's inner loop: of M, of MTE1, and from step to step."""
+    """Measured cycles per step of the matmul sample's inner loop: busy cycles of M and of MTE1, and cycles from step to
+    step.
+    """
 
     m_busy: float
     mte1_busy: float
@@ -285,9 +296,9 @@ class InnerLoop:
 
 
 def matmul_loop(chip: ChipSpec, steps: int) -> InnerLoop:
-    """Return the cycles of one step of the matmul sample's inner loop, with operands in L1.
+    """Run `steps` steps of the matmul sample's inner loop, operands in L1, and return the mean cycles of one step.
 
-    The step is one load3d of 16 KB, four load2d of 8 KB, one fp16 Mmad 128 x 64 x 256.
+    A step is one load3d of 16 KB, four load2d of 8 KB, one fp16 Mmad 128 x 64 x 256.
     """
 
     def build(k: KernelBuilder) -> None:

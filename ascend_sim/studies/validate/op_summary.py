@@ -35,18 +35,20 @@ STATIC = {
 
 
 def tables(folder: Path) -> list[Path]:
-    """Return the profiler's tables anywhere below a folder: those of msprof, or torch_npu's own where it has none."""
+    """Return the paths of msprof's tables anywhere below a folder, sorted; torch_npu's own where there are none, [] without
+    either.
+    """
     return next((found for name in FILES if (found := sorted(folder.rglob(name)))), [])
 
 
 def is_op_summary(heads: Iterable[str]) -> bool:
-    """Return True if the columns are a profiler's, not those of `rows`."""
+    """Return True if the column names are those of a profiler's table, not those of `rows`."""
     names = _lower(heads)
     return bool(names & {"input shapes", "task duration(us)", "accelerator core"}) and "duration_us" not in names
 
 
 def check_table(path: Path, heads: Iterable[str], chip: str | None) -> None:
-    """Raise ConfigError for a table that lacks a column that every row needs, SimError for one whose chip is not given."""
+    """Raise ConfigError for a table that lacks a needed column or for an unknown chip, SimError where no chip is given."""
     missing = _missing_columns(heads)
     if missing:
         raise ConfigError(
@@ -59,7 +61,7 @@ def check_table(path: Path, heads: Iterable[str], chip: str | None) -> None:
 
 
 def _missing_columns(heads: Iterable[str]) -> list[str]:
-    """Return the columns that every row needs and the table lacks."""
+    """Return the profiler's names of the columns that every row needs and the table lacks."""
     names = _lower(heads)
     return [NAMES[need][0].title() for need in _NEEDED if not names & set(NAMES[need])]
 
@@ -69,10 +71,11 @@ def _lower(heads: Iterable[str]) -> set[str]:
 
 
 def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
-    """Return a launch in the columns of `rows`, without chip; a launch that cannot be simulated has the reason in
-    "skipped".
+    """Return a line of a profiler's table in the columns of `rows`, without chip; a launch that cannot be simulated has
+    "skipped", the reason.
 
-    `own` are columns that the user may have added. Raises ValueError for text that is no shape or number.
+    `own` are columns that the user may have added; they win over inferred sizes. Raises ValueError for text that is no shape or
+    number.
     """
     line = Line(cells)
     row = {"op_type": STATIC.get(line["type"], line["type"]), "duration_us": line["duration"]}
@@ -100,9 +103,8 @@ def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
 
 
 def _times(line: Line) -> dict[str, str]:
-    """Return core time and its parts by pipe, of the cores that worked.
-
-    The columns begin with aic_, aiv_ or, on older chips, neither.
+    """Return {"aicore_time_us", "mac_ratio", ...}: time of the cores that worked (AIC or AIV), and each pipe's part of it;
+    {} without a core time.
     """
     vector = "VECTOR" in line["core"].upper() or "AIV" in line["core"].upper()
     prefixes = ("aiv_", "") if vector else ("aic_", "")

@@ -31,9 +31,10 @@ FEW = 3
 
 @frozen
 class Errors:
-    """Relative errors of one quantity over `rows` rows, in percent: mean and median of their size, their mean (bias).
+    """Relative errors of one predicted quantity over `rows` rows, in percent: mean and median of their size, their signed
+    mean (`bias`).
 
-    `worst` is the one of the largest size, with its sign.
+    `worst` is the error of the largest size, with its sign.
     """
 
     rows: int
@@ -44,7 +45,7 @@ class Errors:
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[float, float]]) -> Errors | None:
-        """Return the errors of (predicted, measured) pairs; pairs with a measured 0 are left out. None without pairs."""
+        """Return the errors of (predicted, measured) pairs; pairs with a measured 0 are left out. None if no pair is left."""
         errors = [100 * (predicted - measured) / measured for predicted, measured in pairs if measured > 0]
         if not errors:
             return None
@@ -54,10 +55,10 @@ class Errors:
 
 @frozen
 class Group:
-    """The rows of one chip, operator and series: `kernels` distinct ones, errors of task and core time and of each pipe.
+    """Errors of the measured rows of one chip, operator and series: of task and core time and of the busy time of each pipe.
 
-    `rank` is Spearman's rank correlation of task times, None with fewer than FEW distinct kernels. `skipped` counts the
-    reasons why rows were not simulated.
+    `kernels` counts the distinct ones. `rank` is Spearman's rank correlation of task times, None with fewer than three distinct
+    kernels. `skipped` counts rows by the reason why they were not simulated.
     """
 
     chip: str
@@ -72,7 +73,9 @@ class Group:
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return the rank correlation, equal values sharing their mean rank; None where one side is constant."""
+    """Return Spearman's rank correlation, equal values sharing their mean rank; None with fewer than two values or a
+    constant side.
+    """
     a, b = _ranks(first), _ranks(second)
     if len(a) < 2 or a.std() == 0 or b.std() == 0:
         return None
@@ -86,12 +89,12 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, Any]:
 
 
 def series_of(one: RowComparison) -> str:
-    """Return the series of a row within its operator; for a small program also its path."""
+    """Return the row's series, with the path of a small program in front; "" without both."""
     return ", ".join(filter(None, (one.row.kernel.label("path"), one.row.series)))
 
 
 def group_by(compared: Sequence[RowComparison], label: Callable[[RowComparison], str] = series_of) -> list[Group]:
-    """Return one Group for every chip, op_type and `label`, in the order of the rows' chips and operators."""
+    """Return one Group for every chip, op_type and `label` of a row, sorted by these three."""
     parts: dict[tuple[str, str, str], list[RowComparison]] = {}
     for one in compared:
         kernel = one.row.kernel
@@ -133,7 +136,9 @@ _HEADS = (
 
 
 def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
-    """Return the figures of every group that has any, as text under `_HEADS`."""
+    """Return a row of texts under `_HEADS` for each group with a simulated row; small programs (`program_rows`) are left
+    out.
+    """
     rows: list[tuple[str, ...]] = []
     for group in groups:
         if group.task is None or group.op_type in MICROBENCHMARKS:
@@ -165,7 +170,7 @@ _PROGRAM_HEADS = ("chip", "program", "rows", "median %", "worst %", "bias %")
 
 
 def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
-    """Return the figures of small programs as text under `_PROGRAM_HEADS`."""
+    """Return a row of texts under `_PROGRAM_HEADS` for each group of small programs with a simulated row."""
     return [
         (
             group.chip,
@@ -181,7 +186,9 @@ def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
 
 
 def blind(compared: Sequence[RowComparison]) -> Errors | None:
-    """Return the errors of the small programs that set no cost and that no other source contradicts."""
+    """Return the errors of task time over the small programs without a series, which set no cost and which no other source
+    contradicts; None if there are none.
+    """
     return Errors.of(
         [
             (one.prediction.task_us, one.row.duration_us)
@@ -192,15 +199,14 @@ def blind(compared: Sequence[RowComparison]) -> Errors | None:
 
 
 def blind_line(errors: Errors) -> str:
-    """Return the result of `blind` as a line."""
+    """Return one line with the number, median and worst error of the programs that set no cost."""
     rows = "program that sets" if errors.rows == 1 else "programs that set"
     return f"{errors.rows} small {rows} no cost: median error {errors.median:.1f} %, worst {errors.worst:+.1f} %"
 
 
 def skipped_lines(groups: Sequence[Group]) -> list[str]:
-    """Return a line for each group and each reason why rows of it were not simulated, with their number.
-
-    Operators without a kernel here share one line for each chip.
+    """Return a line with the number of skipped rows for each group and reason; operators without a kernel here share one
+    line for each chip.
     """
     lines = []
     strangers: dict[str, dict[str, int]] = {}
@@ -222,14 +228,16 @@ def skipped_lines(groups: Sequence[Group]) -> list[str]:
 
 
 def assumed_lines(compared: Sequence[RowComparison]) -> list[str]:
-    """Return the assumptions on rows from a profiler's table, with the number of simulated rows."""
+    """Return a line for each assumption that rows of a profiler's table needed, with the number of simulated rows, most
+    first.
+    """
     shown = [one for one in compared if not one.prediction.skipped]
     notes = Counter(one.row.cells["assumed"] for one in shown if one.row.cells.get("assumed"))
     return [f"assumed for {count} {'row' if count == 1 else 'rows'}: {note}" for note, count in notes.most_common()]
 
 
 def render(compared: Sequence[RowComparison], console: Console) -> None:
-    """Print the figures of every chip and operator, and what was skipped."""
+    """Print a table of errors by chip and operator, one of small programs, and lines on skipped rows and assumptions."""
     groups = group_by(compared)
     _print("Task time, predicted against measured", _HEADS, table_rows(groups), console)
     _print("Small programs, predicted against measured", _PROGRAM_HEADS, program_rows(groups), console)
@@ -254,7 +262,7 @@ def _print(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], co
 
 @frozen
 class PointGroup:
-    """Published vector tile operations of an architecture: how many, and the median of their precisions.
+    """Precision of an architecture's published vector tile operations: the number of compared points and the median.
 
     `far` counts those with a precision below 0.75, `skipped` those without a cost in the chip file.
     """
@@ -279,7 +287,7 @@ def group_points(compared: Sequence[ComparedPoint]) -> list[PointGroup]:
 
 
 def points_text(groups: Sequence[PointGroup]) -> list[str]:
-    """Return a line for every architecture."""
+    """Return a line for every architecture: points, median precision, points far off and skipped."""
     return [
         f"vector tile operations of {group.arch}: {group.points} points, median precision {group.median:.3f}, "
         f"{group.far} below {FAR}; {group.skipped} without a cost here"
@@ -293,7 +301,7 @@ def markdown(groups: Sequence[Group]) -> str:
 
 
 def programs_markdown(groups: Sequence[Group]) -> str:
-    """Return the table of small programs for a page."""
+    """Return the table of small programs in Markdown."""
     return _markdown(_PROGRAM_HEADS, program_rows(groups))
 
 
@@ -303,12 +311,12 @@ def _markdown(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def to_dict(compared: Sequence[RowComparison]) -> dict[str, Any]:
-    """Return the groups as plain data."""
+    """Return {"groups": [...]}, the errors of every group as plain data, in percent."""
     return {"groups": [_plain(group) for group in group_by(compared)]}
 
 
 def points_dict(groups: Sequence[PointGroup]) -> list[dict[str, Any]]:
-    """Return the architectures' points as plain data."""
+    """Return the groups of published points as dicts for JSON."""
     return [asdict(group) for group in groups]
 
 
@@ -338,7 +346,8 @@ def _plain(group: Group) -> dict[str, Any]:
 
 
 def csv_text(compared: Sequence[RowComparison]) -> str:
-    """Return every row with all its own columns, then what was predicted; `skipped` says why nothing was.
+    """Return every row with its own columns and the predictions as CSV; `skipped` is the reason where there is no
+    prediction.
 
     `predicted_low_us` and `predicted_high_us` are the 80 % interval of `predicted_us`.
     """
@@ -377,6 +386,6 @@ def csv_text(compared: Sequence[RowComparison]) -> str:
 
 
 def _ends(prediction: Prediction) -> tuple[float | str, float | str]:
-    """Return both ends of the interval, "" where there is none."""
+    """Return (low, high) us of the prediction's interval; ("", "") if it has none."""
     low, high = prediction.low_us, prediction.high_us
     return ("", "") if math.isnan(low) else (round(low, 4), round(high, 4))

@@ -30,11 +30,11 @@ _BUFFERS = 2
 
 
 def note_launches(lines: Sequence[dict[str, str]], chip: ChipSpec) -> None:
-    """Write the column `launches` of a profiler's lines: warm where the same code ran shortly before on cores of that
-    kind.
+    """Set the column `launches` of a profiler's lines: "warm" where one of the last launches on cores of that kind ran the
+    same code, else "cold".
 
-    All launches of the profile count, also those that are not simulated (chip file, launch.kept_launches). Lines
-    without a start time stay as they are.
+    How many launches count is the chip's launch.kept_launches; launches that are not simulated count too. Lines without a start
+    time stay as they are.
     """
     launched: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
     for place in _order(lines):
@@ -47,9 +47,10 @@ def note_launches(lines: Sequence[dict[str, str]], chip: ChipSpec) -> None:
 
 
 def moved_by(lines: Sequence[dict[str, str]], chip: ChipSpec) -> dict[int, tuple[KernelMoves, tuple[KernelMoves, ...]]]:
-    """Return {index of a line: (the tensors that its kernel moves, those that earlier kernels moved)}.
+    """Return {index of a line: (moves of its kernel, moves of each kernel before it)}, as far back as four L2 sizes of
+    traffic.
 
-    The profile is taken to repeat: before its first kernel stands its last.
+    The profile is taken to repeat: before its first kernel stands its last. Lines without a start time are left out.
     """
     order = _order(lines)
     buffers: dict[int, list[int]] = {}
@@ -68,7 +69,8 @@ def moved_by(lines: Sequence[dict[str, str]], chip: ChipSpec) -> dict[int, tuple
 
 
 def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float], list[float]]:
-    """Return two lists of the bytes written back in each kernel of a step: predicted, and by the column `victim_rate`.
+    """Return two lists of bytes that each kernel of a step writes back from the L2, in order of start time: simulated, and
+    by the column `victim_rate`.
 
     A kernel moves each of its tensors once, on a device on which the same step ran before.
     """
@@ -94,7 +96,10 @@ def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float
 def leave_step(
     device: Device, kernel: MeasuredKernel, inputs: Sequence[Allocation], outputs: Sequence[Allocation]
 ) -> None:
-    """Change the L2 of `device` as the kernels before `kernel` do; `inputs` and `outputs` are its tensors."""
+    """Bring the L2 of `device` into the state that the kernels before `kernel` leave.
+
+    Its own `inputs` and `outputs` stand for the profile's buffers of nearest size, so that earlier kernels touch these.
+    """
     held: dict[Hashable, Allocation] = {}
     for tensors, written in ((inputs, False), (outputs, True)):
         own = {buffer: nbytes for buffer, nbytes, writes in kernel.moved if writes is written}
@@ -107,7 +112,10 @@ def leave_step(
 
 
 def _moved(line: Line, buffers: dict[int, list[int]]) -> KernelMoves:
-    """Return the tensors that a kernel moves; `buffers` has the buffers of each size, the last moved at the end."""
+    """Return the moves (buffer, bytes, written) of the tensors of a profiler's line; none for shapes that cannot be read.
+
+    `buffers` has the buffers of each size, the last moved at the end, and is updated.
+    """
     moved: list[Moved] = []
     for side in ("input", "output"):
         writes = side == "output"
@@ -121,7 +129,11 @@ def _moved(line: Line, buffers: dict[int, list[int]]) -> KernelMoves:
 
 
 def _buffer(buffers: dict[int, list[int]], nbytes: int, used: Collection[Hashable], writes: bool) -> int:
-    """Return the buffer of a tensor of `nbytes` in a kernel whose other tensors are in the buffers `used`."""
+    """Return the buffer of a tensor of `nbytes`, not one of `used` if another is there; `buffers` is updated.
+
+    A read takes the buffer of that size that was moved last, a write the other one of two; a new one is made where there are
+    too few.
+    """
     own = buffers.setdefault(nbytes, [])
     others = [one for one in own if one not in used]
     if writes and others and len(own) >= _BUFFERS:
@@ -140,7 +152,7 @@ def _buffer(buffers: dict[int, list[int]], nbytes: int, used: Collection[Hashabl
 
 
 def _bytes_of(tensor: ProfiledTensor) -> int:
-    """Return the bytes of a tensor; 0 for a dtype that has no name here."""
+    """Return the bytes of a tensor; 0 for a dtype that neither this package nor numpy knows."""
     try:
         dtype = numpy_dtype(canonical(tensor.dtype))
     except SimError:  # no kernel here computes with it
@@ -158,7 +170,7 @@ def _order(lines: Sequence[dict[str, str]]) -> list[int]:
 
 
 def _start(line: Line) -> float | None:
-    """Return the start time in us; None where there is none, or no number."""
+    """Return the line's start time in us; None for an empty cell or one that is no number."""
     try:
         return line.number("start")
     except ValueError:
@@ -166,5 +178,5 @@ def _start(line: Line) -> float | None:
 
 
 def _kind(core: str) -> str:
-    """Return the kind of core that a profile's name for it means."""
+    """Return "AIV" or "AIC" for a profile's name of a core: AIV if it names the vector unit."""
     return "AIV" if "VECTOR" in core.upper() or "AIV" in core.upper() else "AIC"

@@ -41,7 +41,7 @@ class ProfiledTensor:
 
 
 class Line:
-    """A line of the table by short column names, equal for all versions of the profiler."""
+    """One line of a profiler's table, read by the short column names of NAMES; an empty or N/A cell reads as ""."""
 
     def __init__(self, cells: Mapping[str, str]) -> None:
         # The profiler quotes lists twice and ends times with a tab.
@@ -52,7 +52,10 @@ class Line:
         return next((self.text[head] for head in NAMES[name] if self.text.get(head)), "")
 
     def number(self, name: str) -> float | None:
-        """Return a number of 0 or more, None where there is none."""
+        """Return the number in a column as a float, None for an empty cell.
+
+        Raises ValueError for anything but a finite number from 0.
+        """
         heads = NAMES.get(name, (name,))
         text = next((self.text[head] for head in heads if self.text.get(head)), "")
         if not text:
@@ -66,7 +69,9 @@ class Line:
         return value
 
     def tensors(self, side: str) -> list[ProfiledTensor]:
-        """Return the operands of one side ("input" or "output"); a scalar has an empty shape."""
+        """Return the operands of one side ("input" or "output"); a scalar has an empty shape, missing dtypes and formats are
+        "".
+        """
         if not self[f"{side} shapes"] and not self[f"{side} types"]:
             return []
         shapes = [_shape(text) for text in self[f"{side} shapes"].split(";")]

@@ -43,12 +43,14 @@ _FROM_ZERO = ("pad_d_total", "pad_h_total", "pad_w_total", *_FLAGS)
 
 
 def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
-    """Return the open measured rows that ship with the package; see `read_rows`."""
+    """Return the measured rows of the package that are not sealed; `l2` and `told` as in `read_rows`."""
     return [row for row in _all_shipped(l2, told) if not is_sealed(row.cells)]
 
 
 def sealed_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
-    """Return the sealed measured rows that ship with the package, for pages that print errors; see `sealed`."""
+    """Return the measured rows of the package that are sealed, for pages that print errors; `l2` and `told` as in
+    `read_rows`.
+    """
     return [row for row in _all_shipped(l2, told) if is_sealed(row.cells)]
 
 
@@ -68,10 +70,10 @@ def read_rows(
 ) -> list[MeasuredRow]:
     """Return the rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
-    `l2` is one of L2_STATES or STEP, for rows without a state of their own; None is STEP for a profile with start times
-    and warm for others. `told` names which facts of TOLD the predictions may use. Raises ConfigError with file, line
-    and column for an impossible value. With `skip` that row has the reason in `unlike` instead; the error is raised if
-    no row is left.
+    `l2` is one of L2_STATES or STEP, for rows without a state of their own; None is STEP for a profile with start times and
+    warm for others. `told` names which facts of TOLD the predictions may use. Raises SimError for another `l2` or `told`,
+    ConfigError with file, line and column for an impossible value. With `skip` that row has the reason in `unlike` instead; the
+    error is raised if no row is left.
     """
     path = Path(path)
     if l2 not in (None, *L2_STATES, STEP):
@@ -94,7 +96,10 @@ def read_rows(
 def _read_file(
     path: Path, l2: str | None, chip: str | None, told: Collection[str], wrong: list[ConfigError]
 ) -> list[MeasuredRow]:
-    """Return the rows of a file; errors of unusable rows are added to `wrong`."""
+    """Return the rows of one file; a row that cannot be used has the reason in `unlike`, and its error is added to `wrong`.
+
+    Raises ConfigError for a file that is missing, no text, without rows or without a needed column.
+    """
     if not path.exists():
         raise ConfigError(f"{path}: no such file; --rows takes a CSV of measured rows, or a profiler's folder")
     try:
@@ -147,7 +152,7 @@ def _read_file(
 def _parsed(
     path: Path, heads: Sequence[str], numbered: Iterable[tuple[int, str]]
 ) -> Iterator[tuple[str, dict[str, str] | ConfigError]]:
-    """Yield for every line its place in words, and its columns by name or the error in it."""
+    """Yield (place in words, {column: text}) for every numbered line, or (place, ConfigError) for one that is no CSV."""
     for number, line in numbered:
         where = f"{path}, line {number}"
         try:
@@ -164,14 +169,19 @@ def _cells(where: str, line: str) -> list[str]:
 
 
 def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str, str]) -> MeasuredRow:
-    """Return a row that is not simulated; characters that a terminal cannot show are escaped."""
+    """Return a row without sizes and times that is skipped with the reason `why`; characters that a terminal cannot show are
+    escaped.
+    """
     names = _chip_name((chip or "").strip()), op_type or ""
     chip, op_type = (name if name.isprintable() else repr(name)[1:-1] for name in names)
     return MeasuredRow(MeasuredKernel(chip, op_type, "", ()), math.nan, None, {}, "", why, cells)
 
 
 def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> MeasuredRow:
-    """Return the row of a line of a profiler's table; a line that cannot be simulated has the reason in `unlike`."""
+    """Return the row of a line of a profiler's table; one that cannot be simulated has the reason in `unlike`.
+
+    Raises ConfigError, with the place `where`, for cells that are no shape or number.
+    """
     try:
         row = {"chip": chip, "launches": cells.get("launches", ""), **op_summary.to_row(cells, COLUMNS)}
     except ValueError as error:
@@ -182,7 +192,7 @@ def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Co
 
 
 def of_chips(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
-    """Return the rows of the named chips. Raises SimError, with the chips that have rows, if one has none.
+    """Return the rows of the named chips, chip by chip. Raises SimError, with the chips that have rows, if one has none.
 
     A chip file of the user's takes the rows of the nearest chip that it extends.
     """
@@ -242,7 +252,7 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
 
 
 def _chip_name(name: str) -> str:
-    """Return the canonical name of a shipped chip; a user's file keeps its own."""
+    """Return a chip's canonical name, in lower case and without aliases; the path of a user's chip file stays."""
     return name if is_path(name) else CHIPS.get(name.lower(), name.lower())
 
 
@@ -254,9 +264,9 @@ def _unlike(op_type: str, fused: str) -> str:
 
 
 def _formats(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the formats as the simulated kernels name them: ND beside channel blocks is NCHW.
+    """Return {"format_in", "format_out": format} of those that the row gives, in the simulator's names.
 
-    ":1", which profilers append for the C0 = 16 of fp32, is dropped.
+    ND becomes NCHW where the other side has channel blocks. ":1", which profilers append for the C0 = 16 of fp32, is dropped.
     """
     found = {side: labels[side].upper().split(":")[0] for side in ("format_in", "format_out") if side in labels}
     blocked = {"NC1HWC0", "FRACTAL_Z"} & set(found.values())

@@ -39,11 +39,11 @@ _TOO_LONG = "takes minutes; --long runs it"
 
 @frozen
 class Prediction:
-    """Times of the simulated kernel in us and its blocks, or in `skipped` the reason why there are none.
+    """Simulated times of a measured row in us, with the number of blocks; `skipped` is the reason why there are none.
 
-    For a call `task_us` is the sum over its `kernels` (operator and time, in their order), which have no pipes here.
-    `low_us` and `high_us` are the interval of `task_us` (`report.certainty`; of a call the sums of its kernels'); a
-    small program has none.
+    For a call `task_us` is the sum over its `kernels` (operator and time, in their order), which have no pipes here. `low_us`
+    and `high_us` are the 80 % interval of `task_us` (`report.certainty`; of a call the sums of its kernels'); a small program
+    has none.
     """
 
     task_us: float = math.nan
@@ -76,7 +76,7 @@ class RowComparison:
 
     @property
     def kernel_errors(self) -> list[tuple[str, float]]:
-        """Return (operator, error) of the kernels of a call that were measured by themselves.
+        """Return (operator, relative error) of the kernels of a call whose times the row gives by themselves.
 
         Several kernels of one operator are paired in order.
         """
@@ -98,10 +98,11 @@ def validate(
     long: bool = False,
     out: str | Path | None = None,
 ) -> list[RowComparison]:
-    """Simulate measured kernels and return every row with its prediction; without `rows` those that ship.
+    """Simulate measured kernels and return every row with its prediction; without `rows` those that ship with the package.
 
-    `rows` is a CSV file, a profiler's table or its folder, which needs one chip; `chips` leaves out the rows of others.
-    A row that cannot be simulated is skipped with its reason. The rest is as in `read_rows` and `compare`.
+    `rows` is a CSV file, a profiler's table or its folder, which needs one chip; `chips` leaves out the rows of others. A row
+    that cannot be read or simulated is skipped with its reason. `l2` and `told` are those of `read_rows`, the rest those of
+    `compare`.
     """
     named = [chips] if isinstance(chips, str) else list(chips)
     given = None if not named else ",".join(named)
@@ -154,12 +155,12 @@ def compare(
 
 
 def as_timed(kernel: MeasuredKernel) -> MeasuredKernel:
-    """Return one kernel that stands for all that take the same time as this one."""
+    """Return one kernel that stands for all that take the same time as this one (`MeasuredLaunch.as_timed` of its operator)."""
     return LAUNCHES[kernel.op_type].as_timed(kernel)
 
 
 def _name(kernel: MeasuredKernel) -> str:
-    """Return the cache key of a prediction: the kernel, and the numbers of its chip."""
+    """Return the cache key of a prediction: a SHA-256 of the kernel and its chip's numbers."""
     try:
         chip = load_chip(kernel.chip).model_dump_json()
     except SimError:  # `simulate` tells
@@ -168,18 +169,21 @@ def _name(kernel: MeasuredKernel) -> str:
 
 
 def _prediction(data: Mapping[str, Any]) -> Prediction:
-    """Return the prediction that the plain data of `_simulated` holds."""
+    """Return the Prediction that a stored result of `_simulated` describes."""
     return Prediction(**{**data, "kernels": tuple((name, us) for name, us in data["kernels"])})
 
 
 def _simulated(kernel: MeasuredKernel) -> dict[str, Any] | Failed:
-    """Return the prediction of `simulate` as plain data."""
+    """Return the prediction of `simulate` as a dict for the store; Failed, which is not stored, where the kernel was
+    skipped.
+    """
     prediction = simulate(kernel)
     return Failed(prediction.skipped) if prediction.skipped else asdict(prediction)
 
 
 def simulate(kernel: MeasuredKernel) -> Prediction:
-    """Simulate one launch on a fresh device; a refusal or an error becomes the prediction's `skipped`.
+    """Simulate one launch on a fresh device in timing mode and return its prediction; a refusal or any error becomes its
+    `skipped`.
 
     L2 and code begin in the kernel's state, see L2_STATES and LAUNCH_STATES.
     """

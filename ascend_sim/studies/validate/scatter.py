@@ -13,7 +13,9 @@ from ascend_sim.studies.validate.run import RowComparison
 
 
 def check_plot(path: str | Path, option: str = "--plot") -> None:
-    """Raise SimError if no PNG can be written at `path`, before a long run starts; `option` is named in the message."""
+    """Raise SimError if no PNG can be written at `path`: another ending, no folder, no matplotlib; `option` is named in the
+    message.
+    """
     if Path(path).suffix.lower() != ".png":
         raise SimError(f"{option} {path}: give a file that ends in .png")
     if not Path(path).parent.is_dir():
@@ -25,9 +27,9 @@ def check_plot(path: str | Path, option: str = "--plot") -> None:
 
 
 def plot(compared: Sequence[RowComparison], path: str | Path) -> None:
-    """Write a PNG of predicted against measured task times: a colour for every operator, a shape for every chip.
+    """Write a PNG of predicted against measured task times on log axes: a colour for every operator, a shape for every chip.
 
-    Single transfers stand on it only where there is nothing else. Errors as `check_plot`.
+    Skipped rows are left out, and single transfers unless there is nothing else. Raises SimError as `check_plot`.
     """
     check_plot(path)
     from matplotlib.figure import Figure
@@ -75,12 +77,12 @@ _SHAPES = "os^DvP*X"
 
 
 def _chip(one: RowComparison) -> str:
-    """Return the text for a chip: its name, or its file without folders."""
+    """Return the name of a row's chip; of a chip file its name without folders."""
     return Path(one.row.kernel.chip).name
 
 
 def _legend(operators: Sequence[str], chips: Sequence[str]) -> list[Any]:
-    """Return the legend: colours of operators (hollow from the eleventh on), then shapes of chips."""
+    """Return the legend's entries: colours of operators (hollow from the eleventh on), then shapes of chips."""
     from matplotlib.lines import Line2D
 
     colours = [

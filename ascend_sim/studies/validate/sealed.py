@@ -27,7 +27,10 @@ def _split() -> Mapping[str, Any]:
 
 
 def is_sealed(cells: Mapping[str, str]) -> bool:
-    """Return True if a row with these columns is sealed, in any file."""
+    """Return True if the row with these columns is sealed: its group's hash, salted, is in the lower half.
+
+    Rows of a `run` that sealed.yaml does not list are open, and those with the values that it names as open.
+    """
     source = _split()["sources"].get(cells.get("run", "").strip())
     if source is None or any(cells.get(name, "") == value for name, value in source.get("open", {}).items()):
         return False
@@ -35,14 +38,16 @@ def is_sealed(cells: Mapping[str, str]) -> bool:
 
 
 def _group(cells: Mapping[str, str]) -> str:
-    """Return the name of the row's group: the columns of its problem, without those that the library decided."""
+    """Return the key of the row's group: run, operator, sizes and layout, without columns that the library decided such as
+    block_dim.
+    """
     decided = {name for launch in LAUNCHES.values() for columns in launch.helps.values() for name in columns}
     names = ("run", "op_type", *(name for name in COLUMNS if name not in decided), *LAYOUT)
     return "|".join(f"{name}={cells[name].strip()}" for name in names if cells.get(name, "").strip())
 
 
 def refuse_sealed(rows: Iterable[Mapping[str, str]], use: str) -> None:
-    """Raise SimError if one of the rows, given by their columns, is sealed."""
+    """Raise SimError that names `use` if one of the rows, given by their columns, is sealed."""
     for cells in rows:
         if is_sealed(cells):
             raise SimError(

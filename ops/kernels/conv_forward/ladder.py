@@ -1,7 +1,8 @@
-"""The ladder of the forward convolution has whole rows of x in L1, else strips of columns, with two buffers or else one.
+"""Ladder of the forward convolution's tilings: strips for a long one-row signal, whole rows of x in L1, then strips of
+columns; first with two L1 buffers, then with one.
 
-All of it is ours: the vendor's Conv2D and Conv3D tilings are not documented here. Signals (one row) go in strips where a tile
-is a part of the row, as the library loads columns of them (its Conv2D has a flag for that: stated).
+All of it is ours: the vendor's Conv2D and Conv3D tilings are not documented here. Signals (one row) go in strips where
+a tile is a part of the row, as the library loads columns of them (its Conv2D has a flag for that: stated).
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ ForwardRung = Rung[TilingInput, ConvForwardTiling]
 
 
 def answer_conv_forward(inp: TilingInput) -> LadderAnswer[ConvForwardTiling]:
-    """Return the ladder's answer: the largest tile of 128 channels that fits L0C, L0A and L1 with two buffers, else a
-    small tile with the fewest loads.
+    """Return the ladder's answer for a problem: the largest tile of at most 128 channels that fits L0C, L0A and L1,
+    else a small tile with the fewest loads.
 
-    L1 has one buffer where two fit no tile. Raises TilingError with the numbers where no tile fits.
+    L1 has one buffer where two fit no tile. Raises TilingError, with the numbers, where no tile fits or load3d cannot
+    hold a field.
     """
     check_load3d(inp, {"pad up": inp.problem.pad_up, "pad left": inp.problem.pad_left})
     return answered(climb(LADDER, inp))
 
 
 def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
-    """Return the tiling of a signal in strips as wide as a tile; a refusal where one tile has the whole row."""
+    """Return the tiling of a one-row problem in strips as wide as a tile; a refusal if one tile has the whole row."""
     rows = of_rows(inp, buffers)
     if inp.problem.w_out <= rows.base_m:
         return Refusal(f"a tile of {rows.base_m} pixels has the whole row of {inp.problem.w_out}")
@@ -46,7 +48,7 @@ def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
 
 
 def _strips(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
-    """Return the tiling of strips as wide as a tile."""
+    """Return the tiling of the widest strips that fit, each as wide as one of its tiles, or the refusal."""
     fits, cut = partial(may_fit, inp, buffers), partial(in_strips, inp, buffers)
     p = inp.problem
     spare = max(inp.load3d.pad - p.pad_right, 0) // p.stride_w

@@ -4,7 +4,7 @@
     M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0)
 
 x (NDC1HWC0) GM -> L1 -> load_data_3d with the forward stride -> L0A. FRACTAL_Z has the order of L0B already, so weights go
-GM -> L1 -> L0B without a turn. Results leave L0C cast, in NDC1HWC0. On dav-3510 all three are NCDHW, and groups may be merged
+GM -> L1 -> L0B untransposed. Results leave L0C cast, in NDC1HWC0. On dav-3510 all three are NCDHW, and groups may be merged
 (`with_groups_merged`). A bias lies in L1 beside the weights, goes to BT with the first Mmad of a tile, and every sum begins
 with it in float32 (ops-nn, Conv3DV2 and arch35's Conv2DV2: stated).
 """
@@ -35,9 +35,11 @@ X, Y = 0, 2
 def conv_forward_task(
     call: CubeCall, tiling: ConvForwardTiling, tensors: list[Allocation], name: str, op_type: str
 ) -> Task:
-    """Return the launch; `tensors` are x, weight and y in the layouts above, in the compute dtype.
+    """Return the Task of a forward convolution; `tensors` are x, weight and y in the layouts above, in the compute
+    dtype.
 
-    Where vector cores merge groups the fourth is their workspace. The last one is the bias, if the call has one.
+    If groups are merged the fourth is the workspace of the vector cores that merge them (a MIX launch). The last one is
+    the bias, if the call has one.
     """
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
@@ -61,7 +63,9 @@ def conv_forward_task(
 
 
 class _ForwardBuilder:
-    """Writes the program of one block."""
+    """Builder of one block's program of the forward convolution: its share of tiles (strip, group, image, depth,
+    pixels, channels).
+    """
 
     def __init__(self, call: CubeCall, tiling: ConvForwardTiling, k: KernelBuilder, last_slot: int) -> None:
         self.call, self.tiling, self.k, self.bias_slot = call, tiling, k, last_slot
@@ -105,7 +109,9 @@ class _ForwardBuilder:
         return self.k.finish()
 
     def piece(self, number: int, n_parts: int, parts: int) -> tuple[tuple[int, ...], int] | None:
-        """Return ((strip, group, depth, m, its count, n, its count), image) of tile `number`; None for one without elements."""
+        """Return ((strip, group, depth, m, its count, n, its count), image) of tile `number`; None for a tile beyond
+        the channels or pixels that exist.
+        """
         rest, m = divmod(number, len(self.strips) * parts)
         rest, n = divmod(rest, n_parts)
         rest, depth = divmod(rest, self.p.d_out)
@@ -121,8 +127,10 @@ class _ForwardBuilder:
         return (index, group, depth, m, m_count, n, n_count), batch
 
     def tile(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
-        """Append one tile, pixels m .. x channels n .. of a real group of y: its sum over kernel planes and K, and its
-        store.
+        """Append one tile of y: its sum over kernel planes and K, and its store.
+
+        The tile is `m_count` pixels from `m` on by `n_count` channels from `n` on of a real group; `image` counts
+        planes of y. Kernel planes in padding are left out.
         """
         self.k.next_tile()
         p, per_block = strip.problem, self.inp.taps * self.c0
@@ -163,7 +171,9 @@ class _ForwardBuilder:
         self.write(strip, group, image, m, m_count, n, n_count)
 
     def load_bias(self, group: int, n: int, n_count: int) -> BiasPiece | None:
-        """Load the bias of channels n .. of a group to L1, unless L1 holds it, and return its place; None without a bias."""
+        """Load the bias of `n_count` channels from `n` on of a group to L1, unless L1 holds it; return its place, None
+        without a bias.
+        """
         if self.bias is None:
             return None
         size = self.bias_itemsize
@@ -176,7 +186,9 @@ class _ForwardBuilder:
         return BiasPiece(self.bias.address, ceil_to(n_count * size, BIAS_UNIT) // size)
 
     def load_a1(self, strip: Strip, group: int, batch: int, depth: int, block: int, blocks: int, rows: Span) -> None:
-        """Load input `rows` of `blocks` channel blocks to L1 as [c1][rows][W][C0]; W is the columns that the strip reads."""
+        """Load input `rows` of `blocks` channel blocks to L1 as [c1][rows][W][C0], unless L1 holds them; W is the
+        columns that the strip reads.
+        """
         width = strip.problem.w_in
         address = self.a1.begin((strip.column, group, batch, depth, block, *rows))
         if address is None:
@@ -190,7 +202,9 @@ class _ForwardBuilder:
         self.a1.loaded()
 
     def load_b1(self, group: int, plane: int, block: int, blocks: int, n: int, n_count: int) -> None:
-        """Load the weights of `blocks` C_in blocks for channels n .. to L1 as [cin1][tap][n1][16][C0], the order of L0B."""
+        """Load the weights of `blocks` C_in blocks for `n_count` channels from `n` on to L1 as [cin1][tap][n1][16][C0],
+        the order of L0B, unless L1 holds them.
+        """
         address = self.b1.begin((group, plane, block, n))
         if address is None:
             return
@@ -206,7 +220,7 @@ class _ForwardBuilder:
         self.b1.loaded()
 
     def step(self, window: MapWindow, pixels: Span, n_count: int, k_span: Span) -> None:
-        """Append one base block: load half of L0A and L0B, and multiply; `k_span` is its range of K within L1."""
+        """Append one base block: load half of L0A and L0B from L1, and multiply; `k_span` is its range of K within L1."""
         k, (k_start, k_count) = self.k, k_span
         half = self.pipeline.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
@@ -217,7 +231,7 @@ class _ForwardBuilder:
         self.pipeline.multiply(half, pixels.length, k_count, n_count, self.call.dtype, self.call.hf32_bits)
 
     def write(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
-        """Store the finished tile to y."""
+        """Store the finished tile to y; a strip's pixels go run by run, without columns that do not exist."""
         dtype, width = "float32" if self.itemsize == 4 else self.call.dtype, self.p.w_out
         found = [TileRun(0, m, m_count)]
         if self.tiling.split_wo:

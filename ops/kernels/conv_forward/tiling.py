@@ -1,9 +1,9 @@
-"""Tiling of the forward convolution, which is grad_input of a transposed call: a sound procedure of our own ("stand-in").
+"""Tiling of the forward convolution, which is grad_input of a transposed call: a procedure of our own ("stand-in").
 
-M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0). Where whole rows of x do not fit L1, y is made in
-strips of columns as wide as a tile, and so are signals (one row), of which the library loads columns (its Conv2D has a flag for
-them: stated). The vendor's Conv2D and Conv3D tilings are not
-documented here, so nothing of theirs is claimed.
+M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0). Where whole rows of x do not fit L1, y is made
+in strips of columns as wide as a tile, and so are signals (one row), of which the library loads columns (its Conv2D has
+a flag for them: stated). The vendor's Conv2D and Conv3D tilings are not documented here, so nothing of theirs is
+claimed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LEAST_BYTES = 2  # of an item: 8-bit weights are not turned here (ours)
 
 @frozen
 class ConvForwardTiling:
-    """Tiling with L0C tiles of `base_m` pixels x `base_n` channels, `base_k` of K per Mmad, `slices` C_in blocks per L1
-    load.
+    """Tiling of the forward convolution: L0C tiles of `base_m` pixels x `base_n` channels, `base_k` of K per Mmad,
+    `slices` C_in blocks per L1 load, on `block_dim` cores.
 
     With `split_wo` y is cut into strips of so many columns, each with tiles of its own; 0 for whole rows. `l1_buffers`:
     2 if L1 gets the next loads while it is read, 1 where it has no room for both.
@@ -47,7 +47,7 @@ class ConvForwardTiling:
     source: str = "stand-in"
 
     def to_vendor(self) -> dict[str, Any]:
-        """Return the fields under names like the vendor's."""
+        """Return the fields under names like the vendor's; splitWo and l1Buffers only where they are not the default."""
         cut = {"splitWo": self.split_wo} if self.split_wo else {}
         cut |= {"l1Buffers": self.l1_buffers} if self.l1_buffers != BUFFERS else {}
         return {
@@ -62,10 +62,11 @@ class ConvForwardTiling:
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """Return the problem with groups merged that fill whole blocks together, if its kernel is that of dav-3510.
+    """Return the problem with `merged` True, so that groups that fill whole blocks together are one real group, else
+    with False.
 
-    They are merged where their weights fit UB twice (ops-nn, conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of
-    arch35: stated).
+    They are merged in layout NCDHW with 16- or 32-bit operands, if their weights fit UB twice (ops-nn,
+    conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of arch35: stated).
     """
     merged, p = replace(inp, merged=True), inp.problem
     weights = ceil_to(merged.cin_g, inp.c0) * p.k_d * inp.taps * ceil_to(merged.cout_g, FRACTAL) * inp.itemsize
@@ -74,12 +75,14 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 
 def beside_bias(inp: TilingInput) -> TilingInput:
-    """Return the problem with less L1, so that there is room for the bias of a tile's channels, in float32 at most."""
+    """Return the problem with as much less L1 as the bias of 128 channels takes in float32."""
     return replace(inp, buffers={**inp.buffers, "L1": inp.buffers["L1"] - MOST_COLUMNS * ACCUMULATOR_BYTES})
 
 
 def input_rows(inp: TilingInput, pixels: int) -> int:
-    """Return the most input rows that a tile of `pixels` output pixels reads; a tile of whole rows begins with a row."""
+    """Return the most input rows that a tile of `pixels` output pixels reads, at most the map's; a tile of whole rows
+    begins with a row.
+    """
     p = inp.problem
     rows = ceil_div(pixels, p.w_out) if pixels % p.w_out == 0 else ceil_div(pixels - 1, p.w_out) + 1
     rows = min(rows, p.h_out)
@@ -87,14 +90,19 @@ def input_rows(inp: TilingInput, pixels: int) -> int:
 
 
 def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int, buffers: int) -> tuple[int, int]:
-    """Return the bytes of input and of weights in L1, `buffers` of each."""
+    """Return (bytes of input, bytes of weights) in L1 for a tile and `slices` C_in blocks, with `buffers` of each."""
     a1 = input_rows(inp, base_m) * inp.problem.w_in * slices * BLOCK_BYTES * buffers
     b1 = slices * inp.taps * inp.c0 * base_n * inp.itemsize * buffers
     return a1, b1
 
 
 def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
-    """Return the tiling for whole rows, with at most `buffers` buffers of each operand in L1. TilingError where none fits."""
+    """Return the tiling for whole rows of x in L1, with `buffers` buffers of each operand there, or one where that
+    allows larger tiles. TilingError where none fits.
+
+    The tile halves its pixels until it fits; if no height fits, the small tile that loads the fewest lines to L0 is
+    taken.
+    """
     p = inp.problem
     pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)
     tile = inp.buffers["L0C"] // BUFFERS // ACCUMULATOR_BYTES
@@ -135,7 +143,9 @@ def _halves(base_m: int) -> Iterator[int]:
 
 
 def _l0_lines(inp: TilingInput, base_m: int, base_n: int) -> int:
-    """Return how many rows and columns all tiles of a map load to L0 for each element of K: the cost of small tiles."""
+    """Return how many rows and columns all tiles of a map load to L0 for each element of K, by which small tiles are
+    compared.
+    """
     pixels, channels = inp.problem.h_out * inp.problem.w_out, ceil_to(inp.cout_g, FRACTAL)
     return ceil_div(pixels, base_m) * ceil_div(channels, base_n) * (ceil_to(base_m, FRACTAL) + base_n)
 
@@ -153,14 +163,14 @@ def strips(p: ConvProblem, width: int) -> list[Strip]:
 
 
 def strip_input(inp: TilingInput, width: int) -> TilingInput:
-    """Return the problem of the strip of `width` columns that reads most."""
+    """Return the problem of a strip of `width` columns of y that reads the most columns of x."""
     p = inp.problem
     widest = widest_reach(width, p.stride_w, (p.k_w - 1) * p.dilation_w + 1, p.w_in)
     return replace(inp, problem=replace(p, w_out=width, w_in=widest))
 
 
 def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
-    """Return the tiling for strips of `width` columns. TilingError where none fits."""
+    """Return the tiling for strips of `width` columns of y, shared by all cores. TilingError where none fits."""
     tiling, p = of_rows(strip_input(inp, width), buffers), inp.problem
     tiles = strip_count(p.w_out, width) * ceil_div(p.h_out * width, tiling.base_m)
     tasks = inp.real_groups * ceil_div(ceil_to(inp.cout_g, FRACTAL), tiling.base_n) * tiles * p.n * p.d_out

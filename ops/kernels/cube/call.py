@@ -1,4 +1,4 @@
-"""One cube kernel: the call that it computes."""
+"""Description of one launch of a cube kernel: problem, compute dtype, options, and its facts for the report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 class ReportedTiling(Protocol):
-    """Interface of a tiling as a report needs it."""
+    """Interface of a tiling that a report can print."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Return every field under the vendor's name, `source` under its own."""
@@ -43,7 +43,9 @@ class CubeCall:
 
     @property
     def hf32_bits(self) -> int:
-        """Return the mantissa bits that the cube keeps of fp32 operands in HF32 mode; 0 in other modes."""
+        """Return the mantissa bits that the cube keeps of fp32 operands in HF32 mode; 0 in other modes and on chips
+        without it.
+        """
         return self.chip.cube.hf32_mantissa_bits or 0 if self.dtype == "hf32" else 0
 
     def info(
@@ -53,11 +55,11 @@ class CubeCall:
         formats: Mapping[str, str] | None = None,
         needed_macs: int | None = None,
     ) -> dict[str, Any]:
-        """Return the launch's facts for the report, by name. `formats` replace the call's layout for the tensors that
-        they name.
+        """Return the launch's facts for the report, by name. `formats` replaces the call's layouts for the tensors that
+        it names.
 
-        `needed_macs` are the products of the kernel's method if it multiplies zeros that it inserts itself; None if it
-        does not.
+        `needed_macs` are the products of the kernel's method if it multiplies zeros that it inserts itself; None: those
+        of the problem.
         """
         fields = tiling.to_vendor()
         source = fields.pop("source")
@@ -77,5 +79,5 @@ class CubeCall:
         }
 
     def group_channels(self, group: int, total: int, per_group: int) -> int:
-        """Return how many of `total` channels real group `group` has, `per_group` at most; the last group may have fewer."""
+        """Return how many of `total` channels belong to real group `group`: `per_group`, or fewer for the last group."""
         return min(per_group, total - group * per_group)

@@ -1,6 +1,6 @@
-"""Capacity of L0 and the limits of load3d: the formulas that both kernels of convolution backward share.
+"""Capacity of L0 and L1, and the limits of load3d: formulas and checks that both kernels of convolution backward share.
 
-L0: operand block times buffers; L0C holds fp32 (stated). What the fields of load3d hold is the chip file's
+L0: operand block times buffers; L0C holds fp32 (stated). The largest values of load3d's fields are in the chip file
 (load3d.limits).
 """
 
@@ -33,7 +33,9 @@ def fits_l0(tiling: ConvTiling, inp: TilingInput) -> bool:
 
 
 def l0_base_k(tiling: ConvTiling, inp: TilingInput) -> int:
-    """Return the longest base_k that L0A and L0B hold for the tiling's base_m and base_n."""
+    """Return the longest base_k, in whole units, that L0A and L0B hold beside the tiling's base_m and base_n; at least
+    one unit.
+    """
     unit = tiling.k_unit(inp)
     a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // tiling.base_m
     b = inp.buffers["L0B"] // tiling.bl0_buffers // inp.itemsize // tiling.base_n
@@ -69,7 +71,7 @@ def check_block(tiling: ConvTiling, inp: TilingInput) -> None:
 
 
 def _overflow(name: str, tiling: ConvTiling, inp: TilingInput) -> TilingError:
-    """Return the error for a tiling that does not fit into an L0 buffer."""
+    """Return the TilingError for a tiling that takes more than L0 buffer `name` has, with the product of its fields."""
     sizes = {
         "L0A": ("baseM*baseK", (tiling.base_m, tiling.base_k, inp.itemsize), "al0Pbuffer", tiling.al0_buffers),
         "L0B": ("baseK*baseN", (tiling.base_k, tiling.base_n, inp.itemsize), "bl0Pbuffer", tiling.bl0_buffers),
@@ -90,7 +92,9 @@ def check_steps(tiling: ConvTiling) -> None:
 
 
 def check_l1(used: tuple[int, int], inp: TilingInput, words: Callable[[], tuple[str, str]]) -> None:
-    """Raise TilingError if `used`, the bytes of (A1, B1), exceed L1; `words` returns how the message describes either."""
+    """Raise TilingError if `used`, the bytes of (A1, B1), exceed L1 together; `words` returns the message's text for A1
+    and B1.
+    """
     if sum(used) > inp.buffers["L1"]:
         a1, b1 = words()
         raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")
@@ -102,7 +106,8 @@ def check_load3d_k(name: str, extent: int, inp: TilingInput) -> None:
 
 
 def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True, then: str = "") -> None:
-    """Raise TilingError where a field of load3d cannot hold its value; a negative pad is a crop done by the loads to L1.
+    """Raise TilingError where a field of load3d cannot hold its value: kernel, dilation, stride and `pads` (negative
+    ones pass: loads to L1 crop).
 
     Without `strides` load3d steps from pixel to pixel, whatever the strides of the problem. `then` ends the message.
     """
@@ -122,10 +127,10 @@ def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True
 def refit_block(
     tiling: T, inp: TilingInput, given: Mapping[str, int], aligned: Callable[[int, TilingInput], int] | None = None
 ) -> T:
-    """Return the tiling with base_n (or base_m) and base_k lowered to what L0 holds; `given` fields stay, so it may
-    still not fit.
+    """Return the tiling with base_n (or base_m, if base_n is given) lowered to what L0C holds, then base_k to what L0A
+    and L0B hold.
 
-    `aligned` lowers base_k to a value that the kernel takes.
+    `given` fields stay, so it may still not fit. `aligned` lowers base_k to a value that the kernel takes.
     """
     if fits_l0(tiling, inp):
         return tiling
@@ -141,7 +146,7 @@ def refit_block(
 
 
 def buffer_counts(tiling: ConvTiling, given: Collection[str] = ()) -> Iterator[tuple[int, int]]:
-    """Yield (buffers of A, buffers of B) in L1 from two of each to one of each; the tiling's own count where `given` has it."""
+    """Yield (buffers of A, buffers of B) in L1: (2, 2), (2, 1), (1, 2), (1, 1); a field in `given` keeps the tiling's count."""
     a = (tiling.al1_buffers,) if "al1_buffers" in given else (2, 1)
     b = (tiling.bl1_buffers,) if "bl1_buffers" in given else (2, 1)
     yield from product(a, b)

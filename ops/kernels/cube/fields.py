@@ -40,12 +40,12 @@ class BlockTiling:
     }  # fmt: skip
     """Our name of a field -> the vendor's."""
     DERIVED: ClassVar[frozenset[str]] = frozenset()
-    """Fields that follow from the problem and the other fields, which nobody can set."""
+    """Fields that follow from the problem and the other fields, so that a user cannot set them."""
     MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset()
     LEAST_K: ClassVar[int] = FRACTAL
-    """Unit of base_k for every dtype."""
+    """Least unit of base_k, for operands of any dtype."""
     WHOSE: ClassVar[str] = ""
-    """Beginning of the message about an unknown field."""
+    """Text before the allowed names in the message about an unknown field."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Return every field under the vendor's name, `source` under its own."""
@@ -67,7 +67,11 @@ class BlockTiling:
 
     @classmethod
     def given(cls, overrides: Mapping[str, Any]) -> dict[str, int]:
-        """Return a user's fields (vendor's names) under our names. Raises TilingError for a wrong name or value."""
+        """Return a user's fields (vendor's names) under our names.
+
+        Raises TilingError for an unknown or derived field, a value that is no whole number of at least 1 (0 for
+        `MAY_BE_ZERO`), or a side of a base block that is no multiple of its unit.
+        """
         allowed = {vendor: ours for ours, vendor in cls.VENDOR.items() if ours not in cls.DERIVED}
         allowed["blockDim"] = "block_dim"
         unknown = [name for name in overrides if name not in allowed]
@@ -109,16 +113,18 @@ class ConvTiling(BlockTiling):
     }  # fmt: skip
     LEAST_K: ClassVar[int] = 8  # K of one cube fractal in 32-bit
     PIXELS: ClassVar[str] = "base_k"
-    """The side of a base block that counts pixels: no load turns them, and the last block is filled up."""
+    """Field of the base block's side that counts pixels: no load transposes them, and the last block is filled up."""
 
     @staticmethod
     def k_unit(inp: TilingInput) -> int:
-        """Return the unit of base_k if K counts channels; K that counts pixels has no such unit."""
+        """Return the unit of base_k: here `inp.unit`, as K counts channels; a tiling whose K counts pixels overrides it."""
         return inp.unit
 
     @classmethod
     def from_vendor(cls, values: Mapping[str, Any]) -> Self:
-        """Return the tiling of `to_vendor`'s fields; the base block is required. TilingError for an unknown name."""
+        """Return the tiling with the fields that `to_vendor` returns; TilingError for an unknown name or a missing side
+        of the base block.
+        """
         given = cls.own_names(values)
         missing = [cls.VENDOR[n] for n in ("base_m", "base_k", "base_n") if n not in given]
         if missing:

@@ -1,7 +1,7 @@
-"""A tiling is chosen by climbing a ladder: the first rung that has a tiling answers.
+"""Ladder of a tiling: rungs are tried in order, and the first that has a tiling answers.
 
-A rung that has none returns its reason as a value. A kernel's rungs are listed in its own `ladder.py`, and nothing is decided
-elsewhere. Procedures raise TilingError from deep inside: `attempt` turns that into a value, here alone.
+A rung that has none returns its reason as a value. A kernel's rungs are listed in its own `ladder.py`, and nothing is
+decided elsewhere. Procedures raise TilingError from deep inside: `attempt` turns that into a value, here alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Q_contra = TypeVar("Q_contra", contravariant=True)
 STATED, INFERRED, GUESSED, OURS = MARKS = ("stated", "inferred", "guessed", "ours")
 """Certainty that the library decides as a rung does; OURS: it does not, or it is unknown."""
 WIDEST = 1024
-"""Columns of a strip at most: the longest side of a base block."""
+"""Most columns of a strip: the longest side of a base block."""
 
 
 @frozen
@@ -46,10 +46,10 @@ class Refusal:
 
 @frozen
 class Rung(Generic[Q_contra, T_co]):
-    """One way to a tiling: if it `applies` to a question, `tiling` returns a tiling or a refusal.
+    """One way to a tiling: if it `applies` to a question, `tiling(question)` returns a tiling or a refusal.
 
-    `mark` is one of MARKS, or returns it for a question. Where no rung answers, the caller gets the last refusal of a
-    rung that `explains`; a rung beside the usual way does not.
+    `mark` is one of MARKS, or returns one for a question. Where no rung answers, the caller gets the last refusal of a
+    rung that `explains`; False for a rung beside the usual way.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Rung(Generic[Q_contra, T_co]):
     explains: bool = True
 
     def mark_of(self, question: Q_contra) -> str:
-        """Return the mark for a question."""
+        """Return the rung's mark for a question, one of MARKS."""
         return self.mark if isinstance(self.mark, str) else self.mark(question)
 
 
@@ -102,7 +102,7 @@ class LadderAnswer(Generic[T]):
 
 
 def climb(rungs: Iterable[Rung[Q, T]], question: Q) -> LadderAnswer[T] | Refusal:
-    """Return the answer of the first rung that applies and has a tiling.
+    """Return the answer of the first rung that applies and has a tiling; a TilingError of a rung counts as its refusal.
 
     If none has, return the last refusal of a rung that `explains`, or of any rung if none of them does.
     """
@@ -138,10 +138,10 @@ def answered(answer: T | Refusal) -> T:
 
 @frozen
 class TilingQuestion:
-    """A question to a ladder: the problem, the chip (None: a 910B) and the call's demands.
+    """Question to a ladder: the problem, the chip (None: a 910B) and the call's demands.
 
-    `fields` are the user's, by the vendor's names: None if he names none, {} if he names only the kernel whose fields
-    they would be. `dtype` is the cube's ("" for any), `op_type` the library's operator ("" for the open kernel itself),
+    `fields` are the user's, by the vendor's names; None if the user names none, {} if only the kernel whose fields they
+    would be. `dtype` is the cube's ("" for any), `op_type` the library's operator ("" for the open kernel itself),
     `blocks` the number of blocks that the call asks for.
     """
 
@@ -152,26 +152,30 @@ class TilingQuestion:
     op_type: str = ""
     blocks: int | None = None
     fields_of: ClassVar[type[ConvTiling]] = ConvTiling
-    """The tiling whose fields a user may give."""
+    """Class of the tiling whose fields a user may give."""
 
     @cached_property
     def given(self) -> dict[str, int]:
-        """Return the user's fields under our names; raise TilingError for names and values that no tiling has."""
+        """Return the user's fields under our names; {} if there are none. TilingError for names and values that no
+        tiling has.
+        """
         return self.fields_of.given(self.fields or {})
 
     @property
     def closed(self) -> bool:
-        """Return True if the operator's kernel is in a closed library; kernels that have such operators override it."""
+        """Return True if the operator's kernel is in a closed library: False here; questions of kernels that have such
+        operators override it.
+        """
         return False
 
     @property
     def free(self) -> bool:
-        """Return True if the user gives no field."""
+        """Return True if the user gives no field: `fields` is None or {}."""
         return not self.fields
 
     @property
     def dealt(self) -> TilingInput:
-        """Return the problem; on coupled chips its cores are the blocks that the call asks for, if it does.
+        """Return the problem; on coupled chips with `blocks` given, its number of cores is `blocks`.
 
         Published rows of the 910 have 32 blocks on 30 cores, so their tiler did not take the number from the chip.
         """
@@ -192,7 +196,7 @@ CLOSED: Rung[Any, Any] = Rung(
 
 
 class Tiled(Protocol):
-    """Interface of a tiling with tiles of `base_m` pixels."""
+    """Interface of a tiling whose tiles have `base_m` pixels."""
 
     @property
     def base_m(self) -> int:
@@ -205,12 +209,11 @@ S = TypeVar("S", bound=Tiled)
 def widest_that_fits(
     width: int, may_fit: Callable[[int], bool], cut: Callable[[int], S | Refusal], spare: int, widest: int = WIDEST
 ) -> S | Refusal:
-    """Return the tiling of strips as wide as the tile that `cut` chooses for wide strips; a tile then uses all that is
-    loaded.
+    """Return the tiling of the widest strips for which `cut(width of a strip)` has one, as wide as its tile, which then
+    uses all that is loaded.
 
-    Wide strips have `widest` columns, or half, a quarter ... of them where `cut` refuses. `may_fit` returns False for
-    widths that `cut` need not be asked about; `spare` is that of `even_strip`. Where no strip fits, the last refusal is
-    returned.
+    Widths tried are `widest` columns, half, a quarter ... `may_fit` returns False for widths that `cut` need not be
+    asked about; `spare` is that of `even_strip`. Where no strip fits, the last refusal is returned.
     """
 
     def fitted(strip: int) -> S | Refusal:

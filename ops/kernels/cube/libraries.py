@@ -13,7 +13,9 @@ from ascend_sim.yaml_file import load_shipped
 
 @cache
 def libraries() -> Mapping[str, Mapping[str, Any]]:
-    """Return version -> {its source, and for each operator the properties of its kernel}; the newest version is last."""
+    """Return version -> {its source, and for each operator the properties of its kernel}, read once; the newest version
+    is last.
+    """
     text = resources.files("ascend_sim.configs").joinpath("libraries.yaml").read_text(encoding="utf-8")
     found: Mapping[str, Mapping[str, Any]] = load_shipped(text)
     return found

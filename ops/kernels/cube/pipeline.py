@@ -48,7 +48,7 @@ class CubePipeline:
     queue_type: type[BufferQueue[int]] = BufferQueue
     """Type of the queues of L0A and L0B."""
     row_unit: int = FRACTAL
-    """Rows that products and tiles have whole units of, because a load fills them."""
+    """Unit to which the rows of products and tiles are rounded up, because a load fills so many."""
 
     def __init__(
         self,
@@ -89,21 +89,23 @@ class CubePipeline:
             self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
 
     def use_bias(self, dtype: str, columns: int) -> None:
-        """Reserve room in BT for the bias of two tiles, so that sums may begin with it: `dtype`, at most `columns` numbers."""
+        """Allocate two places in BT for the bias of a tile, so that sums may begin with it: numbers of `dtype`, at most
+        `columns`.
+        """
         size = ceil_to(columns * ACCUMULATOR_BYTES, 2 * BIAS_UNIT)
         self._bias_places = [self._k.allocate("BT", size, f"bias[{i}]", 2 * BIAS_UNIT) for i in range(2)]
         self._bias_dtype = dtype
 
     def begin_sum(self, bias: BiasPiece | None = None) -> None:
-        """Begin a new tile of L0C, whose sum starts with zero or the `bias`."""
+        """Wait for a free tile of L0C and begin its sum, with zero or the `bias`."""
         self.tiles.acquire()
         self._begun = False
         self._bias = bias
         self._bias_turn = 1 - self._bias_turn
 
     def acquire(self) -> int:
-        """Return the number of the next half of L0A and L0B, free to be filled; the first one of a tile also loads its
-        bias to BT.
+        """Wait for the next half of L0A and L0B to be free and return its number; for the first half of a tile, also
+        load its bias to BT.
 
         The place in BT is free: it was read by the first half of the tile before the last, which has been multiplied.
         """
@@ -123,8 +125,9 @@ class CubePipeline:
         """Multiply [m, k] in half `half` of L0A by [k, n] in L0B and add the product to the tile; the half is then
         free.
 
-        m = 1 is a mode that reads L0A as one plain row. Where it cannot be switched off, a whole fractal of rows is
-        multiplied, in the same time.
+        The first product of a tile starts its sum. m = 1 is a mode that reads L0A as one plain row; where it cannot be
+        switched off, a whole fractal of rows is multiplied, in the same time. The kernel's barriers stand around small
+        products.
         """
         if m == 1 and not self._k.gemv_is_optional:
             m = FRACTAL
@@ -145,7 +148,7 @@ class CubePipeline:
         self._release()
 
     def leave_out(self) -> None:
-        """Free the half that was filled last without multiplying it."""
+        """Free the half that was filled last without a product of it."""
         self._take()
         self._release()
 
@@ -159,13 +162,13 @@ class CubePipeline:
             queue.release()
 
     def drop(self) -> None:
-        """Free the tile of L0C, to which nothing was added, without storing it."""
+        """Free the current tile of L0C without storing it; for a tile that got no product."""
         self.tiles.publish()
         self.tiles.take()
         self.tiles.release()
 
     def end_sum(self, m: int, n: int, c0: int, dtype: str, hf32_bits: int = 0) -> None:
-        """End the tile's sum. A tile without products is computed as zeros times zeros, because only an Mmad writes L0C."""
+        """End the tile's sum. A tile without products gets one of zeros times zeros, because only an Mmad writes L0C."""
         if self._begun:
             return
         half, m = self.acquire(), ceil_to(m, self.row_unit) if self.row_unit > FRACTAL else m
@@ -180,7 +183,7 @@ class CubePipeline:
         self.multiply(half, m, c0, n, dtype, hf32_bits)
 
     def _load_padding(self, destination: str, address: int, c0: int, rows: int, columns: int) -> None:
-        """Load `rows` x `columns` zeros to L0 by load3d, as the padding above a map of one row, of which nothing is read."""
+        """Load `rows` x `columns` zeros to L0 by load3d, as padding above a map of one row, so that nothing is read from L1."""
         width = ceil_div(rows, self._k.chip.load3d.limits.pad)
         above = ceil_div(rows, width)
         window = MapWindow(1, width, pad_top=above, out_height=above + 1, out_width=width)
@@ -192,7 +195,7 @@ class CubePipeline:
         """Store the finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, with `dst_stride` bytes from block
         to block.
 
-        `atomic_add` adds to GM. Through UB a block always has 16 columns, the C0 of all that leaves there.
+        `atomic_add` adds to the values in GM. Through UB (coupled chips) a block always has 16 columns.
         """
         self.drain_rows([DrainPiece(target, 0, m)], m, n, dtype, c0, dst_stride, atomic_add)
 
@@ -206,7 +209,12 @@ class CubePipeline:
         dst_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """Store pieces of the finished tile (`height` rows, `n` columns) to GM: whole rows, from a fractal's first row on."""
+        """Store pieces of the finished tile (`height` rows, `n` columns) to GM: whole rows, each piece from a fractal's
+        first row on.
+
+        Blocks of `c0` columns lie `dst_stride` bytes apart. Results leave by the Fixpipe, or through UB on coupled
+        chips; the tile is then free.
+        """
         k, m_padded = self._k, ceil_to(height, self.row_unit)
         if (
             isinstance(self.tiles, UnitFlagTiles)
@@ -238,8 +246,10 @@ class CubePipeline:
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Store pieces of the finished tile of `height` rows to GM element by element; the strides of rows and columns
-        are bytes.
+        """Store pieces of the finished tile of `height` rows to GM element by element, through the Fixpipe; the tile is
+        then free.
+
+        `row_stride` and `column_stride` are the bytes between rows and columns in GM.
         """
         self.tiles.publish()
         tile, m_padded = self.tiles.take(), ceil_to(height, self.row_unit)
@@ -250,7 +260,9 @@ class CubePipeline:
         self.tiles.release()
 
     def drain_fractals(self, pieces: list[DrainPiece], height: int, atomic_add: bool) -> None:
-        """Store pieces of the finished tile of `height` rows to GM as they lie in L0C, [column / 16][row][16] of fp32 each."""
+        """Store pieces of the finished tile to GM in the order of L0C, each [column / 16][row][16] of fp32; the tile is
+        then free.
+        """
         self.tiles.publish()
         tile, m_padded, row_bytes = self.tiles.take(), ceil_to(height, self.row_unit), FRACTAL * ACCUMULATOR_BYTES
         for target, row, rows, column, columns in pieces:
@@ -268,7 +280,7 @@ class CubePipeline:
         dst_stride: int,
         atomic_add: str,
     ) -> None:
-        """Store the `piece` of the tile at address `tile` of L0C to GM through the UB buffers of `staged`."""
+        """Store the `piece` of the tile at address `tile` of L0C to GM, in parts that fit the UB buffers of `staged`."""
         k, m, m_padded = self._k, piece.m, piece.m_padded
         height = ceil_to(m, FRACTAL)
         row_bytes = FRACTAL * int(numpy_dtype(dtype).itemsize)
@@ -289,7 +301,7 @@ class CubePipeline:
                 staged.release()
 
     def close(self) -> None:
-        """Close all queues at the end of the program."""
+        """Close the queues of L0, L0C and, on coupled chips, of the results in UB, at the end of the program."""
         for queue in self._queues:
             queue.close()
         self.tiles.close()
@@ -298,14 +310,14 @@ class CubePipeline:
 
 
 def ub_share(k: KernelBuilder) -> int:
-    """Return the bytes of one UB buffer of a cube kernel, a quarter of UB: results and data built for L1 have two each."""
+    """Return the bytes of one UB buffer of a cube kernel, a quarter of UB: results have two, and so has data built for L1."""
     return k.chip.buffers["UB"] // 4 // BLOCK_BYTES * BLOCK_BYTES
 
 
 def zero_l1(k: KernelBuilder, address: int, size: int) -> None:
-    """Append fills of an L1 buffer of at least a fractal with zeros.
+    """Append fills with zeros of `size` bytes of L1 from `address` on, at least a fractal.
 
-    Where a fill takes whole fractals only, the last one begins earlier and overlaps the others.
+    Where a fill takes whole fractals only, the last one begins earlier and overlaps the others, behind a barrier.
     """
     unit = k.fill_unit("L1")
     if whole := size // unit * unit:
@@ -333,7 +345,7 @@ class HeldOperand:
             zero_l1(self._k, address, self._size)
 
     def begin(self, key: object) -> int | None:
-        """Return the address to load `key` to, or None if L1 holds it already."""
+        """Return the address to load operand part `key` to, None if L1 holds it already; the part held before is released."""
         if key == self._held:
             return None
         if self._held is not None:
@@ -342,19 +354,19 @@ class HeldOperand:
         return self.queue.acquire()
 
     def loaded(self) -> int:
-        """Hand the buffer that the last `begin` returned to MTE1, after its load; return its address."""
+        """Hand the buffer that the last `begin` returned over to MTE1, after its load was issued; return its address."""
         self.queue.publish()
         return self.queue.take()
 
     def turn(self, number: int) -> None:
-        """Do nothing: here buffers follow each other, whatever the `number` of the next load in its tile is."""
+        """Do nothing: buffers are taken in turn here; `PingPong` chooses one by the `number` of the load."""
 
     def read(self) -> int:
         """Return the address of the held operand, for the next instruction that reads it."""
         return self.queue.reading
 
     def done(self) -> None:
-        """Do nothing after the last reader of the held operand: `begin` frees the buffer when another operand is wanted."""
+        """Do nothing after the last reader of the held operand: the next `begin` frees the buffer. `PingPong` frees it here."""
 
     @property
     def address(self) -> int:
@@ -362,7 +374,7 @@ class HeldOperand:
         return self.queue.reading
 
     def close(self) -> None:
-        """Release the buffers at the end of the program."""
+        """Release the held buffer and close the queue at the end of the program."""
         if self._held is not None:
             self.queue.release()
         self.queue.close()

@@ -1,4 +1,4 @@
-"""Axes of a grid of tilings: even parts, what a user fixed, pairs of L1 steps."""
+"""Axes of a grid of tilings: even parts of a size, values that a user fixed, pairs of L1 steps."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ def axis(given: Fixed, name: str, values: Any) -> Any:
 
 
 def pairs(steps: set[tuple[int, int]], given: Fixed) -> list[tuple[int, int]]:
-    """Return the L1 steps (A, B), with the user's in their place; only pairs in which one divides the other."""
+    """Return the sorted pairs of L1 steps (step_ka, step_kb) of `steps`, with the user's values in their place; only
+    pairs in which one divides the other.
+    """
     pairs = {(given.get("step_ka", a), given.get("step_kb", b)) for a, b in steps}
     return sorted(pair for pair in pairs if max(pair) % min(pair) == 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def core_share(total: int, cores: int, core: int) -> range:
-    """Return the task numbers of core `core`: a contiguous run, one longer on the first `total % cores` cores."""
+    """Return the task numbers of core `core` among `cores`: a contiguous run, one longer on the first `total % cores` cores."""
     each, more = divmod(total, cores)
     start = core * each + min(core, more)
     return range(start, start + each + (core < more))

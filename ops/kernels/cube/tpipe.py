@@ -15,15 +15,17 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 
 RAISED = 3
-"""Flags M -> MTE1 that a TPipe raises when it begins."""
+"""Number of flags M -> MTE1 that a TPipe sets when it begins."""
 CLEARED = 11
-"""Cross-core flag, mode 0: all cubes have cleared their shares (stated; ids 11 to 15 are the library's own)."""
+"""Cross-core flag, mode 0, that says that all cubes have cleared their shares (stated; ids 11 to 15 are the library's own)."""
 SMALL_PRODUCT = 10 * 256
-"""Elements of a product that the cube is too fast for: a barrier keeps the next Mmad behind it (ops-nn arch22: stated)."""
+"""Most elements of a product that the cube finishes too fast: a barrier keeps the next Mmad behind it (ops-nn arch22:
+stated).
+"""
 
 
 class RaisedQueue(BufferQueue[int]):
-    """Queue of buffers whose flags are raised when the program begins, with further flags up to `RAISED` in all."""
+    """Queue of buffers whose free flags, and spare ones up to `RAISED` in all, are set when the program begins."""
 
     def __init__(
         self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: Sequence[int]
@@ -35,14 +37,14 @@ class RaisedQueue(BufferQueue[int]):
         self._acquired = self._published = self._taken = self._released = len(addresses)
 
     def settle(self) -> None:
-        """Append the waits that take all flags, at the end of the program."""
+        """Append the waits that take all flags, the spare ones too, at the end of the program."""
         super().settle()
         for flag in self._spare:
             self._builder.wait_flag(flag)
 
 
 class TPipePipeline(CubePipeline):
-    """L0 and L0C with the flags of a TPipe: raised when it begins, taken when it ends."""
+    """Cube pipeline with the flags of a TPipe for L0 and L0C: set when it begins, taken when it ends."""
 
     queue_type = RaisedQueue
 
@@ -55,7 +57,7 @@ class TPipePipeline(CubePipeline):
 
 
 class PingPong(HeldOperand):
-    """L1 buffers of one operand, each a queue of its own; the number of a load decides which one it goes to."""
+    """L1 buffers of one operand, each a queue of its own; the number of a load decides to which buffer it goes (`turn`)."""
 
     def __init__(self, k: KernelBuilder, name: str, addresses: Sequence[int], size: int) -> None:
         self._k, self._size, self._addresses = k, size, list(addresses)
@@ -67,7 +69,7 @@ class PingPong(HeldOperand):
         k.carry(self, "_held", "_turn")
 
     def turn(self, number: int) -> None:
-        """Choose the buffer of load `number`, for all calls until the next `turn`."""
+        """Choose buffer `number` modulo the number of buffers, for all calls until the next `turn`."""
         self._turn = number % len(self._buffers)
 
     def renew(self) -> None:
@@ -82,7 +84,9 @@ class PingPong(HeldOperand):
         return self._buffers[self._turn].acquire()
 
     def loaded(self) -> int:
-        """Hand the chosen buffer to MTE1 behind the load, which has been issued; its first `read` waits. Return its address."""
+        """Hand the chosen buffer over to MTE1 behind the load, which has been issued; its first `read` waits. Return
+        its address.
+        """
         self._unread = True
         self._buffers[self._turn].publish()
         return self._buffers[self._turn].filling
@@ -95,7 +99,7 @@ class PingPong(HeldOperand):
         return self.address
 
     def done(self) -> None:
-        """Free the chosen buffer behind its last reader, which has been issued. The next load into it waits for that."""
+        """Free the chosen buffer behind its last reader, which has been issued; the next load into it waits for that."""
         self._buffers[self._turn].release()
 
     @property
@@ -110,7 +114,7 @@ class PingPong(HeldOperand):
 
 
 def ping_pong(k: KernelBuilder, a1: tuple[int, int], b1: tuple[int, int]) -> tuple[PingPong, PingPong]:
-    """Return the L1 buffers of A and of B; `a1` and `b1` are the number of buffers and the bytes of each.
+    """Return the L1 buffers (of A, of B); `a1` and `b1` are (number of buffers, bytes of each).
 
     In L1 the first buffers of both come before the second ones.
     """
@@ -125,7 +129,9 @@ def ping_pong(k: KernelBuilder, a1: tuple[int, int], b1: tuple[int, int]) -> tup
 
 
 class ClearingPipe:
-    """TPipe of a kernel that clears its result first; at its end all cubes meet (ops-nn arch22, both kernels: stated)."""
+    """TPipe in which a kernel clears its result before its products; at its end all cubes wait for each other (ops-nn
+    arch22, both kernels: stated).
+    """
 
     def __init__(self, k: KernelBuilder) -> None:
         self._k = k
@@ -134,7 +140,9 @@ class ClearingPipe:
             k.set_flag(flag)
 
     def meet(self, pipe: str) -> None:
-        """Append the end of the TPipe after `pipe` has cleared this core's share: wait for all cores, then take all flags."""
+        """Append the end of the TPipe, after `pipe` has cleared this core's share: wait for all cores, then take all
+        flags, with barriers of all pipes.
+        """
         k = self._k
         k.cross_core_set(CLEARED, 0, pipe)
         k.cross_core_wait(CLEARED, 0, "MTE2")

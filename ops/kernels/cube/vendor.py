@@ -27,8 +27,8 @@ T = TypeVar("T", bound=ConvTiling)
 
 
 class Procedure(NamedTuple, Generic[T]):
-    """Procedure of the vendor: `covers` returns True for problems that it decides, `decide` the tiling for a ladder's
-    question.
+    """Tiling procedure of the vendor: `covers(problem)` is True for problems that it decides, `decide(question)`
+    returns the tiling.
 
     `decide` raises TilingError where the procedure does not cover the problem, or where the vendor refuses.
     """
@@ -51,23 +51,23 @@ def _line(chip: ChipSpec | None, kernel: str) -> Mapping[str, Any]:
 
 
 def procedure_for(chip: ChipSpec | None, kernel: str) -> str | None:
-    """Return the name of the open procedure for a kernel; None where there is none."""
+    """Return the name of the open procedure that a chip's architecture has for a kernel; None where there is none."""
     return _line(chip, kernel).get("procedure")
 
 
 def procedure_mark(chip: ChipSpec | None, kernel: str) -> str:
-    """Return the mark of a procedure ("stated", ...): how certain it is that the library uses it."""
+    """Return the mark ("stated", ...) of the chip's procedure for a kernel: how certain it is that the library uses it."""
     return str(_line(chip, kernel)["mark"])
 
 
 def procedure_of(chip: ChipSpec | None, kernel: str) -> Procedure[Any] | None:
-    """Return the open procedure that a chip has for a kernel; None where there is none."""
+    """Return the open procedure that a chip's architecture has for a kernel, imported; None where there is none."""
     name = procedure_for(chip, kernel)
     return None if name is None else procedure_named(kernel, name)
 
 
 def procedure_named(kernel: str, name: str) -> Procedure[Any]:
-    """Return the procedure in file `name` of the kernel's folder `procedures`."""
+    """Import and return the procedure in file `name` of the kernel's folder `procedures`."""
     found: Procedure[Any] = import_module(f"ascend_sim.ops.kernels.{kernel}.procedures.{name}").PROCEDURE
     return found
 
@@ -87,7 +87,9 @@ def tuned_rows() -> tuple[Row, ...]:
 
 
 def tuned_fields(row: Row) -> dict[str, int]:
-    """Return the tuned fields of a row under our names. Raises TilingError for values that our kernels cannot express."""
+    """Return the tuned fields of a row with the names and values that a user may give. Raises TilingError for values
+    that our kernels cannot express.
+    """
     fields = dict(row["tuned"])
     if fields.pop("enableSplitK", 0):
         raise TilingError("sums of 16-bit results in segments of K (enableSplitK) are not written")
@@ -108,15 +110,19 @@ def tuned_fields(row: Row) -> dict[str, int]:
 def source_of(row: Row) -> str:
     """Return the `tiling_source` of a tuned row: "vendor table", or "stand-in" where our kernel differs.
 
-    It differs where the library turns the weights of grad_input first (the row's enableVecTrans), which our kernel does only
-    where it is split.
+    It differs where the library transposes the weights of grad_input first (the row's enableVecTrans), which our kernel
+    does only where the kernel is split.
     """
     fields = row["tuned"]
     return "stand-in" if fields.get("enableVecTrans") and not fields["kernelSplitMode"] else "vendor table"
 
 
 def tuned_tiling(kernel: str, q: TilingQuestion) -> tuple[dict[str, int], str] | Refusal:
-    """Return (tuned fields, `tiling_source`) of the row for a question to "grad_input" or "grad_weight", or a refusal."""
+    """Return (tuned fields, `tiling_source`) of the table's row for a question to "grad_input" or "grad_weight", else a
+    refusal.
+
+    A row fits if kernel, SoC, cores, dtype and problem are equal; rows with a weight format are left out.
+    """
     assert q.chip is not None
     for row in tuned_rows():
         key = (row["kernel"], row["soc"], row["cores"], row["dtype"])
@@ -128,7 +134,7 @@ def tuned_tiling(kernel: str, q: TilingQuestion) -> tuple[dict[str, int], str] |
 
 
 def problem_of(row: Row) -> ConvProblem:
-    """Return the problem that a row is for."""
+    """Return the problem of a tuned row, with exact trailing padding."""
     (n, c_in, *size), (c_out, _, *kernel) = row["input"], row["weight"]
     pads, stride = row["padding"], row["stride"]
     out = [(size[i] + pads[2 * i] + pads[2 * i + 1] - kernel[i]) // stride[i] + 1 for i in range(3)]
@@ -153,7 +159,7 @@ Key = tuple[object, ...]
 
 @cache
 def exact_shapes() -> frozenset[Key]:
-    """Return all exact shapes as keys, which `has_exact_shape` makes of a problem."""
+    """Return all exact shapes as keys, as `has_exact_shape` makes one of a problem; read once."""
     text = resources.files("ascend_sim.configs").joinpath("exact_shapes_910b.yaml").read_text(encoding="utf-8")
     sizes = ("blocks", "input", "output", "window", "stride", "dilation", "padding")
     return frozenset(
@@ -163,7 +169,9 @@ def exact_shapes() -> frozenset[Key]:
 
 
 def has_exact_shape(kernel: str, inp: TilingInput, chip: ChipSpec | None) -> bool:
-    """Return True if the 910B's library has a tiling for exactly this problem of "grad_input" or "grad_weight"."""
+    """Return True if the 910B's library has a tiling for exactly this problem of "grad_input" or "grad_weight"; False
+    without a chip, or with groups.
+    """
     p = inp.problem
     if chip is None or p.groups > 1:
         return False
@@ -180,7 +188,10 @@ def has_exact_shape(kernel: str, inp: TilingInput, chip: ChipSpec | None) -> boo
 
 
 def exact_shape(kernel: str) -> Rung[Any, Any]:
-    """Return the rung that refuses problems for which the library has an exact tiling, which our kernel cannot run."""
+    """Return the rung that refuses problems for which the library has an exact tiling, which our kernel cannot run.
+
+    It applies only if the user gives no field; its refusal is `closed`.
+    """
     refusal = Refusal("the library has a tiling for exactly this problem, which our kernel cannot run", closed=True)
     return Rung(
         "exact shape",

@@ -32,7 +32,9 @@ from ascend_sim.ops.problem.window import dilated_rows, pad_after, pad_before
 
 
 def a1_row_bytes(inp: TilingInput) -> int:
-    """Return the bytes of one whole row of gradOutput, with inserted zeros, for a unit of output channels."""
+    """Return the bytes in L1 of one whole row of gradOutput, with inserted zeros, for one unit (`inp.unit`) of output
+    channels.
+    """
     return inp.problem.w_out * inp.problem.stride_w * inp.unit * inp.itemsize
 
 
@@ -44,7 +46,7 @@ def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
-    """Return the bytes of gradOutput (A1) and of weights (B1) in L1, all buffers counted."""
+    """Return (bytes of gradOutput A1, bytes of weights B1) that a tiling takes in L1, all buffers counted."""
     span_a, span = (_held(step, tiling, inp) for step in (tiling.step_ka, tiling.step_kb))
     channels = max(span_a // inp.taps, 1)
     rows = _held_rows(tiling, inp)
@@ -63,7 +65,7 @@ def _held(step: int, tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def grad_input_fits_l1(tiling: GradInputTiling, inp: TilingInput) -> bool:
-    """Return True if the L1 steps are whole slices and both operands fit."""
+    """Return True if both L1 steps are whole slices (blocks of output channels) and both operands fit L1 together."""
     aligned = all(_held(step, tiling, inp) % k_slice(inp) == 0 for step in (tiling.step_ka, tiling.step_kb))
     return aligned and sum(grad_input_l1(tiling, inp)) <= inp.buffers["L1"]
 
@@ -140,7 +142,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
-    """Raise TilingError for a wrong value of a field that only the kernel that reads NCDHW has."""
+    """Raise TilingError for a wrong value of a field that only the kernel of dav-3510, which reads NCDHW, has."""
     problem, names = inp.problem, tiling.VENDOR
     for name, elsewhere in tiling.DIRECT_ONLY.items():
         value = getattr(tiling, name)
@@ -168,7 +170,9 @@ def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> None:
-    """Raise TilingError where the kernel cannot be cut into pieces as `load_b1` says (loadB1Condition)."""
+    """Raise TilingError where the kernel cannot be taken row by row or tap by tap as `load_b1` (loadB1Condition) says;
+    `part` is one piece.
+    """
     cut, p = tiling.load_b1, inp.problem
     if cut not in (NO_HK, NO_HK_WK):
         raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")
@@ -192,7 +196,11 @@ def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> 
 
 
 def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:
-    """Raise TilingError where dx cannot be cut into strips of `split_wi` columns (splitWi)."""
+    """Raise TilingError where dx cannot be cut into strips of `split_wi` columns (splitWi); 0 passes.
+
+    The width must be a multiple of 16 below W_in, load3d take the last strip's missing columns for padding, and the
+    kernel not be split by both axes.
+    """
     strip, width = tiling.split_wi, inp.problem.w_in
     if strip and (strip % FRACTAL or not 0 < strip < width):
         raise TilingError(
@@ -209,7 +217,7 @@ def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def check_split(mode: int, inp: TilingInput) -> None:
-    """Raise TilingError where the kernel cannot be split as `mode` says (kernelSplitMode)."""
+    """Raise TilingError where the kernel cannot be split by stride as `mode` says (kernelSplitMode)."""
     problem = inp.problem
     if mode not in (SPLIT_NONE, SPLIT_HW, SPLIT_H):
         raise TilingError(f"kernelSplitMode = {mode}; allowed 0 (none), 1 (rows and columns), 2 (rows)")
@@ -240,7 +248,8 @@ ANOTHER_WAY = (
 
 
 def check_grad_input_problem(inp: TilingInput) -> None:
-    """Raise TilingError where no grad_input tiling can help, because load3d cannot express the problem.
+    """Raise TilingError where load3d's fields cannot hold the problem (kernel, dilation, padding), so that no tiling
+    can help.
 
     load3d itself always has stride 1, because the loads to L1 put zeros between the pixels of gradOutput. On coupled
     chips the library limits strides all the same (canndev 2022).

@@ -14,11 +14,13 @@ from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
 SHARE_UNIT = 32
-"""Elements of dx that a core's share is a multiple of (stated)."""
+"""Unit of a core's share of dx, in elements (stated)."""
 
 
 def clear(k: KernelBuilder, elements: int, itemsize: int, dtype: str, blocks: int) -> None:
-    """Append zeros to this core's share of dx (`elements` elements of `dtype`, over `blocks` cores); wait for all cores."""
+    """Append the clearing of this core's share of dx (`elements` of `dtype`, dealt to `blocks` cores) with zeros, then
+    a wait for all cores.
+    """
     pipe = ClearingPipe(k)
     share = ceil_to(ceil_div(elements, blocks), SHARE_UNIT)
     start = k.block * share

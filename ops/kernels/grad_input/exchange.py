@@ -1,9 +1,10 @@
-"""Vector cores' part of a grad_input whose kernel is split (dav-3510): they rearrange weights by tap and interleave columns.
+"""Vector cores' part of a grad_input whose kernel is split by stride (dav-3510): they transpose weights and interleave
+columns of dx.
 
-Before the cubes start, all vector cores bring the weights to FRACTAL_Z in the workspace, where the taps of a part lie apart
-from the others; a barrier joins them. With both axes split a core's cube stores the tiles of its parts, [part][channel][pixel],
-to one of two slots of the workspace, and its vector cores interleave them to rows of dx. (ops-nn, arch35: weights are turned by
-the vector cores, results go through UB or a workspace of that size: stated; the rest is ours.)
+Before the cubes start, all vector cores bring the weights to FRACTAL_Z in the workspace, where the taps of a part lie
+apart by a constant step. If both axes are split, a cube stores the parts of a tile of dx to one of two slots of the
+workspace, and its vector cores interleave them to rows of dx. (ops-nn, arch35: weights are transposed by the vector
+cores, results go through UB or a workspace of that size: stated; the rest is ours.)
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _ALIGNMENT = 512
 
 @frozen
 class Exchange:
-    """Workspace and flags by which the cube and vector cores of a launch with a split kernel hand over weights and results."""
+    """Workspace and flags by which cube and vector cores of a launch with a split kernel hand over weights and results."""
 
     call: CubeCall
     tiling: GradInputTiling
@@ -61,12 +62,12 @@ class Exchange:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of the workspace: the turned weights, and the slots."""
+        """Return the bytes of the workspace: the transposed weights, then all slots of all blocks."""
         return self._weights + self.tiling.block_dim * self.turns * len(self.parts) * self.tiling.base_n * self.pitch
 
     @property
     def turns(self) -> int:
-        """Return the number of slots that a core's tiles use in turn; 0 unless both axes are split."""
+        """Return how many slots a block's tiles use in turn: 2 if both axes of the kernel are split, else 0."""
         return _SLOTS if self.tiling.kernel_split == SPLIT_HW else 0
 
     @property
@@ -74,23 +75,23 @@ class Exchange:
         return ceil_to(self.layout.total_bytes(self.call.inp.real_groups), _ALIGNMENT)
 
     def offset(self, block: int, number: int, part: int) -> int:
-        """Return the offset in the workspace of part `part` of tile `number` of a block."""
+        """Return the byte offset in the workspace of part `part` of tile `number` of a block, in the slot `number` modulo 2."""
         slot = block * _SLOTS + number % _SLOTS
         return self._weights + (slot * len(self.parts) + part) * self.tiling.base_n * self.pitch
 
     # -- the cube's side -----------------------------------------------------------------------------------------------
 
     def await_weights(self, k: KernelBuilder) -> None:
-        """Append the cube's wait until the vector cores have turned the weights, before its first load of them."""
+        """Append the cube's wait, before its first load of weights, until the vector cores have transposed them."""
         k.cross_core_wait(_WEIGHTS, 2, "MTE2")
 
     def open(self, k: KernelBuilder, number: int) -> None:
-        """Append the wait for a free slot before tile `number` is stored; the first tiles find theirs free."""
+        """Append the cube's wait for a free slot before it stores tile `number`; the first two tiles find theirs free."""
         if number >= _SLOTS:
             k.cross_core_wait(_SLOT_FREE, 2, "FIX")
 
     def close(self, k: KernelBuilder) -> None:
-        """Append the flag that the slot is full, after the last part of a tile."""
+        """Append the cube's flag that a slot is full, after it has stored the last part of a tile."""
         k.cross_core_set(_SLOT_FULL, 2, "FIX")
 
     def load_weights(
@@ -126,7 +127,9 @@ class Exchange:
     # -- the vector cores' side ----------------------------------------------------------------------------------------
 
     def program(self, k: KernelBuilder, tiles: Sequence[DataTile]) -> Program:
-        """Return the program of a vector core of a block: turn this core's share of the weights, then interleave `tiles`."""
+        """Return the program of a vector core: transpose this core's share of the weights, wait for all cores, then
+        interleave `tiles` if both axes are split.
+        """
         inp, per_block = self.call.inp, self.call.chip.cores.aiv_per_aic
         mine = share(
             inp.real_groups * inp.cout_padded, self.tiling.block_dim * per_block, k.block * per_block + k.sub_block
@@ -142,7 +145,9 @@ class Exchange:
 
 
 class _Interleaver:
-    """Appends the interleaving of the parts' tiles to rows of dx; `room` is the bytes of UB for one part's columns."""
+    """Builder of the vector core's interleaving: it brings the parts' columns from the slots to rows of dx; `room` is
+    the bytes of UB for one part's columns.
+    """
 
     def __init__(self, exchange: Exchange, k: KernelBuilder, room: int) -> None:
         self.exchange, self.k, self.room = exchange, k, room
@@ -155,7 +160,7 @@ class _Interleaver:
         self.dx = PlanarMap(self.p.c_in, (self.p.d_in, self.p.h_in, self.p.w_in), self.itemsize)
 
     def write(self, tiles: Sequence[DataTile]) -> None:
-        """Append the interleaving of all tiles of the block, for this core's channels."""
+        """Append the interleaving of all tiles of the block, for this core's share of the channels."""
         k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
         turns = self.exchange.turns
         pieces = (
@@ -177,8 +182,9 @@ class _Interleaver:
         self.outgoing.close()
 
     def rectangle(self, number: int, tile: DataTile, skipped: int, row_span: Span, column_span: Span) -> None:
-        """Append the interleaving of rows and columns of the parts' maps, for the slot's channels of `tile` from
-        `skipped` on.
+        """Append the interleaving of a rectangle of a tile, rows and columns of the parts' maps, to the rows of dx.
+
+        `tile` has this core's channels; `skipped` channels of the slot belong to the cores before it.
         """
         task, m, _, n, channels = tile
         (row, rows), (column, columns) = row_span, column_span

@@ -22,11 +22,11 @@ class Variant:
     `task_unit`: a task begins with a multiple of so many pixels, 0 for whole rows. `slice_c0`: L1 holds output channels
     in blocks of C0, else in units of a base block (inferred from tests of dav-3510). `whole_slices`: baseK divides, or
     is a multiple of, K of such a block. `keeps_operands`: L1 keeps an operand from tile to tile, stepM and stepN of
-    them, and a core gets its images at one go (singleCoreBatch); then the number of blocks that a call asks for decides
-    the tiling too. `tile_tasks`: a task is whole tiles, takes no more of K than there is, and tasks are dealt in the
-    order of arch35. `kernel_parts`: kernels can be split by stride, weights can stay from task to task. `cuts_kernels`:
-    kernels can be taken row by row or tap by tap. `open_rows`: the kernel is open, and ours has the same buffers,
-    flags, barriers and instructions.
+    them, and a core gets all its images in one task (singleCoreBatch); then the number of blocks that a call asks for
+    decides the tiling too. `tile_tasks`: a task is whole tiles, takes no more of K than there is, and tasks are dealt
+    in the order of arch35. `kernel_parts`: kernels can be split by stride, weights can stay from task to task.
+    `cuts_kernels`: kernels can be taken row by row or tap by tap. `open_rows`: the vendor's kernel is open, and ours
+    has the same buffers, flags, barriers and instructions.
     """
 
     task_unit: int = 0
@@ -92,7 +92,7 @@ class GradInputTiling(ConvTiling):
     )
     PIXELS: ClassVar[str] = "base_m"
     DIRECT_ONLY: ClassVar[dict[str, int]] = {"single_core_din": 1, "full_load": 0, "kernel_split": 0, "k_segment": 0}
-    """Fields that only kernels that read NCDHW have, with their value elsewhere."""
+    """Fields that only the kernel of dav-3510, which reads NCDHW, has, each with its value on other architectures."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Return every field under the vendor's name, without fields of single architectures that keep their default."""
@@ -102,28 +102,30 @@ class GradInputTiling(ConvTiling):
 
     @staticmethod
     def k_unit(inp: TilingInput) -> int:
-        """Return the number of output channels of one block in L1."""
+        """Return the number of output channels of one block in L1: C0 where the family's kernel slices by C0, else
+        `inp.unit`.
+        """
         return inp.c0 if variant_of(inp).slice_c0 else inp.unit
 
     BASIC_BLOCK_KEY: ClassVar[int] = 1 << 9  # bit 9 of the key says: tasks of the basic-block kernel (ops-nn: stated)
 
     @property
     def tiling_key(self) -> int:
-        """Return the vendor's kernel key: bits 0-7 `load_b2`, bit 9 the basic-block kernel."""
+        """Return the vendor's kernel key: `load_b2` in bits 0-7, and bit 9 for the basic-block kernel, which is always set."""
         return self.load_b2 | self.BASIC_BLOCK_KEY
 
 
 def k_unit(inp: TilingInput) -> int:
-    """Return the number of output channels of one block in L1."""
+    """Return the number of output channels of one block in L1 (`GradInputTiling.k_unit`)."""
     return GradInputTiling.k_unit(inp)
 
 
 def k_slice(inp: TilingInput) -> int:
-    """Return the K elements of one block of output channels: a slice, of which L1 holds whole ones only."""
+    """Return the K elements of one block of output channels with all taps (a slice); L1 holds whole slices only."""
     return inp.taps * k_unit(inp)
 
 
 def gemm(inp: TilingInput) -> tuple[int, int, int]:
-    """Return (M, K, N) of the product of one image, depth, kernel depth and real group, padded to whole blocks."""
+    """Return (M, K, N) of the matrix product of one image, depth, kernel plane and real group, padded to whole blocks."""
     pixels = inp.problem.h_in * inp.problem.w_in
     return ceil_to(pixels, inp.c0), inp.cout_padded * inp.taps, inp.cin1 * inp.c0

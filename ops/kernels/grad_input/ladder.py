@@ -1,14 +1,14 @@
-"""The ladder of grad_input decides which tiling it gets.
+"""Ladder of grad_input's tilings: its rungs in order, and the user's fields put into the tiling that answers.
 
-Whole rows come first, by the vendor's procedure or else a sound tiling of our own; then strips of columns, and on split cores
-the kernel row by row and tap by tap. Strips, a cut or a split that a user gives rule out
-the rungs that go another way. The other fields are put into the tiling that answers, and what depends on them is derived again.
+Whole rows come first, by the vendor's procedure or else a sound tiling of our own; then strips of columns, and on split
+cores the kernel row by row and tap by tap. Strips, a cut or a split that a user gives exclude the rungs that do
+otherwise. The other fields are put into the tiling that answers, and what depends on them is derived again.
 
-ops-nn never cuts a row on arch22 (stated) and has no field for it in its data kernels. The older 2-D kernel holds the columns
-of a signal that a tile reads, and has a mode that cuts W (the library's cube_util.h, GetAl1Bound: stated; when it is taken is
-not known). Both are strips here. A strip is as wide as a tile, so that a tile uses all that is loaded for it and there is
-work for all cores: the fewest strips that fit would load a wide row again for each of its tiles and took 1.5 to 60 times as
-long.
+ops-nn never cuts a row on arch22 (stated) and has no field for it in its data kernels. The older 2-D kernel holds the
+columns of a signal that a tile reads, and has a mode that cuts W (the library's cube_util.h, GetAl1Bound: stated; when
+it is taken is not known). Both are strips here. A strip is as wide as a tile, so that a tile uses all that is loaded
+for it and there is work for all cores: the fewest strips that fit would load a wide row again for each of its tiles and
+took 1.5 to 60 times as long.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ KERNEL = "grad_input"
 
 @frozen
 class GradInputQuestion(TilingQuestion):
-    """Question for the ladder of grad_input, with the split, strips and cut of the kernel that the user gives."""
+    """Question for the ladder of grad_input; properties give the user's kernel split, strip width and kernel cut."""
 
     fields_of: ClassVar[type[ConvTiling]] = GradInputTiling
 
@@ -82,22 +82,24 @@ class GradInputQuestion(TilingQuestion):
 
     @property
     def closed(self) -> bool:
-        """Return True if the operator's kernel is in a closed library."""
+        """Return True if the operator's kernel is in a closed library: any but Conv3DBackpropInputV2, or
+        Conv2DBackpropInput on coupled chips.
+        """
         return self.op_type not in ("", "Conv2DBackpropInput" if self.inp.family.coupled else "Conv3DBackpropInputV2")
 
     @property
     def mode(self) -> int | None:
-        """Return the split of the kernel that the user gives (kernelSplitMode); None if the library's rule decides."""
+        """Return the user's kernelSplitMode; None if it is not given, or the chip's kernel cannot be split."""
         return self.given.get("kernel_split") if self.variant.kernel_parts else None
 
     @property
     def strip(self) -> int | None:
-        """Return the width of a strip in columns that the user gives, 0 for whole rows; None if not given."""
+        """Return the user's strip width in columns, 0 for whole rows; None if not given."""
         return self.given.get("split_wi")
 
     @property
     def cut(self) -> int | None:
-        """Return the cut of the kernel that the user gives: 0 none, 2 by rows, 3 by taps; None if not given."""
+        """Return the user's cut of the kernel: 0 none, 2 row by row, 3 tap by tap; None if not given."""
         return self.given.get("load_b1")
 
     @property
@@ -112,17 +114,22 @@ class GradInputQuestion(TilingQuestion):
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        """Return the cuts of the kernel to try, in order: the user's own, else all that the chip's kernel has; () for none."""
+        """Return the cuts of the kernel to try, in order: the user's own, else by rows, then by taps, if the chip's
+        kernel has them; () for none.
+
+        On dav-2201 they are tried only if the user gives no field.
+        """
         if self.cut is not None:
             return (self.cut,) if self.cut else ()
         may_cut = self.variant.kernel_parts or (self.variant.cuts_kernels and self.free)
         return (NO_HK, NO_HK_WK) if may_cut else ()
 
     def part(self, strip: int, cut: int) -> GradInputQuestion:
-        """Return the question for whole rows of a strip (0: the map) and one piece of a cut kernel.
+        """Return the question for the whole rows of a strip (0: of the map) and one piece of a cut kernel.
 
-        A part is not split where the library would split its kernel by both axes. The fields given here keep the
-        procedure of coupled chips away, because it deals out a whole map, of which a strip is a part.
+        A part is not split where the library would split its kernel by both axes. The part has fields given even if the
+        user gives none, which keeps the procedure of coupled chips away: it deals out a whole map, of which a strip is
+        a part.
         """
         fields = {"loadB1Condition": UNCUT}
         if self.mode is not None:
@@ -133,7 +140,10 @@ class GradInputQuestion(TilingQuestion):
         return GradInputQuestion(part, fields, self.chip, self.dtype, blocks=self.blocks)
 
     def answer(self) -> LadderAnswer[GradInputTiling]:
-        """Return the ladder's answer. Raises TilingError, with the formula and the limit, where no rung has a tiling."""
+        """Return the ladder's answer, its tiling with the user's fields; a "stand-in" if the library decides otherwise.
+
+        Raises TilingError, with the formula and the limit, where no rung has a tiling or the fields do not fit.
+        """
         if self.mode is not None:
             check_split(self.mode, self.inp)
         found = answered(climb(LADDER, self))
@@ -141,7 +151,7 @@ class GradInputQuestion(TilingQuestion):
         return replace(found, tiling=tiling if self.free else _with_fields(self, tiling))
 
     def tiling(self) -> GradInputTiling:
-        """Return the tiling of the ladder's answer. Raises TilingError where no rung has one."""
+        """Return the tiling of the ladder's answer (`answer`). Raises TilingError where no rung has one."""
         return self.answer().tiling
 
 
@@ -154,8 +164,8 @@ GradInputRung = Rung[GradInputQuestion, GradInputTiling]
 def _procedure(q: GradInputQuestion) -> GradInputTiling | Refusal:
     """Return the tiling of the vendor's procedure for the chip's architecture.
 
-    On coupled chips it is asked for as many cores as the call has blocks, and refused if it makes another number of
-    blocks (published rows of the 910: 32 blocks on 30 cores).
+    On coupled chips a refusal, if the call asks for another number of blocks than the procedure makes (published rows
+    of the 910: 32 blocks on 30 cores).
     """
     procedure = procedure_of(q.chip, KERNEL)
     assert procedure is not None
@@ -166,7 +176,7 @@ def _procedure(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _own_rows(q: GradInputQuestion) -> GradInputTiling:
-    """Return a sound tiling of our own for any problem whose rows L1 holds."""
+    """Return a tiling of our own with whole rows of gradOutput in L1; TilingError where they do not fit."""
     inp = q.dealt
     return taller(sound_grad_input(inp), inp) if q.variant.whole_slices else roomy_grad_input(inp)
 
@@ -191,7 +201,11 @@ ROWS = (PROCEDURE, UNSPLIT, OWN_ROWS)
 
 
 def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputTiling | Refusal:
-    """Return the stand-in with whole rows of strips of `strip` columns (0: the map), for a kernel cut as `cut` says."""
+    """Return the stand-in tiling for strips of `strip` columns (0: the whole map) and a kernel cut as `cut` says, or
+    the refusal.
+
+    Each strip's whole rows get the tiling of the rungs ROWS.
+    """
     inp = q.inp
     check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)
     part = q.part(strip, cut)
@@ -210,7 +224,7 @@ def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputT
 
 
 def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTiling | Refusal:
-    """Return the tiling of strips as wide as a tile.
+    """Return the tiling of the widest strips that fit, as wide as a tile, for a kernel cut as `cut` says.
 
     Tap by tap they are at most as wide as load3d's padding, since a tap may see nothing but padding in a strip.
     """
@@ -227,7 +241,9 @@ def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTilin
 
 
 def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of a signal in strips, whose columns the kernel loads; a refusal where one tile has the whole row."""
+    """Return the tiling of a one-row problem in strips of columns; a refusal if whole rows have no tiling, or one tile
+    has the whole row.
+    """
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows
@@ -237,16 +253,16 @@ def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _strips(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of strips as wide as the user says or, if he says nothing, as wide as a tile."""
+    """Return the tiling of strips of the user's width or, if none is given, of strips as wide as a tile."""
     return _in_strips(q, q.strip) if q.strip else _in_fitting_strips(q)
 
 
 def _in_pieces(q: GradInputQuestion, cut: int) -> GradInputTiling | Refusal:
-    """Return the tiling for a kernel cut as `cut` says, by rows or by taps: in whole rows or, where these do not fit,
-    in strips.
+    """Return the tiling for a kernel cut by rows or taps: in whole rows (or the user's strips) or, where these do not
+    fit, in strips.
 
-    On dav-2201 a kernel is cut only because of L1: values that load3d has no fields for are refused by the library
-    (stated).
+    On dav-2201, unless the user gives the cut, only L1 may be the reason: values that load3d has no fields for are
+    refused by the library (stated).
     """
     if q.cut is None and not q.variant.kernel_parts:
         check_grad_input_problem(q.inp)
@@ -263,7 +279,9 @@ def _cut_mark(q: GradInputQuestion) -> str:
 
 
 def _tuned(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of the vendor's table for this problem, applied like a user's fields."""
+    """Return the tiling of the vendor's table for this problem, its fields applied like a user's; a refusal if the
+    table has none.
+    """
     row = tuned_tiling(KERNEL, q)
     if isinstance(row, Refusal):
         return row
@@ -272,12 +290,14 @@ def _tuned(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _dealt_out(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """Return the tiling; on dav-2201 a stand-in with taller tiles if channels are few, and with a tile for each core."""
+    """Return the tiling; on dav-2201 changed to a stand-in with taller tiles if channels are few, and with a tile for
+    each core.
+    """
     return spread(taller(tiling, q.inp), q.inp).but(source="stand-in") if q.variant.whole_slices else tiling
 
 
 def _procedure_dealt_out(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the procedure's tiling; for an operator of a closed library dealt out to the cores, as a stand-in."""
+    """Return the procedure's tiling; for an operator of a closed library it is dealt out to the cores, as a stand-in."""
     tiling = _procedure(q)
     return _dealt_out(q, tiling) if q.closed and not isinstance(tiling, Refusal) else tiling
 
@@ -311,7 +331,11 @@ LADDER: tuple[GradInputRung, ...] = (
 
 
 def _with_fields(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """Return the tiling with the user's fields; on the 950, fields that equal the tiling's change no other field."""
+    """Return the tiling with the user's fields, "manual", with dependent fields derived again; TilingError if it does
+    not fit.
+
+    On dav-3510, given fields that equal the tiling's change no other field.
+    """
     inp, given = q.inp, q.given
     if q.variant.kernel_parts:
         if tiling.but(**given) == tiling:

@@ -1,4 +1,4 @@
-"""Loads of grad_input's kernels to L1: rows of gradOutput, spread out where stride > 1, and weights."""
+"""Loads of grad_input's kernels to L1: rows of gradOutput, with zeros between the pixels where stride > 1, and weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ GRAD_OUTPUT, WEIGHT = 0, 1
 
 
 class SpreadBox(NamedTuple):
-    """A box of the zero-inserted map: channel blocks of a group, rows from the map's top, columns from the first in L1."""
+    """Box of gradOutput with zeros inserted: channel blocks of a group, rows counted from the map's top, columns
+    counted from the first that L1 holds.
+    """
 
     block: int
     blocks: int
@@ -42,12 +44,14 @@ class SpreadBox(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the bytes of the box: 32 for each pixel of a channel block."""
+        """Return the bytes of the box in a buffer: 32 for each pixel of each channel block."""
         return self.blocks * self.rows * self.columns * BLOCK_BYTES
 
 
 def spread_boxes(blocks: Span, rows: Span, columns: int, room: int) -> Iterator[SpreadBox]:
-    """Yield boxes of at most `room` pixels that adjoin in L1: whole channel blocks, else rows of one, else part of a row."""
+    """Yield boxes of at most `room` pixels, each in one piece of L1, that cover `blocks` x `rows` x `columns`: whole
+    channel blocks, else rows of one, else part of a row.
+    """
     at_once = max(room // (rows.length * columns), 1)
     most_rows, most_columns = max(room // columns, 1), min(columns, room)
     for block, block_count in cut(blocks.length, at_once):
@@ -57,7 +61,11 @@ def spread_boxes(blocks: Span, rows: Span, columns: int, room: int) -> Iterator[
 
 
 class PartMap:
-    """One part of dx as load_data_3d sees it: its map, taps and pieces; there is one part if the problem is not divided."""
+    """One part of dx for the program: its problem, taps, pieces of the kernel, and the columns of gradOutput that it
+    reads.
+
+    There is one part if the problem is not divided.
+    """
 
     def __init__(self, index: int, part: MapPart, pieces: Sequence[MapPart] | None = None) -> None:
         p = self.p = part.problem
@@ -72,7 +80,9 @@ class PartMap:
 
 
 class OperandLoads:
-    """L1 buffers of one block's program and the loads that fill them; an operand that L1 holds is not loaded again."""
+    """L1 buffers of A (gradOutput) and B (weights) of one block's program, and the loads that fill them; an operand
+    that L1 holds is not loaded again.
+    """
 
     def __init__(
         self,
@@ -126,10 +136,11 @@ class OperandLoads:
         m: int,
         n: int,
     ) -> None:
-        """Load the rows `window` of gradOutput's channel `blocks` to L1, for dx pixels `m` .., with zeros between if
-        stride > 1.
+        """Load the rows `window` of gradOutput's channel `blocks` to L1 for a tile of dx from pixel `m` and channel `n`
+        on, with zeros between pixels if stride > 1.
 
-        The group has `exist` channels; the others become zero.
+        The group has `exist` channels; the others become zero. On coupled chips with a stride the rows are built in UB
+        first. Nothing is loaded if L1 holds them.
         """
         k = self.k
         key: tuple[object, ...] = (task, part_map.part.taps, plane, blocks.start, m, n)  # never resident across tiles
@@ -159,8 +170,10 @@ class OperandLoads:
     def load_pixels(
         self, part_map: PartMap, task: GradInputTask, plane: int, box: SpreadBox, exist: int, space: str, address: int
     ) -> None:
-        """Load the gradOutput pixels in a box of the zero-inserted map to their places in the buffer at `address` of
-        `space`.
+        """Load the gradOutput pixels in a box of the zero-inserted map to their places in the buffer of `space` at
+        `address`; zeros there must be written before.
+
+        Channels beyond `exist` are not loaded.
         """
         p, row_pitch = part_map.p, box.columns * BLOCK_BYTES
         # Real rows and columns are those at multiples of the stride; the first ones that are inside the box.
@@ -185,10 +198,11 @@ class OperandLoads:
     def weights(
         self, part_map: PartMap, task: GradInputTask, plane: int, slices: range, m: int, channels: Span, exist: int
     ) -> None:
-        """Load the weights of a part's taps to L1 as [cin1][tap][slices][unit][C0].
+        """Load the weights of a part's taps of kernel plane `plane` to L1 as [cin1][tap][slices][unit][C0], unless L1
+        holds them.
 
         `slices` are blocks of output channels, `channels` the input channels, of which `exist` exist; the others become
-        zero.
+        zero. With a split kernel they come from the vector cores' workspace.
         """
         n, n_count = channels
         key: tuple[object, ...] = (

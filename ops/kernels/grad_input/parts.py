@@ -42,19 +42,25 @@ def tiling_parts(tiling: GradInputTiling, inp: TilingInput) -> tuple[MapPart, ..
 
 
 def tiling_input(tiling: GradInputTiling, inp: TilingInput) -> TilingInput:
-    """Return the problem that a tiling is made for: the whole one, or a strip, part or piece of it."""
+    """Return the problem that a tiling's sizes refer to: the whole one, or one strip, part or piece of it, by the
+    tiling's fields.
+    """
     return part_input(inp, tiling.kernel_split, tiling.split_wi, tiling.load_b1)
 
 
 def part_input(inp: TilingInput, split: int, strip: int, cut: int) -> TilingInput:
-    """Return the problem that tilings are made for with a `split`, strips of `strip` columns and a `cut` of the kernel."""
+    """Return the problem that a tiling's sizes refer to: one part of a `split` in the widest of strips of `strip`
+    columns (0: no strips), and one piece of a `cut` kernel.
+    """
     if cut:
         inp = replace(inp, problem=cut_problem(inp.problem, cut))
     return split_input(inp, split, strip)
 
 
 def task_parts(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the number of parts that have tasks of their own; the parts of a split of both axes share tasks."""
+    """Return the number of parts of dx with tasks of their own: strips, times the row parts of SPLIT_H; the parts of
+    SPLIT_HW share tasks.
+    """
     rows = min(inp.problem.stride_h, inp.problem.h_in) if tiling.kernel_split == SPLIT_H else 1
     return rows * strip_count(inp.problem.w_in, tiling.split_wi)
 
@@ -68,8 +74,8 @@ class MapPart(Strip):
     < `rows`, j < `columns`.
 
     `problem` has stride 1 along the axes that are split. Its map is as large as the largest part's, so a tile may end
-    in rows or columns that this part does not have. `taps` are numbers of taps in the whole kernel, in the order of the
-    part's.
+    in rows or columns that this part does not have. `taps` are the numbers, in the whole kernel, of the taps of the
+    part's kernel.
     """
 
     row: int
@@ -81,7 +87,9 @@ class MapPart(Strip):
 
 @frozen
 class _Axis:
-    """One residue class along an axis: first pixel, number of pixels, taps, padding of its convolution of stride 1."""
+    """One residue class of dx positions along an axis: first pixel, number of pixels, taps, padding of its convolution
+    of stride 1.
+    """
 
     first: int
     count: int
@@ -99,7 +107,8 @@ def _axis(stride: int, kernel: int, pad: int, size: int) -> list[_Axis]:
 
 @lru_cache(maxsize=64)
 def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[MapPart, ...]:
-    """Return the parts of dx in order, strips slowest, then rows; without a split or strips the problem itself.
+    """Return the parts of dx, of one strip after the other, and by rows in a strip; without a split or strips one part,
+    the whole problem. Cached.
 
     TilingError for a split with dilation, since the taps of a part are then not evenly apart.
     """
@@ -116,7 +125,7 @@ def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[MapPar
 
 
 def strip_problem(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, int]:
-    """Return the problem of `width` dx columns from `first` on, and the first gradOutput column that it reads.
+    """Return (problem of `width` dx columns from `first` on, first gradOutput column that it reads).
 
     Its `w_out` is 0 where no gradOutput column reaches them.
     """
@@ -165,15 +174,17 @@ def _split(problem: ConvProblem, mode: int) -> tuple[MapPart, ...]:
 
 
 def split_products(problem: ConvProblem, mode: int) -> int:
-    """Return the number of products of a split kernel: every dx pixel with the taps of its part, inserted zeros included."""
+    """Return how many products a split kernel computes: every dx pixel with the taps of its part, inserted zeros included."""
     p = problem
     pixels = sum(part.rows * part.columns * len(part.taps) for part in split_parts(p, mode))
     return p.n * p.plane_products * p.c_out * (p.c_in // p.groups) * pixels
 
 
 def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
-    """Return the problem that tilings of a split kernel are made for: the first part with the most taps, in its widest
-    strip.
+    """Return the problem that tilings of a split kernel are made for: the part with the most taps (the first of these),
+    in the widest of strips of `strip` columns.
+
+    Without strips (0) or a split it is the whole width, or the whole kernel.
     """
     if strip:
         p = inp.problem
@@ -189,10 +200,10 @@ def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
 
 def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
     """Return the problem that tilings of a cut kernel are made for: one piece, with the most rows and columns that any
-    needs.
+    piece needs.
 
     Its rows reach the last row of dx, so that no padding below counts: a stride may leave more of it than load3d has a
-    field for, and a tile takes only what it sees.
+    field for, and a tile takes only the rows that it reads.
     """
     p = problem
     if cut == UNCUT:
@@ -207,7 +218,9 @@ def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
 
 @lru_cache(maxsize=1024)
 def kernel_pieces(problem: ConvProblem, part: MapPart, cut: int) -> tuple[MapPart, ...]:
-    """Return the pieces of a cut kernel whose sum is `part`: its rows or taps, without those that reach no gradOutput."""
+    """Return the pieces of a cut kernel whose sum is `part`: one for each row or tap, without those that reach no
+    gradOutput column; (part,) if uncut. Cached.
+    """
     if cut == UNCUT:
         return (part,)
     p = problem

@@ -5,7 +5,7 @@
 
 Dataflow: gradOutput (NDC1HWC0) GM -> L1, with zeros between the pixels where stride > 1 (a coupled core builds them in UB);
 load_data_3d -> L0A, always at stride 1. Weights (FRACTAL_Z) GM -> L1; to L0B transposed and with the taps in reverse.
-Results leave L0C cast, in NDC1HWC0; or in NCDHW, on dav-2201 by way of the vector cores (`grad_input_turn`).
+Results leave L0C cast, in NDC1HWC0; or in NCDHW, on dav-2201 through the vector cores (`turn`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ from ascend_sim.ops.problem.window import RowWindow
 from ascend_sim.runtime import Task
 
 OLDER = "Conv2DBackpropInput"
-"""The library's older kernel uses the unit flag: one group and one tile in L0C (schedule of CANN 8.1: stated)."""
+"""Operator of the library's older kernel, which uses the unit flag with one group and one tile in L0C (schedule of CANN
+8.1: stated).
+"""
 
 
 def grad_input_task(
@@ -56,11 +58,12 @@ def grad_input_task(
     op_type: str,
     block_dim: int | None = None,
 ) -> Task:
-    """Return the kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
+    """Return the kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute
+    dtype.
 
-    With a fourth tensor the vector cores help: it is the workspace of a split kernel (`grad_input_exchange`), the weights of
-    merged groups, or else the slots of `grad_input_turn`, which turns gradInput to NCDHW. `block_dim` launches another number
-    of blocks than the tiling's.
+    With a fourth tensor the vector cores help: it is the workspace of a split kernel (`exchange`), the weights of
+    merged groups, or the slots of `turn`, which brings gradInput to NCDHW. `block_dim` launches another number of
+    blocks than the tiling's; SimError for more than cores where they meet at a barrier.
     """
     if block_dim is not None:
         tiling = tiling.but(block_dim=block_dim)
@@ -129,7 +132,7 @@ def has_unit_flag(call: CubeCall, tiling: GradInputTiling, op_type: str) -> bool
 
 
 def has_open_rows(call: CubeCall, op_type: str) -> bool:
-    """Return True if the kernel has the instructions of ops-nn's open Conv3DBackpropInputV2.
+    """Return True if the kernel has the instructions of ops-nn's open Conv3DBackpropInputV2, on dav-2201.
 
     Conv3DBackpropInput, which is closed, is taken for the same kernel (inferred); Conv2DBackpropInput, which was
     measured, is not.
@@ -138,8 +141,8 @@ def has_open_rows(call: CubeCall, op_type: str) -> bool:
 
 
 class KernelForm(NamedTuple):
-    """Form of the kernel: dx is `turned` by vector cores; `unit_flag` hands tiles of L0C over; `open_rows`: it has the
-    open kernel's instructions; `cleared`: that kernel first clears dx.
+    """Form of the kernel: `turned`: vector cores bring dx to NCDHW; `unit_flag`: it hands tiles of L0C over;
+    `open_rows`: it has the open kernel's instructions; `cleared`: it first clears dx.
     """
 
     turned: bool = False
@@ -155,7 +158,7 @@ def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:
 
 
 class KRange(NamedTuple):
-    """`length` elements of K from `start` on; in L1 they begin at element `held`."""
+    """`length` elements of K from element `start` on of the whole K; in L1 they begin at element `held`."""
 
     held: int
     start: int
@@ -174,7 +177,7 @@ class HeldFilters(NamedTuple):
 
 
 class _DataBuilder:
-    """Writes the cube program of one block."""
+    """Builder of one block's cube program of grad_input: each tile's loads, products and store, in order."""
 
     def __init__(
         self,
@@ -205,7 +208,7 @@ class _DataBuilder:
             self.pipeline = CubePipeline(k, *buffers, unit_flag=form.unit_flag)
 
     def program(self, pieces: Iterable[tuple[PlacedTile, Place]]) -> Program:
-        """Return the program that computes the tiles at their places."""
+        """Return the program that computes the tiles `pieces` at their places, after the vector cores' weights are ready."""
         if self.exchange is not None:
             self.exchange.await_weights(self.k)
         elif self.loads.merged:
@@ -225,8 +228,9 @@ class _DataBuilder:
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
     def tile(self, number: int, tile: DataTile, channels: TileChannels, parts: Sequence[SeenPart]) -> None:
-        """Append the sums and stores of a tile of dx, part by part, in segments of K; nothing if a cleared dx stays
-        zero there.
+        """Append the sums and stores of a tile of dx, part by part, in segments of K.
+
+        With a cleared dx nothing is appended if no gradOutput row contributes.
         """
         self.k.next_tile()
         if self.form.cleared and not any(window for part in parts for window in part.windows):
@@ -253,7 +257,9 @@ class _DataBuilder:
             self.exchange.close(self.k)
 
     def segments(self, channels: int) -> Iterator[range]:
-        """Yield the C0 blocks of output channels of each segment of K; its sum is stored before the next one begins."""
+        """Yield the C0 blocks of output channels of each segment of K (`k_segment`, or all); a segment's sum is stored
+        before the next one begins.
+        """
         total = ceil_div(channels, self.c0)
         step = self.tiling.k_segment // self.c0 or total
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
@@ -276,7 +282,9 @@ class _DataBuilder:
     def sum_piece(
         self, piece: PartMap, tile: DataTile, channels: TileChannels, window: RowWindow, blocks: range
     ) -> None:
-        """Append the products that a kernel piece adds to the tile; it reads the rows `window` of gradOutput."""
+        """Append the loads and products that a kernel piece adds to the tile, over kernel planes and `blocks` of output
+        channels; it reads the rows `window` of gradOutput.
+        """
         task, m, m_count, n, n_count = tile
         held_m = Span(*held_pixels(self.tiling, task, m))
         held_n = Span(n - channels.before, channels.held)
@@ -324,14 +332,14 @@ class _DataBuilder:
         return m + m_count == task.m_start + task.m_count and n + n_count >= task.n_start + task.n_count
 
     def k_slices(self, piece: PartMap, k_start: int, k_count: int) -> range:
-        """Return the blocks of output channels (16, or C0 where NCDHW is read) that K elements from `k_start` on touch."""
+        """Return the blocks of output channels (of `k_unit`) that `k_count` elements of K from `k_start` on touch."""
         whole = piece.taps * self.unit
         return range(k_start // whole, ceil_div(k_start + k_count, whole))
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def gradient_window(self, piece: PartMap, window: RowWindow, pixels: Span) -> MapWindow:
-        """Return load_data_3d's view of the zero-inserted rows of gradOutput in L1."""
+        """Return load_data_3d's view of the zero-inserted rows of gradOutput in L1, down to the row of the last of `pixels`."""
         p = piece.p
         return MapWindow(
             height=window.rows,
@@ -349,9 +357,9 @@ class _DataBuilder:
     def step(
         self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange, freed: tuple[bool, bool]
     ) -> None:
-        """Append one base block: load half of L0A and L0B, and multiply.
+        """Append one base block: load half of L0A and L0B from L1, and multiply.
 
-        `pixels` count from the first one in L1. `freed`: if the block is the last to read A1, B1.
+        `pixels` count from the first one in L1. `freed`: True if this block is the last to read (A1, B1).
         """
         k, (k_held, k_start, k_count), n_count = self.k, k_range, filters.n_count
         a1, b1 = self.loads.a1, self.loads.b1
@@ -370,7 +378,9 @@ class _DataBuilder:
         self.pipeline.multiply(half, pixels.length, k_count, n_count, self.call.dtype, self.call.hf32_bits)
 
     def load_right(self, address: int, filters: HeldFilters, channel_block: int, tap: int) -> None:
-        """Load one C0 of K for all channels of the tile to L0B: a tap's [co][ci] blocks, in reverse, transposed to [ci][co]."""
+        """Load one C0 of K for all channels of the tile to L0B: the [co][ci] blocks of tap number `taps - 1 - tap`,
+        transposed to [ci][co].
+        """
         taps, channel, n_count, slices = filters
         line = channel * taps + taps - 1 - tap  # its place among the taps of all channel blocks in L1
         if self.itemsize < 4:  # a fractal, or with 8-bit weights the two of a square, is a C0 of K
@@ -391,14 +401,14 @@ class _DataBuilder:
 
     @property
     def result(self) -> str:
-        """Return the dtype in which a tile leaves L0C."""
+        """Return the dtype in which a tile leaves L0C: float32 for 32-bit operands, else the compute dtype."""
         return "float32" if self.itemsize == 4 else self.call.dtype
 
     def write(self, part_map: PartMap, tile: DataTile, channels: int, *, atomic: bool = False) -> None:
         """Append the store of the finished tile: its first `channels` channels to gradInput, or all to the vector
         core's slot.
 
-        `atomic` adds to the segments of K that gradInput has already.
+        `atomic` adds to the sum of earlier segments of K in gradInput, behind a barrier.
         """
         task, m, m_count, n, n_count = tile
         if self.slot is not None:
@@ -414,7 +424,7 @@ class _DataBuilder:
         self.grad_input.drain(self.pipeline, GRAD_INPUT, finished, self.result, atomic)
 
     def hand_over(self, number: int, index: int, tile: DataTile) -> None:
-        """Append the store of the finished tile of part `index` to the slot that the vector cores read."""
+        """Append the store of the finished tile of part `index` to the workspace slot that the vector cores read."""
         assert self.exchange is not None
         target = gm_operand(WORKSPACE, self.exchange.offset(self.k.block, number, index))
         piece = DrainPiece(target, 0, tile.m_count, 0, min(tile.n_count, self.inp.cin_g - tile.n))

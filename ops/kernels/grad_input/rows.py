@@ -1,8 +1,9 @@
-"""Tiles of grad_input relative to a place (image, band of rows, channel block, group), for stamped loops.
+"""Tiles of grad_input relative to a place (image, band of rows, channel block, group), so that equal tiles share one
+stamp of a loop.
 
-Tiles further down in the map are equal where they see as much of gradOutput, and those of other channels and groups where as
-many of them exist. So the window of a tile, and what L1 holds with it, is computed before the loop, once for each tile of an
-image.
+Tiles further down in the map are equal where they read as many rows of gradOutput, and those of other channels and
+groups where as many of them exist. So the window of a tile, and the operands in L1 with it, is computed before the
+loop, once for each tile of an image.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.window import RowWindow, listed_rows, needed_rows
 
 Place = tuple[int, int, int, int]
-"""An image, a band of dx, which is as many rows as gradOutput is apart (the stride), a block of its channels, a real group."""
+"""Place of a tile: image, band of dx rows (`stride_h` rows high), block of its channels, real group."""
 
 
 class SeenPart(NamedTuple):
@@ -36,8 +37,8 @@ class SeenPart(NamedTuple):
 
 
 class TileChannels(NamedTuple):
-    """Channels of a tile, of which `present` exist in dx. L1 holds weights of `held` channels, the first `before`
-    channels before the tile's; `weighted` of them exist. The group has `summed` channels of gradOutput.
+    """Channel counts of a tile: `present` of its channels exist in dx. L1 holds weights of `held` channels, which begin
+    `before` channels before the tile's; `weighted` of them exist. The group has `summed` channels of gradOutput.
     """
 
     present: int
@@ -48,7 +49,7 @@ class TileChannels(NamedTuple):
 
 
 class PlacedTile(NamedTuple):
-    """A tile and its number (see `numbered`); its task, pixels, channels and windows are relative to its place."""
+    """A tile relative to its place: number (see `numbered`), task, pixels, channels and windows of gradOutput rows."""
 
     number: int
     tile: DataTile
@@ -57,7 +58,7 @@ class PlacedTile(NamedTuple):
 
 
 class TileRows:
-    """Relative tiles of one launch, each computed once and shared by all blocks."""
+    """Relative tiles of one launch; each is computed once, and all blocks share them."""
 
     def __init__(
         self, call: CubeCall, tiling: GradInputTiling, exchange: Exchange | None, open_rows: bool, cleared: bool
@@ -78,7 +79,9 @@ class TileRows:
         self._known: dict[tuple[GradInputTask, bool], dict[tuple[int, ...], tuple[PlacedTile, int, int]]] = {}
 
     def placed(self, tiles: Sequence[DataTile]) -> Iterator[tuple[PlacedTile, Place]]:
-        """Yield (relative tile, its place) for each tile of a block."""
+        """Yield (relative tile, its place) for each of a block's tiles in order; equal tiles are the same object but
+        for their number.
+        """
         final = self._call.inp.real_groups - 1  # it may have fewer channels
         task = None
         for number, tile in enumerate(tiles):
@@ -97,7 +100,7 @@ class TileRows:
             yield placed, (batch, band, block, group)
 
     def at(self, placed: PlacedTile, place: Place) -> PlacedTile:
-        """Return the relative tile as it is at a place, with absolute pixels, channels and windows."""
+        """Return the relative tile moved to a place: with absolute image, group, pixels, channels and windows."""
         batch, band, block, group = place
         task = placed.tile.task._replace(batch=batch)
         if self._grouped:
@@ -106,7 +109,7 @@ class TileRows:
 
     def _counted(self, tile: DataTile, group: int) -> tuple[PlacedTile, int, int]:
         """Return (relative tile, band of rows, channel block) for a tile of image 0, and of group 0 where places have
-        groups.
+        groups; not cached.
         """
         parts = []
         for part_map in self.maps:
@@ -142,7 +145,9 @@ class TileRows:
         return self.maps[tile.task.part].p.w_in
 
     def _further(self, placed: PlacedTile, band: int) -> PlacedTile:
-        """Return the tile moved down by `band` bands of rows."""
+        """Return the tile moved down by `band` bands of rows, with its windows; unchanged with a split kernel, which
+        has no bands.
+        """
         if not self._band:
             return placed
         rows, tile = band * self._band, placed.tile
@@ -155,7 +160,9 @@ class TileRows:
         return placed._replace(tile=tile._replace(task=task, m=tile.m + pixels), parts=tuple(parts))
 
     def _beside(self, placed: PlacedTile, block: int) -> PlacedTile:
-        """Return the tile moved by `block` channel blocks."""
+        """Return the tile moved by `block` channel blocks; unchanged where tiles have no channel blocks as places
+        (plain layouts, split kernels).
+        """
         if not self._block:
             return placed
         tile, channels = placed.tile, block * self._block

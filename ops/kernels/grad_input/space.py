@@ -32,9 +32,9 @@ _LONGEST_K = 3
 
 
 def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    """Yield the tilings of the grid, with the user's fields.
+    """Yield the tilings of the grid that fit, with the user's fields `given`.
 
-    For a signal they are in whole rows and in strips as wide as a tile, unless the user fixes one of these.
+    For a one-row signal they are in whole rows and in strips as wide as the ladder's, unless the user fixes the strips.
     """
     strip = 0
     if inp.problem.one_row and "split_wi" not in given:
@@ -71,9 +71,9 @@ def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iter
 
 
 def _buffered(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
-    """Yield the tiling with each choice of L1 buffers that fits, most first; all other checks come out alike.
+    """Yield the tiling with each choice of L1 buffers that fits, most first; other checks do not depend on them.
 
-    The kernel that reads NCDHW keeps weights from task to task if L1 holds all of them.
+    On dav-3510 weights are kept from task to task (`full_load`) if L1 holds all of them, unless the user says.
     """
     a1, b1 = grad_input_l1(tiling.but(al1_buffers=1, bl1_buffers=1), inp)
     stay = variant_of(inp).kernel_parts and "full_load" not in given
@@ -87,13 +87,15 @@ def _buffered(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterat
 
 
 def _largest_base_m(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the largest base_m for the tiling's base_n: L0A holds it with the shortest K, and L0C holds the tile."""
+    """Return the largest base_m beside the tiling's base_n: L0A holds it with the shortest K, and L0C holds the tile."""
     l0a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // inp.unit
     return floor_to(min(l0a, inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers // tiling.base_n), FRACTAL)
 
 
 def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
-    """Yield tilings with each base K and L1 steps for the M and N of `block`, with the fewest buffers in L1."""
+    """Yield the tilings that fit L0 and L1 with each of the three longest base_k and each pair of L1 steps for the M
+    and N of `block`, with one buffer in L1 (or the user's number).
+    """
     fewest = {name: given.get(name, 1) for name in ("al1_buffers", "bl1_buffers")}
     whole, unit = k_slice(inp), k_unit(inp)
     blocks = ceil_div(inp.cout_g, unit)

@@ -16,7 +16,8 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 class GradInputTask(NamedTuple):
-    """Task: dx pixels `m_start ..` (row by row) x channels `n_start ..` of one real group, image and input depth.
+    """Task of grad_input: `m_count` dx pixels from `m_start` on (row by row) x `n_count` channels from `n_start` on, of
+    one real group, image and input depth.
 
     Where dx is cut into strips or the kernel is split, the pixels are those of part `part`; with a split of both axes,
     of each part in turn.
@@ -33,11 +34,11 @@ class GradInputTask(NamedTuple):
 
 
 def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
-    """Return the tasks of one core, with channels padded to C0. Real groups count slowest, then strips, pixels, (batch,
-    depth), channels.
+    """Return the tasks of one core, with channels padded to C0. Tasks count through real groups slowest, then strips,
+    pixels, (batch, depth), channels.
 
     With `single_core_batch` a core gets one part of pixels and channels for so many images; pixels count fastest
-    (assumed).
+    (assumed). dav-3510 has the order of `_tile_tasks`.
     """
     if variant_of(inp).tile_tasks:
         return _tile_tasks(tiling, inp, core)
@@ -72,7 +73,7 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
 
 
 def _tile_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
-    """Return the tasks of the kernel that reads NCDHW, those of several depths one by one.
+    """Return one core's tasks for the kernel that reads NCDHW; a task of several depths is listed depth by depth.
 
     Order (ops-nn arch35: stated; where images and parts come: ours): with several kernel planes pixels, depth, channels
     fastest; else depth, pixels, channels, but pixels fastest for a kernel of one tap with fewer pixels than channels.

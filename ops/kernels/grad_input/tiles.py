@@ -1,4 +1,6 @@
-"""The tiles of grad_input's kernels: L0C tiles in order, their operands, and the places of their pixels in dx."""
+"""Tiles of grad_input's kernels: the L0C tiles of a block in order, the operands that L1 holds with them, and the runs
+of their pixels in dx.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ascend_sim.ops.problem.sizes import ceil_to
 
 
 class DataTile(NamedTuple):
-    """An L0C tile of a task: `m_count` pixels from `m` on, `n_count` channels of the real group, in whole C0, from `n` on."""
+    """An L0C tile of a task: `m_count` pixels from `m` on, by `n_count` channels from `n` on of the real group, in whole C0."""
 
     task: GradInputTask
     m: int
@@ -25,14 +27,13 @@ class DataTile(NamedTuple):
     n_count: int
 
     def of(self, batch: int) -> DataTile:
-        """Return the same tile of image `batch`."""
+        """Return the tile with image `batch` in its task."""
         return self._replace(task=self.task._replace(batch=batch))
 
 
 def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[int, DataTile], int]]:
-    """Yield ((number, the tile as in image 0), image) for each tile, as a stamped loop needs them.
-
-    The number is `turn_of` the tile's position.
+    """Yield ((number, tile of image 0), image) for each tile, as a stamped loop needs them; the number is `turn_of` the
+    tile's position.
     """
     for number, tile in enumerate(tiles):
         if not number or tile.task is not tiles[number - 1].task:
@@ -46,7 +47,8 @@ def turn_of(number: int, turns: int) -> int:
 
 
 def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> list[DataTile]:
-    """Return the tiles of a block, in order.
+    """Return the tiles of a block, in the order in which the cube computes them; strips' tiles beyond the columns of dx
+    are left out.
 
     On coupled chips L1 keeps an operand as long as its tiles follow each other. Their order is the one that loads less:
     all tasks for one band of base_n channels, or all bands for one tile of pixels.
@@ -102,14 +104,14 @@ def _channels_end(call: CubeCall, task: GradInputTask) -> int:
 
 
 def held_pixels(tiling: GradInputTiling, task: GradInputTask, m: int) -> tuple[int, int]:
-    """Return (first, number) of the pixels whose gradOutput rows L1 holds together with pixel `m`."""
+    """Return (first, number) of the pixels, `step_m` tiles, whose gradOutput rows L1 holds together with pixel `m`."""
     held = tiling.step_m * tiling.base_m
     start = task.m_start + (m - task.m_start) // held * held
     return start, min(held, task.m_start + task.m_count - start)
 
 
 def held_channels(call: CubeCall, tiling: GradInputTiling, task: GradInputTask, n: int) -> tuple[int, int]:
-    """Return (first, number) of the channels whose weights L1 holds together with channel `n`."""
+    """Return (first, number) of the channels, `step_n` tiles, whose weights L1 holds together with channel `n`."""
     held = tiling.step_n * tiling.base_n
     start = task.n_start + (n - task.n_start) // held * held
     return start, min(held, _channels_end(call, task) - start)
@@ -129,7 +131,8 @@ def pieces(start: int, end: int, size: int) -> list[tuple[int, int]]:
 
 
 def runs(part: MapPart, width: int, m: int, m_count: int) -> Iterator[TileRun]:
-    """Yield the runs of a tile's pixels that adjoin in GM: rows of a part, or one run if the part is whole rows of dx.
+    """Yield the runs of a tile's `m_count` pixels from `m` on that adjoin in dx: one run if the part is whole rows of
+    dx, else one for each row.
 
     `width` is the columns of dx. Pixels that the part does not have are left out.
     """

@@ -1,8 +1,10 @@
-"""Conversion of grad_input's tiles to NCDHW on dav-2201, whose Fixpipe cannot: a slot in GM and a vector core.
+"""Conversion of grad_input's tiles to NCDHW on dav-2201, whose Fixpipe cannot write it: through a slot in GM and a
+vector core.
 
-The cube core casts a finished tile to a slot of its own in the workspace, [channel blocks][pixels][C0]; the first vector core
-of its block copies it to UB, turns it and stores the rows of its channels. Two flags between the cores pass the slot to and
-fro, one tile at a time; the second vector core only answers (ops-nn arch22, conv3d_backprop_input_v2: stated).
+The cube core casts a finished tile to a slot of its own in the workspace, [channel blocks][pixels][C0]; the first
+vector core of its block copies it to UB, transposes it and stores the rows of its channels. Two flags between the cores
+hand the slot over, one tile at a time; the second vector core only answers (ops-nn arch22, conv3d_backprop_input_v2:
+stated).
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def slots_bytes(tiling: GradInputTiling, chip: ChipSpec) -> int:
 
 
 class Slot:
-    """The slot of a cube core in the workspace, as the cube core uses it."""
+    """Slot of a cube core in the workspace, from the cube core's side: wait until it is empty, fill it, flag that it is
+    full.
+    """
 
     def __init__(self, k: KernelBuilder, tiling: GradInputTiling, inp: TilingInput) -> None:
         self._k, self._used = k, False
@@ -46,12 +50,12 @@ class Slot:
         self._address = gm_operand(SLOTS, _slot_offset(tiling, inp, k.block))
 
     def acquire(self) -> int:
-        """Append the wait until the vector cores have emptied the slot; return its GM address."""
+        """Append the wait until the vector cores have emptied the slot, except before its first use; return its GM address."""
         self._emptied()
         return self._address
 
     def publish(self) -> None:
-        """Append the flag for the vector cores behind the store of a tile to the slot."""
+        """Append the flag to the vector cores that the slot is full, behind the store of a tile to it."""
         self._k.cross_core_set(_WRITTEN, 2, "FIX")
         self._used = True
 
@@ -65,7 +69,9 @@ class Slot:
 
 
 def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tiles: Sequence[DataTile]) -> Program:
-    """Return the program of a vector core that turns the tiles of its block from the slot to NCDHW."""
+    """Return the program of a vector core: the first one of a block transposes each tile from the slot to NCDHW, the
+    second only answers the flags.
+    """
     inp, p = call.inp, call.inp.problem
     itemsize, parts = inp.itemsize, tiling_parts(tiling, inp)
     dx = PlanarMap(p.c_in, (p.d_in, p.h_in, p.w_in), itemsize)

@@ -1,9 +1,10 @@
-"""The open kernel of dav-2201, Conv3DBackpropFilterV2 of ops-nn arch22, where it is deterministic: the cube's program.
+"""Cube program of dav-2201's open grad_weight kernel, Conv3DBackpropFilterV2 of ops-nn arch22, where it is
+deterministic.
 
 Each core first clears its share of dW, from zeros in L1; then all cores meet, and a second TPipe begins. Each plane of
-gradOutput that a tile sees is a sum of its own in L0C. The core adds it to dW, plane by plane in the order of images. An
-operand is loaded where a tile moves along it, or where its buffers do not hold all of K; a buffer is free behind the last tile
-that reads it. B comes before A. (The kernel's own rows: stated.)
+gradOutput that a tile sums over is a sum of its own in L0C. The core adds it to dW, plane by plane in the order of
+images. An operand is loaded where a tile moves along it, or where its buffers do not hold all of K; a buffer is free
+behind the last tile that reads it. B is loaded before A. (The kernel's own rows: stated.)
 """
 
 from __future__ import annotations
@@ -39,15 +40,17 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 from ascend_sim.ops.problem.walk import rows_of
 
 SHARE_UNIT = FRACTAL * FRACTAL
-"""Elements of dW that a core's share is a multiple of (stated)."""
+"""Unit of a core's share of dW, in elements (stated)."""
 ELEMENT = 4
 """Bytes of an element of dW."""
 ALWAYS = Loads(True, True, 0)
-"""Loads of a plane of a tile that is summed over several planes."""
+"""Loads of one operand for a tile that is summed over several planes: loaded and freed for each plane."""
 
 
 def clear(k: KernelBuilder, size: int, blocks: int) -> None:
-    """Write zeros to this core's share of the `size` bytes of dW, of `blocks` cores, and wait for all cores."""
+    """Append the clearing of this core's share of dW (`size` bytes, dealt to `blocks` cores) with zeros, then a wait
+    for all cores.
+    """
     pipe = ClearingPipe(k)
     share = ceil_to(ceil_div(size // ELEMENT, blocks), SHARE_UNIT) * ELEMENT
     start = k.block * share
@@ -64,17 +67,19 @@ def clear(k: KernelBuilder, size: int, blocks: int) -> None:
 
 
 def copied_blocks(blocks: int, taps: int) -> int:
-    """Return how many channel blocks of the input are loaded for `blocks` blocks of columns: as many as a tile may touch,
-    wherever it begins.
+    """Return how many channel blocks of the input are loaded for `blocks` blocks of columns: as many as they may touch,
+    wherever they begin.
     """
     count = ceil_div(blocks, taps)
     return count + (taps % blocks > 0 if taps > blocks else 2 * blocks % taps > 0)
 
 
 def copied_rows(problem: ConvProblem, pixels: Span, first: int, rows: int) -> InputRows:
-    """Return the input rows that are loaded for the gradOutput pixels `pixels` of a task with `rows` rows from row `first` on.
+    """Return the input rows that are loaded for the run `pixels` of a task's gradOutput pixels; the task has `rows`
+    rows from row `first` on.
 
-    Their number is that of the most rows that a run of so many pixels may touch, whatever its first pixel.
+    Their number is that of the most rows that a run of so many pixels may touch, whatever its first pixel, without rows
+    beyond the image or the task.
     """
     p = problem
     beyond = (p.k_h - 1) * p.dilation_h + 1 - p.stride_h
@@ -89,7 +94,7 @@ def copied_rows(problem: ConvProblem, pixels: Span, first: int, rows: int) -> In
 
 
 class OpenTaskWalks(TaskWalks):
-    """The walks of a task, with the input rows that this kernel loads."""
+    """Walks of a task whose steps load the input rows of `copied_rows`, as the open kernel does."""
 
     def steps(self, problem: ConvProblem, first: int, rows: int) -> Iterator[Step]:
         for step in super().steps(problem, first, rows):
@@ -97,7 +102,7 @@ class OpenTaskWalks(TaskWalks):
 
 
 class OpenCubeBuilder(CubeBuilder):
-    """Writes the cube program of one block; `size` is that of dW in bytes."""
+    """Builder of the cube program of one block of the open kernel; `size` is the bytes of dW, which it clears first."""
 
     a1: PingPong
     b1: PingPong
@@ -119,8 +124,8 @@ class OpenCubeBuilder(CubeBuilder):
         return TPipePipeline(self.k, self.tiling.al0_buffers, self.tiling.cl0_buffers, tile_bytes, barriers=barriers)
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield (task, images summed at once): one image at a time, without images whose plane lies in the padding; all images
-        of a StreamK part.
+        """Yield (task, images summed at once): one image at a time, without those whose input plane lies in padding;
+        for a StreamK part all its images at once.
         """
         images = range(task.image_start, task.image_start + task.images)
         if task.slot is not None:
@@ -139,11 +144,10 @@ class OpenCubeBuilder(CubeBuilder):
     # -- tiles ---------------------------------------------------------------------------------------------------------
 
     def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, SummedTile]]:
-        """Yield (kernel plane, L0C tile) of a task, one block of stepM x stepN tiles after the other, all in the tiling's
+        """Yield (kernel plane, L0C tile) of a task, one block of stepM x stepN tiles after the other, in the tiling's
         order.
 
-        Each tile says what L1 holds for its block: rows of gradOutput, and the channel blocks of the input that its columns
-        read.
+        Each tile has the rows of gradOutput and the channel blocks of the input that L1 holds for its whole block.
         """
         tiling = self.tiling
         listed = list(super().tiles(task))
@@ -169,12 +173,12 @@ class OpenCubeBuilder(CubeBuilder):
         yield from (found[order] for order in sorted(found))
 
     def place(self, task: GradWeightTask, tile: SummedTile | FilterTile) -> tuple[int, int]:
-        """Return (row, column) of a tile in the task's grid of base blocks."""
+        """Return (row, column) of a tile in its task's grid of L0C tiles."""
         row = tile.row if isinstance(tile, FilterTile) else tile.m
         return (row - task.m_start) // self.tiling.base_m, (tile.column - task.n_start) // self.tiling.base_n
 
     def count(self, task: GradWeightTask) -> tuple[int, int]:
-        """Return (rows, columns) of the task's grid of tiles."""
+        """Return (rows, columns) of the task's grid of tiles, at least (1, 1); cached."""
         if task not in self._counts:
             places = [(0, 0), *(self.place(task, tile) for tile in filter_tiles(self.call, self.tiling, task))]
             rows, columns = zip(*places, strict=True)
@@ -184,8 +188,8 @@ class OpenCubeBuilder(CubeBuilder):
     def summed(
         self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
     ) -> Iterator[tuple[Piece, Where]]:
-        """Yield the steps of a tile summed over planes `images`, with their loads; L1 keeps nothing of several planes
-        or strips.
+        """Yield (step, place) of a tile summed over planes `images`, with the loads of each plane; over several planes
+        or strips L1 keeps no operand.
         """
         kept = self.loads(task, placed[1]) if len(images) == 1 else (ALWAYS, ALWAYS)
         for piece, where in super().summed(task, images, placed):
@@ -194,10 +198,10 @@ class OpenCubeBuilder(CubeBuilder):
             yield piece, where
 
     def loads(self, task: GradWeightTask, tile: SummedTile) -> tuple[Loads, Loads]:
-        """Return the loads that a tile needs of gradOutput (A) and of the input (B).
+        """Return (loads of gradOutput A, loads of the input B) that a tile needs, as the order of tiles decides.
 
-        The operand that changes from tile to tile is loaded for each tile, the other one once for each block of tiles. Either
-        is loaded each time where its buffers do not hold all of K.
+        The operand that changes from tile to tile is loaded for each tile, the other one once for each block of tiles.
+        Either is loaded each time where its buffers do not hold all of K.
         """
         tiling, (rows, columns), (row, column) = self.tiling, self.count(task), self.place(task, tile)
         steps = ceil_div(task.rows * self.inp.problem.w_out, tiling.base_k)
@@ -220,8 +224,8 @@ class OpenCubeBuilder(CubeBuilder):
     # -- a plane -------------------------------------------------------------------------------------------------------
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """Append one plane's loads and products: gradOutput pixels of a strip times the input that they read. B is loaded
-        before A.
+        """Append one plane's loads and products: gradOutput pixels of a strip times the input that they read. B is
+        loaded before A, and each only where `plane.loads` asks for it.
         """
         tile, batch, row = self.placed(plane.tile, where), where.batch, where.row
         assert plane.loads is not None
@@ -243,14 +247,18 @@ class OpenCubeBuilder(CubeBuilder):
             self.multiply(plane.tile, strip, step, (ends_a and loads_a.freed, ends_b and loads_b.freed))
 
     def boxes(self, strip: Strip, span: Span) -> Iterator[tuple[Span, Span, int]]:
-        """Yield the pieces in which gradOutput pixels are loaded: whole rows as one piece, else as `CubeBuilder` does."""
+        """Yield (rows, columns, offset in L1) of the pieces in which gradOutput pixels are loaded: one piece for whole
+        rows, else as in `CubeBuilder`.
+        """
         if strip.columns == self.p.w_out:
             yield Span(0, 1), span, 0
         else:
             yield from super().boxes(strip, span)
 
     def multiply(self, tile: SummedTile, strip: Strip, step: Step, freed: tuple[bool, bool]) -> None:
-        """Append one base block: load half of L0B, then of L0A, and multiply. `freed`: if it is the last to read A1, B1."""
+        """Append one base block: load half of L0B, then of L0A, and multiply. `freed`: True if it is the last to read
+        (A1, B1).
+        """
         k, (pixels, in_a1, in_b1, held) = self.k, step
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]

@@ -15,12 +15,14 @@ from ascend_sim.ops.problem.walk import input_rows_of
 
 
 def b1_slices(inp: TilingInput, columns: int) -> int:
-    """Return the most blocks of input channels that `columns` columns of dW read, wherever a tile begins."""
+    """Return the most blocks (`n0`) of input channels that `columns` adjoining columns of dW read, wherever a tile begins."""
     return spanned_slices(ceil_div(columns, inp.n0), inp.taps)
 
 
 def spanned_slices(blocks: int, taps: int) -> int:
-    """Return the most slices of `taps` blocks that a run of `blocks` touches, if it begins at a multiple of its own length."""
+    """Return the most slices of `taps` blocks that a run of `blocks` blocks touches; the run begins at a multiple of
+    its own length.
+    """
     slices = ceil_div(blocks, taps)
     if taps > blocks and taps % blocks:
         return slices + 1
@@ -28,12 +30,12 @@ def spanned_slices(blocks: int, taps: int) -> int:
 
 
 def b1_rows(inp: TilingInput, pixels: int) -> int:
-    """Return the input rows that a run of `pixels` gradOutput pixels reads; rows above and below the image count too."""
+    """Return the most input rows that a run of `pixels` gradOutput pixels reads; rows of padding count too."""
     return input_rows_of(inp.problem, pixels, inp.problem.w_out)
 
 
 def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> int:
-    """Return the elements of one L1 buffer of B (the input).
+    """Return the elements of one L1 buffer of B (the input): pixels times channels that step_kb base blocks read.
 
     With `clipped`, as in the vendor's formula, at most the rows and channel blocks that exist are counted.
     """
@@ -42,8 +44,8 @@ def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = Fal
 
 
 def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> int:
-    """Return the channel blocks in one L1 buffer of B; with `clipped` at most the input's, and on the 950 always at most a
-    task's (ops-nn: stated).
+    """Return the channel blocks in one L1 buffer of B; in blocked layouts with `clipped` at most the input's, in plain
+    ones always at most a task's (ops-nn: stated).
 
     A tiling without tasks yet (`single_core_n` 0) has no such limit.
     """
@@ -54,12 +56,12 @@ def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> i
 
 
 def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
-    """Return the input pixels that L1 holds for a run of gradOutput pixels."""
+    """Return the input pixels that L1 holds for a run of `pixels` gradOutput pixels, by the problem's walk."""
     return inp.walk.input_pixels(inp.problem, pixels, clipped=clipped)
 
 
 def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> tuple[int, int]:
-    """Return the bytes in L1 of (gradOutput, input), all buffers counted; `clipped` is that of `bl1_bound`."""
+    """Return (bytes of gradOutput, bytes of the input) in L1, all buffers counted; `clipped` is that of `bl1_bound`."""
     a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * inp.itemsize * tiling.al1_buffers
     return a1, bl1_bound(tiling, inp, clipped=clipped) * inp.itemsize * tiling.bl1_buffers
 
@@ -120,8 +122,8 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
 
 
 def check_walk(width: int, taps: int, inp: TilingInput) -> None:
-    """Raise TilingError where gradOutput cannot be cut in strips of `width` columns (splitWo), or the kernel in single
-    taps if `taps` is 1 (isSplitKernelHW).
+    """Raise TilingError where gradOutput cannot be taken in strips of `width` columns (splitWo), or tap by tap if
+    `taps` is 1 (isSplitKernelHW).
     """
     if taps not in (0, 1):
         raise TilingError(f"isSplitKernelHW = {taps}; allowed 0 or 1 (taps of the kernel one by one)")
@@ -136,7 +138,9 @@ def check_walk(width: int, taps: int, inp: TilingInput) -> None:
 
 
 def check_grad_weight_problem(inp: TilingInput) -> None:
-    """Raise TilingError where no grad_weight tiling can help, because load3d cannot express the problem."""
+    """Raise TilingError where load3d's fields cannot hold the problem (kernel, stride, dilation, padding), so that no
+    tiling can help.
+    """
     problem = inp.problem
     check_load3d(
         inp,

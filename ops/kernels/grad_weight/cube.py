@@ -1,6 +1,7 @@
-"""The cube's program of grad_weight: tiles of dW in L0C, summed over pixels and images, and stored.
+"""Cube program of grad_weight: tiles of dW in L0C, summed over pixels and images, and stored.
 
-A subclass overrides the steps for another order: the part summed at a time, the loads of a plane's pixels, the store of a tile.
+A subclass overrides the steps for another order: the part summed at a time, the loads of a plane's pixels, the store of
+a tile.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
 class SummedTile(NamedTuple):
-    """A tile of dW: `rows` existing rows of a real group from row `m` on, and columns of one kernel plane (or of one `tap`).
-
-    For it L1 holds the existing rows `held` of gradOutput, and `channels` input channels in the channel `blocks`.
+    """A tile of dW: `rows` existing rows of a real group from row `m` on, and `n_count` columns of one kernel plane (or
+    of one `tap`) from `column` on. For it L1 holds the existing rows `held` of gradOutput, and `channels` input
+    channels in the channel `blocks`.
     """
 
     group: int
@@ -54,9 +55,8 @@ class SummedTile(NamedTuple):
     channels: int
 
     def counted(self, c0: int, per_block: int) -> tuple[SummedTile, int, int]:
-        """Return the tile relative to its place, and the place: row block of C0 channels, channel block of the input.
-
-        A channel block has `per_block` columns of dW.
+        """Return (tile relative to its place, row block of C0 channels, channel block of the input); the last two and
+        the group are the place. A channel block has `per_block` columns of dW.
         """
         rows_from, first = self.held.start // c0, self.blocks.start
         return self.at(-rows_from * c0, -first, -self.group, per_block), rows_from, first
@@ -73,7 +73,7 @@ class SummedTile(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """Step of a program: begin a tile. Of the programs that share a tile one has it `counted`."""
+    """Step of a program: begin a tile. `counted` is False for a tile that cores share (StreamK), so that it counts once."""
 
     counted: bool
 
@@ -89,10 +89,8 @@ class Loads(NamedTuple):
 
 
 class Plane(NamedTuple):
-    """Step of a program: add a plane of gradOutput to a tile. The rows and columns of tile and `walk` are relative to its
-    place.
-
-    `begin` is set if the plane is the only one of its tile, `loads` (of A and of B) if the kernel numbers its loads.
+    """Step of a program: add a plane of gradOutput to a tile; tile and `walk` are relative to the step's place. `begin`
+    is set if the plane is the only one of its tile, `loads` (of A and of B) if the kernel numbers its loads.
     """
 
     tile: SummedTile
@@ -104,10 +102,9 @@ class Plane(NamedTuple):
 
 
 class End(NamedTuple):
-    """Step of a program: store the sum of a tile of kernel plane `plane`. A `moved` tile is relative to its place, any other
-    one is absolute, but in group 0.
-
-    `slot`: the StreamK task and the block whose slot it goes to; None where it goes to dW.
+    """Step of a program: store the sum of a tile of kernel plane `plane`. A `moved` tile is relative to its place, any
+    other one is absolute, but in group 0. `slot`: the StreamK task and the block whose slot it goes to; None where it
+    goes to dW.
     """
 
     tile: SummedTile
@@ -135,7 +132,9 @@ Piece = Begin | Plane | End | Round
 
 
 def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask) -> Iterator[FilterTile]:
-    """Yield the L0C tiles of a task, in the order of the tiling; a tile stays within one kernel plane."""
+    """Yield the L0C tiles of a task in the tiling's order; a tile stays within one kernel plane, and rows or columns
+    that a group lacks are left out.
+    """
     inp = by_tap(call.inp) if tiling.split_kernel else call.inp
     per_block = inp.taps * inp.n0
     per_plane = inp.n1 * per_block
@@ -161,7 +160,7 @@ def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask)
 
 
 class CubeBuilder:
-    """Writes the cube program of one block."""
+    """Builder of one block's cube program of grad_weight: steps that begin, sum and store the tiles of its tasks."""
 
     def __init__(
         self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: TaskWalks, runs: Runs
@@ -180,7 +179,7 @@ class CubeBuilder:
         self.pipeline = self.cube_pipeline(tile_bytes)
 
     def held(self, a1: int, b1: int) -> tuple[HeldOperand, HeldOperand]:
-        """Return the L1 buffers of both operands, of `a1` and `b1` bytes."""
+        """Return the L1 buffers (of gradOutput A, of the input B), of `a1` and `b1` bytes each."""
         tiling = self.tiling
         return (
             HeldOperand(self.k, "A1", tiling.al1_buffers, a1),
@@ -188,7 +187,7 @@ class CubeBuilder:
         )
 
     def cube_pipeline(self, tile_bytes: int) -> CubePipeline:
-        """Return the buffers of L0A and L0B, and of L0C for tiles of `tile_bytes` bytes."""
+        """Return the pipeline with buffers of L0A and L0B, and of L0C for tiles of `tile_bytes` bytes."""
         # Items of 1 byte are turned in squares, so that L0A has whole ones.
         tiling = self.tiling
         pipeline = CubePipeline(self.k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
@@ -214,12 +213,12 @@ class CubeBuilder:
         return self.k.finish()
 
     def ended(self) -> None:
-        """Append the end of the program: a flag that the slots are complete, where there are slots."""
+        """Append the end of the program: with StreamK the flag that the slots are complete, else nothing."""
         if self.tiling.stream_k_type != STREAM_NONE:
             self.slots_done()
 
     def slots_done(self) -> None:
-        """Append the flag after which the vector cores read what all cubes have stored to slots."""
+        """Append the wait for all cubes and the flag after which the vector cores read the sums in the slots."""
         self.k.cross_core_set(ALL_CUBES, 0, "FIX")
         self.k.cross_core_wait(ALL_CUBES, 0, "FIX")
         self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
@@ -231,9 +230,8 @@ class CubeBuilder:
                 yield self.run(part, images)
 
     def run(self, part: GradWeightTask, images: range, tile: tuple[int, SummedTile] | None = None) -> tuple[Run, Where]:
-        """Return the steps of all tiles of a part (or of `tile` alone) as a run, and its place.
-
-        The same run serves equal planes of other images of the batch, at other places.
+        """Return (steps of all tiles of a part, or of `tile` alone, as a run; its place). The same run serves equal
+        planes of other images, at other places.
         """
 
         def pieces(images: range) -> Iterator[tuple[Piece, Where]]:
@@ -251,7 +249,9 @@ class CubeBuilder:
     def summed(
         self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
     ) -> Iterator[tuple[Piece, Where]]:
-        """Yield (step, place) for a tile of one kernel plane: its begin, one step a plane of `images`, its end."""
+        """Yield (step, place) for a tile of one kernel plane: its begin, one step for each plane of `images` that reads
+        no padding plane, its end.
+        """
         p, (plane, tile) = self.p, placed
         begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
         slot = self.slot(task)
@@ -274,11 +274,13 @@ class CubeBuilder:
         yield End(shape if moved else tile._replace(group=0), plane, moved, slot), last
 
     def slot(self, task: GradWeightTask) -> tuple[GradWeightTask, int] | None:
-        """Return the task and the block whose slot its tiles go to; None where they go to dW."""
+        """Return (task, block) whose slot the task's tiles go to; None where they go to dW, as for all but StreamK tasks."""
         return None if task.slot is None else (task, self.k.block)
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield (task, images whose sum stays in L0C before dW is written): all images of the task, or one at a time."""
+        """Yield (task, images whose sum stays in L0C before dW is written): all its images at once, or one at a time
+        where each sum is added to dW.
+        """
         images = range(task.image_start, task.image_start + task.images)
         if not self.atomic or adds_once_per_task(self.tiling):
             yield task, images
@@ -312,7 +314,7 @@ class CubeBuilder:
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
     def write_piece(self, piece: Piece, where: Where) -> None:
-        """Append the instructions of a step at its place."""
+        """Append the instructions of one step (begin, plane or end of a tile) at its place."""
         if isinstance(piece, Begin):
             self.begin(piece)
         elif isinstance(piece, Plane):
@@ -351,7 +353,9 @@ class CubeBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Load gradOutput pixels for stepM*baseM rows to L1 as [c1][pixels][C0]; return their key in L1."""
+        """Load the gradOutput pixels `span` for the tile's held rows to L1 as [c1][pixels][C0], unless L1 holds them;
+        return their key.
+        """
         key = self.key_of_rows(tile, strip, image, span)
         address = self.a1.begin(key)
         if address is None:
@@ -364,7 +368,9 @@ class CubeBuilder:
         return key
 
     def boxes(self, strip: Strip, span: Span) -> Iterator[tuple[Span, Span, int]]:
-        """Yield the pieces in which a run of gradOutput pixels is loaded, as `parts.boxes` does."""
+        """Yield (rows, columns, offset in L1) of the pieces in which a run of gradOutput pixels is loaded, as
+        `parts.boxes` does.
+        """
         return boxes(strip, span)
 
     def key_of_rows(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
@@ -376,8 +382,8 @@ class CubeBuilder:
         return ChannelPlace(image.batch, tile.group * self.inp.cout_g + tile.held.start, image.depth)
 
     def load_b1(self, tile: SummedTile, strip: Strip, image: Image, span: Span, held: InputRows) -> Hashable:
-        """Load the input rows `held`, which the gradOutput pixels `span` read, in the tile's channel blocks, to L1; return
-        their key in L1.
+        """Load the input rows `held`, which the gradOutput pixels `span` read, of the tile's channel blocks to L1,
+        unless L1 holds them; return their key.
         """
         key = (*image, tile.group, *tile.blocks, *self.input.key(strip, tile.tap, span, held), held.first, held.rows)
         address = self.b1.begin(key)
@@ -406,9 +412,8 @@ class CubeBuilder:
         self.pipeline.multiply(half, tile.rows, pixels.length, tile.n_count, self.call.dtype, self.call.hf32_bits)
 
     def columns(self, tile: SummedTile) -> Iterator[tuple[int, Span | ColumnRuns]]:
-        """Yield (offset in half of L0B, columns) for each load3d of a tile: one for all columns, or one for each fractal.
-
-        It is one a fractal where C0 is half a fractal: the channels of a tap then fill it in two runs (ops-nn, arch35: stated).
+        """Yield (offset in half of L0B, columns) for each load3d of a tile: one for all columns, or one for each
+        fractal where C0 is half a fractal: the channels of a tap then fill it in two runs (ops-nn, arch35: stated).
         """
         first, taps, c0 = tile.column % self.per_block, self.inp.taps, self.c0
         if self.inp.n0 == c0 or taps == 1:

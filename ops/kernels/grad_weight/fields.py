@@ -62,17 +62,21 @@ class GradWeightTiling(ConvTiling):
 
 
 def n_slice(inp: TilingInput) -> int:
-    """Return the N elements of grad_weight that belong to one block of input channels."""
+    """Return the columns of dW (N) of one block of `n0` input channels: taps times `n0`."""
     return inp.taps * inp.n0
 
 
 def splits_kd(inp: TilingInput) -> bool:
-    """Return True if kernel planes are tasks of their own instead of a part of N."""
+    """Return True if each kernel plane is a task of its own, not a part of N: with several real groups, dilated planes,
+    or deterministic sums.
+    """
     return inp.real_groups > 1 or inp.depth_dilated or inp.deterministic
 
 
 def gemm(inp: TilingInput, split_kd: bool | None = None) -> tuple[int, int, int]:
-    """Return (M, K, N) of one image, padded to whole blocks; N includes the kernel planes unless they are split."""
+    """Return (M, K, N) of the product for one image, padded to whole blocks; N includes the kernel planes unless they
+    are split (`split_kd` None: `splits_kd`).
+    """
     split_kd = splits_kd(inp) if split_kd is None else split_kd
     planes = 1 if split_kd else inp.problem.k_d
     return (

@@ -1,10 +1,12 @@
-"""The ladder of grad_weight decides which kernel makes it, with which tiling.
+"""Ladder of grad_weight's tilings: its rungs in order, for the library's older kernels and the open one, and the user's
+fields.
 
-The library's older operators launch kernels of their own, whose tilings have no field to set. Where a call names fields,
-wants sums in a fixed order, or runs on coupled chips, the open kernel stands in for them, and the older kernel is the last
-resort. The open kernel has whole rows by the vendor's procedure, by the base template of V2 or by a sound tiling of our own;
-else strips of columns, and on the 950 taps one by one. Strips or taps that a user gives rule out the rungs that go another way.
-The other fields are put into the tiling that answers, and what depends on them is derived again.
+The library's older operators launch kernels of their own, whose tilings have no field to set. Where a call names
+fields, wants sums in a fixed order, or runs on coupled chips, the open kernel stands in for them, and the older kernel
+is the last resort. The open kernel has whole rows by the vendor's procedure, by the base template of V2 or by a sound
+tiling of our own; else strips of columns, and on the 950 taps one by one. Strips or taps that a user gives exclude the
+rungs that do otherwise. The other fields are put into the tiling that answers, and what depends on them is derived
+again.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ OTHER_KERNEL = (
 
 @frozen
 class OlderKernel:
-    """An older kernel of the library, with its problem and the tiling that it chooses itself."""
+    """An older kernel of the library: its problem, and the tiling that the kernel chooses itself."""
 
     problem: FilterProblem
     tiling: CacheTiling
@@ -92,28 +94,30 @@ class OlderKernel:
 
 @frozen
 class GradWeightQuestion(TilingQuestion):
-    """Question for the ladder of grad_weight, with the strips and taps that the user gave."""
+    """Question for the ladder of grad_weight; properties give the strips and single taps that the user asks for."""
 
     fields_of: ClassVar[type[ConvTiling]] = GradWeightTiling
 
     @property
     def closed(self) -> bool:
-        """Return True if the operator's kernel is in a closed library: any older one, but not V2 or deterministic 3-D sums."""
+        """Return True if the operator's kernel is in a closed library: any older one, but not V2 or a deterministic
+        Conv3DBackpropFilter.
+        """
         return self.op_type not in ("", BASE_TEMPLATE) and not (self.inp.deterministic and self.op_type == VOLUMETRIC)
 
     @property
     def width(self) -> int | None:
-        """Return the width of a strip in columns that the user gave, 0 for whole rows; None if not given."""
+        """Return the user's strip width in columns, 0 for whole rows; None if not given."""
         return self.given.get("split_wo")
 
     @property
     def taps(self) -> int | None:
-        """Return 1 where the user gave single taps, 0 where he ruled them out; None if not given."""
+        """Return the user's isSplitKernelHW: 1 for single taps, 0 to exclude them; None if not given."""
         return self.given.get("split_kernel")
 
     @property
     def whole(self) -> bool:
-        """Return True if the given fields allow whole rows."""
+        """Return True if the user's fields allow whole rows: no single taps, and no strip narrower than a row."""
         return not self.taps and not is_split(self.inp.problem, self.width or 0)
 
     @property
@@ -123,12 +127,12 @@ class GradWeightQuestion(TilingQuestion):
 
     @property
     def older(self) -> bool:
-        """Return True if the operator launches an older kernel with a known procedure."""
+        """Return True if the operator launches one of the library's older kernels, and its procedure is known."""
         return self.op_type in (FLAT, VOLUMETRIC) and procedure_for(self.chip, self.op_type) is not None
 
     @property
     def together(self) -> bool:
-        """Return True if cores can share a task, for which they need flags between them."""
+        """Return True if cores can share a task, because the chip has flags between cores."""
         return share_tasks(self.chip)
 
     def part(self, inp: TilingInput) -> GradWeightQuestion:
@@ -136,21 +140,23 @@ class GradWeightQuestion(TilingQuestion):
         return GradWeightQuestion(inp, {"splitWo": 0}, self.chip, self.dtype)
 
     def answer(self) -> LadderAnswer[GradWeightTiling | OlderKernel]:
-        """Return the kernel and its tiling. Raises TilingError, with the formula and the limit, where no rung has one."""
+        """Return the ladder's answer: the kernel and its tiling. Raises TilingError, with the formula and the limit,
+        where no rung has one.
+        """
         found = attempt(_answer, replace(self, inp=self.dealt))
         if isinstance(found, Refusal) and self.op_type == VOLUMETRIC:
             found = Refusal(f"{found.reason}; {ONE_WAY}")
         return answered(found)
 
     def tiling(self) -> GradWeightTiling:
-        """Return the tiling of the open kernel. The question must name no operator whose older kernel may answer."""
+        """Return the open kernel's tiling of the answer; only for questions whose operator has no older kernel."""
         tiling = self.answer().tiling
         assert isinstance(tiling, GradWeightTiling)
         return tiling
 
 
 def _answer(q: GradWeightQuestion) -> LadderAnswer[GradWeightTiling | OlderKernel] | Refusal:
-    """Return the first rung's answer, with the user's fields put into its tiling; the last refusal where no rung answers."""
+    """Return the first rung's answer with the user's fields, or the last refusal. TilingError for impossible fields."""
     check_walk(q.width or 0, q.taps or 0, q.inp)
     found = climb(LADDER, q)
     if isinstance(found, Refusal) or isinstance(found.tiling, OlderKernel):
@@ -171,7 +177,9 @@ GradWeightRung = Rung[GradWeightQuestion, GradWeightTiling]
 
 
 def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of the vendor's procedure for the chip's architecture, or its refusal."""
+    """Return the tiling of the vendor's procedure for the chip's architecture; a refusal if it splits rows or taps
+    where whole rows are given.
+    """
     procedure = procedure_of(q.chip, KERNEL)
     assert procedure is not None
     tiling: GradWeightTiling = procedure.decide(q)
@@ -181,7 +189,9 @@ def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _has_base_template(q: GradWeightQuestion) -> bool:
-    """Return True if the base template of V2 decides, since the vendor's procedure does not cover the problem."""
+    """Return True if the base template of V2 decides: the chip has one, and the vendor's procedure does not cover the
+    problem.
+    """
     procedure = procedure_of(q.chip, KERNEL)
     covered = procedure is not None and procedure.covers(q.inp)
     return q.chip is not None and procedure_for(q.chip, BASE_TEMPLATE) == "cache_tiling" and not covered
@@ -194,7 +204,9 @@ def _base_template(q: GradWeightQuestion) -> GradWeightTiling:
 
 
 def _own_rows(q: GradWeightQuestion) -> GradWeightTiling:
-    """Return a sound tiling of our own for any problem whose rows L1 holds; a task has one core if cores cannot share it."""
+    """Return a tiling of our own with whole rows in L1, TilingError where they do not fit; if cores cannot share a
+    task, each task has one.
+    """
     tiling = sound_grad_weight(q.inp, q.chip, q.dtype)
     if q.together or tiling.stream_k_type == STREAM_NONE:
         return tiling
@@ -220,7 +232,7 @@ ROWS: tuple[GradWeightRung, ...] = (
 def _rows_of(
     q: GradWeightQuestion, inp: TilingInput, *, split_wo: int = 0, split_kernel: int = 0
 ) -> GradWeightTiling | Refusal:
-    """Return the stand-in for `inp`, the problem in strips of `split_wo` columns or in single taps (`split_kernel` 1)."""
+    """Return the stand-in for `inp`, the problem in strips of `split_wo` columns or in single taps, or the last refusal."""
     rows = climb(ROWS, q.part(inp))
     if isinstance(rows, Refusal):
         return rows
@@ -228,7 +240,7 @@ def _rows_of(
 
 
 def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of a signal in strips, whose columns the kernel loads; a refusal where one load has the whole row."""
+    """Return the tiling of a one-row problem in strips of columns; a refusal where one load has the whole row."""
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows
@@ -239,16 +251,17 @@ def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _strips(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of strips as wide as the user says or, if he says nothing, of the fewest comfortable strips."""
+    """Return the tiling for strips of the user's width or, if none is given, for the fewest comfortable strips
+    (`_fewest_strips`).
+    """
     if q.width:
         return _rows_of(q, stacked(q.inp, q.width), split_wo=q.width)
     return _fewest_strips(q, comfortable=True)
 
 
 def _fewest_strips(q: GradWeightQuestion, comfortable: bool) -> GradWeightTiling | Refusal:
-    """Return the tiling with the fewest strips that fit.
-
-    `comfortable` strips keep the base block that an unlimited L1 would allow, and as many L1 buffers or double buffers.
+    """Return the tiling with the fewest strips that fit. `comfortable` strips keep the base block that an unlimited L1
+    would allow, and as many L1 buffers or double buffers.
     """
     check_grad_weight_problem(q.inp)
     w_out = q.inp.problem.w_out
@@ -287,7 +300,7 @@ def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
 
 
 def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
-    """Return the older kernel with its own tiling. It refuses a call that names fields, even {}: they are the open kernel's."""
+    """Return the older kernel with its own tiling; a refusal if that does not fit L1, or if the call names fields, even {}."""
     assert q.chip is not None
     problem = filter_problem(q.inp, q.dtype, q.blocks, volumetric=q.op_type == VOLUMETRIC)
     by_loads = procedure_for(q.chip, q.op_type) == BY_LOADS
@@ -308,7 +321,9 @@ def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
 
 
 def _tuned(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of the vendor's table for this problem, applied like a user's fields."""
+    """Return the tiling of the vendor's table for this problem, its fields applied like a user's; a refusal if the
+    table has none.
+    """
     row = tuned_tiling(KERNEL, q)
     if isinstance(row, Refusal):
         return row
@@ -383,10 +398,8 @@ def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightT
 def completed(
     tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None
 ) -> GradWeightTiling:
-    """Return the tiling with blocks, StreamK and the bound of B derived from its base block, steps and task; `given` fields
-    stay.
-
-    Raises TilingError for a tiling that cannot run.
+    """Return the tiling, "manual", with blocks, StreamK and the bound of B derived from its other fields; `given` ones
+    stay. TilingError if it cannot run.
     """
     inp = walked_input(inp, tiling)
     tasks = task_count(tiling, inp)
@@ -408,8 +421,8 @@ def completed(
 
 
 def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]) -> Iterator[GradWeightTiling]:
-    """Yield tilings with candidates for the L1 buffers and steps that were not given, largest steps first; A and B get equal
-    steps where both are free.
+    """Yield the tiling with each choice of the L1 buffers and steps that are not `given`, largest steps first; A and B
+    have equal steps where both are free.
     """
     most = max(
         1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k)

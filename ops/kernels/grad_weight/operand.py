@@ -1,6 +1,7 @@
-"""The input as operand B of grad_weight: the input that a run of gradOutput pixels reads, its loads, and load3d's view.
+"""Operand B of grad_weight, the input: loads of the input pixels that a run of gradOutput pixels reads, and load3d's
+view of them.
 
-There is a class for each way over gradOutput (`ops.problem.walk`).
+There is a class for each walk over gradOutput (`ops.problem.walk`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ascend_sim.ops.problem.walk import SingleTaps, Walk, Windows
 
 
 class InputOperand(ABC):
-    """Interface of operand B of one call, loaded through `k` from the tensor `slot`."""
+    """Interface of operand B of one call: input pixels loaded through `k` from tensor number `slot` of the launch."""
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, slot: int) -> None:
         self.inp, self.tiling, self.k, self.slot = call.inp, tiling, k, slot
@@ -28,11 +29,13 @@ class InputOperand(ABC):
 
     @abstractmethod
     def plane_and_tap(self, plane: int) -> tuple[int, int]:
-        """Return (kernel plane, tap) for plane `plane` of the problem that tilings see; tap 0 where planes have all taps."""
+        """Return (kernel plane, tap) of plane number `plane` in the problem that tilings count; tap 0 where such planes
+        have all taps.
+        """
 
     @abstractmethod
     def key(self, strip: Strip, tap: int, span: Span, held: InputRows) -> tuple[object, ...]:
-        """Return the key that tells apart the loads to L1 of the same channels."""
+        """Return a key of a load to L1, different for loads of different pixels of the same channels."""
 
     @abstractmethod
     def load(
@@ -42,13 +45,14 @@ class InputOperand(ABC):
 
     @abstractmethod
     def window(self, strip: Strip, pixels: Span, span: Span, held: InputRows) -> tuple[MapWindow, Span]:
-        """Return load3d's view of the data that `load` brought for `span`, and the rows of its matrix for `pixels`."""
+        """Return (load3d's view of the data that `load` brought for `span`, rows of its matrix that belong to `pixels`)."""
 
 
 class WindowOperand(InputOperand):
-    """Operand B as input rows, [c1][rows][W][C0] in L1, under the window of the forward kernel.
+    """Operand B as whole input rows, [c1][rows][W][C0] in L1, which load3d reads under the forward kernel's window.
 
-    Rows of a strip stay while its pixels need them; whole rows are loaded again for each run of pixels, as in the vendor's.
+    Rows of a strip stay in L1 while its pixels need them; whole rows are loaded again for each run of pixels, as in the
+    vendor's kernel.
     """
 
     def plane_and_tap(self, plane: int) -> tuple[int, int]:
@@ -85,7 +89,9 @@ class WindowOperand(InputOperand):
 
 
 class TapOperand(InputOperand):
-    """Operand B for single taps: for each gradOutput pixel the input pixel that the tap reads, [c1][pixels][C0] in L1."""
+    """Operand B for single taps: for each gradOutput pixel the one input pixel that the tap reads, gathered as
+    [c1][pixels][C0] in L1.
+    """
 
     def plane_and_tap(self, plane: int) -> tuple[int, int]:
         return divmod(plane, self.inp.taps)
@@ -110,5 +116,5 @@ OPERANDS: dict[type[Walk], type[InputOperand]] = {Windows: WindowOperand, Single
 def input_operand(
     call: CubeCall, walked: TilingInput, tiling: GradWeightTiling, k: KernelBuilder, slot: int
 ) -> InputOperand:
-    """Return operand B of a call for the way in which `walked`, the problem that its tiling counts, goes over gradOutput."""
+    """Return operand B of a call, of the class for the walk of `walked`, the problem that the tiling counts."""
     return OPERANDS[type(walked.walk)](call, tiling, k, slot)

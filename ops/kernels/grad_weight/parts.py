@@ -1,19 +1,20 @@
-"""Parts of a problem under a tiling of grad_weight: strips of gradOutput columns, taps one by one.
+"""Parts of a problem under a tiling of grad_weight: strips of gradOutput columns, or single taps.
 
-Strips, where L1 cannot hold whole rows of the input: dW is a sum over gradOutput pixels, so any cut of them will do. Columns
-`column` .. of gradOutput see a run of input columns; together they are an ordinary problem with paddings of its own, whose rows
-lie further apart in GM. A task walks over the rows of one strip after the other, as if the strips stood below each other in one
-map that is as wide as a strip (`stacked`): the procedures, the capacity formulas and the work list take that map for a problem.
-That rows are split, and that the field says into how many columns (splitWo), is the vendor's on dav-3510 (ops-nn arch35 tiling
-data: stated). When and how, and that other architectures split them as well, is ours (inferred).
+Strips, where L1 cannot hold whole rows of the input: dW is a sum over gradOutput pixels, so any cut of them will do.
+Columns `column` .. of gradOutput read a run of input columns; together they are an ordinary problem with paddings of
+its own, whose rows lie further apart in GM. A task walks over the rows of one strip after the other, as if the strips
+stood below each other in one map that is as wide as a strip (`stacked`): the procedures, the capacity formulas and the
+work list take that map for a problem. That rows are split, and that the field says into how many columns (splitWo), is
+the vendor's on dav-3510 (ops-nn arch35 tiling data: stated). When and how, and that other architectures split them as
+well, is ours (inferred).
 
-Taps, where load3d cannot express a problem or L1 not hold it, as products without a window: a tap of the kernel meets each
-gradOutput pixel with one input pixel. So dW of that tap is gradOutput turned times a matrix of input pixels: those that a run
-of gradOutput pixels meets, gathered from GM with the stride. Nothing is left of window, stride, dilation and padding: pixels
-that meet the padding are left out. Taps are taken for kernel planes of a 1x1 convolution, [kD, kH, kW] for one axis: the
-procedures, the capacity formulas, the work list and the layout of dW see that problem. That the kernel is split so on dav-3510
-where L1 or a limit of load3d fails (isSplitKernelHW), and that L1 then holds as many pixels of the input as of gradOutput:
-stated (ops-nn arch35 tiling; its bl1Bound). That a base block has one tap: ours.
+Taps, where load3d cannot express a problem or L1 not hold it, as products without a window: a tap of the kernel pairs
+each gradOutput pixel with one input pixel. So dW of that tap is gradOutput transposed times a matrix of those input
+pixels, gathered from GM with the stride. Nothing is left of window, stride, dilation and padding: pixels whose input
+pixel is padding are left out. Taps are taken for kernel planes of a 1x1 convolution, [kD, kH, kW] for one axis: the
+procedures, the capacity formulas, the work list and the layout of dW see that problem. That the kernel is split so on
+dav-3510 where L1 or a limit of load3d fails (isSplitKernelHW), and that L1 then holds as many pixels of the input as of
+gradOutput: stated (ops-nn arch35 tiling; its bl1Bound). That a base block has one tap: ours.
 """
 
 from __future__ import annotations
@@ -37,9 +38,8 @@ from ascend_sim.ops.problem.walk import TAPS, Windows
 
 
 def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
-    """Yield (rows, columns, offset in L1 in bytes) of the boxes of gradOutput that a run of a strip's pixels covers.
-
-    They are the rest of the first row, whole rows, and the beginning of the last row.
+    """Yield (rows, columns, offset in L1 in bytes) of the boxes of gradOutput that the run `pixels` of a strip covers:
+    the rest of the first row, whole rows, the beginning of the last row.
     """
     if strip.problem.h_out == 1:
         yield Span(0, 1), Span(strip.column + pixels.start, pixels.length), 0
@@ -70,7 +70,9 @@ def _strip(p: ConvProblem, width: int, index: int) -> Strip:
 
 @lru_cache(maxsize=4096)
 def piece(p: ConvProblem, column: int, columns: int) -> Strip:
-    """Return the strip of `columns` gradOutput columns from `column` on, with its own problem."""
+    """Return the strip of `columns` gradOutput columns from `column` on, whose problem has the input columns and
+    padding that they read. Cached.
+    """
     start = column * p.stride_w - p.pad_left
     end = start + _window(p, columns)
     first, last = max(start, 0), min(end, p.w_in)
@@ -85,10 +87,12 @@ def _window(p: ConvProblem, columns: int) -> int:
 
 
 def _most_seen(problem: ConvProblem, width: int) -> int:
-    """Return the input columns of the widest strip, without making them all: rows may have millions.
+    """Return the input columns that the widest strip reads, without making all strips: rows may have millions of
+    columns.
 
-    Strips see the more the less padding they reach into, so the widest is the first that sees none on the left, the last that
-    sees none on the right, or one beside them; the very last may be narrower and sees less than its neighbour.
+    Strips read the more the less padding they reach into, so the widest is the first that reads none on the left, the
+    last that reads none on the right, or one beside them; the very last may be narrower and reads less than its
+    neighbour.
     """
     p = problem
     step = width * p.stride_w
@@ -105,10 +109,11 @@ def is_split(problem: ConvProblem, width: int) -> bool:
 
 
 def stacked(inp: TilingInput, width: int) -> TilingInput:
-    """Return the problem that a tiling with strips of `width` columns sees: one map, in which the strips lie below each other.
+    """Return the problem that a tiling with strips of `width` columns counts: one map, in which the strips lie below
+    each other.
 
-    All its rows are as wide as the widest strip; `walk` keeps the width of a narrower last strip. A map that is no wider than a
-    strip stays as it is.
+    All its rows are as wide as the widest strip; `walk` keeps the width of a narrower last strip. A map that is no
+    wider than a strip, or a `width` of 0, leaves the problem as it is.
     """
     p = inp.problem
     if not is_split(p, width):
@@ -118,7 +123,9 @@ def stacked(inp: TilingInput, width: int) -> TilingInput:
 
 
 def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
-    """Return (strip, its first row, rows) for `count` rows from `first` on, counted over strips that stand below each other."""
+    """Return (strip, its first row, rows) for `count` rows from `first` on, where rows count through strips that stand
+    below each other.
+    """
     found, height = [], problem.h_out
     for index in range(first // height, ceil_div(first + count, height)):
         start, end = max(first - index * height, 0), min(first + count - index * height, height)
@@ -127,7 +134,7 @@ def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[t
 
 
 class InputRows(NamedTuple):
-    """Rows that are read of the input: `rows` rows from row `first` on, with `pad_top` rows of padding above them."""
+    """Input rows that gradOutput pixels read: `rows` rows from row `first` on, below `pad_top` rows of padding."""
 
     first: int
     rows: int
@@ -135,7 +142,9 @@ class InputRows(NamedTuple):
 
 
 def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputRows:
-    """Return the input rows that gradOutput pixels first .. end - 1 read; `rows` is below 1 where they read padding only."""
+    """Return the input rows that gradOutput pixels first_pixel .. end_pixel - 1 read; `rows` is below 1 where they read
+    padding only.
+    """
     p = problem
     top = first_pixel // p.w_out * p.stride_h - p.pad_up
     bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
@@ -147,21 +156,24 @@ def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputR
 
 
 def by_tap(inp: TilingInput) -> TilingInput:
-    """Return the problem as a 1x1 convolution whose kernel planes are the taps; a problem that is one already stays."""
+    """Return the problem as a 1x1 convolution with one kernel plane for each tap; a problem that is walked tap by tap
+    already stays.
+    """
     return inp if inp.walk == TAPS else replace(inp, problem=_planes_of_taps(inp.problem), walk=TAPS)
 
 
 def walked_input(inp: TilingInput, tiling: GradWeightTiling) -> TilingInput:
-    """Return the problem whose sizes the fields of a tiling count: in strips, tap by tap, or the given one."""
+    """Return the problem whose sizes a tiling's fields count: in stacked strips, tap by tap, or the given one."""
     return stacked(by_tap(inp) if tiling.split_kernel else inp, tiling.split_wo)
 
 
 def walk(
     problem: ConvProblem, tiling: GradWeightTiling, tap: int, first: int, count: int
 ) -> list[tuple[Strip, int, int]]:
-    """Return (strip, its first row, rows) for the rows `first` .. of a task.
+    """Return (strip, its first row, rows) for `count` rows of a task from row `first` on.
 
-    `tap`, counted row by row, matters only where the kernel is split into taps.
+    `tap`, counted row by row, matters only where the kernel is split into taps: then rows that read padding are left
+    out.
     """
     if not tiling.split_kernel:
         return sections(problem, tiling.split_wo, first, count)
@@ -172,7 +184,7 @@ def walk(
 
 @lru_cache(maxsize=4096)
 def _strip_of_tap(p: ConvProblem, tap: int) -> tuple[Strip, range]:
-    """Return the gradOutput columns for which a tap reads input and not padding, as a strip, and the range of such rows."""
+    """Return (gradOutput columns for which a tap reads input and not padding, as a strip; range of such rows)."""
     down, right = _shift(p, tap)
     rows = _inside(p.h_out, p.stride_h, down, p.h_in)
     columns = _inside(p.w_out, p.stride_w, right, p.w_in)
@@ -181,14 +193,14 @@ def _strip_of_tap(p: ConvProblem, tap: int) -> tuple[Strip, range]:
 
 
 def met(p: ConvProblem, tap: int, rows: Span, columns: Span) -> Lattice:
-    """Return the input pixels that a tap reads for these rows and columns of gradOutput, none of which may meet padding."""
+    """Return the input pixels that a tap reads for these rows and columns of gradOutput; none may lie in padding."""
     down, right = _shift(p, tap)
     first = (rows.start * p.stride_h + down) * p.w_in + columns.start * p.stride_w + right
     return Lattice(first, rows.length, p.stride_h * p.w_in, columns.length, p.stride_w)
 
 
 def _shift(p: ConvProblem, tap: int) -> tuple[int, int]:
-    """Return the row and column of the input that a tap reads for gradOutput pixel (0, 0); negative in the padding."""
+    """Return (row, column) of the input that a tap reads for gradOutput pixel (0, 0); negative in the padding."""
     row, column = divmod(tap, p.k_w)
     return row * p.dilation_h - p.pad_up, column * p.dilation_w - p.pad_left
 

@@ -3,14 +3,15 @@
     dW[M, N] = sum over images of gradOutput[K, M]^T x im2col(input)[K, N]
     M = C_out, N = (C_in blocks of C0, k_h, k_w, C0), K = H_out*W_out pixels
 
-Dataflow: gradOutput (NDC1HWC0) GM -> L1 -> L0A by a transposing load_data_3d with a 1x1 kernel; input rows GM -> L1 -> L0B by
-load_data_3d with the forward kernel, stride, padding and dilation, so no zeros are inserted. dW is fp32 in FRACTAL_Z.
+Dataflow: gradOutput (NDC1HWC0) GM -> L1 -> L0A by a transposing load_data_3d with a 1x1 kernel; input rows GM -> L1 ->
+L0B by load_data_3d with the forward kernel, stride, padding and dilation, so no zeros are inserted. dW is fp32 in
+FRACTAL_Z.
 
 Without determinism a task adds its part to dW atomically, from L0C or from UB; dW was cleared by a MemSet kernel.
 Deterministic: a core reduces all images of its tile and stores it; only the tasks of the last round are shared by cores
 (StreamK, where cores have flags between them), each of which writes its part to a slot of the workspace, and after an
-all-core barrier the vector cores add the slots in order. On dav-3510 both are done in another way: `arch35`. The deterministic
-kernel of dav-2201 clears dW itself and adds plane by plane: `arch22`.
+all-core barrier the vector cores add the slots in order. On dav-3510 both are done by the kernel of `arch35`. The
+deterministic kernel of dav-2201 clears dW itself and adds plane by plane: `arch22`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ascend_sim.runtime import Task
 
 
 def clears_itself(tiling: GradWeightTiling, inp: TilingInput) -> bool:
-    """Return True if the kernel is that of `arch35` (StreamK on the 950), which clears dW itself before it adds to it."""
+    """Return True if the kernel is that of `arch35` (template 4 on dav-3510), which clears dW itself before it adds to it."""
     return inp.family == PLAIN_SPLIT and tiling.template == SPLIT_STREAM_K
 
 
@@ -61,10 +62,11 @@ def grad_weight_task(
     op_type: str,
     block_dim: int | None = None,
 ) -> Task:
-    """Return the kernel launch; `tensors` are gradOutput, input, dW (fp32 FRACTAL_Z) and, with StreamK, the workspace.
+    """Return the kernel launch; `tensors` are gradOutput, input, dW (fp32, in the call's layout of weights) and, if it
+    has slots, the workspace.
 
-    `block_dim` launches another number of blocks than the tiling's. SimError with StreamK, whose parts need the tiling's
-    number.
+    `block_dim` launches another number of blocks than the tiling's. SimError with StreamK, whose parts need the
+    tiling's number, and for more blocks than cores where cores clear dW together.
     """
     if block_dim is not None and tiling.stream_k_type != STREAM_NONE and block_dim != tiling.block_dim:
         raise SimError(

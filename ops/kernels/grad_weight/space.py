@@ -76,7 +76,9 @@ def _completed(
 
 
 def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield tilings of template 0 with each division into tasks."""
+    """Yield tilings of template 0 with each division into tasks: at most two tasks for each core, and at most a tenth
+    more work than the best on the busiest core.
+    """
     height, width = inp.problem.h_out, inp.problem.w_out
     m, n = inp.cout_padded, inp.n1 * n_slice(inp)
     axes = (
@@ -102,7 +104,9 @@ def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iter
 
 
 def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield tilings with each base block for the task shape of `shape`."""
+    """Yield the tiling `shape` with each base block that fits L0: the largest sides that cut its task evenly, and three
+    lengths of base_k.
+    """
     m, k, n = gemm(inp, shape.split_kd)
     grid = shape.template == SPLIT_GRID
     kept = 2 if grid else 4
@@ -125,7 +129,9 @@ def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed)
 
 
 def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield tilings with each choice of L1 steps for a base block, with the fewest buffers."""
+    """Yield the tilings that fit with each choice of L1 steps for a base block, with one L1 buffer of each operand (or
+    the user's number).
+    """
     fewest = {name: given.get(name, 1) for name in ("al1_buffers", "bl1_buffers")}
     m, k, n = gemm(inp, block.split_kd)
     pixels = min(k, block.single_core_k) if block.template == SPLIT_GRID else k
@@ -142,12 +148,16 @@ def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) 
 
 
 def _side_steps(stays: bool, extent: int, base: int) -> list[int]:
-    """Return the numbers of base blocks along a side that L1 may hold: 1, more if its operand `stays` (templates 1, 2)."""
+    """Return how many base blocks along a side L1 may hold: 1, and also 2, 4, 8 if its operand `stays` in L1 (templates
+    1 and 2).
+    """
     return [step for step in STEPS if step == 1 or (stays and step < 2 * ceil_div(extent, base))]
 
 
 def _task_shapes(tiling: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield tilings with each shape of task for a block and its steps, in both orders if a task has tiles each way."""
+    """Yield the tiling with each shape of task for its block and steps, in both orders of tiles if a task has several
+    tiles along M and N.
+    """
     shapes = [tiling]
     if tiling.template != SPLIT_GRID:
         shape = with_core_shape(tiling, inp).but(**given)

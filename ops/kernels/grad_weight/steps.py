@@ -1,7 +1,8 @@
-"""Steps of grad_weight's sums: base blocks of gradOutput pixels, and the data in L1 around each.
+"""Steps of grad_weight's sums over K: base blocks of gradOutput pixels, and the pixels and rows that L1 holds with
+each.
 
-Rows that are walked alike, further down in the map, share a `StripWalk`: its steps are relative to a row. So the rows of a
-program for one tile serve blocks that sum other rows (`KernelBuilder.stamped`).
+Rows that are walked alike, further down in the map, share a `StripWalk`: its steps are relative to a row. So the rows
+of a program for one tile serve blocks that sum other rows (`KernelBuilder.stamped`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ascend_sim.ops.problem.strips import Strip
 
 
 class Where(NamedTuple):
-    """Place of a step of a program: image of the batch, row of gradOutput (pixel of a signal), block of its channels (`m`),
-    channel block of the input (`n`), real group.
+    """Place of a step of a program: image of the batch, row of gradOutput (pixel of a signal), block of its channels
+    (`m`), channel block of the input (`n`), real group.
     """
 
     batch: int = 0
@@ -32,7 +33,9 @@ class Where(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Consecutive steps of a program, each with its place relative to the first; equal runs of a task are one object."""
+    """Consecutive steps of a program, each with its place relative to the first step's; equal runs of a launch are one
+    object.
+    """
 
     pieces: tuple[tuple[Hashable, Where], ...]
 
@@ -59,8 +62,8 @@ class Runs:
 
 
 class Step(NamedTuple):
-    """One base block of K: its gradOutput pixels, the pixels for which L1 holds A and B at that time, and the input rows `held`
-    that `in_b1` reads.
+    """One base block of K: its gradOutput `pixels`, the pixels of the A and of the B that L1 then holds, and the input
+    rows `held` that `in_b1` reads.
     """
 
     pixels: Span
@@ -69,7 +72,7 @@ class Step(NamedTuple):
     held: InputRows
 
     def at(self, problem: ConvProblem, row: int) -> Step:
-        """Return the step moved down by `row` rows of gradOutput."""
+        """Return the step moved down by `row` rows of gradOutput, with its input rows moved by the stride."""
         pixels = row * problem.w_out
         held = self.held._replace(first=self.held.first + row * problem.stride_h)
         own, in_a1, in_b1 = (Span(pixels + first, count) for first, count in self[:3])
@@ -77,7 +80,8 @@ class Step(NamedTuple):
 
 
 def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a: int, span_b: int) -> Iterator[Step]:
-    """Yield the base blocks of `pixels` gradOutput pixels from `first` on, without those that read padding only.
+    """Yield the base blocks (`base_k`) of `pixels` gradOutput pixels from `first` on, without those that read padding
+    only.
 
     L1 holds A for `span_a` pixels at a time, and B for `span_b`.
     """
@@ -93,13 +97,13 @@ def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a:
 
 @dataclass(frozen=True, eq=False)
 class StripWalk:
-    """Strips in order, the steps of each relative to a row; equal walks of a task are one object."""
+    """Strips in order, each with its steps, which are relative to a row; equal walks of a task are one object."""
 
     parts: tuple[tuple[Strip, tuple[Step, ...]], ...]
 
 
 class TaskWalks:
-    """Cache of the walks of a launch, shared by its blocks."""
+    """Cache of the walks (steps over gradOutput rows) of a launch, shared by its blocks."""
 
     def __init__(self, problem: ConvProblem, tiling: GradWeightTiling) -> None:
         self._problem, self._tiling = problem, tiling
@@ -107,7 +111,9 @@ class TaskWalks:
         self._walks: dict[tuple[tuple[Strip, tuple[Step, ...]], ...], StripWalk] = {}
 
     def of(self, tap: int, first: int, rows: int) -> tuple[StripWalk, int]:
-        """Return the walk over `rows` rows of a task from row `first` on, and the row to which its steps are relative."""
+        """Return (walk over `rows` rows of a task from row `first` on, row to which its steps are relative); made at
+        the first call. `tap` matters with single taps only.
+        """
         key = tap, first, rows
         if key not in self._known:
             self._known[key] = self._made(*key)
@@ -124,7 +130,7 @@ class TaskWalks:
         return self._walks.setdefault(key, StripWalk(key)), top
 
     def steps(self, problem: ConvProblem, first: int, rows: int) -> Iterator[Step]:
-        """Yield the base blocks of `rows` rows of a strip from row `first` on."""
+        """Yield the base blocks of `rows` rows of a strip from row `first` on, with the tiling's K in L1."""
         tiling, width = self._tiling, problem.w_out
         spans = tiling.base_k, tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
         return steps_of(problem, first * width, rows * width, *spans)

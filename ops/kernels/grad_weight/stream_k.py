@@ -1,6 +1,8 @@
-"""The vector cores of grad_weight with StreamK: a task whose sum several cores share has a workspace slot for each part.
+"""Vector cores' program of grad_weight with StreamK, where several cores share a task's sum and each has a workspace
+slot for its part.
 
-Each cube writes its part to its slot; after a barrier of all cores the vector cores add the slots in order and store to dW.
+Each cube writes its part to its slot; after a barrier of all cores the vector cores add the slots in order and store to
+dW.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def slot_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
 def parts_of(
     tiling: GradWeightTiling, inp: TilingInput, block: int, task: GradWeightTask
 ) -> list[tuple[int, GradWeightTask]]:
-    """Return (block, task) of every core that holds a slot of the same task as `block`, in slot order."""
+    """Return (block, its task) of every core that shares the StreamK task of `block`, in slot order."""
     assert task.slot is not None
     first = block - task.slot
     found = []
@@ -42,7 +44,9 @@ def parts_of(
 
 
 class StreamKBuilder:
-    """Writes the program of one vector core: it adds its share of a StreamK task's slots, in slot order."""
+    """Builder of the program of one vector core, which adds its share of a StreamK task's slots, in slot order, and
+    stores the sum to dW.
+    """
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
         self.call, self.tiling, self.k = call, tiling, k
@@ -50,7 +54,7 @@ class StreamKBuilder:
         self.dw = slotted_gradient(self.inp)
 
     def program(self) -> Program:
-        """Return the program: wait for all cubes, then add up this core's share of the block's shared task, if it has one."""
+        """Return the program: wait for all cubes; if the block shares a task, add up this core's share of its slots."""
         k, tiling = self.k, self.tiling
         shared = [t for t in grad_weight_tasks(tiling, self.inp, k.block) if t.slot is not None]
         k.cross_core_wait(CUBE_TO_VECTOR, 2, "MTE2")
@@ -98,7 +102,9 @@ class StreamKBuilder:
 
 
 def _placed(portion: Portion) -> tuple[tuple[int, tuple[RowStore, ...]], tuple[int, int]]:
-    """Return ((portion's size, stores with targets from the first one on), (portion's offset, target of the first store))."""
+    """Return ((portion's size, its stores with targets relative to the first's), (portion's offset, target of the first
+    store)).
+    """
     first = portion.stores[0].target
     stores = tuple([store._replace(target=store.target - first) for store in portion.stores])
     return (portion.size, stores), (portion.offset, first)

@@ -1,7 +1,7 @@
-"""The work list of grad_weight: the part of dW of each task, and its core.
+"""Work list of grad_weight: the tasks of dW and the core that has each.
 
-Orders follow the ops-nn arch22 kernels (stated for templates 1, 3, 4; template 2 mirrors template 1: inferred; template 0:
-ours).
+Orders follow the ops-nn arch22 kernels (stated for templates 1, 3, 4; template 2 mirrors template 1: inferred; template
+0: ours).
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 @frozen
 class GradWeightTask:
-    """Task: rows `m_start ..` and columns `n_start ..` of dW, summed over images `image_start ..`, rows `row_start ..` of
-    gradOutput.
+    """Task: `m_count` rows from `m_start` and `n_count` columns from `n_start` of dW, summed over `images` images from
+    `image_start` and `rows` rows of gradOutput from `row_start` on.
 
-    With strips the rows are those of all strips, which stand below each other (`grad_weight.parts`). An image is (batch, output
-    depth) = divmod(image, D_out). `plane` is the kernel depth, None where N holds all planes (plane-major). `slot` is the
-    number of a StreamK part of a task that several cores share, None for a task that one core has.
+    With strips the rows are those of all strips, which stand below each other (`grad_weight.parts`). An image is
+    (batch, output depth) = divmod(image, D_out). `plane` is the kernel depth, None where N holds all planes
+    (plane-major). `slot` is the number of a StreamK part of a task that several cores share, None for a task that one
+    core has.
     """
 
     group: int
@@ -46,7 +47,7 @@ class GradWeightTask:
 
     @property
     def part(self) -> tuple[int | None, ...]:
-        """Return all but the images: group, plane, rows and columns of dW, rows of gradOutput."""
+        """Return the task without its images: (group, plane, rows and columns of dW, rows of gradOutput), as a cache key."""
         corner = (self.group, self.plane, self.m_start, self.m_count, self.n_start, self.n_count)
         return (*corner, self.row_start, self.rows)
 
@@ -66,7 +67,7 @@ def grad_weight_tasks(tiling: GradWeightTiling, inp: TilingInput, core: int) -> 
 
 
 class _Axes:
-    """Numbers of parts of each axis that make up the tasks of a tiling, to find the task of a number."""
+    """Number of parts of each axis into which a tiling cuts dW and its sums; finds the task with a given number."""
 
     def __init__(self, tiling: GradWeightTiling, inp: TilingInput) -> None:
         inp = walked_input(inp, tiling)
@@ -85,7 +86,9 @@ class _Axes:
             self.total *= size
 
     def task(self, number: int) -> GradWeightTask:
-        """Return task `number`. Planes count slowest, then groups, then the axes in the order of the template."""
+        """Return task `number`. Numbers count through planes slowest, then groups, then the axes in the order of the
+        template.
+        """
         lane, number = divmod(number, self.total // (self.planes * self.groups))
         plane, group = divmod(lane, self.groups)
         template = self.tiling.template
@@ -107,7 +110,7 @@ class _Axes:
         )
 
     def part(self, number: int, slot: int) -> list[GradWeightTask]:
-        """Return part `slot` of the shared task `number` in a list; an empty one where parts, rounded up, left nothing."""
+        """Return [part `slot` of the shared task `number`]; [] where parts, rounded up, left nothing for this slot."""
         task = self.task(number)
         by_images = self.tiling.stream_k_type == STREAM_IMAGES
         total = self.inp.images if by_images else self.height
@@ -121,5 +124,5 @@ class _Axes:
 
 
 def adds_once_per_task(tiling: GradWeightTiling) -> bool:
-    """Return True if a task sums all its images in L0C before it adds to dW (template 0), and not image by image."""
+    """Return True if a task sums all its images in L0C before it adds to dW (template 0); False if it adds image by image."""
     return tiling.template == SPLIT_GRID

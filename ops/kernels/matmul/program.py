@@ -1,12 +1,12 @@
 """MatMul: C = op(A) x op(B) on row-major matrices, one L0C tile at a time.
 
-Dataflow: A and B GM -> L1 as NZ fractals (nd2nz), the next K blocks of each while the present ones are multiplied.
-A -> L0A with load_data_3d, which also turns a transposed A. B -> L0B: stored [N, K] it has the order of L0B already
-(load_data_2d); stored [K, N] it is turned, 16-bit items fractal by fractal (load_data_2d) or in one load_data_3d
+Dataflow: A and B GM -> L1 as NZ fractals (nd2nz), the next K blocks of each while the present ones are multiplied. A ->
+L0A with load_data_3d, which also transposes a transposed A. B -> L0B: stored [N, K] it has the order of L0B already
+(load_data_2d); stored [K, N] it is transposed, 16-bit items fractal by fractal (load_data_2d) or in one load_data_3d
 (`configs/matmul.yaml`), 32-bit items in one load_data_3d. Results leave L0C cast, row by row.
 
-Loads run ahead into the tiles that come next. So which of them a tile writes is worked out before the loop over tiles, and is a
-part of the tile, which is then the same wherever those next to it lie as far from it (`KernelBuilder.stamped`).
+Loads run ahead into the next tiles. So the loads that each tile issues are computed before the loop over tiles, and are
+a part of the tile, which is then the same wherever its neighbours lie as far from it (`KernelBuilder.stamped`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ A, B, C = 0, 1, 2
 
 
 class HeldBlock(NamedTuple):
-    """Block of an operand in L1: bytes in GM to its first row (A) or column (B), number of these, first element along K."""
+    """Block of an operand in L1: `base` is the byte offset in GM of its first row (A) or column (B), `length` the
+    number of these, `k_start` the first element along K.
+    """
 
     base: int
     length: int
@@ -44,18 +46,20 @@ class HeldBlock(NamedTuple):
 
 
 class Use(NamedTuple):
-    """Blocks of an operand at a step: `releases` the block before, then `loads` blocks, relative to the tile's place."""
+    """Change of an operand's blocks before a step: release the block before (if `releases`), then load `loads`, which
+    are relative to the tile's place.
+    """
 
     releases: bool
     loads: tuple[HeldBlock, ...]
 
 
 Uses = tuple[Use | None, ...]
-"""Use of blocks by each step of a tile, None where the block stays."""
+"""One Use for each step of a tile; None where the step reads the same block as the step before."""
 
 
 class Piece(NamedTuple):
-    """A tile of C, and for each of its steps the use of blocks of A and of B."""
+    """A tile of C (`m_count` x `n_count`), with the uses of blocks of A and of B by its steps."""
 
     m_count: int
     n_count: int
@@ -64,7 +68,7 @@ class Piece(NamedTuple):
 
 
 class PlaceOf(NamedTuple):
-    """Place of a tile: bytes in GM to its rows of A, to its columns of B, to its first element of C."""
+    """Place of a tile, as byte offsets in GM: of its rows of A, of its columns of B, of its first element of C."""
 
     a: int
     b: int
@@ -105,7 +109,7 @@ def matmul_task(
 
 
 def _pieces(problem: MatMulProblem, tiling: MatMulTiling, block: int) -> Iterator[tuple[Piece, PlaceOf]]:
-    """Yield (tile, its place) for each tile of a block."""
+    """Yield (tile with its uses of blocks, its place) for each tile of a block, in order."""
     p, size, tiles = problem, problem.itemsize, list(matmul_tiles(tiling, problem, block))
     row, column = (1, p.k) if p.transpose_a else (p.k, 1), (p.k, 1) if p.transpose_b else (1, p.n)
     places = [
@@ -130,8 +134,9 @@ def _pieces(problem: MatMulProblem, tiling: MatMulTiling, block: int) -> Iterato
 def _uses(tiles: Sequence[tuple[int, int]], starts: Sequence[int], buffers: int) -> Iterator[Uses]:
     """Yield, for each tile, the use of one operand's blocks by each of its steps.
 
-    A tile is (bytes to its part of the operand, its rows or columns) and needs the blocks of K from `starts`. Blocks
-    are loaded in the order of their use, as early as `buffers` allow; one that is used twice in a row stays.
+    A tile is (byte offset of its part of the operand, number of its rows or columns); its steps need the blocks of K
+    that begin at `starts`. Blocks are loaded in the order of their use, as early as `buffers` allow; one that is used
+    twice in a row stays.
     """
     blocks = [HeldBlock(base, count, start) for base, count in tiles for start in dict.fromkeys(starts)]
     different = [block for before, block in zip([None, *blocks], blocks, strict=False) if block != before]
@@ -149,7 +154,9 @@ def _uses(tiles: Sequence[tuple[int, int]], starts: Sequence[int], buffers: int)
 
 
 class _Stream:
-    """One operand's blocks in L1; `load(block, base, address)` appends the load of a block, which is relative to `base`."""
+    """Buffers and loads of one operand's blocks in L1; `load(block, base, address)` appends the load of a block, which
+    is relative to `base`.
+    """
 
     def __init__(
         self, k: KernelBuilder, name: str, buffers: int, size: int, load: Callable[[HeldBlock, int, int], None]
@@ -161,7 +168,7 @@ class _Stream:
         k.carry(self, "address")
 
     def use(self, use: Use | None, base: int) -> None:
-        """Append the step's loads and take the next block; do nothing where the block stays (None)."""
+        """Append the loads of a step's `use` and take the next block; do nothing for None, where the block stays."""
         if use is None:
             return
         if use.releases:
@@ -172,14 +179,14 @@ class _Stream:
         self.address = self._queue.take()
 
     def close(self, used: bool) -> None:
-        """Append the end of the stream; `used`: it has a block to release."""
+        """Append the end of the stream; `used`: it still holds a block, which is released."""
         if used:
             self._queue.release()
         self._queue.close()
 
 
 class _MatmulBuilder:
-    """Writes the program of one block."""
+    """Builder of one block's program of MatMul: each tile's loads, products and store, in order."""
 
     def __init__(self, problem: MatMulProblem, tiling: MatMulTiling, k: KernelBuilder) -> None:
         self.problem, self.tiling, self.k = problem, tiling, k
@@ -195,7 +202,10 @@ class _MatmulBuilder:
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tiling.base_m * tiling.base_n * 4)
 
     def program(self, pieces: Sequence[tuple[Piece, PlaceOf]]) -> Program:
-        """Return the program that computes the tiles at their places."""
+        """Return the program that computes the tiles `pieces` at their places.
+
+        If B is stored [N, K] and a tile ends inside a fractal, its L1 buffers are first filled with zeros.
+        """
         if self.problem.transpose_b and any(piece.n_count % FRACTAL for piece, _ in pieces):
             # load_data_2d takes whole fractals, rows of B that do not exist included: let them be zeros.
             for address in self.b1.addresses:
@@ -222,22 +232,22 @@ class _MatmulBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, block: HeldBlock, base: int, address: int) -> None:
-        """Load rows of A from a column of K to L1 as [K1][m_count][C0]; transposed [M1][k_count][C0]."""
+        """Load a block of A to L1 as [K1][m_count][C0]; a transposed A as [M1][k_count][C0]."""
         self.load(A, self.problem.transpose_a, self.problem.m, block, base, self.span_a, address)
 
     def load_b1(self, block: HeldBlock, base: int, address: int) -> None:
-        """Load columns of B from a row of K to L1 as [N1][k_count][C0]; transposed [K1][n_count][C0].
-
-        Rows for load_data_2d are padded to whole fractals.
+        """Load a block of B to L1 as [N1][k_count][C0]; a transposed B as [K1][n_count][C0]. Rows for load_data_2d are
+        padded to whole fractals.
         """
         self.load(B, not self.problem.transpose_b, self.problem.n, block, base, self.span_b, address)
 
     def load(
         self, slot: int, k_outside: bool, extent: int, block: HeldBlock, base: int, span: int, address: int
     ) -> None:
-        """Load a block of at most `span` of K to L1 with nd2nz.
+        """Load a block of at most `span` elements of K of tensor `slot` to L1 with nd2nz.
 
-        With `k_outside` GM has a row for each element of K, of `extent` elements of M or N.
+        `k_outside`: GM has a row of `extent` elements of M or N for each element of K; else a row of K for each element
+        of M or N.
         """
         k_count = min(span, self.problem.k - block.k_start)
         if k_outside:
@@ -256,7 +266,9 @@ class _MatmulBuilder:
         )
 
     def by_fractals(self, slot: int, k_count: int) -> bool:
-        """Return True if load_data_2d reads a block of `k_count` of K from L1, so that it needs whole fractals."""
+        """Return True if load_data_2d reads a block of `k_count` of K from L1, which must then be padded to whole
+        fractals; only for B.
+        """
         if slot == A:
             return False
         if self.problem.transpose_b:
@@ -266,7 +278,7 @@ class _MatmulBuilder:
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def step(self, tile: Piece, start: int, k_count: int) -> None:
-        """Append one base block: load half of L0A and L0B, and multiply."""
+        """Append one base block: load half of L0A and L0B from L1, and multiply; `start` is its first element of K."""
         p = self.problem
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
@@ -288,7 +300,9 @@ class _MatmulBuilder:
         self.k.load_data_3d(destination, dst, src, self.itemsize, matrix_window(held), rows, columns, transpose)
 
     def load_right(self, address: int, n_count: int, inside: int, k_count: int, held: int) -> None:
-        """Load B to L0B as [K1][N1][16][C0], from element `inside` of the `held` elements of K in L1."""
+        """Load B to L0B as [K1][N1][16][C0], from element `inside` of the `held` elements of K in L1: by load_data_2d
+        or load_data_3d, as B is stored.
+        """
         columns, source = ceil_div(n_count, FRACTAL), self.b1.address
         if self.problem.transpose_b:
             first = inside // self.c0 * columns
@@ -306,7 +320,7 @@ class _MatmulBuilder:
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, tile: Piece, place: int) -> None:
-        """Store the finished tile to C."""
+        """Append the store of the finished tile to C at byte `place`, cast and row by row."""
         p = self.problem
         self.pipeline.tiles.publish()
         source = self.pipeline.tiles.take()

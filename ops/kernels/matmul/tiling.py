@@ -2,10 +2,10 @@
 
     C[b, M, N] = op(A)[b, M, K] x op(B)[b, K, N], all row-major
 
-The procedure is our own (reports call it a stand-in): the library's is not published whole. It starts from the published base
-block of the architecture (`configs/matmul.yaml`) and shrinks it where fewer or smaller tiles leave the cores less to
-wait for each other. What decides is an estimate of the busiest core: tiles x (the slowest of cube, MTE1 and MTE2) and the way
-out, with the rates of the chip's file.
+The procedure is our own (reports call it a stand-in): the library's is not published whole. It starts from the
+published base block of the architecture (`configs/matmul.yaml`) and shrinks it where fewer or smaller tiles leave cores
+idle for less time. It takes the least estimate for the busiest core: tiles x (the slowest of cube, MTE1 and MTE2) and
+the stores, with the rates of the chip's file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ INDIFFERENT = 0.05  # among estimates this close the largest block wins: it need
 
 @frozen
 class MatMulProblem:
-    """One launch: `dtype` is the compute dtype (also "hf32"), `out_dtype` that in which C is stored.
+    """One launch of MatMul: sizes, `dtype` in which the cube computes (also "hf32"), and `out_dtype` in which C is
+    stored.
 
     A is [batch, M, K], or [batch, K, M] with `transpose_a`; B [batch, K, N], or [batch, N, K] with `transpose_b`, and
     has no batch axis unless `b_batched`.
@@ -51,7 +52,7 @@ class MatMulProblem:
 
     @property
     def storage(self) -> str:
-        """Return the dtype of A and B in memory."""
+        """Return the dtype of A and B in memory: float32 for hf32, else the compute dtype."""
         return "float32" if self.dtype == "hf32" else self.dtype
 
     @property
@@ -79,11 +80,11 @@ class MatMulProblem:
 
 @frozen
 class MatMulTiling(BlockTiling):
-    """Base block of one Mmad, base blocks of K that L1 holds of each operand, and a task.
+    """Tiling of a MatMul: base block of one Mmad, base blocks of K that L1 holds of each operand, and a task.
 
-    A task is `single_core_m` x `single_core_n` of C, cut into tiles of `base_m` x `base_n`; N is walked first. Tasks go
-    to the cores in turn, in strips of `strip` tasks of N (ours, `stripN`): within a strip M is walked, so that cores
-    that run together read few different rows and columns.
+    A task is `single_core_m` x `single_core_n` of C, cut into tiles of `base_m` x `base_n`; within a task the tiles of
+    one row come first. Tasks go to the cores in turn, in strips of `strip` tasks of N (ours, `stripN`): within a strip
+    tasks count along N first, then M, so that cores that run together read few different rows and columns.
     """
 
     single_core_n: int = 0
@@ -104,7 +105,7 @@ class MatMulTiling(BlockTiling):
         return a, b
 
     def grid(self, problem: MatMulProblem) -> tuple[int, int]:
-        """Return the numbers of tasks along M and along N in one matrix."""
+        """Return (number of tasks along M, along N) of one matrix C."""
         return ceil_div(problem.m, self.single_core_m), ceil_div(problem.n, self.single_core_n)
 
 
@@ -120,7 +121,7 @@ class MatMulTile:
 
 
 def matmul_tiles(tiling: MatMulTiling, problem: MatMulProblem, block: int) -> Iterator[MatMulTile]:
-    """Yield the tiles of block number `block`, in the order in which it computes them."""
+    """Yield the tiles of block number `block`, in the order in which it computes them; tasks go to blocks in turn."""
     m_parts, n_parts = tiling.grid(problem)
     for number in range(block, problem.batch * m_parts * n_parts, tiling.block_dim):
         batch, inside = divmod(number, m_parts * n_parts)
@@ -137,7 +138,7 @@ def matmul_tiles(tiling: MatMulTiling, problem: MatMulProblem, block: int) -> It
 
 @cache
 def architectures() -> Mapping[str, Mapping[str, Any]]:
-    """Return architecture -> its entry in `configs/matmul.yaml`."""
+    """Return architecture -> its entry in `configs/matmul.yaml`, read once."""
     text = resources.files("ascend_sim.configs").joinpath("matmul.yaml").read_text(encoding="utf-8")
     found: Mapping[str, Mapping[str, Any]] = load_shipped(text)
     return found
@@ -155,10 +156,11 @@ def architecture(chip: ChipSpec) -> Mapping[str, Any]:
 
 
 def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str, Any] | None = None) -> MatMulTiling:
-    """Return the tiling with the least estimated cycles; `overrides` are the user's fields by the vendor's names.
+    """Return the tiling with the least estimated cycles; of estimates within 5 % the largest block. `overrides` are the
+    user's fields by the vendor's names.
 
-    Fields that are left out follow from those given. Raises TilingError for what cannot run, with the formula and the
-    limit.
+    Fields that are left out follow from those given. Raises TilingError, with the formula and the limit, for a tiling
+    that cannot run.
     """
     given = MatMulTiling.given(overrides or {})
     candidates = list(_candidates(problem, chip, given))
@@ -222,7 +224,9 @@ def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> s
 
 
 def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]) -> Iterator[MatMulTiling]:
-    """Yield complete tilings for base blocks up to the published one, upright or lying."""
+    """Yield a complete tiling for each base block of at most the area of the published one, or for the user's own
+    base_m and base_n of any size.
+    """
     base = architecture(chip)["base"]
     area = base["m"] * base["n"]
     most = max(base["m"], base["n"])
@@ -234,7 +238,9 @@ def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]
 
 
 def _sides(extent: int, most: int, given: int | None) -> list[int]:
-    """Return the base block's lengths, up to `most`, that cut an axis into equal parts of whole fractals; or the given one."""
+    """Return the lengths of a base block, up to `most`, that cut an axis into equal parts of whole fractals; [given] if
+    the user gave one.
+    """
     if given is not None:
         return [given]
     limits = range(FRACTAL, most + 1, FRACTAL)
@@ -291,7 +297,9 @@ def _fits_l1(tiling: MatMulTiling, itemsize: int, chip: ChipSpec) -> bool:
 
 
 def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
-    """Return how many tasks of N a strip has, so that the `cores` at work read as many rows of A as columns of B, or nearly."""
+    """Return how many tasks of N a strip has, so that `cores` cores that run at once read the fewest rows of A and
+    columns of B.
+    """
     return min(
         range(1, min(n_parts, cores) + 1),
         key=lambda width: ceil_div(cores, width) * tiling.single_core_m + width * tiling.single_core_n,
@@ -299,7 +307,9 @@ def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
 
 
 def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> float:
-    """Return the estimated cycles of the busiest core. Pipes overlap within a tile, stores with the next one if L0C has two."""
+    """Return the estimated cycles of the busiest core: pipes overlap within a tile, and its store overlaps the next
+    tile if L0C has two.
+    """
     m_parts, n_parts = tiling.grid(problem)
     per_task = ceil_div(tiling.single_core_m, tiling.base_m) * ceil_div(tiling.single_core_n, tiling.base_n)
     tiles = ceil_div(problem.batch * m_parts * n_parts, tiling.block_dim) * per_task
@@ -329,7 +339,7 @@ def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpe
 
 
 def _touched(row_bytes: int, line: int) -> float:
-    """Return how many bytes of L2 lines are read for each byte of a row.
+    """Return the bytes of L2 lines that are read for each byte of a row of `row_bytes` bytes, lines of `line` bytes.
 
     A row that is not a whole number of lines may begin anywhere in one (32-byte steps).
     """
@@ -337,11 +347,13 @@ def _touched(row_bytes: int, line: int) -> float:
 
 
 def _right_loads(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> int:
-    """Return how many loads bring one base block of B to L0B."""
+    """Return how many load instructions bring one base block of B to L0B."""
     one_each = not problem.transpose_b and problem.itemsize == 2 and one_load_for_each_k(chip)
     return ceil_div(tiling.base_k, FRACTAL) if one_each else 1
 
 
 def one_load_for_each_k(chip: ChipSpec) -> bool:
-    """Return True if a 16-bit B stored [K, N] is loaded to L0B by load_data_2d, one load for each 16 elements of K."""
+    """Return True if the chip's kernel loads a 16-bit B stored [K, N] to L0B by load_data_2d, one load for each 16
+    elements of K.
+    """
     return bool(architecture(chip)["right_load"] == "load_data_2d")

@@ -50,7 +50,7 @@ DTYPES = ("float16", "bfloat16", "float32")
 _WIDE = "float32"
 _WIDE_BYTES = 4
 _GROUP = BLOCK_BYTES // _WIDE_BYTES
-"""Channels that are added together: as many fp32 numbers as a block holds."""
+"""Number of channels that are added together: as many fp32 numbers as a 32-byte block holds."""
 
 
 def bias_add_task(
@@ -74,7 +74,7 @@ def bias_add_task(
 
 
 def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name: str) -> KernelWork:
-    """Return the work of a BiasAdd; its tensors and errors are those of `bias_add_task`."""
+    """Return the work of a BiasAdd for `kernel_task`; its tensors and errors are those of `bias_add_task`."""
     require_positive(name, n=n, c=c, pixels=pixels)
     if dtype not in DTYPES:
         raise SimError(f"{name}: dtype is {dtype}; it adds {', '.join(DTYPES)}")
@@ -82,7 +82,7 @@ def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name:
 
 
 class ImageChannels(NamedTuple):
-    """Some channels of an image; `begins`: their bias must be spread over a tile first."""
+    """Piece of work: up to eight channels of an image; `begins`: their bias must be spread over a tile first."""
 
     begins: bool
     image: int
@@ -91,9 +91,11 @@ class ImageChannels(NamedTuple):
 
 @known_loop
 def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork:
-    """Return the work in units of eight channels of an image: all images of the first channels, then of the next ones.
+    """Return the work in units of eight channels of an image: a block has all images of some channels before the next
+    channels.
 
-    One block that merges rows takes all channels of an image before the next image.
+    If rows are shorter than the blocks that copies count (`merges`), one block takes all channels of an image before
+    the next image.
     """
     groups = ceil_div(c, _GROUP)
     units = groups * n
@@ -121,7 +123,9 @@ def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork
 def bias_add(
     k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Sequence[ImageChannels], *, merges: bool
 ) -> None:
-    """Kernel function of BiasAdd; `merges`: rows are shorter than the blocks that copies count."""
+    """Kernel function of BiasAdd: adds the bias of each channel to the pixels of `pieces`, tile by tile. `merges`: rows
+    are shorter than the blocks that copies count.
+    """
     pixels, dtype, narrow = source.shape[2], source.dtype, source.dtype != _WIDE
     # Two tiles in, two out, the bias spread out, the same before its transpose and, for narrow numbers, a wide tile.
     per_pixel = _GROUP * (4 * source.itemsize + (3 if narrow else 2) * _WIDE_BYTES)
@@ -174,7 +178,7 @@ def bias_add(
 
 
 def _spread(k: Kernel, spread: LocalTensor, copies: LocalTensor) -> None:
-    """Fill the tile `spread` with one bias a row, in fp32, from the eight numbers at the start of `copies`."""
+    """Fill the tile `spread` ([8][pixels], fp32) with one bias a row, from the eight numbers at the start of `copies`."""
     pitch, done = spread.columns, 1
     while done < pitch:
         more = min(done, pitch - done)
@@ -188,7 +192,7 @@ def _spread(k: Kernel, spread: LocalTensor, copies: LocalTensor) -> None:
 
 
 def _add(k: Kernel, result: LocalTensor, values: LocalTensor, spread: LocalTensor, wide: LocalTensor) -> None:
-    """Add the spread bias to rows without gaps; rows of 16 bits are widened to fp32 in `wide` and rounded once."""
+    """Append result = values + spread for rows without gaps; 16-bit rows are widened to fp32 in `wide` and rounded once."""
     if result.dtype == _WIDE:
         k.add(result, values, spread)
         return

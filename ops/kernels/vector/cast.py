@@ -1,8 +1,9 @@
-"""Cast: converts a contiguous tensor to another floating-point format, rounded once (nearest even; hifloat8: half away).
+"""Cast: converts a contiguous tensor to another floating-point format, rounded once (nearest even; hifloat8: half
+away).
 
-The vector unit converts between fp32 and the 16-bit formats only (asc-devkit, Vector instruction performance page), so fp16 to
-bf16 and back are two instructions through an exact fp32 copy in UB. Pieces begin on lines. Where copies count whole blocks (the
-910 and 310P) the last one is rounded up, on both sides.
+The vector unit converts between fp32 and the 16-bit formats only (asc-devkit, Vector instruction performance page), so
+fp16 to bf16 and back are two instructions through an exact fp32 copy in UB. Pieces begin on L2 lines. Where copies
+count whole blocks (the 910 and 310P) the last piece is rounded up, on both sides.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ def cast_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a launch that converts `count` elements of `source` to `to_dtype` in `target`. SimError for other dtypes."""
+    """Return a launch that converts `count` elements of `source` to `to_dtype` in `target`.
+
+    Raises SimError unless it converts float16, bfloat16 or float32 to another of these or to an 8-bit format.
+    """
     name = name or f"Cast_{source.name}"
     return kernel_task(
         chip, TaskWords("Cast", name, disarm), cast_work(chip, count, from_dtype, to_dtype, name), [source, target]
@@ -56,7 +60,7 @@ def cast_task(
 
 
 def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: str) -> KernelWork:
-    """Return the work of a Cast of `count` elements. Raises SimError for other dtypes."""
+    """Return the work of a Cast of `count` elements for `kernel_task`; its errors are those of `cast_task`."""
     require_positive(name, count=count)
     if from_dtype == to_dtype or from_dtype not in DTYPES or to_dtype not in TARGETS:
         raise SimError(
@@ -67,7 +71,9 @@ def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: 
 
 @known_loop
 def _work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> KernelWork:
-    """Return the work: blocks get whole lines of 512 elements; a piece fits UB twice, with the fp32 copy between."""
+    """Return the work: blocks get whole lines of 512 elements, at most one block for each tile; a piece fits UB twice
+    on both sides, with the fp32 copy between.
+    """
     each = 2 * (numpy_dtype(from_dtype).itemsize + numpy_dtype(to_dtype).itemsize)
     each += 0 if WIDE in (from_dtype, to_dtype) else numpy_dtype(WIDE).itemsize
     tile = chip.buffers["UB"] // each // _LINE_ELEMENTS * _LINE_ELEMENTS
@@ -87,7 +93,7 @@ def _work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> KernelW
 
 @kernel_function(core=("AI_CORE", "AIV"))
 def cast(k: Kernel, source: Tensor, target: Tensor, pieces: Sequence[slice], *, tile: int) -> None:
-    """Kernel function of Cast, in slices of at most `tile` elements."""
+    """Kernel function of Cast: converts `pieces`, slices of at most `tile` elements; through fp32 if neither side is fp32."""
     incoming = k.ub_queue("in", tile, source.dtype, "MTE2", "V")
     outgoing = k.ub_queue("out", tile, target.dtype, "V", "MTE3")
     middle = None if WIDE in (source.dtype, target.dtype) else k.local_tensor(tile, WIDE, "fp32")

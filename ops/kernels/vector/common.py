@@ -43,7 +43,7 @@ SOURCE, TARGET = 0, 1
 
 
 _KEPT = 32
-"""Loops and works of a kernel that are kept, each with a few hundred rows."""
+"""Most loops and works of a kernel that are cached, each with a few hundred rows."""
 
 Body = Callable[[KernelBuilder, int], None]
 Arguments = ParamSpec("Arguments")
@@ -51,7 +51,7 @@ Arguments = ParamSpec("Arguments")
 
 @frozen
 class TaskWords:
-    """Names of a launch: its operator and name, `disarm` (flags whose waits do not hold) and `Task.template`."""
+    """Names of a launch: its operator and name, `disarm` (flags whose waits hold nothing) and `Task.template`."""
 
     op_type: str
     name: str
@@ -77,10 +77,10 @@ def vector_task(
 
 @frozen
 class Loop:
-    """Kernel whose blocks are one stamped loop each: `body(k, pieces)` appends the instructions of a block over its
-    pieces.
+    """Kernel whose blocks are one stamped loop each: `pieces_of(block)` yields (piece, place), `body(k, pieces)`
+    appends the instructions over them.
 
-    Its launches, on whatever tensors, share `tables`, and so the stamps (`KernelBuilder.repeated`).
+    All launches of it, on whatever tensors, share `tables`, and so the stamps (`KernelBuilder.repeated`).
     """
 
     blocks: int
@@ -115,10 +115,10 @@ Known = TypeVar("Known", Loop, KernelWork)
 
 
 def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
-    """Decorate `make`, a function that returns a loop or work, to return the same one again for equal arguments.
+    """Decorate `make`, a function that returns a Loop or KernelWork, with a cache of the last 32 results by arguments.
 
-    So launches of equal shapes share stamps. The result must follow from the arguments alone. Each thread keeps its
-    own, because builders write to them.
+    So launches of equal shapes share stamps. The result must follow from the arguments alone. Each thread has a cache
+    of its own, because builders write to the results.
     """
     kept = local()
 
@@ -135,7 +135,7 @@ def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
 def looped_task(
     chip: ChipSpec, launch: TaskWords, loop: Loop, tensors: Sequence[Allocation], info: dict[str, Any]
 ) -> Task:
-    """Return a launch on the chip's vector cores, each block of which is the loop over its pieces."""
+    """Return a launch of `loop` on the chip's vector cores; each block runs the loop over its pieces."""
 
     def write(k: KernelBuilder, block: int) -> Program:
         pieces = list(loop.pieces_of(block))
@@ -150,7 +150,8 @@ def looped_task(
 
 
 def kernel_task(chip: ChipSpec, launch: TaskWords, work: KernelWork, tensors: Sequence[Allocation]) -> Task:
-    """Return a launch of a kernel function on the chip's vector cores. Raises SimError where it does not run on them.
+    """Return a launch of the kernel function of `work` on the chip's vector cores. Raises SimError if the function does
+    not run on their kind.
 
     Launches of the same work in a thread share instructions and stamps.
     """
@@ -220,8 +221,8 @@ def _task(
 
 
 def vector_cores(chip: ChipSpec) -> int:
-    """Return the number of cores that run vector kernels: vector cores, or on a coupled chip AI Cores and vector-only
-    cores.
+    """Return the number of cores that run vector kernels: the vector cores, or on a coupled chip the AI Cores and
+    vector-only cores together.
 
     The platform files of 310P count both together for such kernels (mix_vector_core_cnt). Both kinds get equal shares,
     AI Cores first (assumed).
@@ -252,7 +253,9 @@ def padded(nbytes: int) -> int:
 
 
 def share(total: int, parts: int, index: int) -> tuple[int, int]:
-    """Return (start, count) of part `index` of `total` units, cut into `parts` parts as even as possible, larger ones first."""
+    """Return (start, count) of part `index` of `total` units, cut into `parts` parts as even as possible, the larger
+    ones first.
+    """
     base, extra = divmod(total, parts)
     return index * base + min(index, extra), base + (index < extra)
 
@@ -260,5 +263,5 @@ def share(total: int, parts: int, index: int) -> tuple[int, int]:
 def buffer_queue(
     k: KernelBuilder, name: str, producer: str, consumer: str, nbytes: int, buffers: int = 2
 ) -> BufferQueue:
-    """Return a queue of `buffers` buffers of `nbytes` in UB."""
+    """Return a queue of `buffers` newly allocated buffers of `nbytes` in UB, from pipe `producer` to pipe `consumer`."""
     return BufferQueue(k, name, producer, consumer, [k.allocate("UB", nbytes, f"{name}[{i}]") for i in range(buffers)])

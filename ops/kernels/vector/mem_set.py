@@ -1,4 +1,4 @@
-"""MemSet: fills a tensor with zeros, before a kernel that adds to it atomically.
+"""MemSet: fills a tensor with a value, usually zeros before a kernel that adds to it atomically.
 
 Pieces begin on L2 lines. Where copies count whole blocks (the 910 and 310P) the last one is rounded up.
 """
@@ -49,7 +49,7 @@ def mem_set_task(
 
 
 def mem_set_work(chip: ChipSpec, nbytes: int, name: str, *, dtype: str = "float32", value: float = 0.0) -> KernelWork:
-    """Return the work of filling `nbytes` bytes with `value` in `dtype`."""
+    """Return the work of filling `nbytes` bytes with `value` in `dtype`, for `kernel_task`; SimError if `nbytes` is below 1."""
     require_positive(name, nbytes=nbytes)
     # The vector unit fills 16 and 32 bits alone; zeros of an 8-bit format are zeros there too, and no other value is asked for.
     filled = "float16" if numpy_dtype(dtype).itemsize == 1 and not value else dtype
@@ -58,7 +58,9 @@ def mem_set_work(chip: ChipSpec, nbytes: int, name: str, *, dtype: str = "float3
 
 @known_loop
 def _work(chip: ChipSpec, nbytes: int, filled: str, value: float) -> KernelWork:
-    """Return the work: blocks get whole L2 lines; a piece is as long as the part of UB that a block fills first."""
+    """Return the work: blocks get whole L2 lines; a piece is at most a quarter of UB, which a block fills once and
+    stores again and again.
+    """
     line = chip.memory.l2_line_bytes
     lines = ceil_div(nbytes, line)
     blocks = min(lines, vector_cores(chip))
@@ -76,7 +78,9 @@ def _work(chip: ChipSpec, nbytes: int, filled: str, value: float) -> KernelWork:
 
 @kernel_function(core=("AI_CORE", "AIV"))
 def mem_set(k: Kernel, target: Tensor, pieces: Sequence[slice], *, filled: str, value: float) -> None:
-    """Kernel function of MemSet. Pieces are slices of bytes, none longer than the first."""
+    """Kernel function of MemSet: fills UB with `value` once, then stores it over `pieces`, slices of bytes, none longer
+    than the first.
+    """
     longest = ceil_to(pieces[0].stop - pieces[0].start, k.chip.memory.l2_line_bytes)
     zeros = k.local_tensor(longest // int(numpy_dtype(filled).itemsize), filled, "zeros")
     ready = k.flag("V", "MTE3", "zeros ready")

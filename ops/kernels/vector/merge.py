@@ -1,9 +1,10 @@
-"""Weights of merged groups on dav-3510: the vector cores put them between zeros, so that a cube kernel multiplies groups
-together.
+"""Weights of merged groups on dav-3510: the vector cores write them with zeros between groups, so that a cube kernel
+multiplies groups together.
 
-The library's vector cores load the weights of a merged group to UB between zeros, turn them and write them to the cube's L1
-(ops-nn, conv_opt_group_impl.h of arch35: stated). Here all vector cores bring them to FRACTAL_Z in the workspace before the
-cubes start, as for a split grad_input (`grad_input.exchange`): ours. Which groups are merged the kernels say.
+The library's vector cores load the weights of a merged group to UB between zeros, transpose them and write them to the
+cube's L1 (ops-nn, conv_opt_group_impl.h of arch35: stated). Here all vector cores bring them to FRACTAL_Z in the
+workspace before the cubes start, as for a split grad_input (`grad_input.exchange`): ours. The cube kernels decide which
+groups are merged (`with_groups_merged`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _ALL_VECTORS, _WEIGHTS = 0, 1
 
 
 def is_merged(inp: TilingInput) -> bool:
-    """Return True if real groups of a planar layout consist of several groups, so that vector cores prepare their weights."""
+    """Return True if the layout is NCDHW and several groups are merged into one, so that vector cores prepare their weights."""
     return inp.layout is PLANAR and inp.group_extension > 1
 
 
@@ -33,12 +34,16 @@ def merged_bytes(inp: TilingInput) -> int:
 
 
 def await_weights(k: KernelBuilder) -> None:
-    """Append the cube's wait until the vector cores have merged the weights, before its first load of them."""
+    """Append the cube's wait, before its first load of weights, until the vector cores have written the merged weights."""
     k.cross_core_wait(_WEIGHTS, 2, "MTE2")
 
 
 def merge_program(k: KernelBuilder, inp: TilingInput, blocks: int, per_block: int) -> Program:
-    """Return the program of a vector core that merges its share of filters, in `blocks` blocks of `per_block` such cores."""
+    """Return the program of a vector core: convert its share of the filters to FRACTAL_Z in the workspace, then, after
+    all vector cores, flag the cubes.
+
+    The launch has `blocks` blocks of `per_block` vector cores.
+    """
     mine = share(inp.real_groups * inp.cout_padded, blocks * per_block, k.block * per_block + k.sub_block)
     to_fractal_z(k, inp, *mine, (WEIGHT, WORKSPACE))
     k.cross_core_set(_ALL_VECTORS, 0, "MTE3")

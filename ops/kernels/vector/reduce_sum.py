@@ -78,7 +78,9 @@ def reduce_sum_task(
 
 @dataclass
 class _Kernel:
-    """Appends the instructions of one ReduceSum block."""
+    """Builder of the instructions of one ReduceSum block; `unit` channels are summed together, so that their sums fill
+    whole blocks.
+    """
 
     k: KernelBuilder
     n: int
@@ -102,7 +104,9 @@ class _Kernel:
         )
 
     def write(self, first: int, count: int) -> None:
-        """Append the sums of `count` channels from `first` on, in groups whose sums leave UB together."""
+        """Append the sums of `count` channels from `first` on and their stores, in groups of channels whose sums leave
+        UB together.
+        """
         width = 1 if self.hw == 1 else self._pitch(self.hw)
         largest = max(min(self.elements // width, self.channels) // self.unit, 1) * self.unit
         for start, channels in cut(count, largest, self.unit):
@@ -122,7 +126,7 @@ class _Kernel:
         self.outgoing.close()
 
     def _pitch(self, columns: int) -> int:
-        """Return the elements in a tile from one row of `columns` elements to the next."""
+        """Return the elements in a tile from one row of `columns` elements to the next: whole 32-byte blocks."""
         return padded(columns * self.itemsize) // self.itemsize
 
     def _load(self, dst: int, first: int, columns: int, rows: int, stride: int, step: int) -> None:
@@ -132,11 +136,11 @@ class _Kernel:
         load_rows(self.k, dst, place, columns * size, loop)
 
     def _element(self, image: int, channel: int, pixel: int) -> int:
-        """Return the number of an element in the source."""
+        """Return the index of an element in the flat source [n][c][hw]."""
         return (image * self.c + channel) * self.hw + pixel
 
     def _widened(self, tile: int, elements: int) -> int:
-        """Return the address of the tile in fp32; append a cast if it is not fp32 yet."""
+        """Return the address of a tile's values in fp32; for 16-bit ones, append a cast to the fp32 tile first."""
         if not self.narrow:
             return tile
         self.k.vector_cast(self.wide, tile, self.dtype, _WIDE, elements)
@@ -144,7 +148,9 @@ class _Kernel:
         return self.wide
 
     def _add_rows(self, total: int, channel: int, channels: int) -> None:
-        """Append the sums of `channels` channels from `channel` on, to `total`; a tile is [channel][image] rows."""
+        """Append, for HW > 1, the sums of `channels` channels from `channel` on, to fp32 `total`; a tile is
+        [channel][image] rows of pixels.
+        """
         k = self.k
         tiles = self._tiles(channel, channels)
         for (images, pixel, columns, started), (image, channel) in k.stamped(tiles, "rows", total, channels):
@@ -177,7 +183,9 @@ class _Kernel:
                 k.pipe_barrier("V")
 
     def _tiles(self, channel: int, channels: int) -> Iterator[tuple[tuple[int, int, int, bool], tuple[int, int]]]:
-        """Yield ((images, first pixel, pixels, True if `total` has a sum), (first image, first channel)) of each tile."""
+        """Yield ((images, first pixel, pixels, True if `total` already has a sum), (first image, first channel)) of
+        each tile.
+        """
         block = BLOCK_BYTES // self.itemsize
         pieces = cut(self.hw, self.elements // min(channels, self.unit) // block * block, block)
         images_per_tile = max(min(self.elements // (self._pitch(pieces[0][1]) * channels), self.n), 1)
@@ -188,13 +196,15 @@ class _Kernel:
                 started = True
 
     def _issue_repeats(self, rows: int, columns: int) -> None:
-        """Append the scalar unit's time for a row reduction, whose repeats are issued one by one (published counters)."""
+        """Append the scalar unit's cycles for a row reduction, whose repeats it issues one by one (published counters)."""
         repeat = self.k.chip.vector.repeat_bytes
         self.k.scalar_wait("V")
         self.k.scalar(rows * ceil_div(columns * _WIDE_BYTES, repeat) * self.k.issue_cycles)
 
     def _add_columns(self, total: int, channel: int, channels: int) -> None:
-        """Append the sums of `channels` channels from `channel` on, to `total`, for HW = 1; a tile is [image][channel]."""
+        """Append, for HW = 1, the sums of `channels` channels from `channel` on, to fp32 `total`; a tile
+        [image][channel] is halved along images.
+        """
         k = self.k
         pitch = ceil_to(channels, BLOCK_BYTES // self.itemsize)
         k.vector_duplicate(total, _WIDE, channels)

@@ -1,12 +1,14 @@
 """TransData: converts between plain layouts and C0 layouts, one tile in UB at a time.
 
-Both ways move the same bytes: `Move`s between GM and a tile's plain side, `BlockTurn`s (vector transposition) between its plain
-side and its C0 side, `Move`s between its C0 side and GM. A `TurnTile` lists them once; the direction says which end is read.
+Both directions move the same bytes: `Move`s between GM and a tile's plain side, `BlockTurn`s (vector transposition)
+between its plain side and its C0 side, `Move`s between its C0 side and GM. A `TurnTile` lists them once; the direction
+decides which side is loaded and which stored.
 
-Where copies count whole blocks (the 910 and 310P) plain rows are loaded rounded up. On the way back a row of a block or more
-backs off: the pixels of its last block are turned once more, behind the others (`backed_off`). Shorter rows lie back to back
-in UB; where a tile of them is no whole blocks either, one core turns everything and merges. The library's kernels back off too,
-where a last unit is smaller than a block (CANN 8.1.RC1, tbe, trans_data_negative_target_ntc: stated). Shorter rows: ours.
+Where copies count whole blocks (the 910 and 310P) plain rows are loaded rounded up. From C0 to plain a row of a block
+or more backs off: the pixels of its last block are transposed once more, behind the others (`backed_off`). Shorter rows
+lie back to back in UB; where a tile of them is no whole blocks either, one core converts everything and merges. The
+library's kernels back off too, where a last unit is smaller than a block (CANN 8.1.RC1, tbe,
+trans_data_negative_target_ntc: stated). Shorter rows: ours.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ Piece = TypeVar("Piece", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Copy of `rows` rows of `row_bytes` between a tensor, from byte `gm` on, and a tile, from `ub` on; strides in bytes."""
+    """Copy of `rows` rows of `row_bytes` between GM, from byte `gm` of a tensor on, and a UB tile, from byte `ub` on;
+    strides in bytes.
+    """
 
     gm: int
     ub: int
@@ -50,7 +54,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class BlockTurn:
-    """One transposition (`TransposeBlocks`) between a tile's plain side, from byte `plain` on, and its C0 side (`blocks`)."""
+    """One transposition (`TransposeBlocks`) between a tile's plain side, from byte `plain` on, and its C0 side, from
+    byte `blocks` on.
+    """
 
     plain: int
     blocks: int
@@ -61,7 +67,8 @@ class BlockTurn:
 
 @dataclass
 class TurnTile:
-    """One UB tile: its copies between GM and its plain side, between GM and its C0 side, and its transpositions.
+    """One UB tile of a conversion: copies between GM and its plain side (`plain`), between GM and its C0 side
+    (`blocks`), and its transpositions (`turns`).
 
     `block_bytes` is the size of the C0 side.
     """
@@ -72,10 +79,10 @@ class TurnTile:
     turns: list[BlockTurn] = field(default_factory=list)
 
     def address_lists(self, itemsize: int) -> int:
-        """Return the number of address lists of TransDataTo5HD that all turns need.
+        """Return how many address lists of TransDataTo5HD the tile's transpositions need.
 
         A list serves `ROWS_AT_ONCE` rows, whole ones if they are aligned, else 32 bytes of each. Single pixels are
-        copied without a turn.
+        copied without a transposition.
         """
         rows = 0
         for turn in self.turns:
@@ -90,13 +97,15 @@ class TurnTile:
 
     @property
     def has_gaps(self) -> bool:
-        """Return True if some 32-byte blocks of the C0 side belong to no turn (padding, other groups) and must be zeroed."""
+        """Return True if some 32-byte blocks of the C0 side get no data (padding, other groups), so that it must be
+        zeroed first.
+        """
         return sum(turn.layout.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
 
 
 @frozen
 class BlockLayout:
-    """Blocks of `c0` channels of `itemsize` bytes.
+    """Layout in channel blocks: `c0` channels of `itemsize` bytes each.
 
     A block is one or more slices of 32 bytes, the width of the vector unit's transposition: fp32 in blocks of 16
     channels has two slices of 8.
@@ -107,7 +116,9 @@ class BlockLayout:
 
     @classmethod
     def of(cls, itemsize: int, c0: int | None = None) -> BlockLayout:
-        """Return the layout of blocks of 32 bytes, or of `c0` channels. SimError for sizes that TransData does not take."""
+        """Return the layout of blocks of 32 bytes, or of `c0` channels if given. SimError for sizes that TransData does
+        not take.
+        """
         return cls(c0 or BLOCK_BYTES // max(itemsize, 1), itemsize)
 
     def __post_init__(self) -> None:
@@ -119,7 +130,7 @@ class BlockLayout:
 
     @property
     def slice_channels(self) -> int:
-        """Return the channels in 32 bytes."""
+        """Return the channels in a slice of 32 bytes."""
         return BLOCK_BYTES // self.itemsize
 
     @property
@@ -133,7 +144,9 @@ class BlockLayout:
         return self.block_bytes // BLOCK_BYTES
 
     def pixels_per_tile(self, tile: int) -> int:
-        """Return how many pixels of a channel block fit either side of a tile of `tile` bytes, in whole 32 bytes of a row."""
+        """Return how many pixels of one channel block fit either side of a tile of `tile` bytes, so that their rows are
+        whole 32 bytes.
+        """
         return tile // self.block_bytes // self.slice_channels * self.slice_channels
 
     def piece_bytes(self, pixels: int, row_pitch: int) -> int:
@@ -141,17 +154,19 @@ class BlockLayout:
         return max(pixels * self.block_bytes, self.c0 * row_pitch)
 
     def pitch(self, pixels: int) -> int:
-        """Return the bytes from one plain row of `pixels` pixels to the next if each begins on a 32-byte block."""
+        """Return the bytes in UB from one plain row of `pixels` pixels to the next if each begins on a 32-byte block."""
         return padded(pixels * self.itemsize)
 
 
 def tile_bytes(k_buffers: int) -> int:
-    """Return the bytes of one side of a tile in a UB of `k_buffers` bytes."""
+    """Return the bytes of one side of a tile, a quarter of a UB of `k_buffers` bytes."""
     return k_buffers // _TILES // BLOCK_BYTES * BLOCK_BYTES
 
 
 def backed_off(job: TurnTile, itemsize: int) -> TurnTile:
-    """Return the tile with each plain row's last 32 bytes turned once more, behind its whole blocks, as `store_rows` needs."""
+    """Return the tile with the last 32 bytes of each plain row transposed once more behind its whole blocks, as
+    `store_rows` needs; unchanged if rows are whole blocks.
+    """
     if all(m.row_bytes % BLOCK_BYTES == 0 for m in job.plain):
         return job
     unit, turns = BLOCK_BYTES // itemsize, []
@@ -174,11 +189,10 @@ def turn_tiles(
     """Append the conversion of a block's tiles, from the source through UB to the target; `slots` are the numbers of
     both tensors.
 
-    `pieces` are parts of the tensors and their places as a stamped loop takes them; `tiles_of` returns the tiles of a
-    piece. `merge` makes the store of rows where one block merges them, else None.
-
-    Buffers are single: published counters (AlexNet on a 910B2) show that the pipes of the compiled kernels hardly
-    overlap, and that the scalar unit prepares the address lists of a tile while the vector unit waits.
+    `pieces` are (part of the tensors, place) as a stamped loop takes them; `tiles_of` returns the tiles of one. `to_c0`
+    is the direction. `merge` makes the store of rows where one block merges them, else None. Buffers are single:
+    published counters (AlexNet on a 910B2) show that the pipes of the compiled kernels hardly overlap, and that the
+    scalar unit prepares the address lists of a tile while the vector unit waits.
     """
     tile = tile_bytes(k.chip.buffers["UB"])
     incoming = buffer_queue(k, "in", "MTE2", "V", tile, 1)
@@ -202,7 +216,7 @@ def _turn_tile(
     queues: tuple[BufferQueue[int], BufferQueue[int]],
     merge: Merge | None,
 ) -> None:
-    """Append the conversion of one tile: load, turn, store."""
+    """Append the conversion of one tile: load, zero the gaps if there are some, transpose, store."""
     incoming, outgoing = queues
     k.next_tile()
     read, written = (job.plain, job.blocks) if to_c0 else (job.blocks, job.plain)

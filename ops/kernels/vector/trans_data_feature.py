@@ -39,7 +39,7 @@ from ascend_sim.runtime import Task
 
 
 class FeatureShape(NamedTuple):
-    """Shape of a feature map, [n][c][d][hw]."""
+    """Shape of a feature map [n][c][d][hw]: images, channels, depths, pixels of a plane."""
 
     n: int
     c: int
@@ -48,7 +48,9 @@ class FeatureShape(NamedTuple):
 
 
 class FeaturePiece(NamedTuple):
-    """Part of an image that one tile converts: one depth, `blocks` channel blocks and `pixels` pixels."""
+    """Part of an image that one tile converts: depth `depth`, `blocks` channel blocks from `block` on, `pixels` pixels
+    from `pixel` on.
+    """
 
     depth: int
     block: int
@@ -61,8 +63,8 @@ class FeaturePiece(NamedTuple):
 class _Feature:
     """Sizes of one map and its division into UB tiles: whole channel blocks, or pixels of one block where HW is large.
 
-    `row_cycles`: cycles that a row costs on its way if it is no whole blocks. `issue`: cycles of an instruction on the
-    scalar unit. `backs_off`: rows leave as whole blocks, then their last block.
+    `row_cycles`: extra cycles of a copied row that is no whole blocks. `issue`: cycles of an instruction on the scalar
+    unit. `backs_off`: plain rows are stored as whole blocks, then their last block.
     """
 
     layout: BlockLayout
@@ -77,7 +79,9 @@ class _Feature:
 
     @property
     def merges(self) -> bool:
-        """Return True if one core must merge rows (see `whole_blocks`): they are short, and not whole blocks together."""
+        """Return True if one core must store all rows in order, with `Merge`: they are shorter than a block, and not
+        whole blocks together.
+        """
         return self.backs_off and self.hw * self.layout.itemsize < BLOCK_BYTES and not (self.dense and self._whole)
 
     @property
@@ -87,10 +91,12 @@ class _Feature:
 
     @property
     def dense(self) -> bool:
-        """Return True if an image's rows lie back to back in UB, as in GM.
+        """Return True if an image's rows lie back to back in UB, as in GM: single pixels, and rows that would cost more
+        one by one.
 
-        So do single pixels, and rows that cost more one by one. Each 32 bytes of 16 rows then need an address list of
-        their own. The counters of 6 x 6 maps (AlexNet on a 910B2) show that the compiled kernel does the same.
+        Each 32 bytes of 16 rows then need an address list of their own. The counters of 6 x 6 maps (AlexNet on a 910B2)
+        show that the compiled kernel does the same. A tile must hold a whole plane of a channel block, and the map have
+        one depth.
         """
         row = self.hw * self.layout.itemsize
         lists = ceil_div(row, BLOCK_BYTES) * LIST_INSTRUCTIONS * self.issue
@@ -100,7 +106,9 @@ class _Feature:
         return fits and (self.hw == 1 or lists < ROWS_AT_ONCE * self.row_cycles + LIST_INSTRUCTIONS * self.issue)
 
     def pitch(self, pixels: int) -> int:
-        """Return the bytes in UB from one plain row of `pixels` pixels to the next."""
+        """Return the bytes in UB from one plain row of `pixels` pixels to the next: no gap if `dense`, else whole
+        32-byte blocks.
+        """
         return pixels * self.layout.itemsize if self.dense else self.layout.pitch(pixels)
 
     @property
@@ -109,7 +117,9 @@ class _Feature:
         return ceil_div(self.c, self.layout.c0)
 
     def pieces(self) -> list[FeaturePiece]:
-        """Return the pieces of an image, each of which is one tile."""
+        """Return the pieces of an image, each one tile: as many whole channel blocks as fit, else one block's pixels in
+        parts.
+        """
         layout = self.layout
         whole = layout.piece_bytes(self.hw, self.pitch(self.hw))
         if whole <= self.tile:
@@ -122,7 +132,7 @@ class _Feature:
         return [FeaturePiece(depth, *b, *p) for depth in range(self.d) for b in blocks for p in pixels]
 
     def tile_of(self, piece: FeaturePiece, image: int) -> TurnTile:
-        """Return the tile that converts a piece of image `image`."""
+        """Return the copies and transpositions (a TurnTile) that convert a piece of image `image`."""
         depth, block, blocks, pixel, pixels = piece
         layout, itemsize = self.layout, self.layout.itemsize
         channel = block * layout.c0
@@ -164,7 +174,8 @@ def feature_to_c0_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a launch that converts [N][C][D][HW] to [N][D][C1][HW][C0], in blocks of `layout`.
+    """Return a launch that converts [N][C][D][HW] to [N][D][C1][HW][C0], in blocks of `layout`; missing channels become
+    zeros.
 
     `dtype` and `name` only serve reports.
     """
@@ -182,7 +193,9 @@ def feature_from_c0_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a launch that converts [N][D][C1][HW][C0] to [N][C][D][HW]."""
+    """Return a launch that converts [N][D][C1][HW][C0], in blocks of `layout`, to [N][C][D][HW]. `dtype` and `name`
+    only serve reports.
+    """
     return _task(chip, (source, target), shape, layout, False, dtype, name or f"TransData_{target.name}", disarm)
 
 

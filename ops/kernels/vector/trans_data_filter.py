@@ -1,7 +1,8 @@
-"""TransData of filters: [C_out][C_in/g][K_d][K_h*K_w] and FRACTAL_Z, which holds merged groups as block-diagonal matrices.
+"""TransData of filters between [C_out][C_in/g][K_d][K_h*K_w] and FRACTAL_Z, which holds merged groups as block-diagonal
+matrices.
 
-FRACTAL_Z is [real group][K_d][cin1][K_h*K_w][cout1][16 co][C0 ci]; what belongs to no group, and padding, is zero on the way
-there and skipped on the way back. The merge of groups is `TilingInput`'s.
+FRACTAL_Z is [real group][K_d][cin1][K_h*K_w][cout1][16 co][C0 ci]; elements of no group, and padding, are written as
+zeros, and skipped in the other direction. `TilingInput` decides how groups are merged.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _UNITS: Mapping[tuple[int, int, bool], type[WeightUnits] | type[GradientLines]] 
     (2, 16, True): WeightUnits,
     (4, 16, False): GradientLines,
 }
-"""Kernels of their own: bytes of an element, channels of a block, whether it is the way to FRACTAL_Z."""
+"""Class of the kernel of its own by (bytes of an element, channels of a block, True to FRACTAL_Z)."""
 
 
 class FilterShape(NamedTuple):
@@ -59,8 +60,8 @@ class FilterShape(NamedTuple):
 class FilterPiece(NamedTuple):
     """Part of a real group that one tile converts.
 
-    It has `channels` output channels from `start` on, of which `present` hold weights, `blocks` channel blocks from
-    `block` on, and `positions` kernel positions from `position` on.
+    It has `channels` output channels from `start` on, of which the first `present` hold weights, `blocks` channel
+    blocks from `block` on, and `positions` kernel positions from `position` on.
     """
 
     start: int
@@ -74,10 +75,10 @@ class FilterPiece(NamedTuple):
 
 @frozen
 class _Run:
-    """Output channels of one group in a tile: `count` from `start` on, counted as the piece's; input channels `low` ..
-    `high` - 1.
+    """Output channels of one group in a tile: `count` from `start` on, counted like the piece's, with input channels
+    `low` .. `high` - 1.
 
-    Input channels count within the real group; `origin` is the first of the group's own.
+    Input channels count within the real group; `origin` is the first that belongs to the group.
     """
 
     start: int
@@ -95,7 +96,7 @@ class _Filter:
     inp: TilingInput
     tile: int
     backs_off: bool = False
-    """True if plain rows are stored as whole blocks, with a last one that backs off (see `whole_blocks`)."""
+    """True if plain rows are stored as whole blocks, then their last block (see `whole_blocks`)."""
 
     @cached_property
     def taps(self) -> int:
@@ -119,9 +120,9 @@ class _Filter:
 
     @cached_property
     def dense(self) -> bool:
-        """Return True if plain rows lie back to back in UB.
+        """Return True if the plain rows of an output channel lie back to back in UB.
 
-        So they do where every channel block begins at a multiple of C0 channels of its group and a tile holds the
+        So they do where every channel block begins at a multiple of C0 channels of its group and a tile holds the whole
         kernel; else each row has its own 32-byte blocks.
         """
         whole = self.layout.piece_bytes(self.positions, self.positions * self.layout.itemsize)
@@ -130,7 +131,7 @@ class _Filter:
 
     @property
     def _short(self) -> bool:
-        """Return True if a row of one channel is shorter than a block."""
+        """Return True if a row (one channel's kernel positions) is shorter than a block."""
         return self.positions * self.layout.itemsize < BLOCK_BYTES
 
     @property
@@ -140,20 +141,24 @@ class _Filter:
 
     @property
     def merges(self) -> bool:
-        """Return True if one core must merge rows (see `whole_blocks`): they are short, and not whole blocks together."""
+        """Return True if one core must store all rows in order, with `Merge`: they are shorter than a block, and not
+        whole blocks together.
+        """
         return self.backs_off and self._short and not (self.dense and self._whole)
 
     def pitch(self, positions: int) -> int:
-        """Return the bytes in UB from one plain row of `positions` kernel positions to the next."""
+        """Return the bytes in UB from one plain row of `positions` kernel positions to the next: no gap if `dense`,
+        else whole 32-byte blocks.
+        """
         return positions * self.layout.itemsize if self.dense else self.layout.pitch(positions)
 
     def together(self, channels: int) -> int:
         """Return the output channels of a tile: as many as fill 256-byte runs of the C0 side and fit a quarter of UB,
         evenly cut.
 
-        The library's tiling of TransData by axes (transdata_dsl_general.cc: stated), of its ways the cut along output
-        channels alone: inferred, it gives the published blocks of both directions. On the way back a tile is what UB
-        holds (ours).
+        Source: the library's tiling of TransData by axes (transdata_dsl_general.cc: stated); of its cuts the one along
+        output channels alone: inferred, it gives the published blocks of both directions. From FRACTAL_Z a tile is as
+        large as UB allows (ours).
         """
         line = self.layout.piece_bytes(self.positions, self.layout.pitch(self.positions))
         held = (self.tile - _SPARE) // (self.inp.cin1 * line)
@@ -163,11 +168,11 @@ class _Filter:
     def pieces(
         self, first: int, count: int, together: int, padding: bool
     ) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
-        """Yield (piece of at most `together` output channels, its place) for `count` output channels from `first` on,
-        which count over the padded real groups.
+        """Yield (piece of at most `together` output channels, its place) for `count` output channels from `first` on;
+        these count over the padded real groups.
 
-        A place is a group, and the channel from which the piece's channels count. Without `padding` only pieces with
-        weights come.
+        A place is (real group, channel from which the piece's channels count). Without `padding` only pieces with
+        weights are yielded.
         """
         inp, layout = self.inp, self.layout
         per_block = layout.piece_bytes(self.positions, self.pitch(self.positions))
@@ -199,7 +204,7 @@ class _Filter:
                             yield piece, (group, place)
 
     def tiles_of(self, piece: FilterPiece, where: tuple[int, int]) -> list[TurnTile]:
-        """Return a list with the tile that converts a piece at its place."""
+        """Return [the copies and transpositions that convert a piece at its place], one TurnTile in a list."""
         layout, positions = self.layout, piece.positions
         line = piece.channels * layout.block_bytes
         job = TurnTile(piece.blocks * positions * line)
@@ -222,7 +227,9 @@ class _Filter:
         return [job]
 
     def _runs(self, piece: FilterPiece) -> Iterator[_Run]:
-        """Yield, for each group, the run of the piece's output channels whose input channels the piece has."""
+        """Yield, for each group, the run of the piece's output channels whose input channels lie in the piece's channel
+        blocks.
+        """
         start, end = piece.start, piece.start + piece.present
         low, high = (b * self.layout.c0 for b in (piece.block, piece.block + piece.blocks))
         for group in range(start // self.cout, ceil_div(end, self.cout)) if piece.present else ():
@@ -252,8 +259,8 @@ class _Filter:
                 job.plain.append(move)
 
     def _block_moves(self, job: TurnTile, where: tuple[int, int], line: int, piece: FilterPiece) -> None:
-        """Add the copies of FRACTAL_Z lines to the tile, by kernel position and channel block, cut where a kernel plane
-        ends.
+        """Add the copies of FRACTAL_Z lines to the tile: one for all if it has whole planes of a 2-D kernel, else one
+        for each channel block and kernel plane.
         """
         inp, taps, (group, place) = self.inp, self.taps, where
         start, _, _, first_block, blocks, position, positions = piece
@@ -276,7 +283,9 @@ class _Filter:
 
 
 def to_fractal_z(k: KernelBuilder, inp: TilingInput, first: int, count: int, slots: tuple[int, int]) -> None:
-    """Append the conversion of `count` output channels from `first` on of weights to FRACTAL_Z; `slots` as in `turn_tiles`."""
+    """Append the conversion of weights to FRACTAL_Z for `count` output channels from `first` on (counted with padding);
+    `slots` as in `turn_tiles`.
+    """
     filters = _Filter(BlockLayout(inp.c0, inp.itemsize), inp, tile_bytes(k.chip.buffers["UB"]))
     turn_tiles(k, filters.pieces(first, count, count, padding=True), filters.tiles_of, True, inp.itemsize, slots)
 
@@ -292,7 +301,8 @@ def filter_to_fractal_z_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a launch that converts [C_out][C_in/g][K_d][taps] to FRACTAL_Z in blocks of `layout`.
+    """Return a launch that converts [C_out][C_in/g][K_d][taps] to FRACTAL_Z in blocks of `layout`, with zeros as
+    padding.
 
     `dtype` and `name` only serve reports.
     """
@@ -345,7 +355,7 @@ def _task(
 
 
 def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingInput:
-    """Return a convolution with these weights as `TilingInput`, which knows how groups are merged.
+    """Return a convolution with these weights as a TilingInput, which decides how groups are merged.
 
     That depends on C0, so its item size is that of the compute dtype, 32 bytes / C0.
     """
@@ -373,7 +383,9 @@ def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingI
 def _units_of(
     shape: FilterShape, layout: BlockLayout, to_c0: bool
 ) -> type[WeightUnits] | type[MovedWeights] | type[GradientLines] | None:
-    """Return the class of the library's own kernel for these weights; None where the general one converts them."""
+    """Return the class of the library's own kernel for these weights (16-bit weights to FRACTAL_Z, fp32 dW from it, one
+    group); None where the general one converts them.
+    """
     kernel = _UNITS.get((layout.itemsize, layout.c0, to_c0)) if shape.groups == 1 else None
     whole = shape.k_d * shape.taps == 1 and shape.c_in_per_group % C0 == 0
     return MovedWeights if kernel is WeightUnits and whole else kernel

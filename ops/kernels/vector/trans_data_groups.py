@@ -1,12 +1,15 @@
-"""TransData of dW from FRACTAL_Z of merged groups to FRACTAL_Z of all filters, which the graph runs behind a grouped call.
+"""TransData of fp32 dW from FRACTAL_Z of merged groups to FRACTAL_Z of all filters; the graph launches it behind a
+grouped call.
 
-Its steps are those of the library's kernel (CANN 8.1.RC1, tbe, trans_data_fractal_z_g_2_fractal_z: stated): the groups of a
-merged one after the other, of each some output channels at one place of the kernel, or at up to 16 of them, a line of UB for
-each. Where a group's channels do not begin with a block its lines are turned as 16-bit halves, moved there, and turned back.
-Nothing is loaded ahead, and all of the target was cleared by a MemSet, because padding is not written.
+Its steps are those of the library's kernel (CANN 8.1.RC1, tbe, trans_data_fractal_z_g_2_fractal_z: stated): the groups
+of a merged one after the other, of each some output channels at one position of the kernel, or at up to 16 of them, a
+line of UB for each. Where a group's channels do not begin with a block its lines are transposed as 16-bit halves,
+moved, and transposed back. Nothing is loaded ahead, and all of the target was cleared by a MemSet, because padding is
+not written.
 
-The tiling is not public: lines of half of UB, along the longest axis of the kernel, and the deal of one axis to the cores as in
-the kernels beside it are assumed. The library has a further way for few output channels, several places in a line; not here.
+The tiling is not public: lines of half of UB, along the longest axis of the kernel, and the deal of one axis to the
+cores as in the kernels beside it are assumed. The library has another method for few output channels, several positions
+in a line; not here.
 """
 
 from __future__ import annotations
@@ -41,11 +44,12 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.runtime import Task
 
 HALF = 2
-"""Bytes of what is turned."""
+"""Bytes of the halves that are transposed."""
 
 
 class GroupUnit(NamedTuple):
-    """Unit of work: `lines` lines of `rows` output channels, from `parts` channel blocks (1 or 2).
+    """Unit of work: `lines` lines of `rows` output channels, from `parts` adjoining channel blocks (1 or 2) of the
+    source.
 
     The group begins with channel `shift` of its first block.
     """
@@ -58,7 +62,9 @@ class GroupUnit(NamedTuple):
 
 @frozen
 class MergedGroups:
-    """A filter of `shape`, its layout `merged` with `extension` groups in one, and `cores` cores with `ub` bytes of UB each."""
+    """Filter of `shape` in layout `merged`, where `extension` groups are one, for `cores` cores with `ub` bytes of UB
+    each; base of both conversions.
+    """
 
     shape: FilterShape
     merged: FractalZ
@@ -83,7 +89,7 @@ class MergedGroups:
 
     @cached_property
     def pitch(self) -> int:
-        """Return the bytes, in FRACTAL_Z of all filters, of one position of one channel block."""
+        """Return the bytes that all filters take at one position of one channel block, in FRACTAL_Z of all filters."""
         return ceil_to(self.shape.c_out, FRACTAL) * self.cell
 
 
@@ -93,12 +99,14 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def line(self) -> int:
-        """Return the bytes of one of the 16 lines of half of UB."""
+        """Return the bytes of one of the 16 lines into which half of UB is divided."""
         return used_bytes(self.ub) // 2 // LINES // BLOCK_BYTES * BLOCK_BYTES
 
     @cached_property
     def axes(self) -> tuple[tuple[int, int, int], ...]:
-        """Return (length, step in source, step in target) for planes, channel blocks, positions of a plane; steps in bytes."""
+        """Return (length, step in the source, step in the target) of kernel planes, channel blocks, and positions of a
+        plane; steps in bytes.
+        """
         merged, taps = self.merged, self.shape.taps
         return (
             (self.shape.k_d, merged.offset(0, 1, 0, 0, 0), self.cin1 * taps * self.pitch),
@@ -108,7 +116,7 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def lined(self) -> int:
-        """Return the number of the axis (see `axes`) along which lines follow each other: the longest.
+        """Return the index in `axes` of the axis along which a unit's lines follow each other: the longest.
 
         Channel blocks are such an axis only if no channels need to be moved.
         """
@@ -117,14 +125,14 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def steps(self) -> list[list[tuple[int, int]]]:
-        """Return (start, count) of the units along each axis: merged groups, planes, channel blocks, positions, filters."""
+        """Return, for each axis, (start, count) of its units: merged groups, planes, channel blocks, positions, filters."""
         of_kernel = [steps(self.axes[axis][0], LINES if axis == self.lined else 1) for axis in range(3)]
         groups = ceil_div(self.shape.groups, self.extension)
         return [steps(groups, 1), *of_kernel, steps(self.filters, self.line // (2 * self.cell))]
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt to the cores, its units, units of a block); axes are those of `steps`."""
+        """Return (axis of `steps` that is dealt to the cores, number of its units, units of one block)."""
         return deal(tuple(map(len, self.steps)), self.cores)
 
     @property
@@ -134,7 +142,7 @@ class GroupLines(MergedGroups):
         return ceil_div(units, each)
 
     def units(self, block: int) -> Iterator[tuple[GroupUnit, tuple[int, int]]]:
-        """Yield (unit, (its first byte in the source, in the target)) for each unit of a block."""
+        """Yield (unit, (byte offset in the source, in the target)) for each unit of a block."""
         axis, _, each = self.dealt
         axes = list(self.steps)
         axes[axis] = axes[axis][block * each :][:each]
@@ -158,7 +166,9 @@ class GroupLines(MergedGroups):
                                 )
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[GroupUnit, tuple[int, int]]]) -> None:
-        """Append the instructions of a block, one unit after the other."""
+        """Append the instructions of a block, one unit after the other, without loading ahead: load, move the channels
+        if they are shifted, store.
+        """
         size = LINES * self.line
         tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
         loaded = k.flag("MTE2", "V", "loaded")
@@ -185,7 +195,8 @@ class GroupLines(MergedGroups):
     def _move(self, k: KernelBuilder, room: int, other: int, unit: GroupUnit) -> None:
         """Append the move of the group's channels from `room` to the front of their blocks in `other`.
 
-        They are turned to lines of 16-bit halves, moved as lines, and turned back.
+        They are transposed to lines of 16-bit halves, moved as lines, and transposed back; without a second block zeros
+        follow.
         """
         halves, cut = self.cell // HALF, unit.shift * self.merged.itemsize // HALF
         rest, step = halves - cut, halves * BLOCK_BYTES
@@ -213,9 +224,8 @@ def ungrouped_bytes(shape: FilterShape, layout: FractalZ) -> int:
 
 
 def ungrouped_shape(shape: FilterShape, layout: FractalZ) -> list[int]:
-    """Return the shape of FRACTAL_Z of all filters:
-
-    [positions of all planes and channel blocks of a group, blocks of filters, 16 filters, channels of a block].
+    """Return the shape of FRACTAL_Z of all filters: [positions of all planes and channel blocks of a group, blocks of
+    filters, 16 filters, channels of a block].
     """
     places = shape.k_d * ceil_div(shape.c_in_per_group, layout.c0) * shape.taps
     return [places, ceil_div(shape.c_out, FRACTAL), FRACTAL, layout.c0]

@@ -1,15 +1,16 @@
-"""TransData of fp32 weight gradients from FRACTAL_Z in blocks of 16 channels, unit by unit, as the library's kernel does it.
+"""TransData of fp32 weight gradients from FRACTAL_Z in blocks of 16 channels to the plain layout, unit by unit as in
+the library's kernel.
 
 Its tiling and its steps are those of the TransData to a tensor whose last axis is no channel axis (CANN 8.1.RC1, tbe,
-trans_data_negative_target_ntc: stated). A unit is some output channels of some channel blocks and one run of kernel positions.
-Its blocks are set in the order of output channels, a line of UB for each, turned as pairs of 16-bit halves, set in the order
-of channels, and turned back. Where all channels of an output channel are few, several of them share one line. One axis alone
-is dealt out to the cores, as on the way there (`trans_data_units`).
+trans_data_negative_target_ntc: stated). A unit is some output channels of some channel blocks and one run of kernel
+positions. Its blocks are ordered by output channels, a line of UB for each, transposed as pairs of 16-bit halves,
+ordered by channels, and transposed back. Where all channels of an output channel are few, several of them share one
+line. One axis alone is dealt out to the cores, as in the other direction (`trans_data_units`).
 
-Where copies count whole blocks (the 910 and 310P) a line, or a channel of a run, that is no whole blocks backs off: its last
-8 elements are set once more behind its whole blocks before the turn back. The library's kernel backs off by units: a last one
-that is smaller than a block begins earlier (stated). Other than there, too: chips with the turn of 32-bit elements turn large
-kernels once; here they do not.
+Where copies count whole blocks (the 910 and 310P) a line, or a channel of a run, that is no whole blocks backs off: its
+last 8 elements are copied once more behind its whole blocks before the second transposition. The library's kernel backs
+off by units: a last one that is smaller than a block begins earlier (stated). Another difference: chips that transpose
+32-bit elements transpose large kernels once; here they do not.
 """
 
 from __future__ import annotations
@@ -47,9 +48,8 @@ _SHARED = 4 * _EVEN  # output channels in a line at most (stated)
 
 
 class LineUnit(NamedTuple):
-    """Unit of work: `lines` lines of `rows` output channels each, with `channels` input channels in `blocks` blocks.
-
-    It covers `positions` kernel positions from `start` on.
+    """Unit of work: `lines` lines of `rows` output channels each, with `channels` input channels in `blocks` channel
+    blocks, at `positions` kernel positions from `start` on.
     """
 
     lines: int
@@ -66,7 +66,9 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def line(self) -> int:
-        """Return the elements of one of the 16 lines of half of UB; an odd number of 32 bytes, to avoid bank conflicts."""
+        """Return the elements of one of the 16 lines into which half of UB is divided; an odd number of 32 bytes, to
+        avoid bank conflicts.
+        """
         even = used_bytes(self.ub) // ITEM // 2 // LINES // _EVEN
         return (even - (even % 2 == 0)) * _EVEN
 
@@ -77,7 +79,7 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def run(self) -> int:
-        """Return the number of kernel positions of a unit."""
+        """Return the number of kernel positions of a unit, at most those that a line holds."""
         return min(self.positions, self.most)
 
     @cached_property
@@ -87,12 +89,14 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def shared(self) -> bool:
-        """Return True if several output channels share a line."""
+        """Return True if several output channels share a line, because each has few elements."""
         return self.c_in * self.positions < _FEW and self.run == self.positions and self.blocks_at_once == self.cin1
 
     @cached_property
     def rows(self) -> int:
-        """Return how many output channels are dealt out together: those of one line if they share it, else of all 16 lines."""
+        """Return how many output channels are dealt out together: those of one line if they share it, else of 16 lines;
+        where copies count whole blocks and rows are short, a multiple of 8.
+        """
         most = min(self.most // (self.blocks_at_once * self.run), _SHARED) if self.shared else LINES
         if self.by_blocks and self.c_in * self.positions < _EVEN:
             most = most // _EVEN * _EVEN  # so that what is left of a few begins with a block
@@ -100,7 +104,9 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt out, its units, units of a block); axis 0 is output channels, 1 channel blocks, 2 runs."""
+        """Return (axis that is dealt to the cores, number of its units, units of one block); axis 0 is output channels,
+        1 channel blocks, 2 runs of positions.
+        """
         units = (
             ceil_div(self.c_out, self.rows),
             ceil_div(self.cin1, self.blocks_at_once),
@@ -110,7 +116,11 @@ class GradientLines(FilterUnits):
         return deal(units, self.cores, spare=(2,) if self.positions % self.run <= self.run // 2 else ())
 
     def units(self, block: int) -> Iterator[tuple[LineUnit, tuple[int, int]]]:
-        """Yield (unit, (its first output channel, first channel block)) for each unit of a block."""
+        """Yield (unit, (its first output channel, first channel block)) for each unit of a block.
+
+        Where copies count whole blocks, the last run has at least 8 positions, and so have the last channels of few
+        positions.
+        """
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, self.blocks_at_once), steps(self.positions, self.run)]
         if self.by_blocks:  # the last run, and the last channels of few positions, have a block
@@ -124,7 +134,9 @@ class GradientLines(FilterUnits):
                     yield LineUnit(lines, rows, channels, blocks, start, count), (first, c1)
 
     def _lines(self, dealt: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-        """Yield (first output channel, lines, output channels of each) of units: up to 16 full lines, then the rest alone."""
+        """Yield (first output channel, lines, output channels of each) of units: without shared lines one channel a
+        line, else up to 16 full lines, then the rest alone.
+        """
         if not self.shared:
             yield from ((first, rows, 1) for first, rows in dealt)
             return
@@ -134,7 +146,9 @@ class GradientLines(FilterUnits):
         yield from ((first, 1, rows) for first, rows in dealt[len(full) :])
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[LineUnit, tuple[int, int]]]) -> None:
-        """Append the instructions of a block. A unit is loaded to where its result leaves from, so units do not overlap."""
+        """Append the instructions of a block, one unit after the other. A unit is loaded to the buffer from which its
+        result is stored, so units do not overlap.
+        """
         size = LINES * self.line * ITEM
         tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
         loaded = k.flag("MTE2", "V", "loaded")
@@ -152,7 +166,9 @@ class GradientLines(FilterUnits):
         tile.close()
 
     def _load(self, k: KernelBuilder, room: int, unit: LineUnit, where: tuple[int, int]) -> None:
-        """Load a unit to [shared line][channel block][position][co][C0]; in GM the planes of a kernel lie apart."""
+        """Append the load of a unit to [shared line][channel block][position][co][C0], one copy for each kernel plane
+        and block, since planes lie apart in GM.
+        """
         first, c1 = where
         pitch = ceil_to(self.c_out, FRACTAL) * _CELL
         parts, width = (unit.lines, unit.rows) if self.shared else (1, unit.lines)
@@ -170,13 +186,13 @@ class GradientLines(FilterUnits):
                     done += count
 
     def _pitch(self, unit: LineUnit) -> int:
-        """Return the positions in a line from one channel to the next: as they are if a line is stored in one piece,
-        else rounded up to 32 bytes.
+        """Return the positions in a line from one channel to the next: as many as the unit has if a line is stored in
+        one piece, else rounded up to 32 bytes.
         """
         return unit.positions if unit.positions == self.positions else ceil_to(unit.positions, _EVEN)
 
     def _turn(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
-        """Append the turns of a loaded unit, through `other`, to lines of [co][ci][position]."""
+        """Append the transpositions of a loaded unit, through the buffer `other`, to lines of [co][ci][position]."""
         cells, line = unit.blocks * unit.positions, self.line * ITEM
         # Of shared lines each has its own part of the tile, of others one output channel of all of it.
         step, apart = (cells * unit.rows, unit.rows) if self.shared else (1, unit.lines)
@@ -213,7 +229,9 @@ class GradientLines(FilterUnits):
         k.transpose_blocks(tile, other, False, 2, unit.lines, elements * 2, TurnLayout(line))
 
     def _back_off(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
-        """Append copies of the last 8 elements of each row that is stored by itself (line, channel) behind its whole blocks."""
+        """Append copies of the last 8 elements of each row that is stored by itself (a line, or a channel) behind its
+        whole blocks; nothing if rows are whole blocks.
+        """
         count, pair = unit.positions, 2 * BLOCK_BYTES
         every = range(unit.rows * unit.channels)
         rows = [every] if count == self.positions else [range(one, one + 1) for one in every]
@@ -236,7 +254,9 @@ class GradientLines(FilterUnits):
                 target, at = target + taken * pair, at + taken
 
     def _put(self, k: KernelBuilder, result: int, unit: LineUnit, where: tuple[int, int]) -> None:
-        """Append the store of a unit: all lines at once if it has all positions, else channel by channel."""
+        """Append the store of a unit: all lines in one copy if it has all positions, else line by line with a row for
+        each channel.
+        """
         first, c1 = where
         row, line = self.positions * ITEM, self.line * ITEM
         apart = unit.rows * self.c_in * row

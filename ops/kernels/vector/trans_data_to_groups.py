@@ -1,11 +1,15 @@
-"""TransData of weights from FRACTAL_Z of all filters to FRACTAL_Z of merged groups, which the graph runs before a grouped call.
+"""TransData of weights from FRACTAL_Z of all filters to FRACTAL_Z of merged groups; the graph launches it before a
+grouped call.
 
-Its steps are those of the library's kernel (CANN 8.1.RC1, tbe, trans_data_groups, FractalZ to FractalZG: stated): filters of a
-group at one position of one channel block at a time. They are copied where the group's channels begin with a block; else the
-rows are turned to lines of channels, moved there, and turned back, in three passes: the first block behind zeros, each further
-one behind the end of that before it, and the end of the last where a block follows. All of the target was cleared by a MemSet.
-Three buffers share UB, of which each pass loads, turns and stores by its own; pipes wait for each other where they must, and
-for all between two passes. Which axis the cores share is inferred: the first, with those before it, that keeps them busy.
+Its steps are those of the library's kernel (CANN 8.1.RC1, tbe, trans_data_groups, FractalZ to FractalZG: stated):
+filters of a group at one position of one channel block at a time. They are copied where the group's channels begin with
+a block; else the rows are transposed to lines of channels, moved, and transposed back, in three passes: the first block
+behind zeros, each further one behind the end of that before it, and the end of the last where a block follows. All of
+the target was cleared by a MemSet.
+
+Three buffers share UB, of which each pass loads, transposes and stores by its own; pipes wait for each other where they
+must, and for all between two passes. Which axis the cores share is inferred: the first, with those before it, that
+keeps them busy.
 """
 
 from __future__ import annotations
@@ -43,11 +47,13 @@ from ascend_sim.runtime import Task
 
 _BUFFERS = 3
 _HALVES = BLOCK_BYTES // HALF
-"""16-bit halves of the channels of a block, each a line when turned."""
+"""Number of 16-bit halves of a block's channels, each a line when transposed."""
 
 
 class Pass(Enum):
-    """Pass over blocks of the target, by the part of them that it makes; COPY is the only one where channels do not move."""
+    """Pass over the blocks of the target, by the part of them that it writes; COPY is the only one where channels do
+    not move.
+    """
 
     COPY = "whole blocks"
     FIRST = "the first block, behind zeros"
@@ -56,7 +62,9 @@ class Pass(Enum):
 
 
 class FilterHalves(NamedTuple):
-    """Unit of work: `rows` filters whose channels move back by `cut` 16-bit halves; `turn`: it is the first of a new pass."""
+    """Unit of work: `rows` filters whose channels move back by `cut` 16-bit halves in pass `kind`; `turn`: the unit is
+    the first of a new pass.
+    """
 
     rows: int
     kind: Pass
@@ -70,7 +78,7 @@ class GroupRows(MergedGroups):
 
     @cached_property
     def room(self) -> int:
-        """Return the bytes of a buffer, which holds an odd number of 16 filters' rows."""
+        """Return the bytes of a buffer, a third of UB: an odd multiple of the rows of 16 filters."""
         times = used_bytes(self.ub) // _BUFFERS // (LINES * self.cell)
         return (times - (times % 2 == 0)) * LINES * self.cell
 
@@ -81,14 +89,14 @@ class GroupRows(MergedGroups):
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
-        """Return the length of each axis: groups, planes, channel blocks, positions of a plane, runs of filters."""
+        """Return the number of steps of each axis: groups, planes, channel blocks, positions of a plane, runs of filters."""
         return self.shape.groups, self.shape.k_d, self.cin1, self.shape.taps, len(self.runs)
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
         """Return (axis that is cut over blocks, its steps in a block, its number of parts).
 
-        A block has one step of each axis before it, and all steps of those behind it.
+        A block has one step of each axis before that one, and all steps of the axes behind it.
         """
         axis, whole = 0, 1
         while axis < len(self.axes) - 1 and whole * self.axes[axis] < self.cores:
@@ -104,7 +112,7 @@ class GroupRows(MergedGroups):
         return math.prod(self.axes[:axis]) * parts
 
     def _share(self, block: int) -> list[range]:
-        """Return, for each axis, the range of steps that a block has."""
+        """Return, for each axis, the range of its steps that belongs to a block."""
         axis, each, parts = self.dealt
         rest, part = divmod(block, parts)
         found = [range(part * each, min((part + 1) * each, self.axes[axis]))]
@@ -114,7 +122,7 @@ class GroupRows(MergedGroups):
         return found + [range(length) for length in self.axes[axis + 1 :]]
 
     def units(self, block: int) -> Iterator[tuple[FilterHalves, tuple[int, int]]]:
-        """Yield (unit, (its first byte in the source, in the target)) for each unit of a block."""
+        """Yield (unit, (byte offset in the source, in the target)) for each unit of a block, pass by pass for each group."""
         groups, planes, blocks, taps, runs = self._share(block)
         before = None
         for group in groups:
@@ -140,7 +148,11 @@ class GroupRows(MergedGroups):
                                 before = kind
 
     def _passes(self, blocks: range, gap: int, shift: int) -> Iterator[tuple[Pass, range]]:
-        """Yield (pass, its blocks) over `blocks` of a group that begins with channel `shift` of the target's block `gap`."""
+        """Yield (pass, source blocks that it takes) over `blocks` of a group that begins with channel `shift` of the
+        target's block `gap`.
+
+        It is COPY if `shift` is 0, else FIRST, INNER and, where a target block follows, LAST.
+        """
         if not shift:
             yield Pass.COPY, blocks
             return
@@ -189,7 +201,9 @@ class GroupRows(MergedGroups):
             queue.close()
 
     def _move(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
-        """Append the move of one block's first channels to its back, or of its last ones to the front, with zeros elsewhere."""
+        """Append, for a FIRST or LAST unit, the move of a block's first channels to the end of the target block, or of
+        its last ones to the front, with zeros elsewhere.
+        """
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(one, rows, back=False)
         kept = _HALVES - unit.cut
@@ -204,7 +218,9 @@ class GroupRows(MergedGroups):
         lines.turn(one, two, back=True)
 
     def _join(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
-        """Append the join, in `two`, of the last channels of the block in `rows` and the first ones of the block in `one`."""
+        """Append the target block of an INNER unit, in `two`: the last channels of the block in `rows`, then the first
+        ones of the block in `one`.
+        """
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(two, rows, back=False)
         k.pipe_barrier("V")
@@ -218,24 +234,26 @@ class GroupRows(MergedGroups):
 
 
 class _Lines:
-    """A unit's transposed filters: a line for each 16-bit half of a block's channels, of odd length against bank conflicts."""
+    """A unit's transposed filters in UB: a line for each 16-bit half of a block's channels, of odd length against bank
+    conflicts.
+    """
 
     def __init__(self, k: KernelBuilder, unit: FilterHalves) -> None:
         blocks = ceil_div(unit.rows, LINES)
         self.k, self.rows, self.width = k, unit.rows, (blocks + (blocks % 2 == 0)) * LINES
 
     def turn(self, target: int, source: int, *, back: bool) -> None:
-        """Transpose filters to lines, or lines to filters if `back`."""
+        """Append the transposition of filters at `source` to lines at `target`, or of lines to filters if `back`."""
         list_addresses(self.k)
         layout = TurnLayout(self.width * HALF)
         self.k.transpose_blocks(target, source, back, HALF, _HALVES, self.rows, layout)
 
     def clear(self, buffer: int, first: int, count: int) -> None:
-        """Fill `count` lines with zeros."""
+        """Append zeros over `count` lines of a buffer from line `first` on."""
         self.k.vector_duplicate(buffer + first * self.width * HALF, "float16", count * self.width)
 
     def copy(self, target: tuple[int, int], source: tuple[int, int], count: int) -> None:
-        """Copy `count` lines; source and target are (buffer, line)."""
+        """Append the copy of `count` lines; source and target are (buffer, first line)."""
         pitch, shape = self.width * HALF, (count, self.rows)
         to, of = (LocalTensor(at + line * pitch, shape, "float16", pitch) for at, line in (target, source))
         self.k.copy(to, of)

@@ -1,15 +1,15 @@
-"""TransData of 16-bit weights to FRACTAL_Z, unit by unit, as the library's kernel does it.
+"""TransData of 16-bit weights to FRACTAL_Z, unit by unit as in the library's kernel.
 
 Its tiling and its steps are those of the TransData for tensors whose last axis is no channel axis (CANN 8.1.RC1, tbe,
-trans_data_positive_source_ntc and its tiling: stated). A unit is some output channels of one channel block and one run of
-kernel positions. Small kernels take 16 output channels at once and are turned twice: all rows to [ci][position][16 co], which
-are set in the order of positions, then each position to [co][C0]. Kernels of 32 positions and more are turned once, one output
-channel after the other. Where there is one position, a row of channels has its blocks already, and nothing is turned. One axis
-alone is dealt out to the cores: that which gives most of them a share.
+trans_data_positive_source_ntc and its tiling: stated). A unit is some output channels of one channel block and one run
+of kernel positions. Small kernels take 16 output channels at once and are transposed twice: all rows to
+[ci][position][16 co], which are ordered by position, then each position to [co][C0]. Kernels of 32 positions and more
+are transposed once, one output channel after the other. Where there is one position, a row of channels consists of
+blocks already, and nothing is transposed. One axis alone is dealt out to the cores: the one that gives most of them a
+share.
 
-Where copies count whole blocks (the 910 and 310P) rows are loaded rounded up; the target has whole blocks.
-
-The library leaves the output channels of the padding to a MemSet before the kernel; here every block writes its share.
+Where copies count whole blocks (the 910 and 310P) rows are loaded rounded up; the target has whole blocks. The library
+leaves the output channels of the padding to a MemSet before the kernel; here every block writes its share.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ C0 = BLOCK_BYTES // ITEM
 _TURNED_ONCE = 2 * C0  # kernel positions from which on (stated)
 _KEPT_FREE, _MOST = 1024, 256 * 1024  # bytes of UB that the library's kernels leave, and that they use at most (stated)
 LINES = 16
-"""Rows of one turn."""
+"""Rows that one transposition takes."""
 
 
 class Unit(NamedTuple):
     """Unit of work: `rows` output channels of `channels` input channels at `positions` kernel positions from `start`
     on.
 
-    0 channels mean padding.
+    With 0 channels it is padding: `positions` lines of zeros.
     """
 
     rows: int
@@ -53,7 +53,8 @@ class Unit(NamedTuple):
 
 @frozen
 class FilterUnits:
-    """Division of a filter [c_out][c_in][k_d][taps] of one group into units, for `cores` cores with `ub` bytes of UB each.
+    """Division of a filter [c_out][c_in][k_d][taps] of one group into units of work, for `cores` cores with `ub` bytes
+    of UB each; base of the classes for each kernel.
 
     `by_blocks`: copies between GM and UB count whole blocks.
     """
@@ -78,7 +79,9 @@ class FilterUnits:
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt out, its units, units of a block); axis 0 is output channels, 1 channel blocks, 2 runs."""
+        """Return (axis that is dealt to the cores, number of its units, units of one block); axis 0 is output channels,
+        1 channel blocks, 2 runs of positions.
+        """
         raise NotImplementedError
 
     @property
@@ -90,7 +93,7 @@ class FilterUnits:
 
 @frozen
 class WeightUnits(FilterUnits):
-    """Conversion of 16-bit weights to FRACTAL_Z."""
+    """Conversion of 16-bit weights to FRACTAL_Z by one or two transpositions."""
 
     @cached_property
     def padded(self) -> int:
@@ -99,34 +102,39 @@ class WeightUnits(FilterUnits):
 
     @cached_property
     def line(self) -> int:
-        """Return the elements of one of the 16 lines of half of UB."""
+        """Return the elements of one of the 16 lines into which half of UB is divided."""
         half = used_bytes(self.ub) // ITEM // 2
         return half // LINES // C0 * C0
 
     @property
     def once(self) -> bool:
-        """Return True if one transposition is enough, as for kernels of 32 positions and more."""
+        """Return True if the weights are transposed once, for kernels of 32 positions and more; others are transposed twice."""
         return self.positions >= _TURNED_ONCE
 
     @cached_property
     def run(self) -> int:
-        """Return the number of kernel positions of a unit."""
+        """Return the number of kernel positions of a unit, at most those that a line holds."""
         return min(self.positions, self.line if self.once else self.line // C0 // C0 * C0)
 
     @cached_property
     def rows(self) -> int:
-        """Return the number of output channels of a unit."""
+        """Return the number of output channels of a unit: up to 16 if transposed twice; else those of a line, or 1 if
+        there are no more of them than cores.
+        """
         if not self.once:
             return min(self.c_out, FRACTAL)
         return min(self.c_out, self.line // ceil_to(self.run, C0) if self.c_out > self.cores else 1)
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt out, its units, units of a block); axis 0 is output channels, 1 channel blocks, 2 runs."""
+        """Return (axis that is dealt to the cores, number of its units, units of one block); axis 0 is output channels,
+        1 channel blocks, 2 runs of positions.
+        """
         return deal((ceil_div(self.c_out, self.rows), self.cin1, ceil_div(self.positions, self.run)), self.cores)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
-        """Yield (unit, its place) for each unit of a block, its share of the padding last.
+        """Yield (unit, its place) for each unit of a block; of weights that are transposed once, its share of the
+        padding last.
 
         A place is (first output channel, channel block), of padding (first output channel, first line of FRACTAL_Z).
         """
@@ -144,7 +152,9 @@ class WeightUnits(FilterUnits):
             yield Unit(self.padded - self.c_out, 0, 0, count), (self.c_out, block * share)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
-        """Append the instructions of a block unit by unit, without loading ahead."""
+        """Append the instructions of a block: for each unit load, transpose (or write zeros) and store, without loading
+        ahead.
+        """
         room = LINES * self.line * ITEM
         incoming = buffer_queue(k, "in", "MTE2", "V", room, 1)
         outgoing = buffer_queue(k, "out", "V", "MTE3", room, 1)
@@ -164,14 +174,16 @@ class WeightUnits(FilterUnits):
         outgoing.close()
 
     def _source(self, unit: Unit, where: tuple[int, int], row: int) -> int:
-        """Return the GM address of output channel `row` of a unit."""
+        """Return the GM address of the unit's first element in its output channel number `row`."""
         first, c1 = where
         return gm_operand(SOURCE, (((first + row) * self.c_in + c1 * C0) * self.positions + unit.start) * ITEM)
 
     def _turn_once(
         self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
     ) -> None:
-        """Append loads and turns of [ci][position], one output channel after the other, to [position][co][C0]."""
+        """Append loads of [ci][position], one output channel after the other, and their transpositions to
+        [position][co][C0].
+        """
         pitch, step = self.line * ITEM, self.positions * ITEM
         layout = TurnLayout(pitch, unit.rows * BLOCK_BYTES)
         for row in range(unit.rows):
@@ -187,7 +199,9 @@ class WeightUnits(FilterUnits):
     def _turn_twice(
         self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
     ) -> None:
-        """Append the load of [co][ci][position], its turn to [ci][position][16 co], and each position's turn to [co][C0]."""
+        """Append the load of [co][ci][position], its transposition to [ci][position][16 co], and each position's to
+        [co][C0].
+        """
         pitch, elements = self.line * ITEM, unit.channels * self.positions
         room = incoming.acquire()
         for row in range(unit.rows):
@@ -208,12 +222,12 @@ class WeightUnits(FilterUnits):
         incoming.release()
 
     def _padding_at_once(self, unit: Unit) -> int:
-        """Return how many positions' padding leaves UB in one piece."""
+        """Return for how many positions a buffer holds the zeros of the padding."""
         return min(unit.positions, LINES * self.line * ITEM // (unit.rows * BLOCK_BYTES))
 
     def _put(self, k: KernelBuilder, result: int, unit: Unit, where: tuple[int, int]) -> None:
-        """Append the store of a unit to FRACTAL_Z: one line for each position, cut where a kernel plane ends; of
-        padding all lines from the first on.
+        """Append the store of a unit to FRACTAL_Z: one line for each position, a copy for each kernel plane; of padding
+        all its lines of zeros.
         """
         first, c1 = where
         pitch = self.padded * BLOCK_BYTES
@@ -235,11 +249,13 @@ class WeightUnits(FilterUnits):
 
 @frozen
 class MovedWeights(FilterUnits):
-    """Conversion of 16-bit weights with one kernel position and whole channel blocks to FRACTAL_Z, without transposition.
+    """Conversion of 16-bit weights with one kernel position and whole channel blocks to FRACTAL_Z, without
+    transposition.
 
-    A unit's channel blocks are picked within UB. That the library's kernel can move data alone is stated (its third mode). That
-    it does so here, and how large a unit is, is inferred: its tiling is not public. A unit has all input channels, or as many
-    as 16 output channels leave room for, and as many output channels as fit half of UB while every core has a share.
+    Channel blocks are copied to their places within UB. That the library's kernel can move data alone is stated (its
+    third mode). That it does so here, and how large a unit is, is inferred: its tiling is not public. A unit has all
+    input channels, or as many as 16 output channels leave room for, and as many output channels as fit half of UB while
+    every core has a share.
     """
 
     @cached_property
@@ -260,7 +276,9 @@ class MovedWeights(FilterUnits):
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt out, its units, units of a block); axis 0 is output channels, 1 input channels."""
+        """Return (axis that is dealt to the cores, number of its units, units of one block); axis 0 is output channels,
+        1 input channels.
+        """
         return deal((ceil_div(self.c_out, self.rows), ceil_div(self.c_in, self.channels)), self.cores)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
@@ -273,7 +291,9 @@ class MovedWeights(FilterUnits):
                 yield Unit(rows, channels, 0, 1), (first, channel // C0)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
-        """Append the instructions of a block unit by unit, without loading ahead."""
+        """Append the instructions of a block: for each unit load, reorder its channel blocks in UB, and store, without
+        loading ahead.
+        """
         incoming = buffer_queue(k, "in", "MTE2", "V", self.room, 1)
         outgoing = buffer_queue(k, "out", "V", "MTE3", self.room, 1)
         pitch, padded = self.c_in * ITEM, ceil_to(self.c_out, FRACTAL)
@@ -309,13 +329,13 @@ class MovedWeights(FilterUnits):
 
 
 def used_bytes(ub: int) -> int:
-    """Return how many of a Unified Buffer's `ub` bytes the library's kernels use."""
+    """Return how many of a Unified Buffer's `ub` bytes the library's kernels use: at most 256 KiB, less 1 KiB."""
     return min(ub, _MOST) - _KEPT_FREE
 
 
 def deal(units: tuple[int, ...], cores: int, spare: Collection[int] = ()) -> tuple[int, int, int]:
-    """Return (axis, its units, units of a block) for the axis whose units keep most cores busy, the first of equal ones
-    (stated).
+    """Return (axis, number of its units, units of one block) for the axis whose units keep most cores busy, the first
+    of equal ones (stated).
 
     However many full rounds of cores an axis has, they count once; the last round counts by its cores. An axis of
     `spare` whose rounds are all full has no last one.
@@ -331,11 +351,13 @@ def deal(units: tuple[int, ...], cores: int, spare: Collection[int] = ()) -> tup
 
 
 def steps(total: int, step: int) -> list[tuple[int, int]]:
-    """Return (start, count) of each piece of `total`, `step` long; the last one has the rest."""
+    """Return (start, count) of each piece of `step` units of `total`; the last one has the rest."""
     return [(start, min(step, total - start)) for start in range(0, total, step)]
 
 
 def list_addresses(k: KernelBuilder) -> None:
-    """Append a wait until the turn before is done, and the scalar unit's time to list a turn's addresses."""
+    """Append a wait of the scalar unit until the vector unit is done, and its cycles to list the addresses of a
+    transposition.
+    """
     k.scalar_wait("V")
     k.scalar(LIST_INSTRUCTIONS * k.issue_cycles)

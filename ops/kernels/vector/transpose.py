@@ -1,10 +1,11 @@
 """Transpose: transposes matrices in UB, for views whose innermost axis differs between source and target.
 
-target[o][s, r] = source[o][r, s]: on the source side the elements of a row (s) adjoin, on the target side those of a column
-(r). A tile comes in as padded rows, is turned in groups of C0 rows, and goes out as padded rows of the turned matrix.
+target[o][s, r] = source[o][r, s]: in the source the elements of a row (s) adjoin, in the target those of a column (r).
+A tile is loaded as padded rows, transposed in groups of C0 rows, and stored as padded rows of the transposed matrix.
 
-Where copies count whole blocks (the 910 and 310P) rows come in rounded up. A row of the turned matrix of a block or more backs
-off: its last group is that of the last C0 rows. Shorter ones are merged by one core. What the vendor's kernel does is unknown.
+Where copies count whole blocks (the 910 and 310P) rows are loaded rounded up. A row of the transposed matrix of a block
+or more backs off: its last group is that of the last C0 rows. Shorter ones are merged by one core. The vendor's kernel
+is unknown.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _GROUPS = 8  # groups of C0 rows in one tile at most
 
 @frozen
 class MatrixTurn:
-    """A batch of matrices to transpose, `rows` x `columns` in the source; `outer` axes are (size, source stride, target
+    """Batch of matrices to transpose, `rows` x `columns` in the source; `outer` axes are (size, source stride, target
     stride).
 
     Strides and offsets are elements: `row_stride` between source rows, `column_stride` between target rows.
@@ -58,7 +59,9 @@ class MatrixTurn:
     target_offset: int
 
     def as_in_target(self) -> MatrixTurn:
-        """Return the batch with outer axes in the order of the target; column by column if only that leaves no gaps there."""
+        """Return the batch with outer axes in the order of the target; column by column if only that order writes the
+        target without gaps.
+        """
         turn = replace(self, outer=tuple(sorted(self.outer, key=lambda axis: -axis[2])))
         if self.columns == 1 or not turn.has_gaps:
             return turn
@@ -78,7 +81,9 @@ class MatrixTurn:
 
 
 def as_turn(copy: StridedCopy) -> MatrixTurn | None:
-    """Return the copy as a batch of transpositions; None if one axis is innermost on both sides, or for 1-byte elements."""
+    """Return the copy as a batch of transpositions; None if the same axis is innermost on both sides, or for 1-byte
+    elements.
+    """
     strides = zip(copy.shape, copy.source_strides, copy.target_strides, strict=True)
     axes = [(size, src, dst) for size, src, dst in strides if size > 1]
     along_source = [i for i, (_, src, dst) in enumerate(axes) if src == 1 and dst > 1]
@@ -101,7 +106,11 @@ def transpose_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return the launch; blocks get equal shares of the tiles. `itemsize` is 2 or 4 bytes."""
+    """Return the launch that transposes a batch of matrices of `itemsize` 2 or 4 bytes; blocks get equal shares of the
+    tiles.
+
+    One block does all where rows of the target are shorter than the blocks that copies count.
+    """
     c0 = BLOCK_BYTES // itemsize
     if merges := copies_whole_blocks(chip) and turn.rows < c0:
         turn = turn.as_in_target()

@@ -48,7 +48,7 @@ _TILES = 4  # a quarter of UB each; two are in use at a time
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """One dimension: its number of elements, and the elements from one to the next in source and target."""
+    """One dimension of a copy: its size, and the strides `src` in the source and `dst` in the target, in elements."""
 
     size: int
     src: int
@@ -73,9 +73,10 @@ class _Plan:
 
 
 def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int]) -> tuple[list[_Dim], int, int]:
-    """Return (dimensions, source offset, target offset): neighbours merged, target strides positive and falling.
+    """Return (dimensions, source offset, target offset) of a copy: neighbours merged, target strides positive and
+    falling.
 
-    The offsets make up for reversed dimensions. SimError for a target stride of 0.
+    The offsets account for reversed dimensions. SimError for a target stride of 0.
     """
     dims, src_offset, dst_offset = [], 0, 0
     for size, a, b in zip(shape, src, dst, strict=True):
@@ -96,7 +97,9 @@ def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequen
 
 
 def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], in_order_below: int = 0) -> _Plan:
-    """Return the plan of a copy; if runs are shorter than `in_order_below`, rows follow the target's innermost dimension."""
+    """Return the plan of a copy; rows follow its longest forward dimension, or the target's innermost one if runs are
+    shorter than `in_order_below`.
+    """
     dims, src_offset, dst_offset = _simplified(name, shape, src, dst)
     run = 1
     if dims and dims[-1].src == dims[-1].dst == 1:
@@ -120,13 +123,15 @@ def view_copy_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return the launch. Raises SimError for a target stride of 0. `name` only serves reports."""
+    """Return the launch that copies one strided view to another. Raises SimError for a target stride of 0, and for an
+    empty view. `name` only serves reports.
+    """
     name = name or f"ViewCopy_{target.name}"
     return kernel_task(chip, TaskWords(op_type, name, disarm), view_copy_work(chip, copy, name), [source, target])
 
 
 def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:
-    """Return the work of a copy. Raises SimError for a target stride of 0."""
+    """Return the work of a strided copy for `kernel_task`; its errors are those of `view_copy_task`."""
     require_positive(name, elements=math.prod(copy.shape), itemsize=copy.itemsize)
     _plan(name, copy.shape, copy.source_strides, copy.target_strides)  # which refuses what cannot be copied
     shape, source, target, *others = copy
@@ -134,7 +139,7 @@ def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:
 
 
 def _even(total: int, largest: int) -> int:
-    """Return the size of equal parts, at most `largest`, in the fewest of which `total` goes."""
+    """Return the size of the fewest equal parts of at most `largest` into which `total` is cut, rounded up."""
     return ceil_div(total, ceil_div(total, largest))
 
 
@@ -145,7 +150,9 @@ def _part(number: int, step: int, total: int) -> slice:
 
 @known_loop
 def _work(chip: ChipSpec, copy: StridedCopy) -> KernelWork:
-    """Return the work. A piece is an index of the outer dimensions, some rows and a part of a run, at most a quarter of UB."""
+    """Return the work. A piece is one index of the outer dimensions, some rows and a part of a run: at most a quarter
+    of UB. One block does all where rows merge.
+    """
     shape, itemsize = copy.shape, copy.itemsize
     short = BLOCK_BYTES // itemsize if copies_whole_blocks(chip) else 0
     plan = _plan("", shape, copy.source_strides, copy.target_strides, short)
@@ -199,7 +206,7 @@ def view_copy(
     merges: bool,
     keeps: bool,
 ) -> None:
-    """Kernel function of ViewCopy: each row goes through its own blocks of UB.
+    """Kernel function of ViewCopy: copies `pieces` through UB, where each row has its own 32-byte blocks.
 
     `merges`: rows are shorter than the blocks that copies count; `keeps`: the target's bytes between them are put back.
     """

@@ -1,14 +1,17 @@
 """Copies between GM and UB of rows that are not whole 32-byte blocks.
 
-Most chips copy rows of any bytes. The copies of the 910 and 310P count whole blocks (`copies_whole_blocks`); a row begins at
-any byte of GM, but on a block of UB. There a kernel does one of three things:
+Most chips copy rows of any bytes. The copies of the 910 and 310P count whole blocks (`copies_whole_blocks`); a row
+begins at any byte of GM, but on a block of UB. There a kernel does one of three things:
 
-- It rounds up. A load takes the rest of the last block along, of a tensor's last row out of the slack behind it (`room_of`). A
-  store does so only where the tensor ends, from a place that lies on a block.
-- It backs off. A row of a block or more leaves as the whole blocks from its start, and then the block that ends it, which
-  overlaps them (`store_rows`). Nothing but the row is written, so blocks of a launch share tensors as they do on other chips.
-- It merges. A shorter row overwrites what follows it; that comes later, or was read before and is put back (`Merge`). One
-  core does all of it.
+It rounds up. A load takes the rest of the last block along, of a tensor's last row out of the slack behind it
+(`room_of`). A store does so only where the tensor ends, from a UB address that lies on a block.
+
+It backs off. A row of a block or more is stored as the whole blocks from its start, and then the block that ends it,
+which overlaps them (`store_rows`). Nothing but the row is written, so blocks of a launch share tensors as they do on
+other chips.
+
+It merges. A shorter row overwrites the bytes behind it; these are written later, or were read before and are put back
+(`Merge`). One core does all of it.
 """
 
 from __future__ import annotations
@@ -22,22 +25,30 @@ ONE = CopyLoop(1, 0, 0)
 
 
 def whole(k: KernelBuilder, size: int) -> int:
-    """Return the bytes that a copy between GM and UB moves for a row of `size` bytes: whole blocks where copies count these."""
+    """Return the bytes that a copy between GM and UB moves for a row of `size` bytes: rounded up to whole blocks where
+    copies count these.
+    """
     return ceil_to(size, BLOCK_BYTES) if k.copies_whole_blocks else size
 
 
 def load_rows(k: KernelBuilder, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-    """Copy rows of `size` bytes from GM to UB, each to its own blocks; rounded up where copies count whole blocks."""
+    """Append the copy of rows of `size` bytes from GM to UB, each to its own blocks; rounded up where copies count
+    whole blocks.
+    """
     k.copy_rows("GM->UB", target, source, whole(k, size), rows)
 
 
 def store_end(k: KernelBuilder, target: int, source: int, size: int) -> None:
-    """Copy `size` bytes to GM, rounded up where copies count whole blocks; so they must be whole blocks or end a tensor."""
+    """Append the copy of `size` bytes to GM, rounded up where copies count whole blocks; so they must be whole blocks
+    or end a tensor.
+    """
     k.data_copy("UB", "GM", target, source, whole(k, size))
 
 
 def load_backed_off(k: KernelBuilder, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-    """Copy rows of `size` bytes, a block or more, to UB as `store_rows` takes them: whole blocks, then the last block."""
+    """Append the copy of rows of `size` bytes, a block or more, from GM to UB in the form that `store_rows` takes:
+    whole blocks, then the row's last block.
+    """
     done = _body(k, size)
     k.copy_rows("GM->UB", target, source, done, rows)
     if done < size:
@@ -45,9 +56,11 @@ def load_backed_off(k: KernelBuilder, target: int, source: int, size: int, rows:
 
 
 def store_rows(k: KernelBuilder, *moves: tuple[int, int, int, CopyLoop]) -> None:
-    """Copy rows to GM; a move is (target, source, bytes of a row, rows). Rows that back off have a block or more.
+    """Append copies of rows to GM; a move is (target, source, bytes of a row, rows). Rows that back off must have a
+    block or more.
 
-    In UB such a row has its last block behind its whole blocks; last blocks leave after all others.
+    In UB such a row has its last block behind its whole blocks; last blocks are stored after all others, behind a
+    barrier.
     """
     for target, source, size, rows in moves:
         k.copy_rows("UB->GM", target, source, _body(k, size), rows)
@@ -59,12 +72,14 @@ def store_rows(k: KernelBuilder, *moves: tuple[int, int, int, CopyLoop]) -> None
 
 
 def _body(k: KernelBuilder, size: int) -> int:
-    """Return the bytes of a row that the first store takes: all of it, or its whole blocks where copies count these."""
+    """Return the bytes of a row that `store_rows` stores first: all of it, or only its whole blocks where copies count
+    these.
+    """
     return size // BLOCK_BYTES * BLOCK_BYTES if k.copies_whole_blocks else size
 
 
 class Merge:
-    """Stores, by one core, rows of any bytes, each of which overwrites up to 31 bytes behind it.
+    """Store of rows of any bytes by one core, where each row overwrites up to 31 bytes behind it.
 
     Rows in the order of their addresses, without gaps, overwrite only the start of the next ones and the slack behind
     the tensor. For others `kept` is the most rows of a store: the block behind each row is read before, and put back.
@@ -77,7 +92,7 @@ class Merge:
             self._stored, self._read = k.flag("MTE3", "MTE2", "rows stored"), k.flag("MTE2", "MTE3", "blocks kept")
 
     def store(self, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-        """Append the store of rows of `size` bytes, each of which begins at or behind the end of the one before."""
+        """Append the store of rows of `size` bytes one by one; each must begin at or behind the end of the one before."""
         k = self._k
         if self._keeps:
             k.set_flag(self._stored)
@@ -96,7 +111,9 @@ class Merge:
 
 
 def with_whole_end(pieces: list[tuple[int, int]], unit: int) -> list[tuple[int, int]]:
-    """Return the pieces (start, count) of a row with at least `unit` in the last one: the one before gives it `unit`."""
+    """Return the pieces (start, count) of a row with at least `unit` in the last one: if it has less, the piece before
+    gives it `unit`.
+    """
     if len(pieces) == 1 or pieces[-1][1] >= unit:
         return pieces
     *others, (start, count), (end, rest) = pieces

@@ -26,7 +26,9 @@ WEIGHT_AXES = (2, 1, 0)
 def accepted(
     operator: str, call: ConvTbcCall, family: Family, warnings: tuple[str, ...], settings: Settings
 ) -> ConvolutionCall:
-    """Return a checked TBC call as a convolution call for a chip of `family`: on permuted views, or as an image on dav-3510."""
+    """Return a checked TBC call as a convolution call for a chip of `family`: on permuted views of its tensors, or as
+    an image on dav-3510.
+    """
     product = settings.product
     assert call.self is not None and call.input is not None and call.weight is not None and call.bias is not None
     assert call.grad_input is not None and call.grad_weight is not None and call.grad_bias is not None
@@ -62,14 +64,14 @@ def accepted(
 
 
 def _permuted_all(tensors: Mapping[str, TensorArg]) -> dict[str, TensorArg]:
-    """Return name -> tensor as a view: maps as [N, C, L], weights as [C_out, C_in, K]; a bias stays."""
+    """Return name -> tensor as a view: maps as [N, C, L], weights and dW as [C_out, C_in, K]; a bias stays."""
     axes = {"grad_output": FEATURE_AXES, "input": FEATURE_AXES, "grad_input": FEATURE_AXES}
     axes |= {"weight": WEIGHT_AXES, "grad_weight": WEIGHT_AXES}
     return {name: permuted(tensor, axes[name]) if name in axes else tensor for name, tensor in tensors.items()}
 
 
 def permuted(tensor: TensorArg, axes: tuple[int, ...]) -> TensorArg:
-    """Return the tensor as a view of the same memory with its axes in the order `axes`."""
+    """Return the tensor as a view of the same memory with its axes in the order `axes`, labelled NCL."""
     strides = tensor.strides
     if strides is None:
         steps = [1]

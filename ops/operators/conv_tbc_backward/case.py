@@ -22,7 +22,7 @@ from ascend_sim.ops.operators.convolution_backward.case import GradientCase
 
 
 class ConvTbcFields(FileEntry):
-    """The arguments of a convolution over time, in a case and in a layer of a network."""
+    """Fields for the arguments of a convolution over time, shared by cases and by layers of a network."""
 
     input: InputEntry = Field(description="[T_in, B, C_in].")
     weight: InputEntry = Field(description="[K, C_in, C_out].")
@@ -31,7 +31,7 @@ class ConvTbcFields(FileEntry):
 
 
 class ConvTbcBackwardCase(ConvTbcFields, GradientCase):
-    """A call of conv_tbc_backward, which makes all three gradients."""
+    """Call of conv_tbc_backward, which makes all three gradients."""
 
     operator: Literal["conv_tbc_backward"] = Field(description="What is called.")
     self_: TensorEntry = Field(

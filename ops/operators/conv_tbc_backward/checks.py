@@ -1,7 +1,7 @@
-"""The checks of aclnnConvTbcBackwardGetWorkspaceSize, in the order of the released library.
+"""Checks of aclnnConvTbcBackwardGetWorkspaceSize: its rules, in the order of the released library.
 
-What only the documents ask for stands where it belongs in that order. Documents are cited by the numbers that
-`docs/conformance.md` explains (001, 002; "ruling": what was decided where they disagree); "library" is the released
+Rules that only the documents have stand at their places in that order. Documents are cited by the numbers that
+`docs/conformance.md` explains (001, 002; "ruling": our decision where they disagree); "library" is the released
 library, ops-nn e5c3fa93.
 """
 
@@ -57,7 +57,9 @@ class TbcFacts:
         return trait in self.profile.traits
 
     def tensor(self, name: str) -> TensorArg:
-        """Return a tensor by the document's name of its argument."""
+        """Return a tensor by the document's name of its argument ("gradInput"); AssertionError if it is null, which an
+        earlier rule refuses.
+        """
         tensor = self.arguments[name]
         if tensor is None:  # the rule on pointers comes first; reaching this is a defect of the rule list
             raise AssertionError("a rule on tensors ran before the rule on null pointers")
@@ -78,7 +80,7 @@ def check_conv_tbc(
     """Return the result of all checks of one TBC call: its status and every rule's verdict; no values in `call` make it
     raise.
 
-    `product_spec` is that of `load_product("conv_tbc_backward", ...)`; `deterministic` (system parameter) changes no
+    `product_spec` is that of `load_product("conv_tbc_backward", ...)`; `deterministic` (a system parameter) changes no
     status.
     """
     return RULES.run(TbcFacts(call, product_spec, conformance, deterministic), conformance)

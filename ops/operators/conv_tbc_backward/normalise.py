@@ -1,4 +1,4 @@
-"""TBC convolution as one 3-D problem, and the output shape derived from the other arguments."""
+"""Normalisation of a TBC convolution: from its [T, B, C] tensors to one 3-D problem."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ascend_sim.ops.problem.normal import Axis, Normalised, assemble, check_size
 def normalise_tbc(call: ConvTbcCall, *, batch_on_width: bool = False) -> Normalised:
     """Return the 3-D problem of a checked call on [T, B, C], with stride, dilation and groups 1.
 
-    `batch_on_width` is the layout of TBC on dav-3510 in ops-nn e5c3fa93: T on H and B on W with a kernel of 1; otherwise B is
-    the batch and T stands on W. AclnnError 561103 where shapes do not fit each other, 161001 for a null tensor.
+    B is the batch and T stands on W; with `batch_on_width` (the layout of TBC on dav-3510 in ops-nn e5c3fa93) T stands
+    on H and B on W, with a kernel of 1. AclnnError 561103 where shapes do not fit each other, 161001 for a null tensor.
     """
     grad_output, input, weight = (
         given(name, tensor) for name, tensor in (("self", call.self), ("input", call.input), ("weight", call.weight))

@@ -77,7 +77,9 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
         return accepted(self.name, arguments, family_of(chip), warnings, settings)
 
     def failure_status(self, conformance: str) -> int:
-        """Return the status for a failure after the checks: in the library that of a null pointer (ops-nn op_api: stated)."""
+        """Return the status of a call that passes the checks but has no plan: in the library's profile that of a null
+        pointer (ops-nn op_api: stated), else the default.
+        """
         return Status.PARAM_NULLPTR if conformance == "library" else super().failure_status(conformance)
 
     def shown(self, arguments: ConvTbcCall) -> dict[str, Any]:

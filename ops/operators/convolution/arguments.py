@@ -34,8 +34,8 @@ class ForwardCall:
 
     @property
     def output_shape(self) -> tuple[int, ...] | None:
-        """Return the output shape [N, C_out, spatial...] that the other arguments give; None if their lengths do not
-        fit each other.
+        """Return the output shape [N, C_out, spatial...] that the other arguments give; None if a tensor is null, or
+        ranks and lengths do not fit each other.
 
         A size is below 1 if no window fits the input.
         """
@@ -60,9 +60,11 @@ class ForwardCall:
 
 
 def normalise(call: ForwardCall) -> Normalised:
-    """Return the problem of a call that passed its checks: x -> y from input to output or, transposed, from output to input.
+    """Return the problem of a call that passed its checks: x -> y from input to output or, transposed, from output to
+    input.
 
-    1-D and 2-D become 3-D with D = 1; L of 1-D stands on W (assumed for groups too, whose gradients the library lays on H).
+    1-D and 2-D become 3-D with D = 1; L of 1-D stands on W (assumed with groups too, although the library lays the
+    gradients' L on H there).
     """
     source, output, weight = (
         given(name, tensor)

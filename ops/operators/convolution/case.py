@@ -13,9 +13,9 @@ CubeKernel = Literal["output"]
 
 
 class ConvolutionCase(ConvolutionFields, Case):
-    """A call of convolution; attributes that are left out are those of a plain convolution of its rank.
+    """Call of convolution; attributes that are left out are those of a plain convolution of its rank.
 
-    A forward call computes no gradient: `requires_grad` says nothing here.
+    A forward call computes no gradient: `requires_grad` has no effect.
     """
 
     operator: Literal["convolution"] = Field(description="What is called.")

@@ -1,7 +1,7 @@
-"""The checks of a forward convolution.
+"""Checks of a forward convolution: its rules, in order.
 
-No document of the five describes this operator: its rules are those of torch's convolution and, where kernels are shared,
-those of convolution backward; all of them are assumed.
+No document of the five describes this operator: its rules are those of torch's convolution and, where kernels are
+shared, those of convolution backward; all of them are assumed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Facts:
         self.warnings: list[str] = []
 
     def tensor(self, name: str) -> TensorArg:
-        """Return the tensor of an argument, which must not be null."""
+        """Return the tensor of an argument; AssertionError if it is null, which an earlier rule refuses."""
         tensor: TensorArg | None = getattr(self.call, name)
         if tensor is None:  # the rule on pointers comes first; reaching this is a defect of the rule list
             raise AssertionError("a rule on tensors ran before the rule on null pointers")
@@ -214,6 +214,6 @@ def cube_math_type(c: Facts) -> Failure | None:
 
 
 def _vendor(name: str) -> str:
-    """Return the vendor's spelling of an attribute's name."""
+    """Return the vendor's spelling of an attribute: output_padding -> outputPadding."""
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)

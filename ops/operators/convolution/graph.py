@@ -1,12 +1,13 @@
-"""The plan of a forward convolution that is called as an operator of the graph.
+"""Plan of a forward convolution that is called as an operator of the graph, without aclnn's conversions.
 
-torch_npu.npu_conv2d does so (op-plugin: stated). Input and weights are turned to blocks; of 16-bit weights TransData leaves the
-padding to a MemSet, and groups are merged in a step of their own, into a tensor that is cleared as well (CANN 8.1.RC1, tbe,
-trans_data_positive_source_ntc and trans_data_groups: stated). The cube adds the bias on its way. Beside bf16 inputs Conv2D
-wants it in fp32 (its documents name fp16, fp32 and int32 alone: stated), so that there is a Cast. An fp16 result stays in
-NC1HWC0, because npu_conv2d asks for it there; others are turned back (stated).
+torch_npu.npu_conv2d does so (op-plugin: stated). Input and weights are converted to blocks; of 16-bit weights TransData
+leaves the padding to a MemSet, and groups are merged in a step of their own, into a tensor that is cleared as well
+(CANN 8.1.RC1, tbe, trans_data_positive_source_ntc and trans_data_groups: stated). The cube adds the bias. Beside bf16
+inputs Conv2D wants it in fp32 (its documents name fp16, fp32 and int32 alone: stated), so that there is a Cast. An fp16
+result stays in NC1HWC0, because npu_conv2d asks for it there; others are converted back (stated).
 
-On dav-1001 and dav-2002 the operator adds the bias in UB, which is not simulated: the values lack it, of which the plan warns.
+On dav-1001 and dav-2002 the operator adds the bias in UB, which is not simulated: the values lack it, of which the plan
+warns.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ NO_BIAS = "the operator adds the bias in UB on the way of its results, which is 
 
 
 def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
-    """Return the plan of a graph's operator `op_type` for an accepted call; SimError for all but Conv2D on blocks."""
+    """Return the plan of graph operator `op_type` for an accepted call; SimError for all but Conv2D of 2-D convolutions
+    that are not transposed, in blocked layouts.
+    """
     if op_type != CONV2D or call.family.layout.plain or not call.forward or call.rank != 4:
         kind = f"{call.rank - 2}-D{'' if call.forward else ' transposed'} convolution"
         known = f"{CONV2D} of 2-D convolutions, where maps are in blocks of channels"

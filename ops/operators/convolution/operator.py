@@ -153,7 +153,9 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         *,
         absolute: bool = False,
     ) -> tuple[Array, ...]:
-        """Return (sum ab + bias, sum (ab)^2) and, with `absolute`, sum |ab|; the last two are of the products alone."""
+        """Return (sum ab + bias, sum (ab)^2) in float64 and, with `absolute`, sum |ab|; the last two are of the
+        products alone. Zeros for an empty call.
+        """
         if call.empty:
             return (np.zeros(call.volume(output)),) * (2 + absolute)
         x = operands["input"].reshape(call.volume("input"))
@@ -198,8 +200,8 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
     ) -> Verdict:
         """Return the verdict on the output. A sum that begins with the bias has one more product, and is rounded once.
 
-        If the bias is added after the sum was rounded, each rounding has its own bound: the sum may have been much
-        larger.
+        If the bias is added after the sum was rounded, each rounding has a bound of its own: the sum may have been much
+        larger than the output.
         """
         if "bias" not in call.inputs or call.empty:
             return super().verdict(call, output, result, sums, model, inputs=inputs)
@@ -258,7 +260,9 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
 
 
 def _spread(call: ConvolutionCall, inputs: Mapping[str, Array]) -> Array:
-    """Return the bias in float64, broadcast to [N, C, D, H, W]; zero without a bias."""
+    """Return the bias in float64 as [1, C, 1, 1, 1], rounded to the dtype in which the cube takes it if sums begin with
+    it; zero without a bias.
+    """
     bias = inputs.get("bias")
     if bias is None:
         return np.zeros(())

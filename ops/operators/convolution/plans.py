@@ -1,16 +1,21 @@
-"""The plan of a forward convolution: the data path of convolution backward, and behind it the bias.
+"""Plan of a forward convolution: the kernels of convolution backward that compute a feature map, and behind them the
+bias.
 
-Not transposed, the kernel is the one that makes grad_input of a transposed call; transposed, the one that makes grad_input
-of any other. No document says which operators the library launches here: what stands around the kernel is taken over from
-convolution backward.
+Not transposed, the kernel is the one that makes grad_input of a transposed call; transposed, the one that makes
+grad_input of any other. No document says which operators the library launches here: the conversions around the kernel
+are taken over from convolution backward.
 
 Where the bias is added (ops-nn, aclnn_convolution.cpp and Conv3DV2; public sources of the older TBE operators: stated):
-- Not transposed, on dav-2201 and dav-3510: by the cube. Sums begin with it in float32, out of BT, and are rounded once. It
-  comes as float16 where the cube computes in that, else as float32 (bfloat16 is cast first).
-- Not transposed, on dav-1001 and dav-2002: in UB, to results that were rounded already, which are rounded again.
-- Transposed, 3-D, and of any rank on dav-3510: by an Add behind the operator, which rounds again.
-- Transposed, 1-D and 2-D, elsewhere: by the operator itself, with a bias out of BT on dav-2201. Here an own kernel adds it,
-  so that the result is rounded twice there (ours).
+
+Not transposed, on dav-2201 and dav-3510: by the cube. Sums begin with it in float32, out of BT, and are rounded once.
+It comes as float16 where the cube computes in that, else as float32 (bfloat16 is cast first).
+
+Not transposed, on dav-1001 and dav-2002: in UB, to results that were rounded already, which are rounded again.
+
+Transposed, 3-D, and of any rank on dav-3510: by an Add behind the operator, which rounds again.
+
+Transposed, 1-D and 2-D, elsewhere: by the operator itself, with a bias out of BT on dav-2201. Here an own kernel adds
+it, so that the result is rounded twice there (ours).
 """
 
 from __future__ import annotations
@@ -48,7 +53,9 @@ def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
 
 
 def begins_with_bias(call: ConvolutionCall) -> bool:
-    """Return True if the cube's sums begin with the bias of a call, so that they are rounded once."""
+    """Return True if the cube's sums begin with the call's bias, and are rounded once: not transposed, on split chips,
+    not empty.
+    """
     return "bias" in call.inputs and call.forward and not call.family.coupled and not call.empty
 
 
@@ -63,15 +70,17 @@ class BiasInSums(Gradients):
     _bias: list[str] | None = None
 
     def data_call(self) -> CubeCall:
-        """Return the data kernel's call, with the dtype of its bias, and room for it in L1."""
+        """Return the data kernel's call; if its sums begin with the bias, with the bias's dtype, and less L1 to leave
+        room for it.
+        """
         call = super().data_call()  # type: ignore[safe-super]
         if not begins_with_bias(self.call):
             return call
         return replace(call, bias=bias_dtype(self.call), inp=beside_bias(call.inp))
 
     def bias_of_sums(self) -> list[str]:
-        """Return a list with the name of the cube's bias tensor, [] without one; append a Cast if the cube takes
-        another dtype.
+        """Return [name of the bias tensor that the cube's sums begin with], [] if they do not; at the first call it
+        appends a Cast if the cube takes another dtype.
         """
         if self._bias is None:
             dtype = bias_dtype(self.call)
@@ -81,7 +90,9 @@ class BiasInSums(Gradients):
 
 
 class _Forward(BiasInSums):
-    """Plan of a forward convolution: inputs, the data kernel, and an addition of the bias where the cube does not add it."""
+    """Plan of a forward convolution: conversions of the inputs, the data kernel, and a BiasAdd where the cube does not
+    add the bias.
+    """
 
     def launches(self) -> None:
         names = ("input", "weight")
@@ -90,14 +101,16 @@ class _Forward(BiasInSums):
         self.data(ready["input"], ready["weight"])
 
     def landing(self, output: str, dtype: str) -> str:
-        """Return the name of the tensor for the kernel's result: always a new intermediate if a bias is added afterwards."""
+        """Return the name of the tensor for the kernel's result: a new intermediate if a BiasAdd follows, else as in
+        `PlanDraft.landing`.
+        """
         if not self._adds:
             return super().landing(output, dtype)
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, self._bytes(dtype))
 
     def deliver(self, source: str, output: str) -> None:
-        """Append what brings the result to the caller's tensor; with a BiasAdd, in the caller's dtype, if the cube adds
-        no bias.
+        """Append the steps from the kernel's result to the caller's tensor: if a BiasAdd follows, a Cast to the
+        caller's dtype, BiasAdd, and a ViewCopy to a tensor with gaps.
         """
         if not self._adds:
             super().deliver(source, output)

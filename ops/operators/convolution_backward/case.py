@@ -24,7 +24,9 @@ CubeKernel = Literal["grad_input", "grad_weight"]
 
 
 class GradientCase(Case):
-    """Base of cases of operators whose two cube kernels compute grad_input and grad_weight."""
+    """Base of the cases of operators with the two cube kernels grad_input and grad_weight, which have tilings and
+    numbers of blocks.
+    """
 
     tiling: Annotated[dict[CubeKernel, TilingFields], by_kernel("tiling")] = Field(  # type: ignore[assignment]
         default={}, description="The vendor's tiling fields, by cube kernel."
@@ -35,7 +37,7 @@ class GradientCase(Case):
 
 
 class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
-    """A call of convolution_backward; attributes that are left out are those of a plain convolution of its rank."""
+    """Call of convolution_backward; attributes that are left out are those of a plain convolution of its rank."""
 
     operator: Literal["convolution_backward"] = Field(description="What is called.")
     grad_output: TensorEntry = Field(default=TensorEntry(), description="[N, C_out, spatial...].")
@@ -51,7 +53,8 @@ class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
 
     @property
     def mask(self) -> tuple[bool, ...]:
-        """Return, for (input, weight, bias), True if its gradient is computed.
+        """Return, for (input, weight, bias), True if its gradient is computed: `output_mask`, or for None each tensor's
+        `requires_grad`.
 
         ValueError where `output_mask` asks for a gradient that `requires_grad` leaves out, unless the case is read
         `as_given`.

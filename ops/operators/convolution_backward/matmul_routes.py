@@ -1,6 +1,7 @@
 """MatMul routes of convolution backward: gradients that the library computes as matrix products.
 
-All of them are for convolutions with groups 1, dilation 1 and no padding that are not transposed (ops-nn op_api: stated):
+All of them are for convolutions with groups 1, dilation 1 and no padding that are not transposed (ops-nn op_api:
+stated):
 
     whole_map  the kernel covers the map, one output pixel      dx = dY[N, Co] x W[Co, R]         dW = dY^T x X[N, R]
     patches    stride = kernel, which divides the map           dx = dY[n]^T [P, Co] x W[Co, R], each n, then a transpose
@@ -19,14 +20,16 @@ from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.operator import MatrixProduct
 
 PIXELS_LIMIT = 128 << 20
-"""Bytes of both operands and the result up to which `pixels` is taken (ops-nn says 128 MB; of what: assumed)."""
+"""Most bytes of both operands and the result with which `pixels` is taken (ops-nn says 128 MB; of what: assumed)."""
 
 WHOLE_MAP, PATCHES, PIXELS = "whole_map", "patches", "pixels"
 
 
 @frozen
 class MatMulRoute:
-    """A gradient that is a matrix product: which `kind` of route, the cube's `dtype`, and `out_dtype` of the result."""
+    """Route of a gradient that is a matrix product: the `kind` of route, the `dtype` in which the cube multiplies, and
+    `out_dtype` of the result.
+    """
 
     kind: str
     dtype: str
@@ -34,7 +37,9 @@ class MatMulRoute:
 
 
 def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
-    """Return gradient -> route for the wanted gradients that are matrix products here, grad_input before grad_weight."""
+    """Return gradient -> route for the wanted gradients that are matrix products, grad_input before grad_weight; {} for
+    8-bit calls.
+    """
     found: dict[str, MatMulRoute] = {}
     if not is_plain(call) or _eight_bit(call):
         return found
@@ -50,21 +55,23 @@ def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
 
 
 def is_plain(call: ConvolutionCall) -> bool:
-    """Return True if a call may have a MatMul route: no padding, dilation or groups, not transposed, not empty."""
+    """Return True if a call may have a MatMul route: no padding, dilation 1, groups 1, not transposed, not empty."""
     p = call.problem
     undilated = max(p.dilation_d, p.dilation_h, p.dilation_w) == 1
     return p.groups == 1 and undilated and not (call.padded or call.forward or call.empty)
 
 
 def covers_map(call: ConvolutionCall) -> bool:
-    """Return True if the kernel is as large as the map and the product has `matmul_whole_map`: the call goes the 3-D way."""
+    """Return True if the kernel is as large as the map and the product has the route `matmul_whole_map`; such a call
+    takes the library's 3-D path.
+    """
     p = call.problem
     kernel, size, out = (p.k_d, p.k_h, p.k_w), (p.d_in, p.h_in, p.w_in), (p.d_out, p.h_out, p.w_out)
     return is_plain(call) and "matmul_whole_map" in call.routes and kernel == size and out == (1, 1, 1)
 
 
 def computed_in(call: ConvolutionCall, gradient: str) -> str:
-    """Return the dtype in which the cube multiplies for "grad_input" or "grad_weight"."""
+    """Return the dtype in which the cube multiplies for "grad_input" or "grad_weight": its MatMul route's, else the call's."""
     route = matmul_routes(call).get(gradient)
     return call.compute_dtype if route is None else route.dtype
 
@@ -115,7 +122,8 @@ def _kind(call: ConvolutionCall, gradient: str) -> str | None:
 def _multiplied_in(call: ConvolutionCall, gradient: str) -> str:
     """Return the dtype in which a MatMul route multiplies for a gradient.
 
-    The documents promote all three inputs; the library looks at the two that it multiplies (stated).
+    In the documented profile it is the call's, promoted from all three inputs; the library promotes only the two that
+    it multiplies (stated).
     """
     if call.conformance == "documented":
         return call.compute_dtype
@@ -129,7 +137,9 @@ def _multiplied_in(call: ConvolutionCall, gradient: str) -> str:
 
 
 def _weight_out(call: ConvolutionCall, dtype: str) -> str:
-    """Return the dtype of a MatMul's dW: fp32 as from filter kernels (inferred), fp16 with the library's USE_FP16 (stated)."""
+    """Return the dtype of a MatMul's dW: fp32, as from filter kernels (inferred), but fp16 in the library's profile
+    with cubeMathType 2 (USE_FP16: stated).
+    """
     narrow = call.conformance == "library" and call.cube_math_type == 2 and dtype == "float16"
     return "float16" if narrow else "float32"
 

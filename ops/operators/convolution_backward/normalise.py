@@ -1,4 +1,4 @@
-"""From the arguments of a checked call to one `ConvProblem`, and the output shape that follows from the rest.
+"""Normalisation of convolution backward: from the arguments of a checked call to one `ConvProblem`.
 
 1-D and 2-D become 3-D with D = 1. Every call is one convolution x -> y with its weight. Not transposed, x is input and
 y gradOutput; transposed, the roles are exchanged: gradInput is that convolution forwards, gradWeight keeps its form.
@@ -23,8 +23,9 @@ def normalise(call: ConvBackwardCall) -> Normalised:
     """Return the problem of a call that passed its checks. AclnnError 561103 where shapes do not fit, 161001 for a null
     tensor.
 
-    An empty call, or one for the bias gradient alone, convolves nothing. The library accepts some whose sizes do not
-    fit; the batch of an empty problem is 0.
+    Sizes are not checked for an empty call, or one for the bias gradient alone, as the library accepts some that do not
+    fit; the batch of an empty problem is 0. L of 1-D stands on W, with groups on H (unless transposed or with dilation
+    45).
     """
     grad_output, input, weight = (
         given(name, tensor)

@@ -140,8 +140,11 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
         cube_math_type: int,
         conformance: str,
     ) -> ConvBackwardCall:
-        """Return the arguments of the call. Masked gradInput and gradWeight are null in the library's profile only: the
-        documents want pointers whatever the mask. A masked gradBias is null in both.
+        """Return the arguments of the call, with outputs made of the inputs' shapes; `bias_sizes` None is [channels of
+        gradOutput].
+
+        Outputs that the mask leaves out: gradInput and gradWeight are null in the library's profile only, since the
+        documents want pointers whatever the mask; gradBias is null in both.
         """
         dy, data, weight = (tensor for name in INPUTS if (tensor := tensors[name]) is not None)
         channels = dy.shape[1] if len(dy.shape) > 1 else 0

@@ -1,4 +1,4 @@
-"""Reference sums of each gradient in float64, their numbers of products, and the roundings of the result."""
+"""Reference values of each gradient: its sums in float64, its numbers of products, and the roundings of the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 def products(call: ConvolutionCall) -> dict[str, int]:
-    """Return gradient -> number of products in its longest sum (of addends for the bias)."""
+    """Return gradient -> number of products in its longest sum; for the bias gradient, of addends."""
     p = call.problem
     counts = products_per_element(p)
     _, _, *size = call.volume("grad_output")
@@ -42,7 +42,8 @@ def sums(
     *,
     absolute: bool = False,
 ) -> tuple[Array, ...]:
-    """Return (sum ab, sum (ab)^2) of one gradient in float64 and, with `absolute`, sum |ab|.
+    """Return (sum ab, sum (ab)^2) of one gradient in float64 and, with `absolute`, sum |ab|; for an empty call zeros,
+    the bias gradient `bias_when_empty`.
 
     `operands` are in the order of the problem, as the cube sees them or unrounded; the bias gradient reads `inputs`.
     """
@@ -62,12 +63,16 @@ def sums(
 
 
 def computed_in(call: ConvolutionCall, gradient: str) -> str:
-    """Return the dtype whose values are multiplied or, for the bias gradient, added."""
+    """Return the dtype in which a gradient's operands are multiplied; for the bias gradient gradOutput's, in which they
+    are added.
+    """
     return call.inputs["grad_output"].dtype if gradient == "grad_bias" else matmul_routes.computed_in(call, gradient)
 
 
 def roundings(call: ConvolutionCall, gradient: str) -> list[str]:
-    """Return the dtypes to which a gradient's fp32 sum is rounded on its way out, in order."""
+    """Return the dtypes to which a gradient's fp32 sum is rounded on its way to the caller's tensor, in order, without
+    repeats.
+    """
     wanted = call.outputs[gradient].dtype
     route = matmul_routes.matmul_routes(call).get(gradient)
     if gradient == "grad_bias":

@@ -59,7 +59,7 @@ EXACT = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
     "max": max, "min": min, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
     "adds": lambda a, b: a + b, "muls": lambda a, b: a * b, "maxs": max, "mins": min, "abs": abs, "not": lambda a: ~a,
-    "relu": lambda a: max(a, 0 * a), "add_relu": lambda a, b: max(a + b, 0 * a), "sub_relu": lambda a, b: max(a - b, 0 * a),
+    "relu": lambda a: max(a, 0 * a),
     "shift_left": lambda a, b: a << b, "shift_right": lambda a, b: a >> b,
     "shift_right_round": lambda a, b: a + (1 << b >> 1) >> b,
 }  # fmt: skip
@@ -74,6 +74,8 @@ def some(dtype: str, count: int, rng: np.random.Generator) -> np.ndarray[Any, An
 
 
 def exactly(operation: str, dtype: str, *operands: Any) -> Any:
+    if operation.endswith("_relu"):  # of a result that wraps
+        return max(exactly(operation.removesuffix("_relu"), dtype, *operands), 0)
     if dtype in INTEGERS:
         return wrapped(EXACT[operation](*map(int, operands)), dtype)
     return rounded(EXACT[operation](*(Fraction(float(x)) for x in operands)), dtype)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import Mask
+from ascend_sim.isa.vector import Mask, VectorCopy
 from ascend_sim.isa.vector.arithmetic import VectorUnary
 from ascend_sim.isa.vector.base import Elementwise
 from tests.support.isa.workbench import CHIP
@@ -58,3 +59,18 @@ def test_blocks_that_do_not_adjoin(count: int, dst_stride: int, blocks: tuple[in
             one.pipe(CHIP)
     else:
         assert one.pipe(CHIP) == "V"
+
+
+@pytest.mark.parametrize("blocks", [255, 256])
+@pytest.mark.parametrize("operand", ["dst", "src"])
+def test_rows_farther_apart_than_a_repeat_stride_holds_are_an_instruction_each(blocks: int, operand: str) -> None:
+    """8 bits of blocks; the 950 loops over rows by itself."""
+    near, far = 256, 32 * blocks
+    strides = (far, near) if operand == "dst" else (near, far)
+    for chip in (CHIP, load_chip("ascend910a"), load_chip("ascend950pr_9589")):
+        close = VectorUnary("abs", "float16", 128, 5, near, near).cost(chip)
+        apart = VectorUnary("abs", "float16", 128, 5, *strides).cost(chip)
+        more = 4 if blocks == 256 and chip.vector.row_overhead is None else 0
+        assert apart.work == close.work + more * close.head_stream
+    copy = VectorCopy("float16", 128, 2, 32 * 256, 32 * 256)
+    assert copy.cost(CHIP) == VectorCopy("float16", 128, 2, near, near).cost(CHIP)

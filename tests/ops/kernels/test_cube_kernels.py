@@ -22,6 +22,7 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from tests.support.ops.conv_problems import Array, CallAttributes, problems, same_bits, torch_gradients
 from tests.support.ops.cube_runs import FIELDS, ONLY, SETTINGS, kernel_of, whole_numbers
+from tests.support.sampling import part_of_cases
 
 KERNELS = list(ONLY)
 LAYER = CallAttributes(2, 32, 48, (12, 10))
@@ -85,6 +86,7 @@ def test_many_tilings(
     check_tiling(kernel, data, problem, deterministic, fp32)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("blocks", [1, 3, 20, 21, 47])
 def test_any_number_of_blocks_gives_the_same_values(kernel: str, blocks: int) -> None:

@@ -24,6 +24,7 @@ from ascend_sim.ops.kernels.grad_weight.ladder import LADDER as GRAD_WEIGHT
 from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.operators import OPERATORS
 from tests.support.places import ROOT
+from tests.support.sampling import part_of_cases
 
 OPERATOR = OPERATORS["convolution_backward"]
 CHIPS = {"910": "ascend910a", "310": "ascend310p3", "910B": "ascend910b3", "950": "ascend950pr_9589"}
@@ -314,6 +315,7 @@ def test_the_walk_to_a_tiling_is_short(call: Ask, walks: list[Any]) -> None:
     assert files and (len(files) <= FILES, len(pairs) <= PAIRS) == (True, True), (len(files), len(pairs), sorted(pairs))
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("call", [call for call in OTHERS if call.kernel != "fw"], ids=str)
 def test_no_walk_is_much_longer(call: Ask, walks: list[Any]) -> None:
     call.ladder()

@@ -22,7 +22,7 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from tests.support.ops.network_layers import LAYERS
 from tests.support.places import TOOLS
-from tests.support.sampling import as_part, sample
+from tests.support.sampling import as_part, part_of_cases, sample
 
 PARTS = 4
 """Tests that the calls are spread over: one for each family of chips."""
@@ -68,6 +68,7 @@ def tables_of_call(calls: ModuleType, index: int) -> Iterator[tuple[InstructionT
     return ((run.program.table, timeline.tasks[run.task].task.op_type) for run in timeline.programs)
 
 
+@part_of_cases(2)
 @as_part
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_calls_have_legal_instructions(calls: ModuleType, part: int) -> None:
@@ -97,6 +98,7 @@ def tasks_of_layer(number: int, chip: str, dtype: str) -> list[Task]:
     return tasks
 
 
+@part_of_cases(2)
 @as_part
 @pytest.mark.parametrize("chip", CHIPS)
 def test_layers_of_networks_have_legal_instructions(chip: str) -> None:

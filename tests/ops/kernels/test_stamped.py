@@ -39,6 +39,7 @@ from ascend_sim.ops.kernels.tilings import settable
 from tests.support.kernel.unit_flags import product_into
 from tests.support.ops.stamped_kernels import kernel
 from tests.support.ops.stamped_runs import built, difference, difference_of, repeated, row_by_row
+from tests.support.sampling import part_of_cases, sampled
 
 TOOL = Path(__file__).parents[3] / "tools" / "freeze_calls.py"
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
@@ -101,7 +102,7 @@ def check_tiling(name: str, chip: str, problem: dict[str, Any], cut: bool, draw:
         assert not difference(plain, built(found.launch(fields)[1]))
 
 
-@settings(max_examples=15, deadline=None)
+@sampled(5, 15)
 @given(st.sampled_from(["grad_input", "grad_weight"]), st.sampled_from(CHIPS), problems(), st.booleans(), st.data())
 def test_any_tiling(name: str, chip: str, problem: dict[str, Any], cut: bool, draw: st.DataObject) -> None:
     check_tiling(name, chip, problem, cut, draw)
@@ -125,6 +126,7 @@ def test_parts_that_vector_cores_put_together(dtype: str, split: int) -> None:
     assert not told, fields
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "hifloat8"])
 def test_taps_that_see_strips_of_other_widths(dtype: str) -> None:
     """One after the other of the same rows, which they count otherwise, in the tilings that share a tile's sum."""
@@ -286,7 +288,7 @@ SMALL_STEPS = st.tuples(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@sampled(5, 15)
 @given(SMALL_STEPS)
 def test_walks_in_parts(case: tuple[Any, ...]) -> None:
     """Walks are cut as those over many steps are; here all walks over more than one."""

@@ -13,6 +13,7 @@ from ascend_sim import SimError, TensorSpec
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import Program
 from tests.support.ops.stamped_runs import difference, row_by_row
+from tests.support.sampling import part_of_cases
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 GROUPS = (2, 3, 5, 17, 33, 40)
@@ -99,6 +100,7 @@ def test_many_random_groups() -> None:
     check_calls(range(100, 700))
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(("groups", "per_group"), [(18, (1, 1)), (3, (16, 16))])
 @pytest.mark.parametrize(("chip", "axes"), [*((chip, 2) for chip in CHIPS), (CHIPS[0], 3), (CHIPS[3], 3)])
 def test_gradients_of_groups(chip: str, groups: int, per_group: tuple[int, int], axes: int) -> None:
@@ -116,6 +118,7 @@ def stamps_of(case: dict[str, Any]) -> int:
     return sum(len(table.stamps.known) for table in cubes)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("per_group", [(16, 16), (1, 1)])
 def test_tiles_of_other_groups_are_the_same_stamps(chip: str, per_group: tuple[int, int]) -> None:

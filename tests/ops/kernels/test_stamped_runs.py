@@ -11,6 +11,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.tiles.kernel import CubeKernel
 from tests.support.ops.stamped_runs import difference_of
+from tests.support.sampling import part_of_cases
 
 TILINGS = 7
 WIDE: dict[str, Any] = {"n": 3, "c_in": 48, "c_out": 80, "size": (5, 5), "pad": (1, 1)}
@@ -51,6 +52,7 @@ def few_cores(chip: str) -> tuple[int, ...]:
     return (2, 8) if chip == "ascend950pr_9589" else (1, 3)
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize(
     ("what", "cores"), [(what, cores) for what, (chip, _) in PROBLEMS.items() for cores in few_cores(chip)]
 )

@@ -15,6 +15,7 @@ from ascend_sim.ops.kernels.grad_weight.capacity import check_grad_weight
 from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.kernels.tilings import settable, tilings_that_fit
 from tests.support.ops.tiling_problems import RESNET, conv2d, on_910b, on_950
+from tests.support.sampling import sampled
 
 ASK = {"grad_input": GradInputQuestion, "grad_weight": GradWeightQuestion}
 CHECK = {"grad_input": check_grad_input, "grad_weight": check_grad_weight}
@@ -58,7 +59,7 @@ def test_fixed_fields_need_not_lie_on_the_grid() -> None:
     assert len({(t.base_n, t.al1_buffers, t.step_ka) for t in found}) > 4
 
 
-@settings(max_examples=6, deadline=None)
+@sampled(2, 6)
 @given(
     st.sampled_from(["grad_input", "grad_weight"]), st.integers(1, 300), st.integers(1, 300), st.integers(3, 60),
     st.sampled_from([2, 4]), st.booleans(),

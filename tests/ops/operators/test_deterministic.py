@@ -16,7 +16,7 @@ from pydantic import BaseModel
 import ascend_sim
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_IMAGES, STREAM_ROWS
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 FEW = sampled(3, 6, suppress_health_check=list(HealthCheck))
 FEWER = sampled(2, 3, suppress_health_check=list(HealthCheck))
@@ -168,6 +168,7 @@ def bits(result: ascend_sim.Result) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in result.outputs.items()}
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize(("name", "chip"), SAMPLE)
 def test_full_equals_functional_bit_for_bit(name: str, chip: str) -> None:
     full, functional = (PROBLEMS[name].run(load_chip(chip), mode) for mode in ("full", "functional"))
@@ -184,6 +185,7 @@ def check_any_timing(name: str, chip: str, seed: int) -> None:
     assert bits(other) == bits(base)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend310p3"])
 @pytest.mark.parametrize(
     "name", ["2d images shared", "2d rows shared", "2d dilation before", "2d transposed", "2d cast"]
@@ -194,6 +196,7 @@ def test_any_timing_gives_the_same_bits(name: str, chip: str, seed: int) -> None
     check_any_timing(name, chip, seed)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("name", "chip"),
     [

@@ -34,7 +34,7 @@ from ascend_sim.studies.explain.run import explain
 from ascend_sim.studies.precision.run import precision
 from tests.support.ops.conv_problems import BACKWARD, arguments
 from tests.support.places import DATA
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 Array = NDArray[Any]
 CHIP = "ascend950pr_9589"
@@ -181,6 +181,7 @@ COMBINATIONS = [
 ]
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("call", COMBINATIONS, ids=lambda call: f"{call.dtype}-{call.transposed}-{call.mask}")
 def test_full_equals_functional(call: EightBitCall) -> None:
     rng = np.random.default_rng(5)
@@ -324,6 +325,7 @@ def test_drawn_codes_are_rounded_normals(tmp_path: Path) -> None:
         np.testing.assert_array_equal(eight[name], encoded(wide[name].astype(np.float64), "hifloat8"))
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("cut", [{"splitWo": 7}, {"splitWo": 16}, {"isSplitKernelHW": 1}], ids=str)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_grad_weight_in_strips_or_tap_by_tap(transposed: bool, cut: dict[str, int]) -> None:

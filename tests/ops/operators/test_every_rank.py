@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ascend_sim import AclnnError, conv_tbc_backward, convolution_backward
 from ascend_sim.numerics import decode, half_ulp, numpy_dtype
 from tests.support.ops.ranks import RankCall, assert_close, calls, torch, torch_gradients
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
 EXAMPLES = sampled(16, 60, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -47,6 +47,7 @@ def test_gradients_of_every_rank(call: RankCall, mode: str, deterministic: bool)
         assert_close(getattr(result, name), truth, square, counts[name], call.dtype)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910_95"])
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("transposed", [False, True])
@@ -131,6 +132,7 @@ def test_strided_tbc_inputs_are_copied_for_nobody_as_well() -> None:
     assert not any("input.unread" in " ".join(row["inputs"]) for row in rest)
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("dtype", ["hifloat8", "float8_e4m3fn"])
 @pytest.mark.parametrize("mode", ["full", "functional"])
 def test_tbc_grad_weight_in_eight_bits_where_a_document_allows_it(dtype: str, mode: str) -> None:
@@ -224,6 +226,7 @@ def test_dilation_kernels_stand_where_the_library_takes_them(kernel: int, stride
     assert [k["op_type"] for k in result.report.to_dict()["kernels"] if k["op_type"] != "TransData"] == expected
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize(("chip", "kernel", "transposed"), [("ascend910b3", 511, False), ("ascend910b3", 300, True)])
 def test_kernels_of_up_to_511_taps_on_dav_2201(chip: str, kernel: int, transposed: bool) -> None:
     rng, pad, size = np.random.default_rng(0), kernel // 2, 600

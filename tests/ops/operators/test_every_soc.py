@@ -10,6 +10,7 @@ import pytest
 
 import ascend_sim
 from ascend_sim.chip import chip_names, load_chip
+from tests.support.sampling import part_of_cases
 
 FP16, HF32, FP32 = ("float16", 0), ("float32", 1), ("float32", 0)
 SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
@@ -68,6 +69,7 @@ def check_all_modes(chip: str, rank: str, precision: tuple[str, int]) -> None:
     assert full.report.total_us == timing.report.total_us > 0
 
 
+@part_of_cases(6)
 @pytest.mark.parametrize("chip", SOCS)
 def test_two_dimensions_in_fp16(chip: str) -> None:
     """`timing` of every SoC: test_products.py."""
@@ -75,11 +77,13 @@ def test_two_dimensions_in_fp16(chip: str) -> None:
     assert check_values(chip, "2-D", FP16, "full").report.total_us > 0
 
 
+@part_of_cases(10)
 @pytest.mark.parametrize(("chip", "rank", "precision"), EVERY)
 def test_values_of_other_precisions_and_ranks(chip: str, rank: str, precision: tuple[str, int]) -> None:
     check_values(chip, rank, precision, "functional")
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize(("chip", "rank", "precision"), SOME)
 def test_each_architecture_in_all_modes(chip: str, rank: str, precision: tuple[str, int]) -> None:
     check_all_modes(chip, rank, precision)

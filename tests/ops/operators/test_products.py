@@ -33,11 +33,12 @@ from tests.support.ops.conv_problems import (
     worst_error_over_bound,
 )
 from tests.support.ops.coupled_runs import small_pieces
+from tests.support.sampling import part_of_cases
 
 COUPLED = ("ascend910a", "ascend310p3")
 OTHERS = (*COUPLED, "ascend950pr_9589")
 QUICK = settings(
-    max_examples=8,
+    max_examples=4,
     deadline=None,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
@@ -74,6 +75,7 @@ def check_in_both_modes(problem: CallAttributes, chip: str | ChipSpec, determini
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize(
     ("problem", "deterministic"),
     [(LAYER, True), (STRIDED, False), (ONE_BY_ONE, True), (CROPPED, False), (DEPTHWISE, True)],
@@ -100,6 +102,7 @@ def test_any_problem_at_length(problem: CallAttributes, chip: str, deterministic
     check_in_both_modes(problem, chip, deterministic, seed)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("problem", [STRIDED, CROPPED, CallAttributes(1, 33, 16, (3, 90), (3, 3), (3, 3))], ids=str)
 @pytest.mark.parametrize("size", [1024, 4096])
 def test_pieces_of_any_size_give_the_same_values(problem: CallAttributes, size: int) -> None:
@@ -113,6 +116,7 @@ def test_pieces_of_any_size_give_the_same_values(problem: CallAttributes, size: 
     assert all(same_bits(result.outputs[name], whole[name]) for name in whole)
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("chip", OTHERS)
@@ -145,6 +149,7 @@ def test_every_rank_and_transposed(chip: str, rank: int, transposed: bool) -> No
             np.testing.assert_allclose(gradient.astype(np.float64), reference.numpy(), rtol=4e-3, atol=4e-3)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("problem", [LAYER, STRIDED, DEPTHWISE, CallAttributes(1, 64, 64, (16, 16), groups=2)], ids=str)
 def test_the_same_fp16_values_on_every_architecture(problem: CallAttributes) -> None:
     """Tilings differ, so a model of the additions is needed that depends neither on how K is cut nor on the host's BLAS."""
@@ -189,6 +194,7 @@ def test_fp32_takes_16_times_the_cube_work_of_fp16_on_the_950() -> None:
 # -- what runs where ---------------------------------------------------------------------------------------------------
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("chip", chip_names())
 def test_every_chip_runs_and_says_what_it_ran_on(chip: str) -> None:
     result = CallAttributes(1, 16, 16, (5, 5), stride=(2, 2)).timing(chip=chip, deterministic=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 torch = pytest.importorskip("torch")
 
@@ -34,6 +34,7 @@ def time_of(chip: str, made: str, length: int, stride: int, transposed: bool) ->
     return kernel["core_us_max"]
 
 
+@part_of_cases(0, "grad_input-1-True-ascend910b3", "grad_weight-1-False-ascend910b3")
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(
     ("made", "stride", "transposed"),

@@ -16,6 +16,7 @@ import pytest
 
 from ascend_sim import conv_tbc_backward, convolution_backward
 from ascend_sim.numerics import numpy_dtype
+from tests.support.sampling import part_of_cases
 
 DATA = Path(__file__).parents[1] / "checks" / "data"
 MOST_OUTPUTS = 10_000_000
@@ -46,6 +47,7 @@ def _assert_correct(report: dict[str, Any]) -> None:
     assert wrong == {}
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("case", _rows("cases_st_conv_backward.json", ("gradOutput", "input", "weight")))
 def test_convolution_backward_row_is_correct(case: dict[str, Any]) -> None:
     grad_output, input, weight = _tensors(case, ("gradOutput", "input", "weight"))
@@ -69,6 +71,7 @@ def test_convolution_backward_row_is_correct(case: dict[str, Any]) -> None:
     _assert_correct(result.report.to_dict())
 
 
+@part_of_cases(8)
 @pytest.mark.parametrize("case", _rows("cases_st_tbc.json", ("self", "input", "weight", "bias")))
 def test_conv_tbc_backward_row_is_correct(case: dict[str, Any]) -> None:
     tensors = _tensors(case, ("self", "input", "weight", "bias"))

@@ -17,6 +17,7 @@ import ascend_sim
 from ascend_sim.isa import effect
 from ascend_sim.numerics import cast, encode, round_to
 from tests.support.ops.faults import Faulty, cut_sums, first, last, truncate_to, wrong
+from tests.support.sampling import part_of_cases
 
 DX, DW, ALL = (True, False, False), (False, True, False), (True, True, True)
 PLAIN, B3 = {"chip": "ascend950pr_9589"}, {"chip": "ascend910b3"}
@@ -152,6 +153,7 @@ CASES = [
 ]
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(("name", "fault"), CASES)
 def test_a_fault_is_never_called_correct(name: str, fault: Callable[[], Any]) -> None:
     with fault() as model:
@@ -159,6 +161,7 @@ def test_a_fault_is_never_called_correct(name: str, fault: Callable[[], Any]) ->
         assert wrong(result), result.report.outputs
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("model", ["blas", pytest.param("exact_group", marks=pytest.mark.slow)])
 def test_the_right_machine_is_right(name: str, model: str) -> None:

@@ -13,6 +13,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.ops.verdicts.sums import sums_of
+from tests.support.sampling import part_of_cases
 
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
 SATURATING = CHIPS[:2]
@@ -68,6 +69,7 @@ def with_special(given, places):
     return copies
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize(
     "places",
@@ -92,6 +94,7 @@ def test_sums_are_those_of_ieee(layer, places):
         assert np.isfinite(found.weights).all()
 
 
+@part_of_cases(0, "groups-ascend910b3", "strided-ascend910a")
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_right_machine_is_right(chip, layer):

@@ -15,6 +15,7 @@ from ascend_sim.isa import effect
 from ascend_sim.isa.vector.reduction import ReduceRows
 from ascend_sim.numerics import cast
 from tests.support.ops.faults import Faulty, cut_sums, first, last, truncate_to, wrong
+from tests.support.sampling import part_of_cases
 
 ONES = np.ones
 
@@ -76,6 +77,7 @@ def test_a_single_product_of_any_mmad(monkeypatch, call, every):
         assert hit
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("dtype", [np.float16, bfloat16])
 def test_where_the_bound_is_blind(monkeypatch, dtype):
     """4,096 equal products per sum: half an ULP is 1 (float16) or 8 (bfloat16) of them, and the probe sees one."""
@@ -116,6 +118,7 @@ def test_an_accumulator_that_cuts_digits_off(monkeypatch):
     assert figures["probe"]["towards_zero"] - figures["probe"]["away"] > figures["probe"]["limit"]
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("narrow", [np.float16, bfloat16])
 def test_sums_in_sixteen_bits(monkeypatch, narrow):
     added = effect._added
@@ -142,6 +145,7 @@ def test_results_cut_off_or_rounded_twice(monkeypatch, dtype):
             assert "grad_input" in found, faulty.__name__
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("chip", ["ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589"])
 @pytest.mark.parametrize("mode", ["functional", "full"])
 def test_a_right_machine(chip, mode):

@@ -10,6 +10,7 @@ import ascend_sim
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.numerics import cast
 from tests.support.ops.faults import Faulty, first, wrong
+from tests.support.sampling import part_of_cases
 
 SCALES = (1e-18, 1e-20, 1e-21, 1e-22, 3e-23)  # of both operands: products from normal ones to a few quanta of 2^-149
 B3, PLAIN = {"chip": "ascend910b3"}, {"chip": "ascend950pr_9589"}
@@ -48,6 +49,7 @@ CALLS = {
 }
 
 
+@part_of_cases(5)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_right_machine_is_right(name, scale):
@@ -83,6 +85,7 @@ def test_the_sum_of_subnormals_has_no_margin():
     assert run.report.outputs["grad_bias"]["may_lose"] < 1
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("scale", [1e-18, 1e-20, 1e-21, 1e-22])
 @pytest.mark.parametrize("fault", ["missing tap", "wrong channel", "lost Mmad"])
 def test_planted_mistakes_fail(monkeypatch, fault, scale):

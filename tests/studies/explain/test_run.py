@@ -19,7 +19,7 @@ from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwa
 from ascend_sim.studies.explain.page import explain_html
 from ascend_sim.studies.explain.run import Explanation, explain, explain_all
 from tests.support.ops import conv_problems
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 Partials = list[list[bytes]]
 
@@ -139,6 +139,7 @@ def test_partial_sums_are_those_of_the_machine(
         check_formula(explanation)
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("name", ["transposed_2d", "conv_3d", "document_example_tbc", "depthwise"])
 def test_every_kind_of_call_is_followed_to_its_numbers(name: str) -> None:
     case = load_case(name)
@@ -205,6 +206,7 @@ def test_a_gradient_that_is_a_matrix_product_is_followed_too(gradient: str, left
     check_formula(explanation)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", ["strided", "grouped", "dilated", "conv_3d"])
 @pytest.mark.parametrize("gradient", ["element", "weight"])
 def test_the_kernels_that_write_ncdhw_are_followed(name: str, gradient: str) -> None:
@@ -216,6 +218,7 @@ def test_the_kernels_that_write_ncdhw_are_followed(name: str, gradient: str) -> 
     check_formula(explanation)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("chip", "cut"),
     [

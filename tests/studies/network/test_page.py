@@ -14,6 +14,7 @@ from ascend_sim.studies.network.run import NetworkRun, run_network
 from ascend_sim.studies.network.summary import ranked
 from ascend_sim.studies.network.tuning import Tuned
 from tests.support.report.browser import chromium, emulate
+from tests.support.sampling import part_of_cases
 from tests.support.studies.small_network import THREE_LAYERS
 
 
@@ -59,6 +60,7 @@ def column(browser: Any, name: str) -> list[str]:
     )
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("width", [1600, 400])
 def test_it_is_read_and_sorted_without_errors(browser: Any, page: Path, run: NetworkRun, width: int) -> None:
     opened(browser, page, width)

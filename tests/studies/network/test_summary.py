@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,16 @@ def test_refused_layers_are_told(small: Path) -> None:
     small.write_text(THREE_LAYERS.replace("name: wide", "name: wide, cube_math_type: 9"))
     lines = run("run-network", small, "--jobs", 1).out.splitlines()
     assert any(line.startswith("refused: wide: status 161002") for line in lines)
+
+
+@pytest.mark.fast
+def test_layers_are_ranked_by_the_time_of_all_their_copies(small: Path) -> None:
+    found = ascend_sim.run_network(small)
+    rows = ranked(found)
+    assert sum(row["all"] for row in rows) == pytest.approx(found.totals["total"])
+    assert [row["all"] for row in rows] == sorted((row["all"] for row in rows), reverse=True)
+    first = next(row for row in rows if row["layer"] == "first")
+    assert first["copies"] == 2 and first["all"] == 2 * found.layers[0].times["total"]
+    # 2 x 16 x 16 x 64 x 9 products for each gradient; 20 cores of 4,096 each cycle at 1,800 MHz; rounded up to cycles
+    assert first["ideal"] == pytest.approx(2 * math.ceil(2 * 16 * 16 * 64 * 9 / (20 * 4096)) / 1800, abs=1e-4)
+    assert first["beyond"] == pytest.approx(2 * (first["us"] - first["ideal"]))

@@ -12,6 +12,7 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.ops.tensor_files import save_tensors
 from ascend_sim.studies.precision import run as precision_run
+from tests.support.sampling import part_of_cases
 from tests.support.studies.precision_cases import TBC
 
 NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
@@ -88,6 +89,7 @@ def test_tbc_cases(tmp_path):
     assert repr(table).endswith(f": {len(table.rows)} rows, all correct>") and len(repr(table.rows[0])) < 100
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
 def test_the_instructions_multiply_in_the_dtype_of_the_table(case, chip):
     """The row, the plan's cube kernels and every Mmad of their programs: one table."""
@@ -145,6 +147,7 @@ def row_tensors(case, dtype):
     return {name: array.astype(NUMPY[dtype]) for name, array in make_tensors(load_case(case)).items()}
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("dtype", "number"), [("float16", 0), ("bfloat16", 1), ("float32", 0), ("float32", 1), ("float32", 2)]
 )
@@ -244,6 +247,7 @@ def honest(case):
     return run
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("how", ["element", "nan", "inf", "shift"])
 @pytest.mark.parametrize("victim", ["grad_input", "grad_weight", "grad_bias"])
 def test_a_damaged_gradient_is_never_correct(case, honest, monkeypatch, how, victim):

@@ -19,6 +19,7 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.sync import SetFlag
 from ascend_sim.kernel.program import Program
 from ascend_sim.studies.tiles.kernel import CubeKernel
+from tests.support.sampling import sampled
 from tests.support.studies.searched import CHIPS, KERNELS, case, kernel, problems
 
 
@@ -37,7 +38,7 @@ def made(name: str, chip: str, problem: dict[str, Any], l2: str = "warm") -> Cub
         raise
 
 
-@settings(max_examples=25, deadline=None)
+@sampled(8, 25)
 @given(KERNELS, CHIPS, problems(), st.sampled_from(["warm", "cold"]), st.data())
 def test_no_tiling_beats_its_bounds(
     name: str, chip: str, problem: dict[str, Any], l2: str, draw: st.DataObject
@@ -67,7 +68,7 @@ def test_no_split_kernel_beats_its_bounds(mode: int, problem: dict[str, Any]) ->
         check(found, fields, tiling, result["cycles"])
 
 
-@settings(max_examples=15, deadline=None)
+@sampled(5, 15)
 @given(CHIPS, problems(), st.data())
 def test_no_tiling_in_strips_or_taps_beats_its_bounds(chip: str, problem: dict[str, Any], draw: st.DataObject) -> None:
     """And on the split architecture the work of a block is that of its program."""

@@ -29,6 +29,7 @@ from ascend_sim.studies.tiles.outcome import SearchOutcome
 from ascend_sim.studies.tiles.search import State, search
 from ascend_sim.studies.tiles.store import key, store_of
 from tests.support.places import ROOT
+from tests.support.sampling import part_of_cases
 from tests.support.studies.searched import KERNELS, kernel, problems
 
 SMALL = {"n": 2, "c_in": 16, "c_out": 32, "size": 5}
@@ -53,6 +54,7 @@ TEN = (
 )
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(("name", "problem"), TEN)
 def test_the_best_of_a_whole_grid_is_that_of_simulating_all_of_it(name: str, problem: dict[str, Any]) -> None:
     found = kernel(name, **problem)
@@ -135,6 +137,7 @@ STOPPED = {
 """Problems, and the fields that make their spaces small, of which some tilings are stopped once better ones are known."""
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("name", "which", "engine"),
     [

@@ -18,6 +18,7 @@ from ascend_sim.studies.validate.pages import Errors, group_by, series_of
 from ascend_sim.studies.validate.rows import of_chips, sealed_rows, shipped_rows
 from ascend_sim.studies.validate.run import RowComparison, compare
 from tests.support.places import DOCS, TOOLS
+from tests.support.sampling import part_of_cases
 
 PAGE, TABLES = DOCS / "accuracy.md", DOCS / "accuracy-tables.md"
 OPERATORS = ("Conv2DBackpropFilter", "Conv2DBackpropInput")
@@ -108,6 +109,7 @@ def test_the_column_fitted_says_what_was_decided_on_the_rows(monkeypatch: pytest
     assert f"{fitted.fitted_costs()}\n\n{import_module('accuracy_parts.structure').choices()}\n" in page
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize(("chip", "name", "figures"), lines_by_operator())
 def test_task_times_by_chip_and_operator(chip: str, name: str, figures: tuple[str, ...]) -> None:
     """Rows, distinct kernels, mean, median, bias and rank of each line, told nothing; products of minutes too."""

@@ -16,6 +16,7 @@ from ascend_sim.ops.kernels.cube.vendor import open_procedures
 from ascend_sim.studies.validate.fitted_on import fitted_of, selected
 from ascend_sim.studies.validate.rows import shipped_rows
 from tests.support.places import TOOLS
+from tests.support.sampling import part_of_cases
 
 CHIPS = chip_names()
 
@@ -103,6 +104,7 @@ def test_every_choice_names_a_file_and_rows_that_there_are(structure: Any) -> No
         assert one.what and one.rows and all(selected(text) for text in one.rows)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("chip", "op_type", "series", "chosen"),
     [

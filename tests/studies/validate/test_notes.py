@@ -12,6 +12,7 @@ import yaml
 from ascend_sim.studies.validate.rows import MeasuredRow, of_chips, shipped_rows
 from ascend_sim.studies.validate.run import RowComparison, compare
 from tests.support.places import TOOLS
+from tests.support.sampling import part_of_cases
 
 NOTES = {
     (note["op_type"], note["quantity"]): " ".join(note["why"].split())
@@ -47,6 +48,7 @@ def pipe(name: str) -> Callable[[RowComparison], float]:
     return lambda one: one.prediction.pipes[name] / one.row.pipes[name] - 1
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize(
     ("op_type", "quantity", "said", "sizes", "measure", "percent"),
     [

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ascend_sim.isa.transfer import DataCopyPadded
+from ascend_sim.isa.vector import VectorBinary, VectorUnary
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import ChannelMatrices, ColumnRuns, CopyLoop, MapWindow, Span, TilePiece
@@ -78,6 +80,22 @@ def pad_of_950(source: str, destination: str, compact: bool, looped: bool) -> tu
 
     least = {"n_burst": 2, "len_burst": 5, "gm_stride": 5, "local_stride": 5 if compact else 1}
     return ask, least | ({"loop1_size": 2, "loop1_gm": 0, "loop1_local": 2} if looped else {})
+
+
+def padded(by_stride: bool) -> tuple[Asker, dict[str, int]]:
+    """DataCopyPad with a value: bytes before and behind each row."""
+
+    def ask(k: KernelBuilder, v: Values) -> None:
+        size, rows, pads = v["len_burst"], v["n_burst"], (v["left_pad"], v["right_pad"])
+        held = filled(size + sum(pads))
+        if by_stride:
+            far, near = v["gm_stride"], v["local_stride"] * BLOCK if "local_stride" in asked_of(v) else held
+        else:
+            far, near = size + v["gm_gap"], held + v["local_gap"] * BLOCK
+        k._emit((DataCopyPadded, "GM", "UB", size, rows, far, near, "", "", *pads, 7, 1))
+
+    least = {"n_burst": 2, "len_burst": 5, "left_pad": 0, "right_pad": 0}
+    return ask, least | ({"gm_stride": 5, "local_stride": 1} if by_stride else {"gm_gap": 0, "local_gap": 0})
 
 
 def nd2nz(by_bytes: bool) -> tuple[Asker, dict[str, int]]:
@@ -219,6 +237,18 @@ def drain_fractals() -> tuple[Asker, dict[str, int]]:
     return ask, {"n_burst": 2, "len_burst": 1, "src_gap": 0}
 
 
+def vector_blocks(sources: int) -> tuple[Asker, dict[str, int]]:
+    """Return an asker for one repeat of 8 blocks of float16 that lie apart."""
+    names = ["dst_block_stride", *(f"src{number}_block_stride" for number in range(sources))]
+
+    def ask(k: KernelBuilder, v: Values) -> None:
+        kind, operation, second = (VectorBinary, "add", (0,)) if sources == 2 else (VectorUnary, "abs", ())
+        steps = tuple(v[name] * BLOCK for name in names)
+        k._emit((kind, operation, "float16", 128, 1, 0, 0, None, steps, *second))
+
+    return ask, dict.fromkeys(names, 1)
+
+
 ASKERS: dict[tuple[str, str], tuple[Asker, dict[str, int]]] = {
     ("copy_gm_to_ubuf", ""): blocks("GM", "UB"),
     ("copy_ubuf_to_gm", ""): blocks("UB", "GM"),
@@ -229,6 +259,8 @@ ASKERS: dict[tuple[str, str], tuple[Asker, dict[str, int]]] = {
     ("copy_ubuf_to_ubuf", ""): copied(),
     ("copy_gm_to_ubuf_align", ""): pad("GM", "UB"),
     ("copy_ubuf_to_gm_align", ""): pad("UB", "GM"),
+    ("copy_gm_to_ubuf_align (padded)", ""): padded(by_stride=False),
+    ("copy_gm_to_ubuf_align_v2 (padded)", ""): padded(by_stride=True),
     **{
         (f"{name}_align_v2{words}", ""): pad_of_950(source, destination, "compact" in words, "loops" in words)
         for name, source, destination in (
@@ -256,5 +288,7 @@ ASKERS: dict[tuple[str, str], tuple[Asker, dict[str, int]]] = {
     ("copy_matrix_cc_to_gm (nz2nd)", "piece"): drain_piece(by_rows=True),
     ("copy_matrix_cc_to_gm (nz2dn)", ""): drain_piece(by_rows=False),
     ("copy_matrix_cc_to_ubuf", ""): drain_fractals(),
+    ("vector (dst, src)", ""): vector_blocks(1),
+    ("vector (dst, src0, src1)", ""): vector_blocks(2),
 }  # fmt: skip
 """By instruction and, where they differ, architecture."""

@@ -112,23 +112,6 @@ inline void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const LocalTensor<T>
     TransDataTo5HD<T>(to, from, p, site);
 }
 
-// The numbers `first`, `first` + 1, ...: the scalar unit writes a block, and each call fills what lies behind it.
-template <class T> inline void CreateVecIndex(const LocalTensor<T> &dst, const T &first, const uint32_t count, ASIM_SITE) {
-    constexpr uint32_t BLOCK = 32 / sizeof(T), LANES = 256 / sizeof(T);
-    if (!count) asim::refuse(site, "CreateVecIndex: 0 elements; there is at least 1");
-    for (uint32_t i = 0; i < BLOCK && i < count; i++) dst.SetValue(i, (T)(first + (T)i), site);
-    asim_between(site, HardEvent::S_V);
-    auto next = [&](uint32_t to, uint32_t from, uint32_t lanes, uint32_t distance) {
-        asim::mask_of_count(site, lanes);
-        asim::scalar(site, asim::Word::vadds, dst[to], dst[from], (T)distance, 1, {});
-        if (lanes == BLOCK || lanes == LANES) asim_barrier(site);
-    };
-    uint32_t done = BLOCK;
-    for (; done < LANES && done + BLOCK <= count; done += BLOCK) next(done, done - BLOCK, BLOCK, BLOCK);
-    for (; done + LANES <= count; done += LANES) next(done, done - LANES, LANES, LANES);
-    if (done < count) next(done, done < LANES ? done - BLOCK : done - LANES, count - done, done < LANES ? BLOCK : LANES);
-}
-
 inline void SetDeqScale(half scale, ASIM_SITE) {
     asim::recorder.registers.deq_scale = asim::bits(scale);
     asim::record(site, asim::Word::set_deqscale, {0}, {asim::bits(scale)});

@@ -2,13 +2,13 @@
 // and addresses for GM operands of half in rows are those of tests/ascend_c/matmul_words.json; other operands are assumed.
 #pragma once
 #include "asim/cube.h"
+#include "asim/matmul_config.h"
 #include "asim/pipe.h"
 
 namespace AscendC {
 
 enum class CubeFormat { ND = 0, NZ, ZN, ZZ, NN, ND_ALIGN, SCALAR, VECTOR, ROW_MAJOR = 0, COLUMN_MAJOR = 8 };
 enum class LayoutMode { NONE = 0, BSNGD, SBNGD, BNGS1S2, NORMAL };
-enum class IterateOrder { ORDER_M = 0, ORDER_N, UNDEF };
 template <TPosition POSITION, CubeFormat FORMAT, class TYPE, bool ISTRANS = false, LayoutMode LAYOUT = LayoutMode::NONE,
           bool IBSHARE = false, TPosition SRCPOS = TPosition::GM>
 struct MatmulType {
@@ -18,12 +18,6 @@ struct MatmulType {
     static constexpr bool isTrans = ISTRANS, ibShare = IBSHARE;
     static constexpr LayoutMode layout = LAYOUT;
 };
-struct MatmulConfig {
-    bool doNorm = true, doMultiDataLoad = false, enUnitFlag = true;
-};
-constexpr MatmulConfig GetNormalConfig() { return {}; }
-constexpr MatmulConfig GetMDLConfig() { return {false, true, false}; }
-constexpr MatmulConfig CFG_NORM = GetNormalConfig(), CFG_MDL = GetMDLConfig();
 namespace tiling {
 struct TCubeTiling {
     int32_t usedCoreNum = 0, M = 0, N = 0, Ka = 0, Kb = 0, singleCoreM = 0, singleCoreN = 0, singleCoreK = 0, baseM = 0, baseN = 0;
@@ -87,6 +81,7 @@ class MatmulImpl : asim::MatmulTypes<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE> {
     using Out = typename Types::Out;
     using BiasT = typename BIAS_TYPE::T;
     static constexpr int64_t C0 = 32 / sizeof(T), HALF_L0 = 32768;
+    static constexpr bool UNIT_FLAG = asim_checked<MM_CFG>::unit_flag;
 
 public:
     void Init(const TCubeTiling *tiling, TPipe *pipe = nullptr, ASIM_SITE) {
@@ -135,6 +130,13 @@ public:
         SetHF32Mode(on, site);
         if (transMode) SetHF32TransMode(true, site);
     }
+    // Rooms and addresses that only vector cores use, who ask a cube core by messages.
+    void SetSubBlockIdx(uint8_t) {}
+    void SetUserDefInfo(uint64_t) {}
+    template <class D> void SetSelfDefineData(D) {}
+    template <class D> void SetWorkspace(D *, int) {}
+    template <class D> void SetWorkspace(const GlobalTensor<D> &) {}
+    void SetLocalWorkspace(const LocalTensor<uint8_t> &) {}
     // Compute the next tile; false behind the last one.
     template <bool sync = true> bool Iterate(bool enPartialSum = false, ASIM_SITE) {
         if (!on()) return false;
@@ -302,7 +304,7 @@ private:
             load(site, l0a, l0b, left, right, m, n, k, id);
             asim_pair(site, HardEvent::MTE1_M, id);
             bool last = number + 1 == pieces, first = number == 0 && !partial;
-            MmadParams p(m, n, k, MM_CFG.enUnitFlag ? last ? 3 : 2 : 0, false, first && !has_bias_);
+            MmadParams p(m, n, k, UNIT_FLAG ? last ? 3 : 2 : 0, false, first && !has_bias_);
             LocalTensor<Sum> sum(TPosition::CO1, place_, 1 << 15);
             if (first && has_bias_) {
                 LocalTensor<Sum> table(TPosition::C2, 0, n);
@@ -376,12 +378,12 @@ private:
         p.deqScalar = 0;
         if (std::is_same_v<Out, half>) p.quantPre = F322F16;
         if (std::is_same_v<Out, bfloat16_t>) p.quantPre = F322BF16;
-        p.unitFlag = MM_CFG.enUnitFlag ? 3 : 0;
-        if (!MM_CFG.enUnitFlag) asim_pair(site, HardEvent::M_FIX, queue_event(site, HardEvent::M_FIX));
+        p.unitFlag = UNIT_FLAG ? 3 : 0;
+        if (!UNIT_FLAG) asim_pair(site, HardEvent::M_FIX, queue_event(site, HardEvent::M_FIX));
         if (atomic) SetAtomicAdd<Out>(site);
         Fixpipe(sequential ? gm : gm[row_ * tiling_.baseM * org_c_ + column_ * tiling_.baseN], sum, p, site);
         if (atomic) SetAtomicNone(site);
-        if (!MM_CFG.enUnitFlag) asim_pair(site, HardEvent::FIX_M, queue_event(site, HardEvent::FIX_M));
+        if (!UNIT_FLAG) asim_pair(site, HardEvent::FIX_M, queue_event(site, HardEvent::FIX_M));
     }
 
     TCubeTiling tiling_;

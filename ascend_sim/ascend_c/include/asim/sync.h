@@ -17,12 +17,6 @@ constexpr int CROSS_FLAGS = 16;
 inline void cross_id(Site site, const char *call, int64_t flag) {
     if (flag < 0 || flag >= CROSS_FLAGS) refuse(site, "%s: flag %lld; allowed are 0 to %d", call, (long long)flag, CROSS_FLAGS - 1);
 }
-// A library has the symbol of a mark if its kernel comes to `marked` anywhere (recorder.py): it joins all cores, so that all
-// its blocks must run at once; it calls the cube or the vector unit; it names the cores that it runs on (KernelMetaType).
-constexpr int ALL_CORES = 0, CUBE_CALLS = 1, VECTOR_CALLS = 2, TASK_TYPES = 16;
-template <int number> struct __attribute__((visibility("default"))) Mark { static char mark; };
-template <int number> char Mark<number>::mark = 1;
-template <int number> inline void marked() { *(volatile char *)&Mark<number>::mark = 1; }
 // Events that the core has not: their flags are no words (public API, HardEventAic and HardEventAiv).
 constexpr bool has_pipe(int64_t pipe) { return ON_CUBE ? pipe != 1 : pipe != 2 && pipe != 3 && pipe != 10; }
 constexpr bool has_event(int64_t source, int64_t destination) { return has_pipe(source) && has_pipe(destination); }
@@ -122,9 +116,6 @@ template <class T> inline void DataCachePreload(const GlobalTensor<T> &src, cons
 }
 enum class MemDsbT : uint8_t { ALL, DDR, UB, SEQ };
 template <MemDsbT which> inline void DataSyncBarrier(ASIM_SITE) { asim::record(site, asim::Word::dsb, {0}, {(int64_t)which}); }
-// Between operators that were joined to one launch: here each is a launch of its own.
-inline void SetNextTaskStart() {}
-inline void WaitPreTaskEnd() {}
 
 // Flags between cores. The word of a wait has the flag alone: it is of the mode of the core's own sets of that flag; where the
 // core sets none, a kernel of cube and vector cores waits for the other kind (mode 2).
@@ -172,6 +163,12 @@ inline void wait_flag(pipe_t source, pipe_t destination, int32_t id, ASIM_SITE) 
     asim::record(site, asim::Word::wait_flag, {0}, {(int64_t)source, (int64_t)destination, asim::event_id(site, "wait_flag", id)});
 }
 inline void pipe_barrier(pipe_t pipe, ASIM_SITE) { asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)pipe}); }
+
+// What a kernel that is launched before the end of the one before it would wait for: each kernel here ends before the next.
+namespace AscendC {
+inline void SetNextTaskStart() {}
+inline void WaitPreTaskEnd() {}
+}  // namespace AscendC
 
 // What a kernel prints goes to the errors of the command.
 namespace AscendC {

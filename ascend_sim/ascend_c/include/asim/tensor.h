@@ -6,6 +6,14 @@
 
 namespace asim {
 
+// A library has the symbol of a mark if its kernel comes to `marked` anywhere (recorder.py): it joins all cores, so that all
+// its blocks must run at once; it calls the cube or the vector unit; it gives hints to the L2; it names
+// the cores that it runs on (KernelMetaType).
+constexpr int ALL_CORES = 0, CUBE_CALLS = 1, VECTOR_CALLS = 2, CACHE_HINTS = 3, TASK_TYPES = 16;
+template <int number> struct __attribute__((visibility("default"))) Mark { static char mark; };
+template <int number> char Mark<number>::mark = 1;
+template <int number> inline void marked() { *(volatile char *)&Mark<number>::mark = 1; }
+
 // An element by its address, read and written by the scalar unit.
 template <class T> inline T scalar_load(Site site, Word word, int64_t address) {
     if (ON_CUBE && word == Word::load_ub_) refuse(site, "GetValue of the Unified Buffer on a cube core; vector cores have it");
@@ -43,8 +51,6 @@ private:
 
 namespace AscendC {
 
-enum class CacheMode { CACHE_MODE_DISABLE = 0, CACHE_MODE_NORMAL, CACHE_MODE_LAST, CACHE_MODE_PERSISTENT = 4 };
-enum class CacheRwMode { READ = 1, WRITE, RW };
 template <class T> class GlobalTensor {
 public:
     using PrimType = T;
@@ -58,7 +64,7 @@ public:
         return piece;
     }
     uint64_t GetSize() const { return size_; }
-    template <CacheRwMode rw = CacheRwMode::RW> void SetL2CacheHint(CacheMode) {}  // a hint: the L2 works as ever
+    template <CacheRwMode mode = CacheRwMode::RW> void SetL2CacheHint(CacheMode) const { asim::marked<asim::CACHE_HINTS>(); }
     T GetValue(uint64_t offset, ASIM_SITE) const { return asim::scalar_load<T>(site, asim::Word::load_gm_, (int64_t)(start_ + offset)); }
     void SetValue(uint64_t offset, T value, ASIM_SITE) const {
         asim::scalar_store<T>(site, asim::Word::store_gm_, (int64_t)(start_ + offset), value);

@@ -97,10 +97,10 @@ ASIM_BINARY(Min, vmin)
 ASIM_BINARY(And, vand)
 ASIM_BINARY(Or, vor)
 ASIM_BINARY(MulAddDst, vmla)
-ASIM_BINARY(AddRelu, vaddrelu)
-ASIM_BINARY(SubRelu, vsubrelu)
 ASIM_BINARY(FusedMulAdd, vmadd)
 ASIM_BINARY(FusedMulAddRelu, vmaddrelu)
+ASIM_BINARY(AddRelu, vaddrelu)
+ASIM_BINARY(SubRelu, vsubrelu)
 #undef ASIM_BINARY
 
 #define ASIM_UNARY(Name, word)                                                                                              \

@@ -33,9 +33,11 @@ ITEMSIZE = 2
 
 @frozen
 class DataCacheTiling:
-    """Result of the procedure under the vendor's names, in fractals; `m_al1` or `n_bl1` 0 means all of a core's M or N.
+    """Result of the procedure under the vendor's names: numbers of parts (`*_dim`), fractals of an L0 block (`*_l0`)
+    and of L1 loads.
 
-    `k_al1`, `k_bl1` count C_out blocks, the bounds elements of one buffer.
+    `m_al1` and `n_bl1` count L0 blocks, 0 for all of a core's M or N. `k_al1`, `k_bl1` count C_out blocks, `db_*`
+    buffers, the bounds elements of one buffer.
     """
 
     batch_dim: int
@@ -60,7 +62,9 @@ class DataCacheTiling:
 
 
 def covers_grad_input_1001(inp: TilingInput) -> bool:
-    """Return True if the procedure takes this problem: 2-D, fp16, one group, undilated, maps of 2 to 4096 pixels a side."""
+    """Return True if the procedure takes this problem: 2-D, fp16, one group, undilated, dx and zero-inserted gradOutput
+    of 2 to 4096 pixels a side.
+    """
     p = inp.problem
     sides = (p.h_in, p.w_in, p.h_out * p.stride_h, p.w_out * p.stride_w)
     return (
@@ -74,8 +78,8 @@ def covers_grad_input_1001(inp: TilingInput) -> bool:
 
 
 def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
-    """Return the vendor's tiling for our kernel. Raises TilingError where the procedure does not apply or finds nothing that
-    fits.
+    """Return the vendor's tiling for our kernel. Raises TilingError where the procedure does not apply or finds nothing
+    that fits.
     """
     if not covers_grad_input_1001(inp):
         raise TilingError(
@@ -112,8 +116,9 @@ def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
 def cache_tiling(inp: TilingInput, *, ragged: bool = False) -> DataCacheTiling:
     """Return the procedure's result under the vendor's names. Raises TilingError where nothing fits.
 
-    `ragged` is for a kernel that writes dx as NCHW in rows of pixels that do not fill 32-byte blocks: the end of a core's or
-    tile's share then needs a whole block of its own, lest two cores write the same one. Ours write NC1HWC0.
+    `ragged` is for a kernel that writes dx as NCHW, in rows of pixels that do not fill 32-byte blocks: the end of a
+    core's or tile's share then needs a whole block of its own, lest two cores write the same one. Our kernels write
+    NC1HWC0.
     """
     grid = _core_grid(inp, ragged)
     single = _CoreShare(inp, ceil_div(_pixels(inp), grid.m), inp.cin1 // grid.n, grid.m, ragged)
@@ -151,7 +156,7 @@ def _pixels(inp: TilingInput) -> int:
 
 
 def _has_own_end(inp: TilingInput, fractals: int) -> bool:
-    """Return True if the last of the shares of `fractals` fractals has at least a whole fractal of pixels."""
+    """Return True if dx, cut into shares of `fractals` fractals of pixels, has a last share of at least one whole fractal."""
     rest = inp.problem.h_in * inp.problem.w_in % (fractals * FRACTAL)
     return rest == 0 or rest >= FRACTAL
 
@@ -161,7 +166,9 @@ def _has_own_end(inp: TilingInput, fractals: int) -> bool:
 
 @frozen
 class _PartGrid:
-    """Number of parts along images, channels (`n`) and pixels (`m`), with a core's rounds of tiles and all cores' loads."""
+    """Division of dx over cores: number of parts along images, channels (`n`) and pixels (`m`), a core's rounds of
+    tiles, and the elements that all cores load.
+    """
 
     batch: int
     n: int
@@ -174,14 +181,18 @@ class _PartGrid:
         return self.batch * self.n * self.m
 
     def beats(self, other: _PartGrid) -> bool:
-        """Return True if this grid has fewer rounds, or as many and more cores; with as many cores also if it loads less."""
+        """Return True if this grid has fewer rounds, or as many and more cores, or as many cores and a smaller load (of
+        equal loads, more parts of images and channels).
+        """
         if self.rounds < other.rounds or (self.rounds == other.rounds and self.cores > other.cores):
             return True
         return self.cores == other.cores and (self.load, -self.batch * self.n) < (other.load, -other.batch * other.n)
 
 
 def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
-    """Return the grid that beats those tried before it: channels and images in most to fewest parts, pixels in the rest."""
+    """Return the best grid by `_PartGrid.beats`: channels and images are cut into divisors of their number, pixels take
+    the remaining cores.
+    """
     p, m_total = inp.problem, _pixels(inp)
     if p.h_in * p.w_in * p.c_in < FRACTAL:
         return _PartGrid(1, 1, 1, 1, 0)
@@ -214,8 +225,10 @@ def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
 
 
 def _few_tiles(inp: TilingInput, ragged: bool) -> _PartGrid:
-    """Return the grid for a dx of fewer fractals than cores: each core has one image and channel block, and pixels that
-    take about a microsecond.
+    """Return the grid for a dx with fewer fractals than cores: each core has one image and channel block, and pixels
+    for about a microsecond of work.
+
+    A map is not cut where one fractal takes longer, or `ragged` forbids it.
     """
     m_total, work = _pixels(inp), inp.cout_padded // FRACTAL * inp.taps
     parts = 1  # where one fractal of dx takes more than that (inferred: the procedure then leaves the number as it is)
@@ -227,7 +240,7 @@ def _few_tiles(inp: TilingInput, ragged: bool) -> _PartGrid:
 
 
 MICROSECOND = 1000
-"""Fractal products in a microsecond, as the procedure counts them (stated; at 1 GHz)."""
+"""Fractal products in a microsecond, as the procedure counts them at 1 GHz (stated)."""
 
 
 def _l0_fractals(inp: TilingInput) -> int:
@@ -245,7 +258,7 @@ def _l0c_fractals(inp: TilingInput) -> int:
 
 @frozen
 class _Load:
-    """Load to L1 at a time: `m` and `n` base blocks, C_out blocks (`k_a`, `k_b`) and number of buffers of each operand."""
+    """Contents of L1 at a time: `m` and `n` L0 blocks, C_out blocks (`k_a`, `k_b`) and number of buffers of each operand."""
 
     m: int
     n: int
@@ -257,7 +270,9 @@ class _Load:
 
 @frozen
 class _CoreShare:
-    """Share of a core: `m` x `n` fractals of dx of each of its images, whose pixels are cut in `parts` over cores."""
+    """Share of dx of one core: `m` x `n` fractals of pixels and channels of each of its images; the pixels of a map are
+    cut in `parts`.
+    """
 
     inp: TilingInput
     m: int
@@ -275,15 +290,18 @@ class _CoreShare:
         return self.inp.buffers["L1"] // ITEMSIZE
 
     def rows(self, fractals: int) -> int:
-        """Return the rows of zero-inserted gradOutput that `fractals` fractals of pixels read."""
+        """Return the most rows of zero-inserted gradOutput that a run of `fractals` fractals of pixels reads; whole
+        rows of dx need none more.
+        """
         p, pixels = self.inp.problem, fractals * FRACTAL
         if pixels >= p.w_in and pixels % p.w_in == 0:
             return p.k_h - 1 + pixels // p.w_in
         return p.k_h - 1 + 2 + (pixels // p.w_in if pixels >= p.w_in else 0)
 
     def a_elements(self, k: int, fractals: int, buffers: int = 1) -> int:
-        """Return the elements of gradOutput in L1: `k` C_out blocks for `fractals` of pixels, or the whole map in one
-        buffer.
+        """Return the elements of gradOutput in L1: `k` C_out blocks for `fractals` of pixels, times `buffers`.
+
+        The whole map with all K, if one core has all pixels, takes one buffer.
         """
         p = self.inp.problem
         if fractals == self.m and k == self.k_blocks and self.parts == 1:
@@ -291,7 +309,9 @@ class _CoreShare:
         return k * FRACTAL * p.w_out * p.stride_w * self.rows(fractals) * buffers
 
     def b_elements(self, k: int, fractals: int, buffers: int = 1) -> int:
-        """Return the elements of weights in L1: `k` C_out blocks of `fractals` of channels, or one buffer with all of them."""
+        """Return the elements of weights in L1: `k` C_out blocks for `fractals` of channels, times `buffers`; one
+        buffer if that is all of them.
+        """
         if fractals == self.n and k == self.k_blocks:
             buffers = 1
         return k * FRACTAL * self.inp.taps * fractals * FRACTAL * buffers
@@ -299,8 +319,8 @@ class _CoreShare:
     # -- L0
 
     def l0_block(self) -> tuple[int, int, int]:
-        """Return (m0, n0, k0) with the fewest loads of L0; of equal ones the largest, then the one in which m0 and k0
-        differ most.
+        """Return (m0, n0, k0) in fractals with the fewest loads of L0; of equal ones the largest, then the one in which
+        m0 and k0 differ most.
 
         UB must have room for two results, or for one where no block leaves room for two. (1, 1, 1) where none fits.
         """
@@ -336,7 +356,9 @@ class _CoreShare:
         return m0
 
     def _leaves_ub(self, m0: int, results: int) -> bool:
-        """Return True if UB has room for a row of gradOutput on its way in and `results` tiles of dx on their way out."""
+        """Return True if UB has room for a row of gradOutput (with stride 1: for two rows of its window) and `results`
+        tiles of dx.
+        """
         p = self.inp.problem
         row = p.w_out * p.stride_w * FRACTAL
         if p.stride_h == p.stride_w == 1:
@@ -347,8 +369,8 @@ class _CoreShare:
     # -- L1
 
     def l1_loads(self, m0: int, n0: int, k0: int) -> tuple[_Load, int] | None:
-        """Return (loads of L1, `k0`) with the fewest bytes from GM, then the longest K of A, then of B; None where none
-        fits.
+        """Return (contents of L1, `k0`) with the fewest elements loaded from GM, then the longest K of A, then of B;
+        None where none fits.
         """
         p, inp = self.inp.problem, self.inp
         least = math.lcm(k0, inp.taps) // inp.taps
@@ -381,7 +403,9 @@ class _CoreShare:
         return None if best is None else (best[1], k0)
 
     def _first_buffers(self, m0: int, n0: int, k: int) -> tuple[int, int]:
-        """Return (buffers of gradOutput, of weights) that the shortest loads leave room for: (2, 2), (1, 2) or (1, 1)."""
+        """Return (buffers of gradOutput, buffers of weights) that fit L1 with `k` C_out blocks of each: (2, 2), (1, 2)
+        or, whether it fits or not, (1, 1).
+        """
         p = self.inp.problem
         row = k * FRACTAL * p.w_out * p.stride_w
         a, b = row * self.rows(m0), k * FRACTAL * self.inp.taps * n0 * FRACTAL
@@ -392,10 +416,10 @@ class _CoreShare:
     def _tiles_and_rows(
         self, m0: int, n: int, k_a: int, k_b: int, buffers: tuple[int, int], height: int
     ) -> tuple[int, int] | None:
-        """Return (base blocks of M, rows of gradOutput) of a load beside `n` fractals of weights; None where L1 has no
+        """Return (L0 blocks of M, rows of gradOutput) of a load beside `n` fractals of weights; None where L1 has no
         room.
 
-        With all of K it takes as many blocks as L1 has room for and as divide the core's; else one.
+        With all of K in a load, M has as many blocks as L1 has room for and as divide the core's; else one.
         """
         p, whole = self.inp.problem, k_a == self.k_blocks
         if not whole:
@@ -414,7 +438,7 @@ class _CoreShare:
         return m, self._extent(m * m0 * FRACTAL)
 
     def _extent(self, pixels: int) -> int:
-        """Return the rows that `pixels` pixels read, as the procedure counts them to compare loads."""
+        """Return the rows of gradOutput that `pixels` pixels read, as the procedure counts them when it compares loads."""
         p = self.inp.problem
         if pixels < p.w_in:
             return p.k_h if p.w_in % pixels == 0 else p.k_h + 1

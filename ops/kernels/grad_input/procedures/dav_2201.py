@@ -56,8 +56,8 @@ def vendor_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def aligned_base_k(limit: int, inp: TilingInput) -> int:
-    """Return the longest K up to `limit`, in whole units, that divides K of a block of output channels or is a multiple
-    of it; else one unit.
+    """Return the longest K up to `limit`, in whole units, that divides a slice (K of a block of output channels) or is
+    a multiple of it; else one unit.
     """
     whole, unit = k_slice(inp), k_unit(inp)
     candidates = range(floor_to(limit, unit), unit, -unit)
@@ -65,7 +65,9 @@ def aligned_base_k(limit: int, inp: TilingInput) -> int:
 
 
 def base_block(inp: TilingInput) -> GradInputTiling:
-    """Return the block of L0: 256 x 128, the larger side along the larger of M and N; a short K lets the sides grow."""
+    """Return the vendor's L0 block: 256 x 128, the larger side along the larger of M and N, at most M and N; a K
+    shorter than 128 bytes lets the sides grow.
+    """
     m, k, n = gemm(inp)
     whole_m = ceil_to(m, FRACTAL)
     l0_elements = inp.buffers["L0A"] // 2 // inp.itemsize  # one ping-pong half
@@ -90,9 +92,9 @@ def base_block(inp: TilingInput) -> GradInputTiling:
 def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Return the block with the vendor's first choice of L1 steps and buffers; the result may not fit.
 
-    First choice are weights that stay in L1. Public versions of ops-nn try this only where one base_k step of A already
-    is a whole slice; the worked 3x3 example that we follow takes it without that (a disagreement that no test row
-    decides).
+    It is weights that stay in L1 if that fits, else two buffers of each and the larger of two kinds of steps. Public
+    versions of ops-nn try resident weights only where one base_k step of A already is a whole slice; the worked 3x3
+    example that we follow takes them without that (a disagreement that no test row decides).
     """
     iterations = ceil_div(gemm(inp)[1], tiling.base_k)
     if inp.problem.k_d == 1:
@@ -108,7 +110,9 @@ def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the block with equal L1 steps: the largest that fit, at most the taps of the kernel; 1 where none fits."""
+    """Return the block with equal L1 steps of A and B: the largest that fit, at most the taps of the kernel; 1 where
+    none fits.
+    """
     start = min(ceil_div(gemm(inp)[1], tiling.base_k), inp.taps, _most_base_blocks(tiling, inp))
     whole = k_slice(inp)
     unit = whole // math.gcd(whole, tiling.base_k)  # steps that are whole slices; no other fits
@@ -124,7 +128,9 @@ def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the block with steps that fill half of L1 with each operand, in channel blocks; one number divides the other."""
+    """Return the block with L1 steps that fill half of L1 with each operand, in whole channel blocks; one step divides
+    the other.
+    """
     half, blocks, whole = inp.buffers["L1"] // 2, inp.cout_padded // inp.unit, k_slice(inp)
     a_bytes = dilated_rows(inp.problem, tiling.base_m) * a1_row_bytes(inp)
     b_bytes = whole * tiling.base_n * inp.itemsize
@@ -139,10 +145,10 @@ def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def make_fit(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling with a block shrunk until L1 holds it or, where none fits, with fewer buffers too. It may still
-    not fit.
+    """Return the tiling, if L1 does not hold it, with a smaller block or, where none fits, with fewer buffers too. It
+    may still not fit.
 
-    Once the vendor's procedure gives up buffers it goes through all three stages, even past one that fits.
+    Once the vendor's procedure gives up buffers it goes through all three counts, even past one that fits.
     """
     if grad_input_fits_l1(tiling, inp) or grad_input_fits_l1(tiling := _shrink(tiling, inp), inp):
         return tiling
@@ -154,8 +160,8 @@ def make_fit(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _shrink(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling with smaller base_m and base_n, the larger first, base_m not below a row; then with base_k from
-    what L0 leaves.
+    """Return the tiling with base_m and base_n reduced, the larger first (base_m not below a row), until L1 holds it;
+    then with the longest base_k that L0 leaves.
 
     base_k ends at least one fractal below the limit of L0. Where none fits, the block stays, with the last steps.
     """
@@ -195,6 +201,8 @@ def _either_steps(block: GradInputTiling, inp: TilingInput) -> tuple[GradInputTi
 def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
     """Return the pixels of one task: those of a tile in whole rows, or of several tiles if all cores still get as many
     tasks and L2 holds the data.
+
+    For a kernel with tile tasks (dav-3510) it is one tile, or the map at most if images fill the cores evenly.
     """
     problem = inp.problem
     width, map_pixels = problem.w_in, problem.h_in * problem.w_in
@@ -247,7 +255,9 @@ def _l2_bytes(pixels: int, tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = frozenset()) -> GradInputTiling:
-    """Return the tiling with the fields that follow from block and steps; fields named in `keep` stay."""
+    """Return the tiling with the fields that follow from block and steps (share of a task, blocks, weights that stay);
+    fields named in `keep` stay.
+    """
     whole, inp = inp, tiling_input(tiling, inp)
     columns = tiling.single_core_cin if "single_core_cin" in keep else ceil_to(tiling.step_n * tiling.base_n, FRACTAL)
     pixels = tiling.single_core_m if "single_core_m" in keep else task_pixels(tiling, inp)
@@ -263,7 +273,7 @@ def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = fro
 
 
 def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the number of tasks of the whole kernel."""
+    """Return the number of tasks of the whole kernel, over all images, depths, groups and parts of dx."""
     problem = tiling_input(tiling, inp).problem
     chunks = ceil_div(problem.h_in * problem.w_in, max(tiling.single_core_m, 1))
     outer = problem.n * ceil_div(problem.d_in, max(tiling.single_core_din, 1)) * inp.real_groups
@@ -284,7 +294,8 @@ def needs_clearing(inp: TilingInput) -> bool:
 def step_candidates(
     tiling: GradInputTiling, inp: TilingInput, given: Collection[str] = ()
 ) -> Iterator[GradInputTiling]:
-    """Yield tilings with each choice of L1 steps and buffers for a block, best first; fields named in `given` stay.
+    """Yield the tiling with each choice of L1 steps and buffers for its block, best first, whether it fits or not;
+    fields named in `given` stay.
 
     Weights that stay in L1 come first, then two buffers of both operands, of A, of B, of none; in each of these the
     most channel blocks first.

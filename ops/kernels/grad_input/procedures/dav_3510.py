@@ -1,10 +1,10 @@
-"""The tiling that grad_input gets on dav-3510: the procedure's, which says "stand-in" where our kernel does not do all of it.
+"""Tiling of grad_input on dav-3510: the vendor's procedure, marked "stand-in" where our kernel does not do all of it.
 
 The first of its templates that is capable decides: small shape, full load, inner product; where a kernel is split,
-`arch35.divided`. Not written, because the description leaves it open or the kernel has no use for it: the packing of at most 4
-output channels (C04), sums of 16-bit results in segments of K. Where the library lets vector cores turn the weights of a kernel
-that is not split before the cubes read them (enableVecTrans) the tiling is its own, but the kernel reads them as they are; the
-ladder then says "stand-in".
+`arch35.divided`. Not written, because the description leaves it open or the kernel has no use for it: the packing of at
+most 4 output channels (C04), sums of 16-bit results in segments of K. Where the library lets vector cores transpose the
+weights of a kernel that is not split before the cubes read them (enableVecTrans) the tiling is its own, but our kernel
+reads them untransposed; the ladder then says "stand-in".
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ OWN_SHARE = frozenset(("single_core_m", "single_core_cin"))  # fields that the p
 
 
 class GradInputAsked(Protocol):
-    """Interface of a ladder's question, as far as this procedure reads it."""
+    """Interface of the properties of a ladder's question that this procedure reads."""
 
     @property
     def inp(self) -> TilingInput: ...
@@ -89,8 +89,8 @@ def split_mode(inp: TilingInput) -> int:
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """Return the problem as the kernel takes it: groups that fill blocks together are merged if UB holds their weights
-    twice and the kernel is not cut (ops-nn, conv_backprop_input_context_utils.cpp: stated).
+    """Return the problem with `merged` as the library decides: True in NCDHW with 16- or 32-bit operands, if UB holds
+    the merged weights twice and the kernel is not cut (ops-nn, conv_backprop_input_context_utils.cpp: stated).
     """
     merged = replace(inp, merged=True)
     weights = ceil_to(merged.cout_g, inp.c0) * inp.taps * ceil_to(merged.cin_g, FRACTAL) * inp.itemsize
@@ -100,15 +100,15 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 
 def reads_its_layout(inp: TilingInput) -> bool:
-    """Return True if the procedure covers a problem: its maps must be NCDHW or NDHWC."""
+    """Return True if the procedure covers a problem: its maps are NCDHW or NDHWC."""
     return inp.layout.plain
 
 
 def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int | None = None) -> GradInputTiling:
     """Return the procedure's tiling; its source is "stand-in" where part of the decision is not the vendor's.
 
-    `mode` is a kernelSplitMode instead of the library's own, `cut` a loadB1Condition. Raises TilingError where no block
-    fits.
+    `mode` is a kernelSplitMode in place of the library's own, `cut` a loadB1Condition. Raises TilingError for a blocked
+    layout, and where no block fits.
     """
     if not reads_its_layout(inp):
         raise TilingError("grad_input: the procedure for dav-3510 is for its kernel that reads NCDHW")
@@ -120,7 +120,9 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int |
 
 
 def _with_weights_as_they_are(q: GradInputAsked) -> GradInputTiling:
-    """Return the procedure's tiling; a stand-in where the library's vector cores turn the weights of an unsplit kernel."""
+    """Return the procedure's tiling; marked "stand-in" where the library's vector cores transpose the weights of an
+    unsplit kernel first.
+    """
     tiling = vendor_grad_input_3510(q.inp, q.mode, q.cut)
     whole = tiling.kernel_split == SPLIT_NONE
     turned = whole and turns_weights(DataProblem.of(q.inp), tiling, hf32=q.dtype == "hf32")
@@ -128,7 +130,9 @@ def _with_weights_as_they_are(q: GradInputAsked) -> GradInputTiling:
 
 
 def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
-    """Return the procedure's decision for an unsplit kernel; a stand-in where our kernel cannot follow all of it."""
+    """Return the procedure's tiling for an unsplit kernel, `cut` as given or for None as the vendor chooses; "stand-in"
+    where our kernel cannot follow all of it.
+    """
     library = DataProblem.of(inp, cut)
     own = replace(library, side=inp.unit, packs=False)
     found = decided(own)
@@ -143,7 +147,9 @@ def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
 
 
 def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling changed to what our kernel can run, with the fields that follow."""
+    """Return the tiling without features that our kernel lacks (segments of K in 16 bits, weights that L1 does not
+    keep), with the fields that follow.
+    """
     if tiling.k_segment and inp.itemsize != 4:
         tiling = tiling.but(k_segment=0)  # the library adds 16-bit segments up in a workspace
     elif tiling.k_segment % inp.c0:
@@ -154,10 +160,10 @@ def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _divided(inp: TilingInput, split: int) -> GradInputTiling:
-    """Return the procedure's decision for a split kernel; a stand-in where our kernel does the work in another order.
+    """Return the procedure's tiling for a split kernel; "stand-in" where our kernel does the work in another order.
 
-    Ours loads gradOutput for every part (the library's may keep it in L1), always turns weights first, and interleaves
-    columns by way of GM (the library's in UB if tiles are small).
+    Ours loads gradOutput for every part (the library's may keep it in L1), always transposes weights first, and
+    interleaves columns by way of GM (the library's in UB if tiles are small).
     """
     check_split(split, inp)
     held = library_split(inp) == (split, True)
@@ -170,7 +176,9 @@ def _divided(inp: TilingInput, split: int) -> GradInputTiling:
 
 
 def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) -> GradInputTiling:
-    """Return the tiling with other fields adapted to those named in `given`; the result may not fit."""
+    """Return the tiling with L1 steps, buffers and shares adapted to the user's fields, whose names are in `given`; the
+    result may not fit.
+    """
     part = tiling_input(tiling, inp)
     if "full_load" in given and tiling.full_load:
         steps = ceil_div(ceil_div(part.cout_g, k_unit(part)) * k_slice(part), tiling.base_k)
@@ -193,7 +201,9 @@ def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) 
 
 
 def decided(p: DataProblem) -> GradInputTiling:
-    """Return the vendor's block, steps, buffers and share of a core. Raises TilingError where none of its blocks fits."""
+    """Return the tiling (block, steps, buffers, share of a core) of the first template that applies. Raises TilingError
+    where none of its blocks fits.
+    """
     if is_small_shape(p):
         tiling = small_shape(p)
     elif may_hold_weights(p):
@@ -209,16 +219,21 @@ def decided(p: DataProblem) -> GradInputTiling:
 
 
 def is_small_shape(p: DataProblem) -> bool:
-    """Return True if K is short and there are few tiles a core, but not a whole number of rounds of them."""
+    """Return True if the template "small shape" applies: K is short and there are few tiles a core (under 2.5), but not
+    a whole number of rounds of them.
+
+    It does not for 8-bit operands and cut kernels.
+    """
     few = p.itemsize > 1 and p.cut == UNCUT and p.blocks * p.c0 * p.inp.taps <= SMALL_K
     tiles = ceil_div(p.n * p.m * ACCUMULATOR_BYTES, p.inp.buffers["L0C"]) * p.lanes
     return few and tiles * FEW_TASKS[1] < FEW_TASKS[0] * p.inp.cores and tiles % p.inp.cores != 0
 
 
 def small_shape(p: DataProblem) -> GradInputTiling:
-    """Return the tiling with the parts of M and N that need the fewest rounds of tasks.
+    """Return the tiling of the template "small shape": the parts of M and N that need the fewest rounds of tasks.
 
-    Of equal ones the one with more tasks, if a task's loads are no larger.
+    Of equal ones it takes the one with more tasks, if a task's loads are no larger. The block shrinks where L1 does not
+    hold it.
     """
     best = first_block(p)
     task, tasks = best.base_m, p.tasks(best.base_m, best.base_n)
@@ -255,7 +270,9 @@ def _load(p: DataProblem, pixels: int, channels: int) -> int:
 
 
 def may_hold_weights(p: DataProblem) -> bool:
-    """Return True if L1 can keep the weights of a single kernel plane, and it pays: bandwidth is the limit, or K is short."""
+    """Return True if the template "full load" applies: L1 can keep the weights of a single kernel plane, and it pays,
+    as bandwidth is the limit or K is short.
+    """
     held = min(HELD_CHANNELS_FLAT if p.all_taps == 1 else HELD_CHANNELS, p.n)
     plain = p.cut == UNCUT and p.itemsize > 1 and p.inp.problem.k_d == 1
     tall = p.m > p.n and p.width <= FULL_LOAD_WIDTH
@@ -264,7 +281,11 @@ def may_hold_weights(p: DataProblem) -> bool:
 
 
 def full_load(p: DataProblem) -> GradInputTiling:
-    """Return the tiling whose weights stay in L1 while a core goes through rows and depths; a longer K, a narrower block."""
+    """Return the tiling of the template "full load": weights stay in L1 while a core goes through rows and depths. A
+    longer K has a narrower block.
+
+    The block shrinks, and weights need not stay, where L1 does not hold it.
+    """
     n = next(size for above, size in HELD_WIDTHS if p.k > above) // p.itemsize
     double = p.k <= FULL_LOAD_K and (p.n >= WIDE_TO_K * p.k or p.n >= WIDE_N)
     tiles = 2 if double else 1
@@ -276,7 +297,9 @@ def full_load(p: DataProblem) -> GradInputTiling:
 
 
 def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with a core's rows and depths: whole rows that fill all cores, else the fullest last round."""
+    """Return the block with a core's share: whole rows and depths that fill all cores evenly, else the rows with the
+    fewest rounds of tasks.
+    """
     problem, cores, m = p.inp.problem, p.inp.cores, block.base_m
     parts = ceil_div(p.n, block.base_n)
     n, lanes, task, depths = ceil_to(p.n // parts, p.side), problem.n * problem.d_in * parts, m, 1
@@ -304,7 +327,9 @@ def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def inner_product(p: DataProblem) -> GradInputTiling:
-    """Return the tiling of the first block, dealt to the cores, with long sums in segments of K."""
+    """Return the tiling of the template "inner product": the first block, dealt to the cores, with long sums in
+    segments of K; a smaller block where it does not fit L1.
+    """
     segment = k_segment(p)
     block = dealt(first_block(p, ceil_to(segment * p.taps, p.c0)), p)
     tiling = with_steps(block.but(k_segment=segment), p)
@@ -312,7 +337,7 @@ def inner_product(p: DataProblem) -> GradInputTiling:
 
 
 def _dealt_again(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return a shrunk tiling with its share of a core computed again; unchanged if it does not fit L1."""
+    """Return a shrunk tiling with its share of a core (single_core_*) computed again; unchanged if it does not fit L1."""
     if not fits(tiling, p):
         return tiling
     return _walked(tiling, p) if tiling.full_load else dealt(tiling, p)
@@ -322,7 +347,9 @@ def _dealt_again(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False) -> bool:
-    """Return True if the library turns the weights before an unsplit kernel with this tiling; `hf32`: fp32 runs as HF32."""
+    """Return True if the library's vector cores transpose the weights before an unsplit kernel with this tiling;
+    `hf32`: fp32 runs as HF32.
+    """
     problem, size = p.inp.problem, p.itemsize
     copies = TURNED_COPIES_8BIT if size == 1 else TURNED_COPIES
     possible = (
@@ -350,8 +377,8 @@ def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False
 
 
 def _worth_it_for_16_bits(p: DataProblem, tiling: GradInputTiling) -> bool:
-    """Return True if turning 16-bit weights pays: enough tasks read the same weights, and more than run at a time, or
-    weights are few, or blocks are wide.
+    """Return True if transposing 16-bit weights first pays: at least as many tasks read the same weights as run at a
+    time, and they are more, or weights are few, or blocks are wide.
     """
     problem, cores = p.inp.problem, p.inp.cores
     depths = ceil_div(problem.d_in, tiling.single_core_din)

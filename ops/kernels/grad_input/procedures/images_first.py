@@ -17,7 +17,9 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import covers_grad_in
 
 def few_images(q: TilingQuestion) -> GradInputTiling:
     """Return the vendor's open tiling if images fill at most half of the cores, or if the call asks for another number
-    of blocks; else raise TilingError.
+    of blocks.
+
+    Otherwise it raises TilingError, as the library deals out whole images.
     """
     inp = q.dealt
     cores = inp.cores if q.chip is None else q.chip.cores.aic

@@ -44,7 +44,9 @@ STEP = 6  # instructions of a step beside the loads of weights: the load of pixe
 
 
 def sound_grad_input(inp: TilingInput) -> GradInputTiling:
-    """Return a tiling that fits, for any dtype and groups (source "stand-in"). Raises TilingError where none fits."""
+    """Return a tiling of our own that fits, for any dtype and groups (source "stand-in"). Raises TilingError where none
+    fits.
+    """
     check_grad_input_problem(inp)
     candidates = step_candidates(_level(_sound_block(inp), inp), inp)
     fitting = next((t for t in candidates if grad_input_fits_l1(t, inp)), None)
@@ -54,7 +56,8 @@ def sound_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def roomy_grad_input(inp: TilingInput) -> GradInputTiling:
-    """Return the sound tiling, with two L0C buffers where they fit: a tile leaves while the next one is multiplied.
+    """Return the sound tiling (`sound_grad_input`, then `taller`), with two L0C buffers where they fit: a tile leaves
+    while the next one is multiplied.
 
     On coupled chips the weights get two L1 buffers, too, and a task is an image with all its channels or, where there
     are fewer images than cores, a part of its rows (published ResNet-50 rows of the 910: 30 blocks for 64 images take
@@ -75,8 +78,8 @@ def roomy_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def _sound_block(inp: TilingInput) -> GradInputTiling:
-    """Return the vendor's block; for 32 bits one with a long base_m, because the transposing load of weights is the
-    slow one.
+    """Return the vendor's `base_block` for 8 and 16 bits; for 32 bits a block with a long base_m, because the
+    transposing load of weights is the slow one.
     """
     m, k, n = gemm(inp)
     if inp.itemsize < 4:
@@ -89,9 +92,10 @@ def _sound_block(inp: TilingInput) -> GradInputTiling:
 
 
 def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the block with even tiles along N, and smaller ones along M if there would be fewer tasks than cores.
+    """Return the block with tiles of equal width along N, and with smaller ones along M if there would be fewer tasks
+    than cores.
 
-    On split chips with blocked layouts M stays: there `spread` deals dX out.
+    On dav-2201 M stays: there `spread` deals dX out.
     """
     m, _, n = gemm(inp)
     columns = ceil_div(n, block.base_n)
@@ -105,7 +109,9 @@ def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
-    """Return the last resort: the largest block that fits with one channel block a load and single buffers in L1."""
+    """Return the largest block that fits with one channel block a load and single buffers in L1; the smallest block if
+    none fits.
+    """
     m, _, n = gemm(inp)
     smallest = GradInputTiling(
         FRACTAL, inp.unit, inp.unit, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1, iterate_order=1
@@ -122,20 +128,24 @@ def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
 
 
 def taller(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling or, if channels are few, one with taller tiles whose busiest core has fewer instructions."""
+    """Return the tiling or, if its tiles have at most 32 channels, the one with taller tiles whose busiest core has the
+    fewest instructions.
+    """
     if tiling.base_n > NARROW:
         return tiling
     return min((tiling, *_taller(tiling, inp)), key=lambda one: instructions(one, inp))
 
 
 def instructions(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the number of instructions that fill L0 and multiply on the busiest core, for one kernel plane."""
+    """Return how many instructions the busiest core has for loads to L0 and products (flags included), for one kernel plane."""
     tiles = ceil_div(tiling.single_core_m, tiling.base_m) * ceil_div(task_count(tiling, inp), inp.cores)
     return tiles * ceil_div(gemm(inp)[1], tiling.base_k) * (STEP + tiling.base_k // inp.c0)
 
 
 def _taller(tiling: GradInputTiling, inp: TilingInput) -> Iterator[GradInputTiling]:
-    """Yield tilings with more pixels in a tile: the most that L0 holds at each base_k up to the tiling's."""
+    """Yield fitting tilings with more pixels in a tile than `tiling`: the most that L0 holds at each base_k up to the
+    tiling's.
+    """
     l0a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize
     l0c = inp.buffers["L0C"] // tiling.cl0_buffers // ACCUMULATOR_BYTES
     most = min(floor_to(l0c // tiling.base_n, FRACTAL), ceil_to(gemm(inp)[0], FRACTAL))
@@ -152,7 +162,7 @@ def _taller(tiling: GradInputTiling, inp: TilingInput) -> Iterator[GradInputTili
 
 @frozen
 class CoreGrid:
-    """A division of dX: each of `cores` cores has `channels` x `rows`; together they read `load` elements."""
+    """Division of dX over `cores` cores: each has `channels` channels x `rows` rows; together they read `load` elements."""
 
     channels: int
     rows: int
@@ -161,8 +171,8 @@ class CoreGrid:
 
 
 def core_grid(inp: TilingInput, channels: int, rows: int) -> CoreGrid | None:
-    """Return the grid with the most cores, then the least load, with shares up to `channels` and `rows`; None if none
-    exists.
+    """Return the division of dX with the most cores, then the least load, with shares of at most `channels` and `rows`;
+    None if none exists.
 
     Each image, depth and group has cores of its own. A share is whole rows and may be as small as a fractal of pixels.
     Of equal grids the one with more parts of channels wins, as in the source.
@@ -185,7 +195,9 @@ def core_grid(inp: TilingInput, channels: int, rows: int) -> CoreGrid | None:
 
 
 def spread(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling with smaller tiles, one for each core of `core_grid`; unchanged if no more cores would get work."""
+    """Return the tiling with smaller tiles, one for each core of `core_grid`; unchanged if no more cores would get
+    work, or no L1 steps fit.
+    """
     tasks, width = task_count(tiling, inp), inp.problem.w_in
     grid = core_grid(inp, ceil_to(tiling.single_core_cin, inp.unit), ceil_div(tiling.single_core_m, width))
     if grid is None or grid.cores <= tasks:

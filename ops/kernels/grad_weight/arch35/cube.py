@@ -1,9 +1,10 @@
-"""The cube's side of the 950's kernel: atomic adds of every tile, buffers of L1 that begin anew at each plane.
+"""Cube program of the 950's grad_weight: every tile is added to dW atomically, and each plane begins with the first L1
+buffers.
 
-(ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) A plane is one (image, output depth) that a tile of L0C sums over; a chunk
-is what one buffer of L1 holds of it. Chunks take the buffers of an operand in turn, and the first one of each plane takes the
-first buffer: after an odd number of chunks it waits until the last one was read. Newer versions of the library load a
-chunk while the one before is multiplied; no version does so from plane to plane.
+(ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) A plane is one (image, output depth) that a tile of L0C sums over; a
+chunk is the part of it that one buffer of L1 holds. Chunks take the buffers of an operand in turn, and the first one of
+each plane takes the first buffer: after an odd number of chunks it waits until the last one was read. Newer versions of
+the library load a chunk while the one before is multiplied; no version does so from plane to plane.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ascend_sim.ops.layouts.layout import DrainPiece, FilterTile, Lattice, MapPi
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 LONGEST_SUM = 65536
-"""Pixels that are summed in L0C before dW is written (ops-nn, arch35: stated)."""
+"""Most pixels that are summed in L0C before dW is written (ops-nn, arch35: stated)."""
 
 
 class PlaneOperand:
@@ -57,7 +58,10 @@ class PlaneOperand:
         self._next = 0
 
     def begin(self, key: Hashable) -> int | None:
-        """Return the address to load the chunk `key` to; None where L1 holds it already."""
+        """Return the address to load the chunk `key` to, in the next buffer; None where L1 holds it already.
+
+        A chunk that is being read in that buffer is freed first.
+        """
         if key == self._ahead:
             return None
         if key == self._held:
@@ -74,11 +78,13 @@ class PlaneOperand:
         return self._queues[index].acquire()
 
     def loaded(self) -> None:
-        """Hand the buffer that the last `begin` returned to MTE1, after its load."""
+        """Hand the buffer that the last `begin` returned over to MTE1, after its load was issued."""
         self._queues[self._loading].publish()
 
     def use(self, key: Hashable) -> None:
-        """Make `key` the chunk that the next loads to L0 read: it is either the one in use or the one loaded last."""
+        """Make `key` the chunk that the next loads to L0 read, and free the one before; it must be the one in use or
+        the one loaded last.
+        """
         if key == self._held:
             return
         if self._reading >= 0:
@@ -109,7 +115,9 @@ class PlaneOperand:
 
 
 class DirectCubeBuilder(CubeBuilder):
-    """Writes the cube program of one block; `kernel` has what differs between versions of the library."""
+    """Builder of the cube program of one block of the 950's kernel; `kernel` has the properties that differ between
+    versions of the library.
+    """
 
     a1: PlaneOperand  # type: ignore[assignment]
     b1: PlaneOperand  # type: ignore[assignment]
@@ -131,7 +139,9 @@ class DirectCubeBuilder(CubeBuilder):
         self.walked = walked_input(call.inp, tiling).problem
 
     def held(self, a1: int, b1: int) -> tuple[PlaneOperand, PlaneOperand]:  # type: ignore[override]
-        """Return the L1 buffers of both operands: one after the other, or one of each in either half (bank) of L1."""
+        """Return the L1 buffers (of A, of B): one after the other, or, if the library's version does so and they fit,
+        one of each in either half (bank) of L1.
+        """
         k, half = self.k, self.k.chip.buffers["L1"] // 2
         sizes = {"A1": ceil_to(a1, BLOCK_BYTES), "B1": ceil_to(b1, BLOCK_BYTES)}
         order = [("A1", i) for i in range(self.tiling.al1_buffers)] + [
@@ -157,8 +167,10 @@ class DirectCubeBuilder(CubeBuilder):
         return super().program()
 
     def runs(self) -> Iterator[tuple[Run, Where]]:
-        """Yield the steps of the tasks that go to dW, then of the tiles that go to slots; each such tile is a round, at whose
-        begin and end all cores meet.
+        """Yield (run of steps, its place) of the tasks whose sums go to dW, then of the tiles that go to slots.
+
+        Each tile of a slot is a round, at whose begin and end all cores wait for each other; a core without a tile in a
+        round only waits.
         """
         inp = walked_input(self.call.inp, self.tiling)
         for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
@@ -179,7 +191,7 @@ class DirectCubeBuilder(CubeBuilder):
                 yield self.meeting(Round.ENDS, group)
 
     def meeting(self, part: Round, group: int) -> tuple[Run, Where]:
-        """Return the run of a single step, the begin or the end of a round, and its place in `group`."""
+        """Return a run with the single step `part`, the begin or the end of a round, and its place in `group`."""
         run, where = self.known.of(part, lambda: [(part, Where())])
         return run, where._replace(group=group)
 
@@ -192,14 +204,16 @@ class DirectCubeBuilder(CubeBuilder):
             super().write_piece(piece, where)
 
     def ended(self) -> None:
-        """Do nothing: each round has its own end."""
+        """Do nothing: each round has flagged its own end."""
 
     def slot(self, task: GradWeightTask) -> tuple[GradWeightTask, int] | None:
-        """Return the task, as if of group 0, and the block whose slot its tiles go to: slots look alike for all groups."""
+        """Return (task, as if of group 0; block whose slot its tiles go to), None for dW: slots look alike for all groups."""
         return super().slot(replace(task, group=0))
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield (task, images) of each part whose sum stays in L0C until it is added to dW: several planes, or rows of one."""
+        """Yield (task, images) of each part whose sum stays in L0C until it is added to dW: several planes, or some
+        rows of one, at most `LONGEST_SUM` pixels.
+        """
         most = ceil_div(LONGEST_SUM, self.walked.w_out)
         rows = min(most, self.walked.h_out)
         planes = ceil_div(most, rows)
@@ -212,7 +226,9 @@ class DirectCubeBuilder(CubeBuilder):
     # -- a plane -------------------------------------------------------------------------------------------------------
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
-        """Append the loads and products of a plane, chunk by chunk."""
+        """Append the loads and products of a plane, chunk by chunk, from the first L1 buffers on; before them the
+        cycles that the library's version takes for a plane.
+        """
         if plane_cycles := self.kernel["plane_cycles"]["value"]:
             self.k.scalar(plane_cycles)
         self.a1.restart()
@@ -234,7 +250,9 @@ class DirectCubeBuilder(CubeBuilder):
             self.step(plane.tile, strip, step)
 
     def bring(self, operand: PlaneOperand, chunks: Sequence[Any], load: Callable[[Any], Hashable]) -> None:
-        """Load the first chunk and make it the one in use; load the others ahead where the library and two buffers allow it."""
+        """Load the first of `chunks` and make it the one in use; load the second ahead where the library's version does
+        so and there are two buffers.
+        """
         key = load(chunks[0])
         if self.kernel["prefetch"] and operand.buffers > 1:
             operand.use(key)
@@ -243,7 +261,7 @@ class DirectCubeBuilder(CubeBuilder):
         operand.use(key)
 
     def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Load a chunk of gradOutput to L1, in one transfer since whole rows adjoin; return its key."""
+        """Load a chunk of gradOutput to L1, unless L1 holds it, and return its key; whole rows are one transfer."""
         if strip.columns < self.p.w_out:
             return super().load_a1(tile, strip, image, span)
         key = self.key_of_rows(tile, strip, image, span)
@@ -258,7 +276,7 @@ class DirectCubeBuilder(CubeBuilder):
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
-        """Append the store of the tile in L0C, which adds it to dW or to this core's slot."""
+        """Append the store of the tile in L0C, which adds it to dW or, with `slot`, to this core's slot in pieces."""
         if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, True)
             return

@@ -1,10 +1,11 @@
-"""Slots of the workspace for tasks that several cores share (StreamK): a tile of L0C as it is, in the pieces that are added up.
+"""Slots of the workspace for tasks that several cores share (StreamK): a slot holds a tile of L0C in the pieces that
+are added up.
 
-(ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) Each block has two slots, one for what its cube adds up and one for what its
-vector cores hand on. A tile is cut in two pieces, or in four where L0C holds one tile; each lies together, its fractals
-[column / 16][row][16]. The cores that share a task are taken in pairs: of a pair, the vector cores of the first block have the
-first two pieces, those of the second block the others. A tile of merged groups stays in one piece, which one core has; it goes
-to a slot also where no other core shares its task.
+(ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) Each block has two slots, one for sums of its cube and one for sums
+that its vector cores hand on. A tile is cut in two pieces, or in four where L0C holds one tile; each lies together, its
+fractals [column / 16][row][16]. The cores that share a task are taken in pairs: of a pair, the vector cores of the
+first block have the first two pieces, those of the second block the others. A tile of merged groups stays in one piece,
+which one core has; it goes to a slot also where no other core shares its task.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SUM_BYTES = 4
 
 
 class SlotPiece(NamedTuple):
-    """Part of a tile, and where it begins in a slot (bytes)."""
+    """Part of a tile of dW, and the byte offset in a slot at which it begins."""
 
     tile: FilterTile
     offset: int
@@ -38,7 +39,9 @@ class SlotPiece(NamedTuple):
         return self.tile.rows * ceil_to(self.tile.columns, FRACTAL) * SUM_BYTES
 
     def part(self, room: int, number: int) -> SlotPiece | None:
-        """Return part `number` of the piece: whole columns of fractals, at most `room` bytes. None behind the last part."""
+        """Return part `number` of the piece: whole columns of fractals, at most `room` bytes (at least one column).
+        None behind the last part.
+        """
         columns = max(room // (self.tile.rows * SUM_BYTES) // FRACTAL, 1) * FRACTAL
         first = number * columns
         if first >= self.tile.columns:
@@ -58,7 +61,9 @@ def block_bytes(tiling: GradWeightTiling) -> int:
 
 
 def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list[SlotPiece]:
-    """Return the pieces in which a tile lies in its slot, down the rows first: at most two or four, one for merged groups."""
+    """Return the pieces in which a tile lies in its slot, down the rows first: one for merged groups, at most two if
+    L0C has two tiles, else four.
+    """
     channels, filters = ceil_div(ceil_div(tile.columns, inp.taps), FRACTAL), ceil_div(tile.rows, FRACTAL)
     if inp.group_extension == 1:
         for _ in range(1 if tiling.cl0_buffers > 1 else 2):
@@ -92,7 +97,7 @@ def _halved(channels: int, filters: int) -> tuple[int, int]:
 
 
 def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
-    """Return the number of parts of at most `room` bytes in which the largest piece passes through UB."""
+    """Return the most parts of at most `room` bytes in which a piece of a whole tile passes through UB."""
     whole = FilterTile(0, 0, 0, tiling.base_m, 0, tiling.base_n)
     found = 0
     for piece in pieces(whole, tiling, inp):
@@ -102,7 +107,9 @@ def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
 
 
 class Rounds(NamedTuple):
-    """Number of rounds in which all cores meet over tiles in slots: those of own tasks, then those of shared tasks."""
+    """Number of rounds, one for each tile in a slot, at whose begin and end all cores wait for each other: those of
+    unshared (own) tasks, then those of shared tasks.
+    """
 
     own: int
     shared: int
@@ -114,10 +121,10 @@ class Rounds(NamedTuple):
 
 
 def in_slots(inp: TilingInput) -> bool:
-    """Return True if even tiles of unshared tasks leave a core through its slot, because groups are merged.
+    """Return True if tiles of unshared tasks go through a slot too, because groups are merged.
 
-    The columns of a group begin inside a fractal, from where no Fixpipe takes them; vector cores take them out (ops-nn, arch35:
-    stated; there through UB, here through the slot: assumed).
+    The columns of a group begin inside a fractal, from where no Fixpipe takes them; vector cores take them out (ops-nn,
+    arch35: stated; there through UB, here through the slot: assumed).
     """
     return inp.group_extension > 1
 
@@ -125,14 +132,16 @@ def in_slots(inp: TilingInput) -> bool:
 def tasks_in_slots(
     tiling: GradWeightTiling, inp: TilingInput, block: int
 ) -> tuple[list[GradWeightTask], list[GradWeightTask]]:
-    """Return (own tasks, shared tasks) of a block whose tiles go to its slot; an own task is the only part of its sum."""
+    """Return (unshared tasks, shared tasks) of a block whose tiles go to its slot; the first is empty unless `in_slots`."""
     tasks = grad_weight_tasks(tiling, inp, block)
     own = [replace(task, slot=0) for task in tasks if task.slot is None] if in_slots(inp) else []
     return own, [task for task in tasks if task.slot is not None]
 
 
 def rounds(call: CubeCall, tiling: GradWeightTiling) -> Rounds:
-    """Return how often all cores meet: as often as the busiest block has tiles in slots, of own and of shared tasks."""
+    """Return the Rounds of a launch: as many as the busiest block has tiles in slots, of unshared and of shared tasks;
+    computed over all blocks.
+    """
     inp = walked_input(call.inp, tiling)
     if tiling.stream_k_type == STREAM_NONE and not in_slots(inp):
         return Rounds(0, 0)

@@ -1,10 +1,12 @@
-"""The vector cores' side of the 950's kernel: zeros over dW and slots before the cubes add to them, then a tree over the slots.
+"""Vector cores' program of the 950's grad_weight: clear dW and slots before the cubes add to them, then add the slots
+up in a tree.
 
-(ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) All vector cores clear their share of dW and meet. A task that several cores
-share (StreamK) goes tile by tile: each of its cores has a cleared slot, to which its cube adds; then pieces of the slots are
-added by a tree over pairs of cores, with a barrier of all vector cores behind each level. A sum stays in UB as long as its core
-goes on adding to it; who leaves the tree hands it on in GM. The last level turns the sum to the order of dW by Scatter and
-writes it in runs as long as dW has them, which between the planes of a kernel is one element.
+(ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) All vector cores clear their share of dW and meet. A task that
+several cores share (StreamK) goes tile by tile: each of its cores has a cleared slot, to which its cube adds; then
+pieces of the slots are added by a tree over pairs of cores, with a barrier of all vector cores behind each level. A sum
+stays in UB as long as its core goes on adding to it; a core that leaves the tree hands its sum on in GM. The last level
+brings the sum to the order of dW by Scatter and writes it in runs as long as dW has them, which between the planes of a
+kernel is one element.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ from ascend_sim.ops.layouts.layout import FilterTile, Turned, Writing
 from ascend_sim.ops.problem.sizes import ceil_div
 
 _PARTS_OF_UB = 10
-"""One for zeros, three each for a sum, for what is added to it, and for the sum in the order of dW."""
+"""Number of equal parts of UB: one for zeros, three each for a sum, for the addend, and for the sum in the order of dW."""
 
 
 class SlotShare(NamedTuple):
-    """A core's share of a tile in slots: `size` bytes from `offset`, and its stores to dW if this core writes them."""
+    """One core's share of a tile in slots: `size` bytes from byte `offset` of a slot, and its stores to dW if this core
+    writes them (else empty).
+    """
 
     offset: int
     size: int
@@ -42,14 +46,17 @@ class SlotShare(NamedTuple):
 
 
 Tile = tuple[tuple[SlotShare, ...], ...]
-"""The shares of a core in a tile, for each part of it that UB holds; targets of what is turned count from the first one's."""
+"""Shares of a core in a tile, one tuple for each part of it that UB holds at a time; target addresses count from the
+first store's.
+"""
 
 
 class Tree(NamedTuple):
-    """Place of a block among the `blocks` that add up a tile in pairs. Without blocks this core only meets the others.
+    """Place of a block in the tree of `blocks` that add up a tile in pairs. With no blocks this core only takes part in
+    the barriers.
 
-    `alone`: its pair has no second block. `levels`: the levels of the tree, for all cores. `leaves_at`: the level after which
-    it hands its sum on; None for the pair that keeps the sum.
+    `place` is the block's index. `alone`: its pair has no second block. `levels`: the levels of the tree, for all
+    cores. `leaves_at`: the level after which it hands its sum on; None for the pair that keeps the sum.
     """
 
     blocks: tuple[int, ...]
@@ -60,7 +67,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Sequence[int], block: int, levels: int) -> Tree:
-        """Return the place of `block` among `blocks`; an empty tree where there are no blocks."""
+        """Return the Tree of `block` among `blocks` with `levels` levels; place 0 if there are no blocks."""
         place = blocks.index(block) if blocks else 0
         pair, alone = place // 2, place + 1 == len(blocks) and place % 2 == 0
         leaving = (n for n in range(levels - 1) if pair >> n & 1 or (alone and not n))
@@ -68,17 +75,19 @@ class Tree(NamedTuple):
 
     @property
     def pair(self) -> int:
-        """Return the number of its pair."""
+        """Return the index of the block's pair."""
         return self.place // 2
 
     @property
     def pairs(self) -> int:
-        """Return how many pairs there are."""
+        """Return the number of pairs of blocks; the last may have one block."""
         return ceil_div(len(self.blocks), 2)
 
 
 class DirectVectorBuilder:
-    """Writes the program of one vector core; `size` is the bytes of dW, `rounds` how often cores meet over tiles in slots."""
+    """Builder of the program of one vector core; `size` is the bytes of dW, `rounds` the number of rounds over tiles in
+    slots.
+    """
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, size: int, rounds: Rounds) -> None:
         self.tiling, self.k, self.size = tiling, k, size
@@ -101,7 +110,9 @@ class DirectVectorBuilder:
         self.zeroed, self.room = unit, 3 * unit
 
     def program(self) -> Program:
-        """Return the program: clear dW; in each round clear the slot, wait for the cubes and add up the slots of a tile."""
+        """Return the program: clear dW; then, in each round, clear the slot, wait for the cubes, and add up the slots
+        of a tile.
+        """
         k, tiling = self.k, self.tiling
         ready = k.flag("V", "MTE3", "zeros ready")
         k.vector_duplicate(self.zeros, "float32", self.zeroed // 4)
@@ -128,7 +139,9 @@ class DirectVectorBuilder:
         return k.finish()
 
     def clear(self, tensor: int, start: int, size: int, cores: int, core: int) -> None:
-        """Fill this core's share of a tensor's bytes with zeros, in whole lines of the L2."""
+        """Append stores of zeros over core `core`'s share (of `cores`) of `size` bytes of a tensor from byte `start`
+        on, in whole lines of the L2.
+        """
         line = self.k.chip.memory.l2_line_bytes
         first, lines = share(ceil_div(size, line), cores, core)
         for at in range(first * line, min((first + lines) * line, size), self.zeroed):
@@ -142,7 +155,7 @@ class DirectVectorBuilder:
         self.k.cross_core_set(cubes, 2, "MTE3")
 
     def settle(self) -> None:
-        """Append a barrier after which no vector core reads slots, and this core's UB is free."""
+        """Append a barrier after which no vector core reads slots, and this core's UB buffers are free."""
         self.k.pipe_barrier("ALL")
         self.k.cross_core_set(READ, 0, "MTE3")
         self.k.cross_core_wait(READ, 0, "MTE3")
@@ -150,9 +163,10 @@ class DirectVectorBuilder:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def tile(self, number: int) -> tuple[tuple[bool, Tree, Tile], int]:
-        """Return ((True if not the first round, the block's place in the tree, this core's shares), offset of the first in dW).
+        """Return ((True if not the first round, the block's place in the tree, this core's shares), offset in dW of the
+        first store) for round `number`.
 
-        Without a tile in round `number` the shares are empty. A block that is alone in its pair has the pieces of both.
+        Without a tile in this round the shares are empty. A block that is alone in its pair has the pieces of both.
         """
         parts = range(slots.parts(self.tiling, self.inp, self.room))
         tile, tree = self.tiles[number]
@@ -171,7 +185,9 @@ class DirectVectorBuilder:
         return (number > 0, tree, tuple(held)), first
 
     def add_up(self, tree: Tree, tile: Tile, target: int) -> None:
-        """Append the sum of a tile's pieces over all slots, level by level, one part that fits UB after the other."""
+        """Append the sum of a tile's pieces over all slots, level by level of the tree, for one part that fits UB after
+        the other; then store or hand on the sum.
+        """
         k, pair, blocks = self.k, tree.pair, tree.blocks
         for number, shares in enumerate(tile):
             if number:
@@ -195,8 +211,10 @@ class DirectVectorBuilder:
                         shares = ()
 
     def add(self, parts: tuple[SlotShare, ...], own: int, other: int | None, first: bool) -> None:
-        """Add the slot or the handed-on sum of block `other` (None: nothing) to the sum in UB; the `first` time the sum is
-        loaded from slot `own`.
+        """Append the addition of the slot (or, after the `first` level, the handed-on sum) of block `other` to the sum
+        in UB; None adds nothing.
+
+        The `first` time the sum is loaded from slot `own`.
         """
         k, (total, held) = self.k, self.places
         if first:
@@ -213,17 +231,17 @@ class DirectVectorBuilder:
             k.vector_binary("add", total, total, held, "float32", part.size // 4)
 
     def slot(self, block: int, part: SlotShare, which: int) -> int:
-        """Return the GM address of a share in a block's slots: `which` is 0 for the cube's, 1 for that of the vector cores."""
+        """Return the GM address of a share in a block's slots: `which` 0 is the cube's slot, 1 that of the vector cores."""
         start = block * slots.block_bytes(self.tiling) + which * slots.slot_bytes(self.tiling)
         return gm_operand(WORKSPACE, start + part.offset)
 
     def hand_on(self, parts: tuple[SlotShare, ...], block: int) -> None:
-        """Store the sums from UB to the vector cores' slot of `block`, for another core to add."""
+        """Append stores of the sums in UB to the vector cores' slot of `block`, from where another core adds them."""
         for part, address in zip(parts, self.places, strict=False):
             self.k.data_copy("UB", "GM", self.slot(block, part, 1), address, part.size)
 
     def turn(self, parts: tuple[SlotShare, ...], target: int) -> None:
-        """Scatter the sums to the order of dW in UB and store them to dW."""
+        """Append the scatters that bring the sums to the order of dW in UB, and their stores to dW."""
         self.k.pipe_barrier("V")
         for part, address in zip(parts, self.places, strict=False):
             for scatters, writings in part.turned:
@@ -237,7 +255,7 @@ class DirectVectorBuilder:
                 self.turned.release()
 
     def write(self, place: int, writing: Writing, first: int) -> None:
-        """Store runs of bytes from UB to dW, each at its own target plus `first`."""
+        """Append the store of one `writing` from UB to dW, with its target plus `first`."""
         source, target, run, rows, strides, planes, plane_strides = writing
         to, taken = gm_operand(GRAD_WEIGHT, first + target), place + source
         if planes == 1:
@@ -248,7 +266,7 @@ class DirectVectorBuilder:
 
 
 def _placed(turned: list[Turned], first: int) -> tuple[Turned, ...]:
-    """Return scatters and stores with the stores' targets counted from `first`."""
+    """Return the scatters and stores with the stores' targets reduced by `first`."""
     return tuple(
         [
             Turned(tuple(scatters), tuple([one._replace(target=one.target - first) for one in writings]))

@@ -52,8 +52,8 @@ DEPTH_SPLIT_K = 8
 def covers_grad_weight(inp: TilingInput) -> bool:
     """Return True if the vendor's open procedure decides this problem (operands in the 5-dimensional C0 layout).
 
-    In deterministic mode it always does. Else it does for 16-bit operands, one real group, no depth dilation, and a 1x1 kernel
-    or 4, 9 or 16 taps with at least 128 rows and columns of dW.
+    In deterministic mode it always does. Else it does for 16-bit operands, one real group, no depth dilation, and a 1x1
+    kernel, or 4, 9 or 16 taps with at least 128 rows and columns of dW.
     """
     if inp.deterministic:
         return True
@@ -86,7 +86,7 @@ def vendor_grad_weight(inp: TilingInput) -> GradWeightTiling:
 
 
 def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Return the number of tasks of the whole kernel, before a tail is shared by StreamK."""
+    """Return the number of tasks of the whole kernel, before StreamK shares the last ones."""
     m, _, n = gemm(inp, tiling.split_kd)
     pixels = inp.problem.h_out * inp.problem.w_out  # without the padding of K, of which no task is made
     lanes = inp.real_groups * inp.problem.k_d if tiling.split_kd else 1
@@ -101,7 +101,9 @@ def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def _base_block(inp: TilingInput, template: int) -> GradWeightTiling:
-    """Return the block of L0, clipped to M and N; K takes the room that this frees, in whole rows where these are aligned."""
+    """Return the L0 block of a template, clipped to M and N; K takes the room that this frees, in whole rows where
+    these are a multiple of 16.
+    """
     m, k, n = gemm(inp)
     whole_k = ceil_to(k, FRACTAL)
     if template in (SPLIT_MN, SPLIT_STREAM_K):  # L0A fills twice as fast as L0B, so the larger side goes to M
@@ -130,7 +132,9 @@ def _base_block(inp: TilingInput, template: int) -> GradWeightTiling:
 
 
 def whole_rows(base_k: int, inp: TilingInput) -> int:
-    """Return `base_k` lowered to whole rows of gradOutput, if a row is shorter than it and a multiple of 16; else `base_k`."""
+    """Return `base_k` lowered to whole rows of gradOutput, if a row is shorter than `base_k` and a multiple of 16; else
+    `base_k`.
+    """
     width = inp.problem.w_out
     return base_k // width * width if width < base_k and width % FRACTAL == 0 else base_k
 
@@ -139,11 +143,11 @@ def whole_rows(base_k: int, inp: TilingInput) -> int:
 
 
 def with_depths(tiling: GradWeightTiling, inp: TilingInput, depth_a: int, depth_b: int) -> GradWeightTiling:
-    """Return the tiling with L1 steps and buffers for `depth_a` and `depth_b` base blocks of A and B in L1; two or more make
-    two buffers.
+    """Return the tiling with L1 steps and buffers so that L1 holds `depth_a` and `depth_b` base blocks of A and B; two
+    or more make two buffers.
 
-    Steps along K stop at the whole of K; with K cut, the operand that stays in L1 (A in template 1, B in 2) spends the rest on
-    further tiles along M or N.
+    Steps along K stop at the whole of K; with K cut, the operand that stays in L1 (A in template 1, B in 2) spends the
+    rest on further tiles along M or N.
     """
     m, k, n = gemm(inp, tiling.split_kd)
     iterations = ceil_div(k, tiling.base_k)
@@ -169,8 +173,8 @@ def _clamp(value: int, most: int) -> int:
 
 
 def with_core_shape(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling with the extent of a task: what L1 holds at a time, in whole channel blocks and rows; the axis that the
-    template does not cut is whole.
+    """Return the tiling with the extent of a task (single_core_m, _n, _k): the contents of L1, in whole channel blocks
+    and rows; the axis that the template does not cut is whole.
     """
     m, k, n = gemm(inp, tiling.split_kd)
     width = inp.problem.w_out
@@ -188,7 +192,7 @@ def with_core_shape(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTil
 
 @frozen
 class WholeRows:
-    """Quantities that `shrink` asks for, with whole rows of the input, including those above and below the image."""
+    """Quantities of a problem that `shrink` needs, counted with whole rows of the input, rows of padding included."""
 
     inp: TilingInput
 
@@ -218,7 +222,7 @@ class WholeRows:
         return b1_rows(self.inp, pixels)
 
     def tallest(self, tiling: GradWeightTiling) -> int:
-        """Return the most rows of dW that a block may grow back to, by the vendor's own measure."""
+        """Return the most rows of dW to which `shrink` may let a block grow back, by the vendor's own measure of L0C."""
         return self.inp.buffers["L0C"] // self.inp.itemsize // 2 // tiling.base_m
 
 
@@ -226,16 +230,15 @@ class WholeRows:
 
 
 def _split_k(inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling that cuts K, and the shorter side of dW, over the cores.
-
-    Depths halve until there are tasks for all cores and L1 fits.
-    """
+    """Return the tiling that cuts K, and the shorter side of dW, over the cores (template 1, or 2 if M is larger than N)."""
     m, _, n = gemm(inp)
     return ladder_split_k(_base_block(inp, SPLIT_NK if m > n else SPLIT_MK), inp)
 
 
 def ladder_split_k(block: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling for `block` with the largest depths in L1 that fit and give all cores a task; else a smaller block."""
+    """Return the tiling for `block` with the largest depths in L1 that fit and give all cores a task; if none fits,
+    with a smaller block.
+    """
     tiling = block
     for depth_a, depth_b in _halving_depths(stays_a=block.template == SPLIT_MK):
         tiling = with_core_shape(with_depths(block, inp, depth_a, depth_b), inp)
@@ -247,8 +250,8 @@ def ladder_split_k(block: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
 
 
 def _halving_depths(stays_a: bool) -> Iterator[tuple[int, int]]:
-    """Yield (depth of A, depth of B) from (8, 8) down to (1, 1). The larger one is halved; of equal ones that of the operand
-    which does not stay in L1.
+    """Yield (depth of A, depth of B) from (8, 8) down to (1, 1): each time the larger is halved; of equal ones that of
+    the operand that does not stay in L1.
     """
     a = b = DEPTH_SPLIT_K
     yield a, b
@@ -261,7 +264,9 @@ def _halving_depths(stays_a: bool) -> Iterator[tuple[int, int]]:
 
 
 def _split_mn(inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling that cuts M and N over the cores, K whole; in deterministic mode N is evened and the tail shared."""
+    """Return the tiling that cuts M and N over the cores, K whole; in deterministic mode N is cut evenly and the last
+    round shared by StreamK.
+    """
     block = _base_block(inp, SPLIT_STREAM_K if inp.deterministic else SPLIT_MN)
     depth = DEPTHS_MN[-1]
     for depth in DEPTHS_MN:
@@ -285,7 +290,7 @@ TAIL_TOLERANCE = 2  # idle cores in the last round that are not worth a split (o
 
 def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
     """Return the tiling with a wider single_core_n if its tasks then fill whole rounds of the cores, or if several
-    cores a task fill the last round, or nearly; else the tiling itself.
+    cores for each task fill the last round, or nearly; else the tiling itself.
     """
     _, k, n = gemm(inp)
     tasks, cores = task_count(tiling, inp), inp.cores
@@ -349,8 +354,8 @@ def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> Gr
 def stream_k(tiling: GradWeightTiling, tasks: int, inp: TilingInput) -> GradWeightTiling:
     """Return the tiling with stream_k_type, core_stream_k and block_dim for `tasks` tasks on `inp.cores` cores.
 
-    Only a tail of at most half the cores is shared. It is shared by images if these make no fewer parts than rows do,
-    and their short last part, if any, is no emptier than that of the rows; else by rows.
+    Only a last round of at most half the cores is shared. It is shared by images if these make no fewer parts than rows
+    do, and their short last part, if any, is no emptier than that of the rows; else by rows.
     """
     plain = tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0)
     cores = tasks if inp.cores // 2 < tasks < inp.cores else inp.cores
@@ -372,7 +377,9 @@ def stream_k(tiling: GradWeightTiling, tasks: int, inp: TilingInput) -> GradWeig
 
 
 def rows_per_part(tiling: GradWeightTiling, inp: TilingInput, wanted: int) -> int:
-    """Return the gradOutput rows of one of at most `wanted` parts; a part has at least a row or one base block of pixels."""
+    """Return the gradOutput rows of one part, if a task is shared by at most `wanted` parts; a part has at least a row
+    or one base block of pixels.
+    """
     problem = inp.problem
     most = ceil_div(problem.h_out * problem.w_out, max(problem.w_out, tiling.base_k))
     return ceil_div(problem.h_out, max(min(wanted, most), 1))

@@ -30,8 +30,11 @@ SUM_BYTES = 4
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """Return the problem with the groups that fill fractals together merged, if one base block has all of their dW and fits L1,
-    and UB holds it twice, once as in L0C and once in the order of dW; else with no groups merged.
+    """Return the problem with groups merged that fill fractals together, in NCDHW with 16- or 32-bit operands; else
+    with no groups merged.
+
+    They are merged if one base block has all of their dW and fits L1, and UB holds that dW twice, once as in L0C and
+    once in the order of dW.
     """
     whole = replace(inp, merged=False)
     merged = replace(inp, merged=True, group_unit=FRACTAL)
@@ -60,9 +63,10 @@ def covers_grad_weight_3510(inp: TilingInput) -> bool:
 
 
 def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
-    """Return the vendor's tiling; its source is "stand-in" where our kernel walks over strips or merges groups otherwise.
+    """Return the vendor's tiling; its source is "stand-in" where our kernel walks over strips or merges groups
+    otherwise.
 
-    Raises TilingError where the procedure does not apply or our kernel cannot do what it decides.
+    Raises TilingError where the procedure does not apply or our kernel cannot follow its decision.
     """
     if not covers_grad_weight_3510(inp):
         raise TilingError(
@@ -81,7 +85,9 @@ def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
 
 
 def _in_strips(tiling: GradWeightTiling, walked: TilingInput) -> GradWeightTiling:
-    """Return the tiling with tasks and StreamK for `walked`, the map in which the strips stand below each other."""
+    """Return the tiling, a "stand-in", with tasks and StreamK for `walked`, the map in which the strips stand below
+    each other.
+    """
     tiling = tiling.but(
         source="stand-in", single_core_k=walked.problem.h_out * walked.problem.w_out, stream_k_type=STREAM_NONE
     )

@@ -30,26 +30,34 @@ ITEMSIZE = 2
 
 
 def tiled_for() -> int:
-    """Return the number of cores for which more images than cores are dealt out (configs/tilings.yaml: guessed)."""
+    """Return the number of cores of the chip for which calls with more images than cores are tiled
+    (configs/tilings.yaml: guessed).
+    """
     cores: int = open_procedures()["dav-1001"]["grad_weight"]["tiled_for"]["value"]
     return cores
 
 
 def covers_images_first(inp: TilingInput) -> bool:
-    """Return True if the rule decides this problem: 2-D, fp16, one group, sums in any order."""
+    """Return True if the rule decides this problem: 2-D, fp16, one group, not deterministic."""
     p = inp.problem
     return inp.itemsize == ITEMSIZE and p.groups == 1 and p.k_d == p.d_in == p.d_out == 1 and not inp.deterministic
 
 
 def blocks_of(images: int, cores: int) -> int:
-    """Return the number of blocks to launch for so many images; a problem with fewer parts gets fewer."""
+    """Return the number of blocks to launch for `images` images on `cores` cores: `tiled_for` if there are more, one
+    each if they fill more than half of the cores, else all cores.
+    """
     if images > cores:
         return tiled_for()
     return images if 2 * images > cores else cores
 
 
 def images_first(inp: TilingInput, chip: ChipSpec | None) -> GradWeightTiling:
-    """Return the tiling (source "stand-in"). Raises TilingError where this rule does not apply, or no grid fits."""
+    """Return a tiling of our own for `blocks_of` blocks (source "stand-in"), or for the number of blocks that the call
+    asks for.
+
+    Raises TilingError where this rule does not apply, or no grid fits.
+    """
     if not covers_images_first(inp):
         raise TilingError(
             "grad_weight: images come first in 2-D fp16 problems with one group, whose sums may be in any order"

@@ -1,4 +1,5 @@
-"""The vendor's last resort of grad_weight: a smaller base block where one block per operand already overfills L1.
+"""Fallback of the vendor's grad_weight procedures: a smaller base block where one block per operand already overfills
+L1.
 
 Reached with all steps and L1 buffers at 1, for wide images. ops-nn first estimates, as if L1 use were linear, how many
 fractals too large a side is, then walks on in fractals (derived; checked against its four wide-image tests of arch22).
@@ -17,7 +18,7 @@ _UNSIGNED = 1 << 64
 
 
 class InL1(Protocol):
-    """Interface of the quantities that `shrink` asks a procedure's problem for; lengths in elements."""
+    """Interface of a problem's quantities that `shrink` uses, for each procedure's way of counting; lengths in elements."""
 
     @property
     def inp(self) -> TilingInput: ...
@@ -42,17 +43,19 @@ class InL1(Protocol):
         """Return the bytes of L1 that both operands take."""
 
     def channels(self, columns: int) -> int:
-        """Return the input channels that `columns` columns of dW need."""
+        """Return the input channels that L1 holds for `columns` columns of dW."""
 
     def estimated_rows(self, pixels: int) -> int:
-        """Return the input rows that `pixels` of gradOutput need."""
+        """Return the input rows that L1 holds for `pixels` gradOutput pixels, as the procedure estimates them."""
 
     def tallest(self, tiling: GradWeightTiling) -> int:
         """Return the most rows of dW that a shrunk block may grow back to."""
 
 
 def shrink(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """Return the tiling with a smaller base_k or, if that is not enough, smaller base_m and base_n; free L1 is given back."""
+    """Return the tiling with a smaller base_k or, if that is not enough, smaller base_m and base_n, then enlarged again
+    as far as L1 has room.
+    """
     smaller, enough = _smaller_k(tiling, p)
     if enough:
         return smaller
@@ -68,7 +71,9 @@ def _excess(tiling: GradWeightTiling, p: InL1) -> int:
 
 
 def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, bool]:
-    """Return (tiling with base_k lowered, True if it fits). It does not if the estimate of base_k is below one fractal."""
+    """Return (tiling with base_k lowered, True if it fits L1). If the estimate is below one fractal, base_k is one
+    fractal and the result False.
+    """
     a_per_step = tiling.base_m * FRACTAL * p.inp.itemsize
     row_bytes = p.channels(tiling.base_n) * p.seen * p.inp.problem.stride_h * p.inp.itemsize
     b_per_step = ceil_div(row_bytes * FRACTAL, p.width)
@@ -86,8 +91,8 @@ def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, boo
 
 
 def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """Return the tiling with the longer of base_m and base_n lowered to the other, then both lowered, until L1 holds it; base_n
-    only where that saves a channel block in L1.
+    """Return the tiling with the longer of base_m and base_n lowered to the other, then both lowered, until L1 holds it
+    or both are 16; base_n only where that saves a channel block in L1.
     """
     while tiling.base_m > tiling.base_n and not _fits(tiling, p):
         tiling = tiling.but(base_m=tiling.base_m - FRACTAL)

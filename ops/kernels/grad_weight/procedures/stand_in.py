@@ -39,7 +39,7 @@ WORK_SLACK = (21, 20)  # a grid may take 5 % more cube work than the best where 
 
 
 class _TaskShare(NamedTuple):
-    """Share of a task: `m` rows and `n` columns of dW, rows of gradOutput, images."""
+    """Share of a task: `m` rows and `n` columns of dW, summed over `rows` rows of gradOutput in each of `images` images."""
 
     m: int
     n: int
@@ -48,8 +48,8 @@ class _TaskShare(NamedTuple):
 
 
 class _TaskGrid(NamedTuple):
-    """A division of the problem into tasks: `work` is the products of the busiest core, `added` how often dW is added, `tasks`
-    their number.
+    """Division of dW and its sums into tasks: `work` is the products of the busiest core, `added` how often each part
+    of dW is added, `tasks` their number, `share` the share of one.
     """
 
     work: int
@@ -61,10 +61,12 @@ class _TaskGrid(NamedTuple):
 def sound_grad_weight(
     inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "", *, image_each: bool = False
 ) -> GradWeightTiling:
-    """Return a tiling that fits, for any dtype and groups (source "stand-in").
+    """Return a tiling of our own that fits, for any dtype and groups (source "stand-in"); template 4 if deterministic,
+    else template 0.
 
-    Without `chip` grids are compared by the cube's work; with it by loads to L0, too, and on a coupled chip by loads from GM
-    and additions. `image_each`: on a coupled chip a task is one image with all of dW. Raises TilingError where none fits.
+    Without `chip` grids are compared by the cube's work; with it by loads to L0, too, and on a coupled chip by loads
+    from GM and additions. `image_each`: on a coupled chip a task is one image with all of dW. Raises TilingError where
+    none fits.
     """
     check_grad_weight_problem(inp)
     if inp.deterministic:
@@ -81,10 +83,11 @@ def sound_grad_weight(
 
 
 def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> GradWeightTiling:
-    """Return the grid whose busiest core has the fewest cycles; of grids within 5 % of it the one that adds dW least often.
+    """Return the tiling of the grid whose busiest core has the fewest cycles; of grids within 5 % of it the one that
+    adds dW least often.
 
-    Cycles are the longer of products and L0 loads, which run side by side: a tile of an odd size costs MTE1 more than the cube.
-    Without `chip` they are the products alone. `dtype` is what the cube computes in ("": fp16).
+    Cycles are the longer of products and L0 loads, which run side by side: a tile of an odd size costs MTE1 more than
+    the cube. Without `chip` they are the products alone. `dtype` is that of the cube's operands ("": fp16).
     """
     columns = gemm(inp, True)[2]
     of_width = cache(partial(_block, inp, SPLIT_GRID))  # the same for many shapes
@@ -112,10 +115,11 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
 
 
 def weighed_grid(inp: TilingInput, chip: ChipSpec, image_each: bool = False) -> GradWeightTiling:
-    """Return the grid and order of tiles whose busiest core has the least sum of cube time, load time and addition time.
+    """Return the tiling of the grid and the order of tiles whose busiest core has the least sum of cube, load and
+    addition time; for coupled chips.
 
-    With `image_each` the grid is that of one image a task. On coupled chips, with one L0C tile at a time and one L1 load ahead,
-    the three overlap little.
+    With `image_each` the grid is that of one image for each task. There, with one L0C tile at a time and one L1 load
+    ahead, the three overlap little.
     """
     columns = gemm(inp, True)[2]
     macs = chip.cube.macs_per_cycle("float16")
@@ -165,10 +169,11 @@ def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling | None:
-    """Return the tiling that loads all pixels of a one-image task at once, one buffer each; None where L1 has no room.
+    """Return the tiling that loads all pixels of a one-image task at once, with one buffer each; None where L1 has no
+    room, or a task has several images.
 
-    Unit tests of the vendor's procedure for dav-1001 decide so where a core has one image, and take two buffers where it has
-    more (inferred from its table).
+    Unit tests of the vendor's procedure for dav-1001 decide so where a core has one image, and take two buffers where
+    it has more (inferred from its table).
     """
     steps = ceil_div(tiling.single_core_k, tiling.base_k)
     full = tiling.but(step_ka=steps, step_kb=steps, al1_buffers=1, bl1_buffers=1)
@@ -177,7 +182,9 @@ def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling |
 
 
 def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
-    """Return the tiling with one tile a task, in all of L0C, if fewer cycles result: it loads everything once."""
+    """Return the tiling with one tile for a whole task, in all of L0C, if that fits and has fewer cycles, as it loads
+    everything once; else the tiling itself.
+    """
     columns = min(tiling.single_core_n, gemm(inp, True)[2])
     whole = _block(inp, SPLIT_GRID, columns, tiles=1)
     one, already = (t.base_m >= tiling.single_core_m and t.base_n >= columns for t in (whole, tiling))
@@ -188,7 +195,9 @@ def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> 
 
 
 def _task_cycles(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> float:
-    """Return the cycles of a task: the longest of its loads, L0 loads and products, and the store that no other tile hides."""
+    """Return the estimated cycles of a task: the longest of its loads, L0 loads and products, plus the store of one
+    tile, which no other tile hides.
+    """
     load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
     out = ACCUMULATOR_BYTES * tiling.single_core_m * tiling.single_core_n / store / math.prod(_tiles(tiling))
     return max(*_products_and_l0(tiling, inp, chip), _loaded(tiling, inp) / load) + out
@@ -202,7 +211,7 @@ def _tiles(tiling: GradWeightTiling) -> tuple[int, int]:
 def _products_and_l0(
     tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec, dtype: str = ""
 ) -> tuple[float, float]:
-    """Return the cycles of a task's products and of its loads into L0."""
+    """Return (cycles of a task's products, cycles of its loads to L0)."""
     m, n = tiling.single_core_m, tiling.single_core_n
     m_tiles, n_tiles = _tiles(tiling)
     pixels = tiling.single_core_batch * ceil_to(tiling.single_core_k, FRACTAL)
@@ -214,7 +223,9 @@ def _products_and_l0(
 
 
 def _grids(inp: TilingInput) -> Iterator[_TaskGrid]:
-    """Yield divisions of M, N, images and rows into no more parts than cores; rows whole, or cut as finely as cores allow."""
+    """Yield divisions of M, N, images and rows into no more parts than cores; rows are whole, or cut as finely as the
+    cores left allow.
+    """
     height, width = inp.problem.h_out, inp.problem.w_out
     m_tiles = ceil_div(inp.cout_padded, _side_m(inp, gemm(inp, True)[2]))
     lanes = inp.real_groups * inp.problem.k_d
@@ -238,21 +249,23 @@ def _grids(inp: TilingInput) -> Iterator[_TaskGrid]:
 
 
 def _side_m(inp: TilingInput, columns: int, tiles: int = 2) -> int:
-    """Return base_m: 128, or more where N is too short to fill an L0C of `tiles` tiles."""
+    """Return base_m for a dW of `columns` columns: about 128, or up to 256 where N is too short to fill a tile of L0C
+    (of which it has `tiles`).
+    """
     room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
     base_n = min(ceil_to(columns, FRACTAL), LARGEST_SIDE, floor_to(room // min(inp.cout_padded, SQUARE_SIDE), FRACTAL))
     return _even(inp.cout_padded, min(floor_to(room // base_n, FRACTAL), LARGEST_SIDE), inp.unit)
 
 
 def _even(total: int, limit: int, unit: int) -> int:
-    """Return the size of a tile, a multiple of `unit` and about `limit` at most, that cuts `total` into equal tiles."""
+    """Return the size of equal tiles that cut `total`: the fewest of about `limit` at most, in multiples of `unit`."""
     limit = floor_to(limit, unit)
     return ceil_to(ceil_div(total, ceil_div(total, limit)), unit)
 
 
 def _block(inp: TilingInput, template: int, columns: int, tiles: int = 2) -> GradWeightTiling:
-    """Return a block with base_m x base_n near 1/`tiles` of L0C and base_k that fills L0A and L0B; smaller where L1
-    needs it.
+    """Return a base block: base_m x base_n near 1/`tiles` of L0C, base_k that fills L0A and L0B, single L1 buffers;
+    smaller where L1 needs it.
     """
     m, k, n = gemm(inp, True)
     room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
@@ -278,7 +291,8 @@ def _block(inp: TilingInput, template: int, columns: int, tiles: int = 2) -> Gra
 
 
 def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the block with the most products that L1 holds without double buffers; the smallest block where none fits.
+    """Return the block, within the sides of `block`, with the most products that L1 holds without double buffers; the
+    smallest block where none fits.
 
     L1 use falls in jumps with base_n and base_k (whole channel blocks, whole rows), so all pairs are tried.
     """
@@ -295,7 +309,9 @@ def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeig
 
 
 def with_largest_steps(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling with equal L1 steps of A and B: double buffers if any step fits so, then the most steps, up to 8."""
+    """Return the tiling with equal L1 steps of A and B: double buffers if any step fits so, then the most steps, up to
+    8; single ones and step 1 if nothing fits.
+    """
     pixels = inp.problem.h_out * inp.problem.w_out
     pixels = min(tiling.single_core_k or pixels, pixels)
     most = max(min(ceil_div(pixels, tiling.base_k), MOST_STEPS, inp.load3d.k_extent // tiling.base_k), 1)

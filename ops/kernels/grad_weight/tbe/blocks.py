@@ -1,7 +1,9 @@
-"""Blocks of the older weight-gradient kernels: the part that each computes, and its tiles in order.
+"""Blocks of the older weight-gradient kernels: the part of dW and its sums that each block computes, and its tiles in
+order.
 
 The flat block index is cut, from slowest to fastest, into K, images (and depths), groups, M and N (schedule of the 2-D
-operator in CANN 8.1: stated; planes before channels in N, depths within images: inferred from the order of the tensors).
+operator in CANN 8.1: stated; planes before channels in N, depths within images: inferred from the order of the
+tensors).
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 @frozen
 class TbeBlock:
-    """The part of one block: ranges of groups, kernel planes, images, depths, channels (elements), and K (units, or rows)."""
+    """Part of the work of one block: ranges of groups, kernel planes, images, depths, channels (elements), and K
+    (units, or rows).
+    """
 
     groups: range
     planes: range
@@ -38,7 +42,9 @@ class TbeBlock:
 
 
 def block_part(p: FilterProblem, cuts: Cuts, block: int) -> TbeBlock:
-    """Return the part of block number `block`; an empty one where earlier shares, rounded up, left nothing."""
+    """Return the part of block number `block`; an empty one where earlier shares, rounded up, left nothing, or the
+    tiling has fewer blocks.
+    """
     problem, parts = p.problem, []
     axes = (  # fastest first
         (cuts.n, p.cin1), (cuts.planes, problem.k_d), (cuts.m, p.m), (cuts.group, p.groups), (cuts.depth, problem.d_out),
@@ -68,9 +74,10 @@ def _elements(blocks: range) -> range:
 
 @frozen
 class OutTile:
-    """A tile of L0C: rows and columns of dW in one kernel plane of one group (elements), and the L1 tile around it.
+    """A tile of L0C: rows `m` and columns `n` of dW in one kernel plane of one group (elements), and the L1 tile around
+    it.
 
-    `m_held` and `n_held` are the rows and columns of the L1 tiles; columns count (channel block, tap, channel).
+    `m_held` and `n_held` are the rows and columns of the L1 tile; columns count (channel block, tap, channel).
     """
 
     group: int
@@ -84,8 +91,8 @@ class OutTile:
 def out_tiles(block: TbeBlock, tile: Tile, columns_of: int, group_m: int, group_n: int) -> Iterator[OutTile]:
     """Yield the tiles of a block: by group, kernel plane, L1 tile along N, along M, then L0 tiles along N, then M.
 
-    `columns_of` is the columns of dW that an input channel has, its taps; `group_m` and `group_n` are the existing rows and
-    columns of a group.
+    `columns_of` is the columns of dW for one input channel, its taps; `group_m` and `group_n` are the existing rows and
+    columns of a group, to which tiles are cut.
     """
     m_l0, n_l0 = tile.m_l0 * FRACTAL, tile.n_l0 * FRACTAL
     rows = range(block.out_channels.start, min(block.out_channels.stop, group_m))
@@ -105,7 +112,9 @@ def _pieces(whole: range, size: int) -> Iterator[range]:
 
 
 class HeldTile(NamedTuple):
-    """A tile of dW (`m`, `n`) and the L1 tile around it (`m_held`, `n_held`), which reads `channels` channels in `blocks`."""
+    """A tile of dW (`m`, `n`) and the L1 tile around it (`m_held`, `n_held`), whose columns read `channels` input
+    channels in the channel `blocks`.
+    """
 
     group: int
     plane: int
@@ -117,7 +126,7 @@ class HeldTile(NamedTuple):
     channels: int
 
     def at(self, rows: int, block: int, group: int, per_block: int) -> HeldTile:
-        """Return the tile moved by `rows` rows, `block` channel blocks and `group` groups."""
+        """Return the tile moved by `rows` rows, `block` channel blocks (of `per_block` columns) and `group` groups."""
         return self._replace(
             group=self.group + group,
             m=Span(self.m.start + rows, self.m.length),

@@ -1,7 +1,7 @@
-"""Operand B gathered from GM: for each tap the input pixel of each gradOutput pixel, a block of channels at a time.
+"""Gather of operand B from GM: for each tap the input pixel of each gradOutput pixel, a block of channels at a time.
 
-It serves problems that load3d cannot express, because of a large stride or pad or because L1 has no room for the rows (stated
-of the older kernels: an img2col DMA; that it moves one pixel a burst is inferred).
+It serves problems that load3d cannot express, because of a large stride or pad or because L1 has no room for the rows
+(stated of the older kernels: an img2col DMA; that it moves one pixel a burst is inferred).
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 def gather_taps(
     k: KernelBuilder, inp: TilingInput, slot: int, address: int, place: ChannelPlace, columns: range, span: range
 ) -> None:
-    """Load columns of dW (channel block, tap, channel) for the gradOutput pixels `span`, as [column block][pixels][C0] to L1.
+    """Load columns `columns` of dW (channel block, tap, channel) for the gradOutput pixels `span` to L1, as [column
+    block][pixels][C0].
 
-    `place` is the first channel of the group in the input NC1HWC0, tensor `slot` of the launch. Padding is zeros.
+    `place` is the first channel of the group in the input NC1HWC0, tensor `slot` of the launch. With padding the place
+    is first filled with zeros.
     """
     p, taps = inp.problem, inp.taps
     image = (place.batch * p.d_in + place.depth) * ceil_div(p.c_in, inp.c0) + place.channel // inp.c0

@@ -53,8 +53,9 @@ from ascend_sim.runtime import Task
 GRAD_OUTPUT, INPUT, GRAD_WEIGHT = 0, 1, 2
 """Tensors of the launch."""
 ONE_AFTER_THE_OTHER = 1
-"""Buffers of an operand in L1 of the 3-D kernel, whatever its tiling asks for (inferred from whole calls; a load that stands
-behind a condition, as those of the input do there, is one that the compiler's waits cannot move ahead)."""
+"""Number of L1 buffers of an operand in the 3-D kernel, whatever its tiling asks for (inferred from whole calls; a load
+that stands behind a condition, as those of the input do there, is one that the compiler's waits cannot move ahead).
+"""
 
 
 def tbe_grad_weight_task(
@@ -66,7 +67,10 @@ def tbe_grad_weight_task(
     op_type: str,
     block_dim: int | None = None,
 ) -> Task:
-    """Return the launch of the older kernel; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z)."""
+    """Return the launch of the older kernel; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z).
+
+    `block_dim` launches another number of blocks than the tiling's.
+    """
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
     work = TbeWork(call, p, tiling)
@@ -83,7 +87,7 @@ def tbe_grad_weight_task(
 
 
 class _TbeBuilder:
-    """Writes the cube program of one block."""
+    """Builder of one block's cube program of the older kernel: steps that begin, sum and store its tiles of dW."""
 
     def __init__(
         self,
@@ -114,7 +118,7 @@ class _TbeBuilder:
         )
 
     def program(self, pieces: list[tuple[Piece, Where]]) -> Program:
-        """Return the program of the steps `pieces`."""
+        """Return the program of the steps `pieces` at their places, with the end of all queues."""
         parts = {what.part for what, _ in pieces if isinstance(what, TbePlane)}
         self.pad_runs([step for part in parts for step in part.steps])
         for what, where in self.k.stamped(pieces):
@@ -133,7 +137,11 @@ class _TbeBuilder:
         return self.k.finish()
 
     def products(self, plane: TbePlane, where: Where) -> None:
-        """Append the loads and products of a part of a plane: step by step, each operand loaded where L1 has other pixels."""
+        """Append the loads and products of a part of a plane, step by step; an operand is loaded where the step needs
+        other pixels in L1.
+
+        For a plane in the padding L0 is filled, but nothing is multiplied.
+        """
         batch, row = where.batch, where.row if self.moves else 0
         tile, last = self.placed(plane.tile, where), None
         for number, step in enumerate(plane.part.steps):
@@ -150,7 +158,9 @@ class _TbeBuilder:
             last = step
 
     def placed(self, tile: HeldTile, where: Where) -> HeldTile:
-        """Return the relative tile as it is at `where`, with absolute rows and columns."""
+        """Return the relative tile as it is at `where`, with absolute rows and columns; those of a gather are absolute
+        already.
+        """
         m, n = (where.m, where.n) if self.moves else (0, 0)
         # All channels of a real group but of the only one are whole blocks.
         return tile.at(m * FRACTAL, n, where.group if self.inp.real_groups > 1 else 0, self.per_block)
@@ -158,7 +168,7 @@ class _TbeBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, tile: HeldTile, plane: TbePlane, batch: int, step: TbeStep) -> None:
-        """Load gradOutput pixels for the rows of dW that L1 holds, as [c1][pixels][C0]."""
+        """Load gradOutput pixels for the rows of dW that L1 holds, as [c1][pixels][C0], unless L1 holds them."""
         around: dict[Attach, tuple[int, ...]] = {
             Attach.FULL: (), Attach.WHOLE_K: (tile.plane, *tile.n_held), Attach.PART: (tile.plane, *tile.m, *tile.n)
         }  # fmt: skip
@@ -172,7 +182,11 @@ class _TbeBuilder:
         self.a1.loaded()
 
     def load_b1(self, tile: HeldTile, plane: TbePlane, batch: int, step: TbeStep) -> None:
-        """Load the input that the step's pixels read to L1: rows or columns of the tile's channel blocks, or single taps."""
+        """Load the input that the step's pixels read to L1, unless L1 holds it: runs of pixels, input rows, or gathered
+        taps, by `p.load`.
+
+        Nothing is loaded for a plane in the padding.
+        """
         if plane.depth_in is None:
             return
         around = (tile.plane, *tile.m, *tile.n) if self.tiling.attach_b is Attach.PART else ()
@@ -196,7 +210,9 @@ class _TbeBuilder:
         self.b1.loaded()
 
     def load_rows(self, place: ChannelPlace, channels: int, step: TbeStep, address: int) -> None:
-        """Load input rows of channel blocks from `place` on, as [c1][rows][columns][C0]."""
+        """Load the step's input rows to L1 as [c1][rows][columns][C0], of `channels` channels from `place` on; with
+        `skips_rows` every stride_h-th row, one by one.
+        """
         held, strip = step.held, step.seen
         columns = Span(strip.source, strip.problem.w_in)
         pitch = held.rows * columns.length
@@ -218,7 +234,9 @@ class _TbeBuilder:
         self.k.pipe_barrier("MTE2")
 
     def fill_left(self, tile: HeldTile, step: TbeStep) -> None:
-        """Take the next half of L0A and L0B, load gradOutput, transposed, to L0A and hand it over; the load to L0B follows."""
+        """Take the next half of L0A and L0B, load transposed gradOutput to L0A and hand it over; the load to L0B
+        follows in `step` or `leave_out`.
+        """
         left, held = self.pipeline.left[self.pipeline.operands.acquire()], step.in_a1
         rows = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
         if self.itemsize == 2:
@@ -236,7 +254,7 @@ class _TbeBuilder:
         self.pipeline.leave_out()
 
     def step(self, tile: HeldTile, part: TbePart, number: int) -> None:
-        """Load the input to L0B beside gradOutput in L0A, and multiply."""
+        """Load the input to L0B beside gradOutput in L0A, and multiply; step `number` of `part`."""
         step = part.steps[number]
         half, held, pixels, address = self.pipeline.operands.filling, step.in_b1, step.pixels, self.b1.address
         right, gathered = self.pipeline.right[half], self.p.load is Load.DMA

@@ -1,11 +1,12 @@
-"""Operands in L1 as runs of pixels, [c1][pixels][C0], that go to L0 by load2d: fractal by fractal, each turned on the way.
+"""Operands in L1 as runs of pixels, [c1][pixels][C0], that go to L0 by load2d: fractal by fractal, each transposed on
+the way.
 
-They are 16-bit gradOutput, and the 16-bit input of a 1x1 kernel without strides and pads in 2-D (stated: schedule of CANN 8.1,
-conv2d_backprop_filter_schedule.py; gradOutput in 3-D: the schedule of 2022 and the tiling's cost model, both stated). The run
-of a channel block is padded to whole fractals (stated); behind the last pixel lie zeros, which no Mmad multiplies (ours). How
-many loads a step takes is not known. Here they are as few as the strides of load2d allow: one for each channel block or for
-each unit of K, whichever are fewer (inferred: the cost model has one start a step, and two cycles more for each unit of K of
-gradOutput, or channel block of the input).
+They are 16-bit gradOutput, and the 16-bit input of a 1x1 kernel without strides and pads in 2-D (stated: schedule of
+CANN 8.1, conv2d_backprop_filter_schedule.py; gradOutput in 3-D: the schedule of 2022 and the tiling's cost model, both
+stated). The run of a channel block is padded to whole fractals (stated); behind the last pixel lie zeros, which no Mmad
+multiplies (ours). How many loads a step takes is not known. Here they are as few as the strides of load2d allow: one
+for each channel block or for each unit of K, whichever are fewer (inferred: the cost model has one start a step, and
+two cycles more for each unit of K of gradOutput, or channel block of the input).
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from ascend_sim.ops.problem.strips import Strip
 
 @frozen
 class TbeRuns:
-    """Pixel runs in L1 of one kernel, padded to multiples of `whole` pixels; with `by_rows` each row of a strip separately."""
+    """Runs of pixels in L1 of one kernel, each padded to a multiple of `whole` pixels; with `by_rows` each row of a
+    strip is padded by itself.
+    """
 
     k: KernelBuilder
     whole: int
@@ -31,7 +34,9 @@ class TbeRuns:
     def load(
         self, tensor: FeatureMap, slot: int, place: ChannelPlace, channels: int, strip: Strip, span: Span, to: int
     ) -> None:
-        """Load the pixels `span` of a strip to L1 at `to`: `channels` channels from `place` on, from tensor `slot`."""
+        """Load the pixels `span` of a strip to L1 at `to` as [c1][pixels][C0]: `channels` channels from `place` on,
+        from tensor `slot` of the launch.
+        """
         pitch = self.pitch(strip, span)
         step = self._row(strip) or span.length
         for first in range(0, span.length, step):
@@ -44,7 +49,7 @@ class TbeRuns:
         return ceil_to(self.place(strip, span.length), self.whole)
 
     def place(self, strip: Strip, pixels: int) -> int:
-        """Return the pixels of L1 that the first `pixels` pixels of a run take, with the padding between rows."""
+        """Return the pixels of L1 that the first `pixels` pixels of a run take, padding between rows included."""
         row = self._row(strip)
         return pixels // row * ceil_to(row, self.whole) + pixels % row if row else pixels
 
@@ -54,7 +59,9 @@ class TbeRuns:
         return width if self.by_rows and width % self.whole else 0
 
     def turn(self, destination: str, dst: int, src: int, strip: Strip, held: Span, pixels: Span, blocks: Span) -> None:
-        """Load `pixels` of channel `blocks` of the run `held`, in L1 at `src`, transposed, to L0A [c1][K1] or L0B [K1][c1]."""
+        """Load `pixels` of the run `held` (in L1 at `src`), for channel `blocks`, transposed by load2d to L0A as
+        [c1][K1] or to L0B as [K1][c1].
+        """
         pitch = self.pitch(strip, held)
         source = src + (blocks.start * pitch + self.place(strip, pixels.start - held.start)) * BLOCK_BYTES
         count, units = blocks.length, ceil_div(pixels.length, FRACTAL)

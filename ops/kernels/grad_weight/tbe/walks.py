@@ -20,11 +20,13 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import F
 from ascend_sim.ops.problem.strips import Strip
 
 FEW = 32
-"""Steps of a walk that is not cut."""
+"""Most steps of a walk that is not cut into parts."""
 
 
 class TbeRun(NamedTuple):
-    """Pixels `first` .. `last` - 1 of a strip; L0 gets `step` of them at a time, L1 `span_a` of A and `span_b` of B."""
+    """Pixels `first` .. `last` - 1 of a strip that are walked in steps of `step` pixels; L1 gets `span_a` pixels of A
+    and `span_b` of B at a time.
+    """
 
     strip: Strip
     first: int
@@ -35,7 +37,7 @@ class TbeRun(NamedTuple):
 
 
 class TbeStep(NamedTuple):
-    """One step of K: its `pixels` of a `strip`, those for which L1 holds A and B, and the input rows `held`.
+    """One step of K: its `pixels` of a `strip`, the pixels of A and of B that L1 then holds, and the input rows `held`.
 
     `seen` is the strip that contains B's pixels, and `shift` the number of its first pixel.
     """
@@ -59,7 +61,7 @@ class TbeStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TbePart:
-    """Consecutive steps, counted from a row (in a signal, from a pixel); equal parts of a task are one object.
+    """Consecutive steps, relative to a row (in a signal, to a pixel); equal parts of a launch are one object.
 
     `b_first`: the input is loaded before gradOutput, because its loads have more pixels.
     """
@@ -74,11 +76,13 @@ class TbePart:
 
 
 Walk = tuple[tuple[TbePart, int], ...]
-"""The parts of a block's pixels of an image in order, with the rows (or pixels) that they count from."""
+"""Parts of a block's walk through the pixels of an image, in order, each with the row (or pixel) to which its steps are
+relative.
+"""
 
 
 def moves(p: FilterProblem) -> bool:
-    """Return True if steps can be counted from a row and moved; a gather's cannot, because it loads pixel by pixel."""
+    """Return True if steps can be made relative to a row and moved; not those of a gather, which loads pixel by pixel."""
     return p.load is not Load.DMA
 
 
@@ -107,7 +111,7 @@ class TbeWalks:
         self._parts: dict[tuple[TbeStep, ...], TbePart] = {}
 
     def of(self, k: range) -> Walk:
-        """Return the walk of a block over the units `k` of K: its parts with their rows."""
+        """Return the walk of a block over the units `k` of K: its parts with their rows; made at the first call."""
         if k not in self._known:
             self._known[k] = tuple(self._made(k))
         return self._known[k]
@@ -143,7 +147,7 @@ class TbeWalks:
             yield TbeRun(self._whole, k.start * pixels, last, tile.k_l0 * pixels, *spans)
 
     def _steps(self, run: TbeRun) -> Iterator[TbeStep]:
-        """Yield a run's steps, but for those that see padding only."""
+        """Yield a run's steps, without those that read padding only."""
         for pixel in range(run.first, run.last, run.step):
             pixels = Span(pixel, min(run.step, run.last - pixel))
             a, b = (_span(run, pixel, span) for span in (run.span_a, run.span_b))
@@ -154,14 +158,16 @@ class TbeWalks:
                 yield TbeStep(run.strip, strip, shift, pixels, a, b, held)
 
     def _seen(self, strip: Strip, b: Span) -> tuple[Strip, int]:
-        """Return the strip that contains B's pixels `b`, and its first pixel's number; of a signal only the columns read."""
+        """Return (strip that contains B's pixels `b`, number of its first pixel): `strip` itself and 0, but for a
+        signal only the columns of `b`.
+        """
         if self._p.conv1d:
             return piece(strip.problem, b.start, b.length), b.start
         return strip, 0
 
 
 def _span(run: TbeRun, pixel: int, span: int) -> Span:
-    """Return the pixels that L1 holds together with `pixel`: a run is loaded `span` pixels at a time."""
+    """Return the pixels that L1 holds together with `pixel`, if the run is loaded `span` pixels at a time."""
     start = run.first + (pixel - run.first) // span * span
     return Span(start, min(span, run.last - start))
 

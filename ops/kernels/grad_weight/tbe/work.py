@@ -1,4 +1,4 @@
-"""Work of a block of the older weight-gradient kernels, as pieces for a stamped loop."""
+"""Steps of a block's program of the older weight-gradient kernels, with their places, for a stamped loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TbeBegin(NamedTuple):
 
 
 class TbePlane(NamedTuple):
-    """Step of a program: add part of a plane of gradOutput to a tile; both are relative to the step's place.
+    """Step of a program: add part of a plane of gradOutput to a tile; tile and part are relative to the step's place.
 
     `depth_in` is the input plane that the tile's kernel plane reads, None in the padding.
     """
@@ -43,14 +43,16 @@ Piece = TbeBegin | TbePlane | TbeEnd
 
 
 class TbeWork:
-    """Steps of the blocks of a launch; walks are computed once for all blocks."""
+    """Maker of the steps of all blocks of a launch; walks are computed once for all blocks."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         self._call, self._p, self._tiling = call, p, tiling
         self._walks, self._moves, self._per_block = TbeWalks(call, p, tiling), moves(p), p.taps * call.inp.c0
 
     def pieces(self, number: int) -> Iterator[tuple[Piece, Where]]:
-        """Yield (step, place) for the tiles of block `number`: summed over the block's images and K, then added to dW."""
+        """Yield (step, place) for the tiles of block `number`: begin, one step for each part of each plane of the
+        block's images, end; nothing for an empty block.
+        """
         block = block_part(self._p, self._tiling.cuts, number)
         if block.empty:
             return

@@ -12,7 +12,7 @@ RUNS = (
     "8-bit tensors run on a 950 (--chip ascend950pr_9589) with --conformance library and an output_mask of gradInput or "
     "gradWeight alone"
 )
-"""Words for what an 8-bit call needs, behind each refusal that another chip, profile or mask would not give."""
+"""Conditions under which 8-bit calls run, in words, for refusals that another chip, profile or mask would not give."""
 
 
 def add_rules(rules: RuleList) -> None:
@@ -28,7 +28,9 @@ def _applies(c: ConvFacts) -> bool:
 
 
 def _one_gradient(c: ConvFacts) -> Failure | None:
-    """Return a failure if tensors are 8-bit and both gradients are given, except for grad_input of a transposed call."""
+    """Return a failure if some tensor is 8-bit and gradInput and gradWeight are both given; None for a transposed call
+    that wants gradInput.
+    """
     if (c.call.transposed and c.mask[0]) or c.call.grad_input is None or c.call.grad_weight is None:
         return None
     for name, tensor in c.inputs + c.outputs:

@@ -14,7 +14,7 @@ __all__ = ["ConvFacts", "Named", "Spatial"]
 
 
 class Named(NamedTuple):
-    """A tensor with the name that its argument has in the document."""
+    """A tensor and the name of its argument in the document ("gradOutput")."""
 
     name: str
     tensor: TensorArg
@@ -47,8 +47,8 @@ class Spatial(NamedTuple):
 class ConvFacts:
     """Facts of one call of convolution backward and its product's limits, for the rules.
 
-    `x` and `y` are the ends of the convolution that the weight belongs to: input and gradOutput, exchanged when
-    transposed. Properties rely on earlier rules (pointers are not null, then ranks), as the rules do.
+    `x` and `y` are the input and output map of the convolution that the weight belongs to: input and gradOutput,
+    exchanged when transposed. Properties rely on earlier rules (pointers are not null, then ranks), as the rules do.
     """
 
     def __init__(self, call: ConvBackwardCall, spec: ProductSpec, conformance: str, deterministic: bool) -> None:
@@ -122,7 +122,7 @@ class ConvFacts:
     def promoted(self) -> str | None:
         """Return the common dtype of the inputs, None if there is none.
 
-        Where 8-bit rules hold, inputs without one (which pass only for gradBias) count as float32 (library).
+        Where 8-bit rules hold, inputs without a common dtype (which pass only for gradBias) count as float32 (library).
         """
         common = promote(self.grad_output.dtype, self.input.dtype, self.weight.dtype)
         return "float32" if common is None and self.has("eight_bit_rules") else common
@@ -139,12 +139,14 @@ class ConvFacts:
 
     @property
     def skips_shape_rules(self) -> bool:
-        """Return True if the library skips the shape rules: input or weight is empty, for which it has a check of its own."""
+        """Return True if the product's library skips the shape rules because input or weight is empty, for which it has
+        a check of its own.
+        """
         return self.has("empty_skips_shape_rules") and (self.input.is_empty or self.weight.is_empty)
 
     @property
     def axes(self) -> str:
-        """Return the spatial axes of the input, one letter each: "L", "HW" or "DHW"."""
+        """Return the spatial axes of the input, one letter each: "L", "HW" or "DHW"; "" for any other rank."""
         return {3: "L", 4: "HW", 5: "DHW"}.get(self.rank, "")
 
     @property
@@ -156,7 +158,7 @@ class ConvFacts:
         return [(value, value) for value in padding]
 
     def spatial(self) -> Iterator[Spatial]:
-        """Yield the facts of each spatial axis, as far as all attributes have values for it."""
+        """Yield the facts of each spatial axis for which every attribute has a value."""
         columns = zip(
             self.axes,
             self.x.shape[2:],

@@ -1,8 +1,8 @@
-"""The checks of aclnnConvolutionBackwardGetWorkspaceSize, in the order of the released library.
+"""Checks of aclnnConvolutionBackwardGetWorkspaceSize: its rules, in the order of the released library.
 
-What only the documents ask for stands where it belongs in that order. Documents are cited by the numbers that
-`docs/conformance.md` explains (000, 003, 004; "ruling": what was decided where they differ); "library" is the released
-library, ops-nn e5c3fa93. The rules on empty tensors and kernels stand in `conv_backward_tail`.
+Rules that only the documents have stand at their places in that order. Documents are cited by the numbers that
+`docs/conformance.md` explains (000, 003, 004; "ruling": our decision where they differ); "library" is the released
+library, ops-nn e5c3fa93. The rules on empty tensors and kernels are in `tail`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def check_conv_backward(
 
 
 def shapes_matter(c: ConvFacts) -> bool:
-    """Return False if the library skips the shape rules, as some products do for an empty input or weight; documents do not."""
+    """Return True if the shape rules apply: always in the documented profile, in the library's unless `skips_shape_rules`."""
     return c.conformance == "documented" or not c.skips_shape_rules
 
 

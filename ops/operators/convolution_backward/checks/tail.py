@@ -1,4 +1,4 @@
-"""The end of the list for convolution backward: empty tensors, and what the library finds late."""
+"""Last rules of convolution backward: empty tensors, and calls that the library refuses only when it selects kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["add_rules", "attribute_lengths", "batch", "spatial_sizes"]
 
 
 def add_rules(rules: RuleList) -> None:
-    """Append the library's last checks in its order."""
+    """Append the library's last checks, in its order, to `rules`."""
     empty = "library, CheckEmptyTensor"
 
     def emptied(c: ConvFacts) -> bool:
@@ -60,9 +60,9 @@ def add_rules(rules: RuleList) -> None:
 
 
 def attribute_lengths(c: ConvFacts) -> Failure | None:
-    """Return a failure unless each list of attributes has one value per spatial axis.
+    """Return a failure unless stride, dilation, padding and outputPadding have one value for each spatial axis.
 
-    In 2-D padding may have 4, in the library outputPadding too.
+    In 2-D padding may have 4 values, in the library's profile outputPadding too.
     """
     expected = c.rank - 2
     four_allowed = ("padding",) if c.conformance == "documented" else ("padding", "outputPadding")
@@ -80,16 +80,17 @@ def attribute_lengths(c: ConvFacts) -> Failure | None:
 
 
 def batch(c: ConvFacts, status: int) -> Failure | None:
-    """Return a failure with `status` unless gradOutput and input have the same batch."""
+    """Return a failure with `status` if gradOutput and input have different batches, else None."""
     if c.grad_output.shape[0] == c.input.shape[0]:
         return None
     return fail(f"gradOutput has batch {show(c.grad_output.shape[0])}: input has {show(c.input.shape[0])}", status)
 
 
 def spatial_sizes(c: ConvFacts, status: int) -> Failure | None:
-    """Return a failure with `status` unless y = floor((x + paddings - window) / stride) + 1 on every axis.
+    """Return a failure with `status` unless y = floor((x + paddings - window) / stride) + 1 on every axis, and the
+    window fits the padded x.
 
-    Of a transposed call the documents compare the size of gradOutput, with outputPadding.
+    For a transposed call the documented profile compares the size of gradOutput instead, with outputPadding.
     """
     for a in c.spatial():
         if a.padded < a.window:
@@ -171,9 +172,10 @@ def _rank_supported(c: ConvFacts) -> Failure | None:
 
 
 def _grouped_float32_grad_weight(c: ConvFacts) -> Failure | None:
-    """Return a failure for a grouped float32 gradWeight from 16-bit inputs that the 3-D path would compute.
+    """Return a failure for a grouped float32 gradWeight that the 3-D path would compute in 16 bits.
 
-    Calls of lower rank take that path if they are deterministic, want no gradInput and have small pads.
+    Calls of lower rank take that path if they are deterministic, want no gradInput and have pads smaller than the
+    kernel.
     """
     weight = c.call.grad_weight
     if not c.mask[1] or c.call.groups == 1 or weight is None or weight.dtype != "float32":

@@ -1,4 +1,4 @@
-"""The plan of convolution backward on each architecture."""
+"""Plans of convolution backward: the choice of the planner for a chip's layouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ascend_sim.ops.plan import Plan
 
 
 def plan_call(call: ConvolutionCall, chip: ChipSpec) -> Plan:
-    """Return the plan of an accepted call: its launches and intermediate tensors. Raises TilingError where no tiling fits."""
+    """Return the plan of an accepted call, placed: its launches and tensors. Raises TilingError where no tiling fits."""
     return _planner(call, chip).plan()
 
 
@@ -22,7 +22,8 @@ def cube_call(call: ConvolutionCall, chip: ChipSpec, kernel: str) -> CubeCall:
     """Return the cube call (problem, dtype, options) of kernel "grad_input" or "grad_weight" of an accepted call,
     without a tiling.
 
-    Raises SimError where the call has no such kernel, or one whose tiling has no fields.
+    Raises SimError where the call has no such kernel, or its tiling has no fields: a MatMul, or grad_input of a
+    transposed call.
     """
     if kernel not in call.outputs or call.empty:
         there = ", ".join(name for name in ("grad_input", "grad_weight") if name in call.outputs and not call.empty)

@@ -1,14 +1,14 @@
-"""The plan on (N)DC1HWC0 and FRACTAL_Z(_3D) of dav-2201, and of dav-1001 and dav-2002 with its 2-D path alone.
+"""Plans on (N)DC1HWC0 and FRACTAL_Z(_3D): dav-2201, and dav-1001 and dav-2002 with the 2-D path alone.
 
-Order and kernels: ops-nn op_api of convolution_backward (stated). The 2-D path (1-D is turned into it) casts and turns all
-three inputs even when only the bias gradient is wanted; the 3-D path then stops after the bias. Some calls of lower rank go
-the 3-D way (`routes.is_3d`, and where the kernel covers the map). A transposed call is the forward convolution of gradOutput
-for grad_input, and the same filter kernel with its two maps exchanged for grad_weight. The coupled architectures' 1x1
-grad_input at low resolution is not written.
+Order and kernels: ops-nn op_api of convolution_backward (stated). The 2-D path (which 1-D takes too) casts and converts
+all three inputs even when only the bias gradient is wanted; the 3-D path then stops after the bias. Some calls of lower
+rank take the 3-D path (`routes.is_3d`, and where the kernel covers the map). A transposed call is the forward
+convolution of gradOutput for grad_input, and the same filter kernel with its two maps exchanged for grad_weight. The
+coupled architectures' 1x1 grad_input at low resolution is not written.
 
-Weights and dW with groups take two TransData, by way of FRACTAL_Z of all filters (aclnn's TransData: stated); on dav-1001 and
-dav-2002, whose UB copies whole blocks alone, one that is ours. The second tensor of weights, and the first of dW, is cleared
-by a MemSet (stated of the graph's kernels, which are the same: inferred).
+Weights and dW with groups take two TransData, by way of FRACTAL_Z of all filters (aclnn's TransData: stated); on
+dav-1001 and dav-2002, whose UB copies whole blocks alone, one that is ours. The second tensor of weights, and the first
+of dW, is cleared by a MemSet (stated of the graph's kernels, which are the same: inferred).
 """
 
 from __future__ import annotations
@@ -57,26 +57,29 @@ class BlockedPlan(Gradients):
         self.before, self.after = dilations(call)
 
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
-        """Append TransData of the inputs; return name -> new tensor: maps in (N)DC1HWC0, weights in FRACTAL_Z."""
+        """Append TransData of the inputs to blocked layouts; return name -> new tensor: maps in (N)DC1HWC0, weights in
+        FRACTAL_Z.
+        """
         ready = {name: self.to_c0(source, name) for name, source in inputs.items() if name != "weight"}
         return ready | {"weight": self.to_fractal_z(inputs["weight"])}
 
     def data_op_type(self) -> str:
-        """Return the name of the library's operator for the data kernel, which depends on shape and dtype."""
+        """Return the name of the library's operator for the data kernel, by `routes.data_op_type`."""
         return data_op_type(self.call)
 
     def filter_op_type(self) -> str:
-        """Return the name of the library's operator for the filter kernel, which depends on shape and dtype."""
+        """Return the name of the library's operator for the filter kernel, by `routes.filter_op_type`."""
         return filter_op_type(self.call, self.inp)
 
     def data_call(self) -> CubeCall:
-        """Return the data kernel's call; its problem lacks the strides that Dilation kernels take over."""
+        """Return the data kernel's call; its problem has no strides where Dilation kernels insert the zeros."""
         inp = replace(self.inp, problem=without_stride(self.p, self.before, self.after), merged=True)
         disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def data(self, source: str, weight: str) -> None:
-        """Append the data kernel between its Dilations, then TransData and Cast to the caller's layout.
+        """Append the data kernel, with a Dilation before or after it where the call has one, then TransData and Cast to
+        the caller's tensor.
 
         Conv3DBackpropInputV2 writes 16-bit results in NCDHW itself (stated).
         """
@@ -100,7 +103,7 @@ class BlockedPlan(Gradients):
         self.from_blocks(result, made)
 
     def in_blocks(self, made: str) -> str:
-        """Add a tensor for the map `made` in blocks of channels, as the kernel writes it, and return its name."""
+        """Add a tensor to the plan for the map `made` in blocks of channels, which the kernel writes; return its name."""
         size = self.feature_bytes(self.maps.like)
         return self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, size)
 
@@ -120,7 +123,7 @@ class BlockedPlan(Gradients):
         self.deliver(target, made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Append the filter kernel, then TransData and Cast of dW to the caller's layout."""
+        """Append the filter kernel, then the conversion of dW from FRACTAL_Z and a Cast to the caller's tensor."""
         layout = FractalZ.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)
         source = self.result.tensor(f"grad_weight.{self.fractal_z}", "float32", self.fractal_z, size)
@@ -143,11 +146,15 @@ class BlockedPlan(Gradients):
 
     @property
     def regrouped(self) -> bool:
-        """Return True if a kernel of its own regroups filters: with groups, where UB copies less than a block."""
+        """Return True if weights and dW are merged and split by groups in a kernel of its own: with groups, on chips
+        that copy rows of any bytes.
+        """
         return self.p.groups > 1 and not copies_whole_blocks(self.chip)
 
     def ungrouped(self, source: str, dtype: str, layout: FractalZ) -> tuple[str, FilterShape]:
-        """Append the conversion of a grouped dW in `layout` to FRACTAL_Z of all filters; return it and its shape there."""
+        """Append the conversion of a grouped dW in `layout` to FRACTAL_Z of all filters; return (its new tensor, its
+        shape); unchanged unless `regrouped`.
+        """
         shape, name = self.filter_shape, "TransData_grad_weight_groups"
         if not self.regrouped:
             return source, shape
@@ -166,7 +173,9 @@ class BlockedPlan(Gradients):
         return target, shape._replace(groups=1)
 
     def narrowed_before_trans_data(self) -> str | None:
-        """Return the dtype to which the released library casts a grouped dW of 16-bit inputs before TransData; else None."""
+        """Return the 16-bit dtype to which dW is cast before TransData, for grouped 16-bit calls in the library's
+        profile; else None.
+        """
         if self.call.conformance != "library" or self.p.groups == 1 or self.inp.c0 != 16:
             return None
         wanted = self.call.outputs["grad_weight"].dtype
@@ -174,20 +183,20 @@ class BlockedPlan(Gradients):
 
     @property
     def filter_shape(self) -> FilterShape:
-        """Return the weights' shape as TransData takes it."""
+        """Return the weights' shape, with groups, as TransData takes it."""
         p = self.p
         return FilterShape(p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups)
 
     # -- layouts -------------------------------------------------------------------------------------------------------
 
     def feature_bytes(self, name: str, channels: int | None = None) -> int:
-        """Return the bytes of feature map `name` in (N)DC1HWC0; `channels` replaces its number of channels."""
+        """Return the bytes of feature map `name` in (N)DC1HWC0; `channels` replaces the map's own number of channels."""
         n, c, d, hw = self.feature(name)
         c = c if channels is None else channels
         return n * d * ceil_div(c, self.inp.c0) * hw * BLOCK_BYTES
 
     def to_c0(self, source: str, name: str) -> str:
-        """Append TransData of feature map `name`, which is in `source`, to blocks of channels; return the new tensor's name."""
+        """Append TransData of feature map `name` from tensor `source` to blocks of channels; return the new tensor's name."""
         target = self.result.tensor(f"{name}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(name))
         shape, layout = FeatureShape(*self.feature(name)), BlockLayout.of(self.itemsize)
         self.result.add(
@@ -215,7 +224,9 @@ class BlockedPlan(Gradients):
         return target
 
     def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
-        """Append the conversion of weights to `target` in layout `weights`: a step of its own merges groups."""
+        """Append the conversion of weights from `source` to `target` in layout `weights`: one TransData, or if
+        `regrouped` another one that merges groups, behind a MemSet.
+        """
         shape, name = self.filter_shape, "TransData_weight_groups"
         if not self.regrouped:
             self.turn_weights(source, target, shape)
@@ -249,7 +260,9 @@ class BlockedPlan(Gradients):
         )
 
     def dilation(self, name: str, source: str, target: str, spread: Spread) -> str:
-        """Append a Dilation of feature map `name` from `source` to `target`, which is added if it is new; return `target`."""
+        """Append a Dilation of feature map `name` from `source` to `target`, a new tensor unless the plan has it;
+        return `target`.
+        """
         n, c, d, _ = self.feature(name)
         planes = n * d * ceil_div(c, self.inp.c0)
         if target not in self.result.tensors:

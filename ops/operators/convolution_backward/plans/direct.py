@@ -1,8 +1,9 @@
-"""The plan of dav-3510: every call is lifted to 3-D, and V2 kernels read and write NCDHW without TransData (ops-nn: stated).
+"""Plans on NCDHW of dav-3510: every call is lifted to 3-D, and V2 kernels read and write NCDHW without TransData
+(ops-nn: stated).
 
-How the kernels do it is ours in part (`grad_input_exchange`). TBC is one image in NDHWC, with weights in DHWCN, which the same
-kernels read and write (stated). The library's detours that only change layouts are not written: Transposes of the weights
-to NDHWC, and of 1500 to 4096 images to the height, before its data kernel.
+How the kernels do it is ours in part (`grad_input.exchange`). TBC is one image in NDHWC, with weights in DHWCN, which
+the same kernels read and write (stated). The library's detours that only change layouts are not written: Transposes of
+the weights to NDHWC, and of 1500 to 4096 images to the height, before its data kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class DirectPlan(Gradients):
     lifted = True
 
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
-        """Return the inputs unchanged."""
+        """Return the inputs unchanged, since the kernels read the caller's layouts."""
         return dict(inputs)
 
     def data(self, source: str, weight: str) -> None:
@@ -37,7 +38,10 @@ class DirectPlan(Gradients):
         self.deliver(target, self.maps.made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Append the filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype."""
+        """Append the filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype.
+
+        If dW is computed as that of a 1x1 kernel (`filter_as_1x1`), the input is first rearranged to windows.
+        """
         if filter_as_1x1(self.call):
             features = self.windows(features)
         target = self.landing("grad_weight", "float32")
@@ -51,8 +55,8 @@ class DirectPlan(Gradients):
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def filter_call(self) -> CubeCall:
-        """Return the filter kernel's call, always deterministic: on the whole problem, or on a 1x1 one with windows as
-        channels.
+        """Return the filter kernel's call, always with deterministic tilings: on the whole problem, or on a 1x1 one
+        with windows as channels.
         """
         call = super().filter_call()
         cores = call.inp.cores if self.call.deterministic else self.call.block_dim.get("grad_weight", call.inp.cores)
@@ -61,7 +65,8 @@ class DirectPlan(Gradients):
         return replace(call, inp=inp, library=self.call.library)
 
     def windows(self, source: str) -> str:
-        """Append the conversion of [N, C, D, H, W] to windows as channels; return the new tensor's name.
+        """Append a Transpose of the input [N, C, D, H, W] so that each window's pixels are channels; return the new
+        tensor's name.
 
         Its shape is [N, C, kD, kH, kW, D_out, H_out, W_out].
         """
@@ -75,7 +80,9 @@ class DirectPlan(Gradients):
         return target
 
     def data_op_type(self) -> str:
-        """Return the name of the library's operator for the data kernel; forward it is named as backward (assumed)."""
+        """Return the name of the library's operator for the data kernel: Conv3DV2 for a forward convolution (assumed),
+        else Conv3DBackpropInputV2.
+        """
         return "Conv3DV2" if self.call.forward else "Conv3DBackpropInputV2"
 
     def filter_op_type(self) -> str:

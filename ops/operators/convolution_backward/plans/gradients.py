@@ -35,20 +35,20 @@ ANY_ORDER = (
 
 
 def explained(task: Task, found: LadderAnswer[Any]) -> Task:
-    """Return the launch with the rungs of its tiling's ladder among the facts for its report."""
+    """Return the launch with the rungs of its tiling's ladder ("ladder") among its facts for the report."""
     return replace(task, info=task.info | {"ladder": found.rows()})
 
 
 class Gradients(PlanDraft, ABC):
-    """Base of the plans of convolution backward: bias first, then MatMul routes, then input conversions and the cube
-    kernels.
+    """Base of the plans of convolution backward: bias first, then MatMul routes, then conversions of the inputs and the
+    cube kernels.
 
     A subclass decides how inputs are converted, which operators take them, and how results are converted back. The data
     kernel computes a map (grad_input), the filter kernel dW.
     """
 
     lifted: bool
-    """The call goes the way of 3-D ones: what a gradient does not need is not made ready."""
+    """True if the call takes the library's 3-D path, which converts only the inputs that a wanted gradient needs."""
 
     @abstractmethod
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
@@ -56,11 +56,15 @@ class Gradients(PlanDraft, ABC):
 
     @abstractmethod
     def data(self, source: str, weight: str) -> None:
-        """Append the data kernel and the conversion of its result to the caller's tensor."""
+        """Append the data kernel on the prepared tensors `source` (a map) and `weight`, and the conversion of its
+        result to the caller's tensor.
+        """
 
     @abstractmethod
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Append the filter kernel and the conversion of its result to the caller's tensor."""
+        """Append the filter kernel on the prepared maps y (`gradient`) and x (`features`), and the conversion of dW to
+        the caller's tensor.
+        """
 
     @abstractmethod
     def data_call(self) -> CubeCall:
@@ -84,7 +88,9 @@ class Gradients(PlanDraft, ABC):
         return self.result
 
     def launches(self) -> None:
-        """Append all launches of the call: bias gradient, MatMul routes, conversions of inputs, cube kernels."""
+        """Append all launches of a call that is not empty: copies of strided inputs, bias gradient, MatMul routes,
+        conversions of inputs, cube kernels.
+        """
         call = self.call
         for name in call.unread:
             self.unread_copy(name)
@@ -107,7 +113,9 @@ class Gradients(PlanDraft, ABC):
             self.grad_weight(ready[call.y], ready[call.x])
 
     def matmul(self, gradient: str, route: MatMulRoute, plain: Mapping[str, str]) -> None:
-        """Append a MatMul of contiguous inputs, which are its matrices as they lie; patches are then moved to their places."""
+        """Append a MatMul of contiguous inputs, which are its matrices without a copy; for route PATCHES also the
+        Transpose that moves patches to their pixels.
+        """
         from ascend_sim.ops.kernels.matmul.program import matmul_task
         from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, answer_matmul
 
@@ -167,7 +175,7 @@ class Gradients(PlanDraft, ABC):
     # -- the cube kernels ----------------------------------------------------------------------------------------------
 
     def bias_of_sums(self) -> list[str]:
-        """Return a list with the name of the bias tensor that the data kernel's sums begin with; [] without one."""
+        """Return [name of the bias tensor that the data kernel's sums begin with]; [] here, as gradients have none."""
         return []
 
     def filter_call(self) -> CubeCall:
@@ -175,10 +183,11 @@ class Gradients(PlanDraft, ABC):
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
     def data_kernel(self, source: str, weight: str, result: str, *, turned: bool = False) -> None:
-        """Append the kernel that computes one map from the other: grad_input, or for a transposed call a forward
+        """Append the kernel that computes one map from the other: grad_input or, for a transposed call, a forward
         convolution.
 
-        With `turned` the result is NCDHW where the cube writes blocks of channels: vector cores turn it.
+        With `turned` vector cores write the result as NCDHW, where the cube writes blocks of channels. TilingError
+        where no tiling fits.
         """
         call, op_type, names, made = self.data_call(), self.data_op_type(), [source, weight, result], self.maps.made
         if self.call.forward:
@@ -223,7 +232,11 @@ class Gradients(PlanDraft, ABC):
         )
 
     def filter_kernel(self, gradient: str, features: str, result: str, size: int) -> None:
-        """Append a MemSet of `size` bytes and the filter kernel that adds to them, or a deterministic one with its slots."""
+        """Append the filter kernel that computes dW in tensor `result`, with its slots; first a MemSet of `size` bytes
+        unless the kernel stores or clears dW itself.
+
+        The ladder decides between the open and the older kernel; its warnings go to the plan.
+        """
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
         check_limits(self.call, op_type)
         blocks = self.call.block_dim.get("grad_weight")

@@ -1,12 +1,11 @@
-"""The plan of a gradient that is called as an operator of the graph, not through aclnnConvolutionBackward.
+"""Plan of a gradient that is called as an operator of the graph, not through aclnnConvolutionBackward.
 
-torch_npu.npu_conv3d_backward does so (op-plugin: stated): both maps are turned to blocks where the architecture needs them,
-the weights are not read, and dW stays in the fp32 of its sums, so that there is no Cast. Which of the two operators runs is
-the graph's choice: Conv3DBackpropFilter, or what a fusion pass makes of it, Conv3DBackpropFilterV2. Of the operators of
-grad_input nothing but the kernel is meant: that both inputs are turned before it is inferred from those of the weight.
-
-A grouped dW goes back in two steps, as through aclnn: the calls that were measured on a 910B2 launched a MemSet and a TransData
-more.
+torch_npu.npu_conv3d_backward does so (op-plugin: stated): both maps are converted to blocks where the architecture
+needs them, the weights are not read, and dW stays in the fp32 of its sums, so that there is no Cast. Which of the two
+operators runs is the graph's choice: Conv3DBackpropFilter, or the operator that a fusion pass makes of it,
+Conv3DBackpropFilterV2. For the operators of grad_input only the kernel is known; that both inputs are converted before
+it is inferred from those of the weight. A grouped dW is converted back in two steps, as through aclnn: the calls that
+were measured on a 910B2 launched a MemSet and a TransData more.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ DATA = ("Conv3DBackpropInput", "Conv3DBackpropInputV2")
 def plan_gradient_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -> Plan:
     """Return the plan of graph operator `op_type` for an accepted call that wants one gradient; dW is fp32.
 
-    Raises SimError for an unknown operator, and on blocks of channels for a call that is not 3-D.
+    Raises SimError for an operator that the chip does not have, and in blocked layouts for a call that is not 3-D.
     """
     plain, known = call.family.layout.plain, FILTERS if "grad_weight" in call.outputs else DATA
     if op_type not in known[plain:]:
@@ -57,7 +56,7 @@ class _Blocked(BlockedPlan):
         self.data(ready[self.maps.read], ready["weight"])
 
     def narrowed_before_trans_data(self) -> None:
-        """Return None: dW stays in fp32."""
+        """Return None: dW stays in fp32 before TransData."""
 
 
 class _Direct(DirectPlan):

@@ -1,4 +1,6 @@
-"""Routes of convolution backward: the library's operator for each gradient, and its Dilation kernels (ops-nn: stated)."""
+"""Routes of convolution backward: the library's operator for each gradient, its Dilation kernels, and its limits
+(ops-nn: stated).
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,20 @@ V2_ROW_LIMIT, V2_PIXELS, V2_DEPTH = 4096, 5500, 85
 """Elements of the rows of a tile, pixels of dx and depth that decide between the two 3-D data kernels (ops-nn: stated)."""
 
 LARGE_KERNEL = 8
-"""Height and width from which the 950 makes dW of a kernel that is the stride as that of a 1x1 one (ops-nn: stated)."""
+"""Least height and width of a kernel equal to its stride whose dW the 950 makes as that of a 1x1 kernel (ops-nn: stated)."""
 
 
 def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Return True if the 3-D path computes the gradients: those of 3-D calls, and some deterministic dW without dx."""
+    """Return True if the library's 3-D path computes the gradients: for 3-D calls, and for some deterministic dW without dx."""
     alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
     return call.rank == 5 or (alone and _deterministic_filter_3d(call, inp))
 
 
 def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Return True if the 3-D filter kernel computes dW of a deterministic call of lower rank, whose pads must be less
-    than the kernel.
+    """Return True if the 3-D filter kernel computes dW of a deterministic call of lower rank: the product has the
+    route, pads are less than the kernel, L1 fits.
 
-    L1 must fit, too (stated); with which rows is inferred: those that the older 3-D operator needs at least.
+    That L1 must fit is stated; with which rows is inferred: those that the older 3-D operator needs at least.
     """
     p = call.problem
     reach_h, reach_w = (p.k_h - 1) * p.dilation_h + 1, (p.k_w - 1) * p.dilation_w + 1
@@ -40,7 +42,9 @@ def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
 
 
 def data_op_type(call: ConvolutionCall) -> str:
-    """Return the name of the library's operator for grad_input (ops-nn routing: stated; its lists of shapes are left out)."""
+    """Return the name of the library's operator for grad_input, by shape and dtype (ops-nn routing: stated; its lists
+    of shapes are left out).
+    """
     p = call.problem
     if call.forward:
         return "Conv3D" if call.rank == 5 else "Conv2D"
@@ -64,7 +68,9 @@ def data_op_type(call: ConvolutionCall) -> str:
 
 
 def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
-    """Return the name of the library's operator for grad_weight (ops-nn routing: stated; its lists of shapes are left out)."""
+    """Return the name of the library's operator for grad_weight, by shape and dtype (ops-nn routing: stated; its lists
+    of shapes are left out).
+    """
     p = call.problem
     if not is_3d(call, inp):
         return "Conv3DBackpropFilter" if _deterministic_filter_3d(call, inp) else "Conv2DBackpropFilter"
@@ -77,7 +83,7 @@ def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
 
 
 def check_limits(call: ConvolutionCall, op_type: str) -> None:
-    """Raise TilingError, with field, value and limit, for a problem that the library's operator `op_type` refuses."""
+    """Raise TilingError, with field, value and limit, for a problem beyond the limits of the library's operator `op_type`."""
     p = call.problem
     for limit in call.kernel_limits:
         if limit.op_type != op_type:
@@ -92,7 +98,8 @@ def check_limits(call: ConvolutionCall, op_type: str) -> None:
 
 
 def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
-    """Return the Dilations (before the data kernel, after it), None for either that the call lacks.
+    """Return (Dilation before the data kernel, Dilation after it), None for one that the call lacks; for 2-D calls of
+    products with that route, not in bf16.
 
     One comes before for strides above 2, one after for a 1x1 kernel with stride.
     """
@@ -110,7 +117,11 @@ def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
 
 
 def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) -> ConvProblem:
-    """Return the problem of the data kernel, without the strides that the Dilations `before` and `after` take over."""
+    """Return the data kernel's problem without strides if a Dilation `before` or `after` it inserts the zeros; `p`
+    itself with neither.
+
+    With one before, gradOutput is the dilated map; with one after, dx has gradOutput's size and no padding.
+    """
     if before is not None:
         return replace(p, h_out=before.target_height, w_out=before.target_width, stride_h=1, stride_w=1)
     if after is not None:
@@ -120,10 +131,10 @@ def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) 
 
 
 def filter_as_1x1(call: ConvolutionCall) -> bool:
-    """Return True if dW is computed as that of a 1x1 kernel: the kernel is the stride, tiles the map and is at least
-    8x8 (stated).
+    """Return True if dW is computed as that of a 1x1 kernel: the product has the route, the kernel is the stride, tiles
+    the map and is at least 8x8 (stated).
 
-    That padding, dilation and groups keep a call from it is inferred.
+    That padding, dilation and groups exclude it is inferred.
     """
     p = call.problem
     rows = (
@@ -136,6 +147,6 @@ def filter_as_1x1(call: ConvolutionCall) -> bool:
 
 
 def on_windows(p: ConvProblem) -> ConvProblem:
-    """Return the 1x1 problem for a kernel equal to the stride, with each window's pixels as channels."""
+    """Return the 1x1 problem whose channels are the pixels of each window, for a kernel equal to its stride."""
     ones = dict.fromkeys(("k_d", "k_h", "k_w", "stride_d", "stride_h", "stride_w"), 1)
     return replace(p, c_in=p.c_in * p.k_d * p.k_h * p.k_w, d_in=p.d_out, h_in=p.h_out, w_in=p.w_out, **ones)

@@ -25,7 +25,9 @@ PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 
 
 class PlanDraft:
-    """A plan under construction; `result` has its tensors and launches so far. Tensors are known by their names."""
+    """A plan under construction; `result` is the Plan with the tensors and launches so far. Methods take and return
+    tensors by their names in it.
+    """
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
         self.call, self.chip, self.p, self.maps = call, chip, call.problem, call.maps
@@ -51,7 +53,7 @@ class PlanDraft:
             self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "output")
 
     def matters(self, name: str) -> bool:
-        """Return True if a result depends on input `name`.
+        """Return True if a result depends on input `name`, else its role in the plan is "spare".
 
         A bias, and gradOutput of a bias gradient, always matter; other inputs do unless every kernel plane lies in
         padding.
@@ -60,15 +62,19 @@ class PlanDraft:
         return summed or self.p.plane_products > 0
 
     def named(self, name: str) -> dict[str, Any]:
-        """Return the keywords "name" and "disarm" (flags whose waits do not hold) of a vector kernel's launch."""
+        """Return {"name": name, "disarm": flags whose waits hold nothing} for the launch `name` of a vector kernel."""
         return {"name": name, "disarm": self.call.disarm.get(name, ())}
 
     def launch(self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], work: KernelWork) -> None:
-        """Append the launch of a kernel function with its work."""
+        """Append the launch of a kernel function with its work, and the call's disarmed flags for this name."""
         self.result.add(op_type, name, inputs, outputs, work, disarm=self.call.disarm.get(name, ()))
 
     def zeros(self) -> None:
-        """Append fills of the non-empty results of an empty problem with zeros (TBC: the bias gradient with B * T_out)."""
+        """Append fills of an empty problem's results that have elements: with zeros, the bias gradient with
+        `bias_when_empty` (TBC: B * T_out).
+
+        A strided result is filled in an intermediate and copied.
+        """
         for output, tensor in self.call.outputs.items():
             if tensor.is_empty:
                 continue
@@ -82,26 +88,26 @@ class PlanDraft:
                 self.view_copy(target, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 
     def filled(self, output: str, dtype: str, size: int, value: float) -> None:
-        """Append a fill of the first `size` bytes of a tensor with one value."""
+        """Append a fill of the first `size` bytes of tensor `output` with `value` in `dtype`: ZerosLike for 0, else Fill."""
         op_type = "Fill" if value else "ZerosLike"
         name = f"{op_type}_{output}"
         self.launch(op_type, name, [], [output], mem_set_work(self.chip, size, name, dtype=dtype, value=value))
 
     def cleared(self, target: str, name: str, size: int | None = None) -> None:
-        """Append a MemSet that clears a tensor, or its first `size` bytes."""
+        """Append a MemSet `name` that fills a tensor, or its first `size` bytes, with zeros."""
         count = self.result.tensors[target].size if size is None else size
         self.launch("MemSet", name, [], [target], mem_set_work(self.chip, count, name))
 
     def contiguous(self, name: str) -> str:
-        """Return the name of an input, or of its contiguous copy if it is strided."""
+        """Return the name of an input if it is contiguous from offset 0; else append a contiguous copy and return its name."""
         tensor = self.call.inputs[name]
         if tensor.is_contiguous and not tensor.offset:
             return name
         return self.view_copy(name, tensor, f"{name}.contiguous", None, self.result.tensors[name].dtype)
 
     def unread_copy(self, name: str) -> None:
-        """Append a contiguous copy of an input that no kernel reads: the library makes it, at the cost of time and
-        workspace.
+        """Append the contiguous copy of an input that the library makes though no kernel reads it, since it costs time
+        and workspace.
         """
         view, dtype = self.call.unread[name], self.result.tensors[name].dtype
         itemsize, contiguous = int(numpy_dtype(dtype).itemsize), contiguous_strides(view.shape)
@@ -112,8 +118,8 @@ class PlanDraft:
     def view_copy(self, source: str, view: TensorArg, target: str, target_view: TensorArg | None, dtype: str) -> str:
         """Append a strided copy and return `target`.
 
-        It goes from `view` of `source` to a new contiguous tensor or, with `target_view`, from all of `source` to that
-        view.
+        It goes from `view` of `source` to a new contiguous tensor `target` or, with `target_view`, from all of the
+        contiguous `source` to that view of `target`.
         """
         itemsize = int(numpy_dtype(dtype).itemsize)
         contiguous = contiguous_strides(view.shape)
@@ -127,7 +133,9 @@ class PlanDraft:
         return target
 
     def strided_copy(self, op_type: str, source: str, target: str, copy: StridedCopy) -> None:
-        """Append a strided copy from `source` to `target`: a transposition where that is possible, else a ViewCopy."""
+        """Append a strided copy from `source` to `target` as a launch of `op_type`: the transposing kernel where that
+        is possible, else ViewCopy's.
+        """
         name, turn = f"{op_type}_{target}", as_turn(copy)
         if turn is None:
             self.launch(op_type, name, [source], [target], view_copy_work(self.chip, copy, name))
@@ -143,7 +151,9 @@ class PlanDraft:
         )
 
     def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:
-        """Append a Cast to `target` and return it; return `source` if it has the dtype already."""
+        """Append a Cast of `count` elements (all by default) to `target` and return `target`; return `source` if it has
+        the dtype already.
+        """
         before = self.result.tensors[source]
         if before.dtype == dtype:
             return source
@@ -155,12 +165,16 @@ class PlanDraft:
         return target
 
     def cast_input(self, source: str, name: str, dtype: str) -> str:
-        """Return the tensor with input `name` (contiguous in `source`) in `dtype`; a Cast is appended once for each dtype."""
+        """Return the name of the tensor with input `name` in `dtype`: `source`, which holds it contiguous, or its Cast,
+        appended once for each dtype.
+        """
         target = f"{name}.cast" if dtype == self.storage else f"{name}.{dtype}"
         return target if target in self.result.tensors else self.cast(source, dtype, target)
 
     def deliver(self, source: str, output: str) -> None:
-        """Append a Cast and, for a strided tensor, a ViewCopy from the contiguous result `source` to the caller's output."""
+        """Append the steps from the contiguous result `source` to the caller's output: Cast (first to the dtype in
+        which it is held) and, for a strided tensor, ViewCopy.
+        """
         tensor = self.call.outputs[output]
         if (held := self.call.held_dtype(output)) != tensor.dtype:
             source = self.cast(source, held, f"{output}.held")
@@ -171,7 +185,9 @@ class PlanDraft:
         self.view_copy(source, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 
     def landing(self, output: str, dtype: str) -> str:
-        """Return the tensor for a kernel's contiguous result of `dtype`: the caller's if possible, else a new intermediate."""
+        """Return the name of the tensor for a kernel's contiguous result of `dtype`: the caller's if it is contiguous
+        and of that dtype, else a new intermediate.
+        """
         tensor = self.call.outputs[output]
         in_place = tensor.dtype == dtype == self.call.held_dtype(output)
         if in_place and tensor.is_contiguous and not tensor.offset:
@@ -180,7 +196,7 @@ class PlanDraft:
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, size)
 
     def feature(self, name: str) -> tuple[int, int, int, int]:
-        """Return (N, C, D, H*W) of a feature map."""
+        """Return (N, C, D, H*W) of feature map `name` in the 3-D problem."""
         n, c, d, h, w = self.call.volume(name)
         return n, c, d, h * w
 
@@ -204,13 +220,13 @@ class PlanDraft:
 
 
 def storage_bytes(tensor: TensorArg) -> int:
-    """Return the bytes of the memory behind a caller's tensor."""
+    """Return the bytes of the memory behind a caller's tensor, of its whole storage if it is a view."""
     shape = tensor.shape if tensor.storage_shape is None else tensor.storage_shape
     return math.prod(shape) * int(numpy_dtype(tensor.dtype).itemsize)
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides, in elements, of a tensor without gaps."""
+    """Return the strides, in elements, of a contiguous row-major tensor of `shape`."""
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)

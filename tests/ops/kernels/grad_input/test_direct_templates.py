@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.ops.ranked_calls import RankedCall
+from tests.support.sampling import part_of_cases
 
 CHIP = "ascend950pr_9589"
 ONE, NONE, DEEP = (1, 1), (0, 0), (1, 1, 1)
@@ -29,6 +30,7 @@ QUICK = [pytest.param(name, DTYPES[i % 3]) for i, name in enumerate(CASES)]
 REST = [pytest.param(name, dtype, marks=pytest.mark.slow) for name in CASES for dtype in DTYPES]
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize(("name", "dtype"), QUICK + REST)
 def test_values_of_each_template(name: str, dtype: str) -> None:
     call, expected = CASES[name]

@@ -12,7 +12,7 @@ from ascend_sim.ops.kernels.grad_input.parts import NO_HK, NO_HK_WK, SPLIT_NONE,
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.window import needed_rows, pad_before
 from tests.support.ops.ranked_calls import QUICK, RankedCall, calls, checked, fields_of
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 CHIP = "ascend950pr_9589"
 BLOCKED = "ascend910b3"
@@ -108,6 +108,7 @@ CASES = {
 }
 
 
+@part_of_cases(4)
 @pytest.mark.fast
 @pytest.mark.parametrize("fields", [{"loadB1Condition": 2}, {"loadB1Condition": 3}], ids=str)
 @pytest.mark.parametrize("chip", [CHIP, BLOCKED])
@@ -128,6 +129,7 @@ LARGE = {
 }
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("name", LARGE)
 def test_kernels_that_run_only_when_they_are_cut(name: str) -> None:
     call, cut, source = LARGE[name]
@@ -137,6 +139,7 @@ def test_kernels_that_run_only_when_they_are_cut(name: str) -> None:
     assert kernel["tiling"]["loadB1Condition"] == cut and kernel["tiling_source"] == source
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_weights_beyond_l1_on_the_910b(dtype: str) -> None:
     """A block of channels under 32x32 taps fills L1; the map is no multiple of the kernel, so that no MatMul does it."""

@@ -19,7 +19,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.window import pad_before
 from tests.support.ops.ranked_calls import QUICK, RankedCall, calls, checked, fields_of, with_l1
 from tests.support.ops.tiling_problems import on_910b, on_950
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 
@@ -103,6 +103,7 @@ CASES = {
 }
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
 @pytest.mark.parametrize("name", CASES)
 def test_strips_of_chosen_calls(name: str, chip: str) -> None:
@@ -184,6 +185,7 @@ def test_calls_whose_rows_do_not_fit(call: RankedCall, chip: str) -> None:
     checked(call, with_l1(chip, 24 * 1024), None)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
 def test_rows_are_cut_only_where_they_do_not_fit(chip: str, transposed: bool) -> None:
@@ -194,6 +196,7 @@ def test_rows_are_cut_only_where_they_do_not_fit(chip: str, transposed: bool) ->
     assert 0 < small[name] < (call.y if transposed else call.x)[1]
 
 
+@part_of_cases(0, "ascend910b3")
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_long_signal(chip: str) -> None:
     """36,000 samples: a row of them takes more than L1 has, on the 910 too."""

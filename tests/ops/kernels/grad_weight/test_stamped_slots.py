@@ -8,10 +8,12 @@ import pytest
 
 from tests.support.ops.stamped_kernels import kernel
 from tests.support.ops.stamped_runs import difference_of
+from tests.support.sampling import part_of_cases
 
 CHIP = "ascend950pr_9589"
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("depth", [0, 3])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_tiles_whose_slots_are_added_up(dtype: str, depth: int) -> None:

@@ -15,6 +15,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from tests.support.ops.conv_problems import CallAttributes, Mask, operands, same_bits, worst_error_over_bound
 from tests.support.ops.ranks import RankCall, assert_close, calls, torch_gradients
+from tests.support.sampling import part_of_cases
 
 MASK: Mask = (False, True, False)
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
@@ -61,6 +62,7 @@ def test_forced_cuts_at_any_rank(
     assert_close(result.outputs["grad_weight"], exact, squares, call.n * int(np.prod(call.y)), call.dtype)
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("mode", ["full", "functional"])
 @pytest.mark.parametrize(("chip", "widths"), [("ascend910b3", (7,)), ("ascend950pr_9589", (2,))])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -98,6 +100,7 @@ LONG = {
 }
 
 
+@part_of_cases(5)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", LONG)
 def test_strips_where_rows_do_not_fit(name: str, chip: str) -> None:
@@ -121,6 +124,7 @@ def test_strips_where_rows_do_not_fit(name: str, chip: str) -> None:
             assert not deterministic or same_bits(found["full"], found["functional"])
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_whole_numbers_have_the_same_sum_in_any_strips(chip: str) -> None:
     problem = CallAttributes(2, 16, 16, (4, 60), (3, 3))
@@ -151,6 +155,7 @@ BEYOND = {
 }
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("name", BEYOND)
 def test_taps_where_load3d_has_no_window(name: str) -> None:
     """On dav-3510; on the 910B the documents have narrower ranges, or load3d's limit counts."""

@@ -17,6 +17,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.bias_add import bias_add_task
 from tests.support.ops.vector_runs import both_modes, execute, useless_waits
+from tests.support.sampling import part_of_cases
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32)}
 LARGE = [(2, 20, 9000), (1, 3, 40_001), (70, 9, 37), (3, 700, 1), (1, 1, 1), (5, 16, 1024)]
@@ -70,6 +71,7 @@ def test_every_element_has_its_bias(shape: tuple[int, int, int], dtype: str, see
     check(shape, dtype, seed)
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("dtype", sorted(TYPES))
 @pytest.mark.parametrize("shape", LARGE)
 def test_large_maps(shape: tuple[int, int, int], dtype: str) -> None:
@@ -87,6 +89,7 @@ def test_other_architectures(name: str, dtype: str) -> None:
         assert findings == [] and got.tobytes() == expected.tobytes(), mode
 
 
+@part_of_cases(0, "float32")
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_every_wait_matters(dtype: str) -> None:
     """Disarming a flag changes the result or is found by the hazard check, with many images of a group or many groups.

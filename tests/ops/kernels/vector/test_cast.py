@@ -14,6 +14,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.cast import cast_task
 from tests.support.ops.vector_runs import both_modes, chip, useless_waits
+from tests.support.sampling import part_of_cases
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32)}
 
@@ -38,6 +39,7 @@ def numbers(count: int, dtype: str) -> np.ndarray:
     return values.astype(np.float32)
 
 
+@part_of_cases(4)
 @pytest.mark.fast
 @pytest.mark.parametrize(("before", "after"), PAIRS)
 @pytest.mark.parametrize("count", [1, 17, 70_001, 700_001])
@@ -51,6 +53,7 @@ def test_cast_rounds_once(before: str, after: str, count: int) -> None:
     np.testing.assert_array_equal(got[real].view(np.uint8), expected[real].view(np.uint8))
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize(("before", "after"), [("float32", "float16"), ("float16", "bfloat16")])
 def test_every_wait_of_cast_matters(before: str, after: str) -> None:
     count = 16384 * 40 * 4

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.chip import ChipSpec, load_chip
@@ -18,6 +18,7 @@ from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from tests.support.ops.vector_runs import both_modes, chip, useless_waits
+from tests.support.sampling import part_of_cases, sampled
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32)}
 LARGE = [
@@ -48,7 +49,7 @@ def check(shape: tuple[int, int, int], dtype: str, seed: int = 0) -> None:
     np.testing.assert_array_equal(got.astype(np.float32), expected.astype(np.float32))
 
 
-@settings(max_examples=30, deadline=None)
+@sampled(8, 30)
 @given(
     st.tuples(st.integers(1, 9), st.integers(1, 90), st.integers(1, 60)),
     st.sampled_from(sorted(TYPES)),
@@ -58,6 +59,7 @@ def test_exact_sums(shape: tuple[int, int, int], dtype: str, seed: int) -> None:
     check(shape, dtype, seed)
 
 
+@part_of_cases(4)
 @pytest.mark.fast
 @pytest.mark.parametrize("shape", LARGE)
 @pytest.mark.parametrize("dtype", sorted(TYPES))
@@ -65,6 +67,7 @@ def test_more_than_one_tile(shape: tuple[int, int, int], dtype: str) -> None:
     check(shape, dtype)
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("shape", LARGE)
 @pytest.mark.parametrize("dtype", sorted(TYPES))
 def test_sums_are_fp32(shape: tuple[int, int, int], dtype: str) -> None:
@@ -87,6 +90,7 @@ def test_fp16_sums_do_not_overflow_on_the_way() -> None:
     assert got[0] == 0
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("shape", "dtype"), [((400, 40, 300), "float16"), ((400, 40, 300), "float32"), ((9000, 320, 1), "float32")]
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.chip import ChipSpec, load_chip
@@ -17,6 +17,7 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
 from tests.support.ops.vector_runs import both_modes, chip, codes, execute, nc1hwc0, useless_waits
+from tests.support.sampling import part_of_cases, sampled
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 3), st.integers(1, 50))
 LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])  # (bytes, C0); the last is fp32 in blocks of a 16-bit operand
@@ -43,12 +44,13 @@ def check(shape: tuple[int, int, int, int], itemsize: int, c0: int, seed: int = 
     np.testing.assert_array_equal(back.view(plain.dtype), plain.ravel())
 
 
-@settings(max_examples=25, deadline=None)
+@sampled(8, 25)
 @given(SHAPES, LAYOUTS, st.integers(0, 9))
 def test_both_ways(shape: tuple[int, int, int, int], layout: tuple[int, int], seed: int) -> None:
     check(shape, *layout, seed)
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize(
     "shape", [(1, 3, 1, 5000), (1, 100, 1, 901), (41, 17, 1, 1), (1, 1, 1, 1), (2, 16, 1, 3 * 1536), (1, 2000, 1, 1)]
 )
@@ -57,6 +59,7 @@ def test_more_than_one_tile_or_wave(shape: tuple[int, int, int, int], itemsize: 
     check(shape, itemsize, c0)
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("to_c0", [True, False])
 def test_every_wait_matters(to_c0: bool) -> None:
     # 200 images on 40 cores: five tiles each.

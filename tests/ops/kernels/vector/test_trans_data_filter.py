@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.chip import ChipSpec, load_chip
@@ -21,6 +21,7 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
     filter_to_fractal_z_task,
 )
 from tests.support.ops.vector_runs import both_modes, chip, codes, fractal_z, useless_waits
+from tests.support.sampling import part_of_cases, sampled
 
 LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])
 
@@ -46,18 +47,19 @@ def check(shape: tuple[int, int, int, int], groups: int, itemsize: int, c0: int,
     np.testing.assert_array_equal(back.view(plain.dtype), plain.ravel())
 
 
-@settings(max_examples=30, deadline=None)
+@sampled(10, 30)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 3), st.integers(1, 12), LAYOUTS, st.integers(0, 9))
 def test_one_group(c_out: int, c_in: int, k_d: int, taps: int, layout: tuple[int, int], seed: int) -> None:
     check((c_out, c_in, k_d, taps), 1, *layout, seed)
 
 
-@settings(max_examples=20, deadline=None)
+@sampled(6, 20)
 @given(st.integers(2, 20), st.integers(1, 20), st.integers(1, 28), st.integers(1, 2), st.integers(1, 9), LAYOUTS)
 def test_groups(groups: int, cout: int, cin: int, k_d: int, taps: int, layout: tuple[int, int]) -> None:
     check((groups * cout, cin, k_d, taps), groups, *layout)
 
 
+@part_of_cases(4)
 @pytest.mark.fast
 @pytest.mark.parametrize(
     ("shape", "groups"),
@@ -87,6 +89,7 @@ def test_shapes_with_a_story(shape: tuple[int, int, int, int], groups: int, item
     check(shape, groups, itemsize, c0)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("there", "shape", "layout"),
     [

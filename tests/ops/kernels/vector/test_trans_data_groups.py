@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -21,6 +21,7 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_filter_task, ungrouped_bytes
 from ascend_sim.ops.layouts.blocked import FractalZ
 from tests.support.ops.vector_runs import both_modes, codes, fractal_z, useless_waits
+from tests.support.sampling import sampled
 
 GARBAGE = 99
 Shape = tuple[int, int, int, int]
@@ -56,7 +57,7 @@ def check(shape: Shape, groups: int, c0: int) -> None:
     np.testing.assert_array_equal(found[there], wanted.ravel()[there])
 
 
-@settings(max_examples=40, deadline=None)
+@sampled(12, 40)
 @given(
     st.integers(2, 24), st.integers(1, 20), st.integers(1, 40), st.integers(1, 3), st.integers(1, 20), st.sampled_from([8, 16])
 )  # fmt: skip

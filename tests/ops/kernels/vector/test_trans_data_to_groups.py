@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.chip import ChipSpec, load_chip
@@ -20,6 +20,7 @@ from ascend_sim.ops.kernels.vector.trans_data_groups import ungrouped_bytes
 from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_filter_task
 from ascend_sim.ops.layouts.blocked import FractalZ
 from tests.support.ops.vector_runs import both_modes, codes, fractal_z, useless_waits
+from tests.support.sampling import part_of_cases, sampled
 
 Shape = tuple[int, int, int, int]
 """(output channels, input channels of a group, planes, positions of a plane)."""
@@ -46,7 +47,7 @@ def check(shape: Shape, groups: int, itemsize: int) -> None:
     np.testing.assert_array_equal(found.view(wanted.dtype), wanted.ravel())
 
 
-@settings(max_examples=60, deadline=None)
+@sampled(12, 60)
 @given(
     st.integers(2, 24), st.integers(1, 40), st.integers(1, 40), st.integers(1, 3), st.integers(1, 9), st.sampled_from([2, 4])
 )  # fmt: skip
@@ -54,6 +55,7 @@ def test_random_groups(groups: int, of_group: int, c_in: int, k_d: int, taps: in
     check((groups * of_group, c_in, k_d, taps), groups, itemsize)
 
 
+@part_of_cases(4)
 @pytest.mark.fast
 @pytest.mark.parametrize(
     ("shape", "groups"),
@@ -73,6 +75,7 @@ def test_shapes_with_a_story(shape: Shape, groups: int, itemsize: int) -> None:
     check(shape, groups, itemsize)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(("shape", "groups"), [((64, 1, 1, 9), 64), ((48, 40, 1, 9), 2), ((300, 1, 1, 1), 300)])
 def test_every_wait_matters(shape: Shape, groups: int) -> None:
     make, plain = GroupLaunch(shape, groups, 2), codes(np.random.default_rng(0), shape, 2)

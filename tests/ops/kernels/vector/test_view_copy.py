@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.chip import ChipSpec
@@ -16,6 +16,7 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
 from tests.support.ops.vector_runs import both_modes, chip, codes, execute, useless_waits
+from tests.support.sampling import sampled
 
 
 class ViewCopy:
@@ -64,7 +65,7 @@ def check_view(
     np.testing.assert_array_equal(got.view(source.dtype), expected)
 
 
-@settings(max_examples=60, deadline=None)
+@sampled(15, 60)
 @given(views())
 def test_any_view(view: tuple[list[int], list[int], int, list[int], int, int]) -> None:
     check_view(*view)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ascend_sim import Result, conv_tbc_backward
 from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
 from ascend_sim.studies.explain.run import explain
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 Array = NDArray[Any]
 Sizes = tuple[int, int, int, int, int, int]
@@ -66,6 +66,7 @@ def test_values(sizes: Sizes, dtype: str, deterministic: bool) -> None:
     check(run(tensors, sizes[-1], deterministic=deterministic), tensors, sizes[-1])
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_full_equals_functional(dtype: str, deterministic: bool) -> None:

@@ -17,6 +17,7 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.operators.convolution.graph import NO_BIAS
 from ascend_sim.runtime import ValueModel
+from tests.support.sampling import part_of_cases
 
 torch = pytest.importorskip("torch")
 
@@ -52,6 +53,7 @@ def nchw(blocked: NDArray[np.generic], shape: tuple[int, ...]) -> NDArray[np.gen
     return blocked.reshape(n, -1, h, w, 16).transpose(0, 1, 4, 2, 3).reshape(n, -1, h, w)[:, :c]
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("mode", ["full", "functional"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -22,6 +22,7 @@ from ascend_sim.studies.explain.page import explain_html
 from ascend_sim.studies.explain.run import explain
 from ascend_sim.studies.explain.text import explain_page
 from tests.support.ops.forward_calls import COUPLED, SPLIT, TYPES, Array, Forward
+from tests.support.sampling import part_of_cases, sampled
 
 torch = pytest.importorskip("torch")
 
@@ -59,13 +60,13 @@ def forwards(draw: st.DrawFn, most_rank: int = 3) -> Forward:
     return one
 
 
-@settings(max_examples=25, deadline=None)
+@sampled(8, 25)
 @given(one=forwards(), dtype=st.sampled_from(sorted(TYPES)), chip=st.sampled_from(SPLIT), kind=st.integers(0, 3))
 def test_split_chips_give_what_torch_gives(one: Forward, dtype: str, chip: str, kind: int) -> None:
     one.check(dtype, chip, cube_math_type=kind if dtype != "bfloat16" else 0)
 
 
-@settings(max_examples=15, deadline=None)
+@sampled(5, 15)
 @given(one=forwards(most_rank=2), dtype=st.sampled_from(("float16", "float32")), chip=st.sampled_from(COUPLED))
 def test_coupled_chips_give_what_torch_gives(one: Forward, dtype: str, chip: str) -> None:
     one.check(dtype, chip, cube_math_type=1 if dtype == "float32" else 0)
@@ -88,6 +89,7 @@ TURNED = replace(PLAIN, transposed=True, output_padding=(1, 0))
 DEEP = Forward(1, 16, 20, (5, 7, 6), (3, 2, 3), (1, 2, 2), (1, 0, 1), (1, 1, 1), groups=2)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
 @pytest.mark.parametrize("one", [PLAIN, TURNED, DEEP], ids=["plain", "transposed", "3-D"])
 def test_with_time(one: Forward, chip: str) -> None:

@@ -15,7 +15,7 @@ from ascend_sim import Result, SimError, TensorSpec, conv_tbc_backward, convolut
 from ascend_sim.chip import load_chip
 from ascend_sim.numerics import half_ulp, numpy_dtype
 from tests.support.ops.conv_problems import BACKWARD, arguments
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 torch = pytest.importorskip("torch")
 
@@ -116,6 +116,7 @@ def test_a_kernel_that_is_the_stride(call: RouteCall, mask: tuple[bool, ...], ch
     assert any("BackpropInput" in kernel for kernel in kernels) != product
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     ("call", "product"),
     [

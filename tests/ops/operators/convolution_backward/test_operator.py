@@ -29,6 +29,7 @@ from tests.support.ops.conv_problems import (
     same_bits,
     worst_error_over_bound,
 )
+from tests.support.sampling import part_of_cases
 
 pytest.importorskip("torch")
 
@@ -89,7 +90,7 @@ MIXED_CALLS = (
 )  # fmt: skip
 # Problems are small and a run takes half a second: shrinking would cost minutes and gain little.
 QUICK = settings(
-    max_examples=15,
+    max_examples=6,
     deadline=None,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
@@ -115,6 +116,7 @@ def check_mixed(
     check_in_both_modes(problem, operands(problem, dtypes, seed), ALL, conformance, kind, deterministic)
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize(
     "problem",
     [
@@ -171,6 +173,7 @@ def test_many_mixed_dtypes(
 SMALL = CallAttributes(1, 20, 24, (4, 6))
 
 
+@part_of_cases(6)
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("conformance", ["documented", "library"])
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])
@@ -249,6 +252,7 @@ def test_a_wrong_tap_of_the_image_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert verdicts(mode="functional") == {"grad_input": True, "grad_weight": False, "grad_bias": True}
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
 @pytest.mark.parametrize(("tensor", "spared"), [("grad_output", ()), ("input", ("grad_input", "grad_bias"))])
 def test_a_dropped_channel_is_found(

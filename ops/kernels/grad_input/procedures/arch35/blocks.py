@@ -1,5 +1,5 @@
-"""Blocks of the arch35 procedure of grad_input: the first L0 block, what L0 makes of it, K and its segments, L1 steps, and the
-smaller blocks that it walks to where none fit.
+"""Blocks of the arch35 procedure of grad_input: the first L0 block and its limits, K and its segments, L1 steps, and
+the smaller blocks that are tried where none fit.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ Attempt = tuple[GradInputTiling, bool]
 
 
 def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
-    """Return the largest block, its free side stretched to fill L0C, K aligned to the kernel.
+    """Return the procedure's first L0 block, limited to L0 and the problem, with its free side stretched to fill L0C
+    and K aligned to the kernel.
 
-    `segment` is the K that is summed in L0C at a time, 0 for all.
+    `segment` is the K that is summed in L0C at a time, 0 for all; base_k is then at most that, or rounded up to whole
+    slices.
     """
     tall = p.all_taps > 1 and (p.cut == UNCUT or (p.cut == NO_HK and p.width > 1))
     (m, n), k_bytes = (TALL_BLOCK, TALL_K_BYTES) if tall else (FLAT_BLOCK, FLAT_K_BYTES)
@@ -51,17 +53,19 @@ def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
 
 
 def _is_middling(p: DataProblem, m: int, n: int) -> bool:
-    """Return True if cores have few tasks and whole rows cost a further tile, so that shorter blocks balance better."""
+    """Return True if cores have few tasks of m x n and whole rows cost a further tile, so that shorter blocks balance
+    better.
+    """
     rows, parts = p.rows_of(m), ceil_div(p.pixels, m)
     few, many = (count * p.inp.cores for count in MIDDLE_TASKS)
     return few <= p.tasks(m, n) <= many and p.pixels >= m and (rows * parts < p.m or rows >= m)
 
 
 def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block made to fit L0 and the problem: a side that M or N cuts short lets the other grow, then K is
+    """Return the block lowered to fit L0 and the problem: a side that M or N cuts short lets the other grow, then K is
     aligned.
 
-    One buffer of L0C is filled (two if `block` has two); the result has two where both fit.
+    One buffer of L0C is filled (two if `block` has two); the result has two buffers where both fit.
     """
     accumulators = p.inp.buffers["L0C"] // block.cl0_buffers // ACCUMULATOR_BYTES
     m = min(block.base_m, p.inp.buffers["L0A"] // 2 // (p.c0 * p.itemsize), p.m)
@@ -78,7 +82,7 @@ def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def longest_k(block: GradInputTiling, p: DataProblem) -> int:
-    """Return the longest K, at most all of it, that half of L0A holds for the longer side of the block."""
+    """Return the longest K, in whole C0 and at most all of K, that half of L0A holds for the longer side of the block."""
     return min(floor_to(p.inp.buffers["L0A"] // 2 // p.itemsize // max(block.base_m, block.base_n), p.c0), p.k)
 
 
@@ -97,7 +101,11 @@ def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
 
 
 def k_segment(p: DataProblem) -> int:
-    """Return the number of output channels that are summed at a time; 0 for all."""
+    """Return how many output channels are summed in L0C at a time, 0 for all: fewer only if K reaches the procedure's
+    limit of a segment.
+
+    Packed and grouped problems are never segmented.
+    """
     if p.packed or p.inp.problem.groups > 1:
         return 0
     limit = SEGMENT if p.cut == UNCUT else SEGMENT_CUT
@@ -111,7 +119,11 @@ def k_segment(p: DataProblem) -> int:
 
 
 def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with an inner product's share of a core: even tiles of channels, whole rows if that costs no tile."""
+    """Return the block with a core's share of the inner product (single_core_*): even tiles of channels, and whole rows
+    of pixels if that costs no tile.
+
+    A share smaller than the block makes the block smaller.
+    """
     flat, (m, n) = p.all_taps == 1, (block.base_m, block.base_n)
     m_parts, n_parts, cores = ceil_div(p.pixels, m), ceil_div(p.n, n), p.inp.cores
     few = p.lanes * m_parts * n_parts <= cores
@@ -136,7 +148,7 @@ def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
-    """Return True if the L1 steps are whole slices, or all of K, and L1 holds both operands beside `spare` bytes."""
+    """Return True if both L1 steps are whole slices, or all of K, and L1 holds both operands beside `p.spare` bytes."""
     spans = (tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k)
     if any(span < p.k and span % p.slice for span in spans):
         return False
@@ -149,14 +161,18 @@ def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
 
 
 def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
-    """Return the bytes in L1 of one channel of the gradOutput that a tile reads."""
+    """Return the bytes in L1 of one channel of the gradOutput rows that a tile reads; tap by tap those of 256 pixels."""
     if p.cut == NO_HK_WK:
         return CUT_PIXELS * p.itemsize
     return p.gradient_rows(tiling.base_m) * p.row_bytes
 
 
 def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with steps that fill half of L1 with each operand, in channel blocks; one number divides the other."""
+    """Return the block with L1 steps that fill half of L1 with each operand, in whole channel blocks; one step divides
+    the other.
+
+    A's step is at most load3d's K field; A's channels are counted as the vendor does.
+    """
     half = p.inp.buffers["L1"] // 2
     single = p.cut == NO_HK_WK or (p.cut == NO_HK and p.width == 1)  # as the vendor counts these: no channels
     unit = CUT_PIXELS * p.itemsize if single else _channel_bytes(block, p) * EQUAL_CHANNELS
@@ -171,18 +187,26 @@ def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _share(blocks: int, buffers: int, p: DataProblem) -> int:
-    """Return the channel blocks of one of `buffers` buffers: at least 1, at most an even share of all channel blocks."""
+    """Return `blocks` as the channel blocks of one of `buffers` buffers: at least 1, at most an even share of all
+    channel blocks.
+    """
     return min(max(blocks, 1), ceil_div(p.blocks, buffers))
 
 
 def _in_whole_loads(blocks: int, block: GradInputTiling, p: DataProblem) -> int:
-    """Return `blocks` channel blocks of gradOutput; if parts differ in taps, lowered to a multiple of a base block's."""
+    """Return `blocks` channel blocks of gradOutput, lowered to a multiple of a base block's channel blocks if parts
+    differ in taps.
+    """
     unit = block.base_k // p.c0
     return floor_to(blocks, unit) if p.uneven and blocks > unit else blocks
 
 
 def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with equal L1 steps of A and B: the largest that fit; 1 where none does, even if 1 does not fit."""
+    """Return the block with equal L1 steps of A and B: the largest that fit, in whole slices or all of K; 1 where none
+    does, even if 1 does not fit.
+
+    If parts differ in taps, the steps are lowered to whole base blocks of K.
+    """
     room = ceil_div(p.inp.buffers["L1"] // p.itemsize, block.base_n * block.al1_buffers)
     most = ceil_div(min(ceil_div(p.blocks, block.al1_buffers) * p.slice, room), block.base_k)
     all_k, whole = ceil_div(p.k, block.base_k), p.slice // math.gcd(p.slice, block.base_k)
@@ -197,7 +221,9 @@ def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def with_steps(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with two buffers each and the larger of `equal`'s and `ladder`'s steps; the result may not fit."""
+    """Return the block with two L1 buffers of each operand and the steps of `equal` if they are larger and fit, else
+    those of `ladder`, which may not fit.
+    """
     block = block.but(al1_buffers=2, bl1_buffers=2)
     halves, same = equal(block, p), ladder(block, p)
     more = halves.step_ka + halves.step_kb > same.step_ka + same.step_kb
@@ -213,7 +239,8 @@ def with_all_weights(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def shrunk(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the tiling with a smaller block or, where none fits, with fewer buffers too. The result may not fit.
+    """Return the tiling with a smaller block or, where none fits, with fewer L1 buffers too; unchanged if it fits. The
+    result may not fit.
 
     Once the vendor's procedure gives up buffers it goes on to single ones, even past counts that fit, each time with
     the block that the time before has left.
@@ -229,7 +256,8 @@ def shrunk(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _stage(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the tiling with a smaller K; else with smaller sides at the least K, and then the longest K that fits.
+    """Return the tiling with a smaller K that fits; else with smaller sides at the least K, and then the longest K that
+    fits. Unchanged if it fits.
 
     If nothing fits, the block stays as it was, with the last steps that were tried.
     """
@@ -255,14 +283,16 @@ def _smaller_k(tiling: GradInputTiling, p: DataProblem, start: int) -> Attempt:
 
 
 def _down(start: int, unit: int) -> Iterable[int]:
-    """Yield `start` less one unit, less two, ..., down to one unit."""
+    """Yield `start` less one unit, less two, ..., down to `unit`; nothing if `start` is at most that."""
     while start > unit:
         start = max(start - unit, unit)
         yield start
 
 
 def _smaller_sides(tiling: GradInputTiling, p: DataProblem) -> Iterable[tuple[int, int]]:
-    """Yield (M, N) with the larger side reduced step by step, M down to a row of dx, N down to its unit."""
+    """Yield (M, N) with the larger side reduced by one unit each time, M down to a row of dx (at least a fractal), N
+    down to its unit.
+    """
     m, n, least = tiling.base_m, tiling.base_n, max(p.width, FRACTAL)
     while m > least or n > p.side:
         if m > least and (m > n or n == p.side):

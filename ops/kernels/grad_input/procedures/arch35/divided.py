@@ -50,13 +50,15 @@ PARTS = 4  # of a split of both axes
 
 @frozen
 class DividedProblem(DataProblem):
-    """The largest part of a kernel that is split as `mode` says, in the procedure's quantities. `inp` is the whole problem."""
+    """Largest part of a kernel that is split by stride as `mode` says, in the procedure's quantities. `inp` is the
+    whole problem.
+    """
 
     mode: int = SPLIT_HW
 
     @classmethod
     def split(cls, inp: TilingInput, mode: int) -> DividedProblem:
-        """Return the largest part of a problem whose kernel is split as `mode` says."""
+        """Return the DividedProblem of `inp`: the largest part of its kernel, split as `mode` says."""
         return cls(inp, UNCUT, packs=False, mode=mode)
 
     @cached_property
@@ -91,14 +93,14 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def fewest(self) -> int:
-        """Return the K of one block of output channels in the part with the fewest taps."""
+        """Return the K of one block (C0) of output channels in the part with the fewest taps."""
         p = self.inp.problem
         return (p.k_h // p.stride_h) * (p.k_w // self.across) * self.c0
 
     @cached_property
     def lanes(self) -> int:
-        """Return the number of images, depths and groups that need each tile, times the parts if only rows are split:
-        each part then has tasks of its own.
+        """Return how often each tile is computed: images x depths x real groups, times the parts if only rows are
+        split, as each part then has tasks of its own.
         """
         p = self.inp.problem
         return p.n * p.d_in * self.inp.real_groups * (p.stride_h if self.mode == SPLIT_H else 1)
@@ -126,14 +128,16 @@ class DividedProblem(DataProblem):
         return room > 0 or (room == 0 and self.mode == SPLIT_HW)
 
     def gradient_rows(self, pixels: int) -> int:
-        """Return the rows of gradOutput that `pixels` pixels of a part read."""
+        """Return the most rows of gradOutput that `pixels` pixels of a part read, at most the map's."""
         whole, rest = divmod(pixels, self.width)
         spanned = (whole + 2 if whole else 2) if rest else whole
         return min(spanned + self.rows - 1, self.inp.problem.h_out)
 
     @cached_property
     def turned(self) -> bool:
-        """Return True if vector cores can turn the weights first; they do so unless gradOutput stays in L1."""
+        """Return True if vector cores can transpose the weights first: NCDHW, several taps, and UB holds two copies of
+        16 channels of all taps.
+        """
         p = self.inp.problem
         taps = p.k_d * self.inp.taps
         return self.is_planar and taps > 1 and FRACTAL * taps * self.itemsize * COPIES <= self.inp.buffers["UB"]
@@ -143,7 +147,12 @@ class DividedProblem(DataProblem):
 
 
 def library_split(inp: TilingInput) -> tuple[int, bool]:
-    """Return (kernelSplitMode of the library's kernel, True if gradOutput stays in L1 for all parts)."""
+    """Return (kernelSplitMode of the library's kernel, True if gradOutput stays in L1 for all parts) by the library's
+    rules.
+
+    (SPLIT_NONE, False) with groups, dilation, uneven padding, a small map of few channels, or a blocked layout; both
+    axes are split only in NCDHW.
+    """
     p = inp.problem
     # The library asks for equal pads. Those behind are what the sizes need here: less by what a stride leaves over.
     pads = ((p.pad_up, p.pad_down, p.stride_h), (p.pad_left, p.pad_right, p.stride_w))
@@ -161,7 +170,10 @@ def library_split(inp: TilingInput) -> tuple[int, bool]:
 
 
 def _stays(part: DividedProblem) -> bool:
-    """Return True if gradOutput stays in L1: both operands fit whole, and no smaller blocks are needed to busy all cores."""
+    """Return True if gradOutput stays in L1 for all parts: both operands fit whole, with at most 256 output channels.
+
+    It does not where tiles of 512 pixels already busy all cores.
+    """
     inp, p = part.inp, part.inp.problem
     if p.k_h == 1 or inp.cout_g > HELD_CHANNELS:
         return False
@@ -177,7 +189,9 @@ def _stays(part: DividedProblem) -> bool:
 
 
 def _splits_both(part: DividedProblem, held: bool) -> bool:
-    """Return True if the library splits both axes of a kernel, for which its maps must be large enough."""
+    """Return True if the library splits both axes of the kernel, given that stride and kernel allow it: maps must be
+    large enough, less so if gradOutput is `held` in L1.
+    """
     p = part.inp.problem
     single = p.c_in == p.c_out == 1 and p.k_h == 2
     if single or (p.w_in % STRIDE and p.w_in > WIDEST_ODD) or (p.k_h == 1 and not _splits_one_tap(part)):
@@ -205,8 +219,8 @@ def _splits_one_tap(part: DividedProblem) -> bool:
 
 
 def _splits_rows(inp: TilingInput) -> bool:
-    """Return True if the library splits rows only: the kernel is as tall as the stride or taller, the map wide, and L1
-    holds a channel block of each operand.
+    """Return True if the library splits rows only: the kernel is as tall as the stride or taller, the maps wide with
+    enough channels, and L1 holds a channel block of each operand.
     """
     p = inp.problem
     wide = p.w_in >= ROWS_WIDTH and min(p.c_in, p.c_out) >= ROWS_CHANNELS
@@ -221,7 +235,8 @@ def _splits_rows(inp: TilingInput) -> bool:
 
 
 def divided(p: DividedProblem, held: bool) -> GradInputTiling:
-    """Return the vendor's tiling of a split kernel. Raises TilingError where none of the blocks that it tries fits.
+    """Return the vendor's tiling of a split kernel. Raises TilingError where none of the blocks that the procedure
+    tries fits.
 
     `held`: gradOutput stays in L1 for all parts.
     """
@@ -242,7 +257,9 @@ def divided(p: DividedProblem, held: bool) -> GradInputTiling:
 
 
 def _blocks(tiling: GradInputTiling, p: DividedProblem, held: bool) -> int:
-    """Return the number of blocks: one for each tile, or for each share of the weights to turn, at most the cores."""
+    """Return the number of blocks to launch: one for each task, or for each share of the weights to transpose, at most
+    the cores.
+    """
     tasks = p.tasks(tiling.single_core_m, tiling.single_core_cin)
     if p.turned and not held:
         weights = p.inp.cout_g * ceil_div(p.inp.cin_g, FRACTAL)
@@ -251,15 +268,17 @@ def _blocks(tiling: GradInputTiling, p: DividedProblem, held: bool) -> int:
 
 
 def leaves_through_workspace(tiling: GradInputTiling, p: DividedProblem) -> bool:
-    """Return True if tiles of a split of both axes go through GM to have their columns interleaved, because UB is too
-    small or rows are not whole fractals.
+    """Return True if the tiles of a split of both axes go through GM to have their columns interleaved: UB is too small
+    for them, or rows are not whole fractals.
     """
     lines = _written_bytes(tiling, p, p.itemsize) * PARTS
     return lines > p.inp.buffers["UB"] or p.width * p.across % FRACTAL != 0
 
 
 def _written_bytes(tiling: GradInputTiling, p: DividedProblem, itemsize: int) -> int:
-    """Return the bytes of a tile as written: rows padded to whole fractals, one row more if dx has an odd number of columns."""
+    """Return the bytes of a tile of dx as written: rows padded to whole fractals of columns, one row more if dx has an
+    odd number of columns.
+    """
     rows = ceil_div(tiling.base_m, p.width) + p.inp.problem.w_in % p.across
     return rows * ceil_to(p.width, FRACTAL) * tiling.base_n * itemsize
 
@@ -270,7 +289,9 @@ def _block(p: DividedProblem) -> GradInputTiling:
 
 
 def _held_block(p: DividedProblem) -> GradInputTiling:
-    """Return the block for a gradOutput that stays in L1: about square, its K at least a channel block of the smallest part."""
+    """Return the L0 block for a gradOutput that stays in L1: about square, its K at least a channel block of the
+    smallest part.
+    """
     room, half = p.inp.buffers["L0C"] // ACCUMULATOR_BYTES, p.inp.buffers["L0A"] // 2 // p.itemsize
     m, n = min(SIDE, p.m), min(SIDE, p.n)
     if n < SIDE:
@@ -291,7 +312,9 @@ def _held_block(p: DividedProblem) -> GradInputTiling:
 
 
 def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
-    """Return the block with L1 steps and two buffers each; if gradOutput is `held`, with one each and all K of the weights."""
+    """Return the block with L1 steps and two buffers of each operand; if gradOutput is `held`, with one buffer each and
+    all K of the weights. It may not fit.
+    """
     if not held:
         return with_steps(block, p)
     block = block.but(al1_buffers=1, bl1_buffers=1, step_kb=ceil_div(p.k, block.base_k))
@@ -300,7 +323,9 @@ def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInput
 
 
 def _protected(tiling: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
-    """Return the tiling with smaller sides, else with as many channel blocks as L1 holds; it may still not fit."""
+    """Return the tiling with smaller sides if L1 cannot hold one block of output channels, else with as many channel
+    blocks as L1 holds; it may still not fit.
+    """
     room = p.inp.buffers["L1"]
     smaller = _smaller_sides(tiling, p) if sum(_least(tiling, p)) > room else None
     if smaller is not None:
@@ -334,13 +359,13 @@ def _in_buffers(blocks: int, p: DividedProblem) -> tuple[int, int]:
 
 
 def _least(tiling: GradInputTiling, p: DividedProblem) -> tuple[int, int]:
-    """Return the bytes in L1 of one block of output channels: (of gradOutput, of the weights)."""
+    """Return the bytes in L1 of one block of output channels, as (those of gradOutput, those of the weights)."""
     weights = p.slice * p.itemsize * tiling.base_n
     return p.row_bytes * p.c0 * p.gradient_rows(tiling.base_m), weights
 
 
 def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTiling | None:
-    """Return the first block, sides reduced step by step, for which L1 holds one block of output channels; None for none."""
+    """Return the tiling with base_m and base_n reduced until L1 holds one block of output channels; None if it never does."""
     m, n, least = tiling.base_m, tiling.base_n, max(p.width * p.across, FRACTAL)
     weights_first = _least(tiling, p)[1] >= p.inp.buffers["L1"] or p.slice * p.itemsize > p.row_bytes * p.c0
     while m > least or n > FRACTAL:
@@ -357,8 +382,8 @@ def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTilin
 
 
 def _with_k_of_all_parts(tiling: GradInputTiling, p: DividedProblem, a: int, b: int) -> GradInputTiling:
-    """Return the tiling with a base K that divides the K of `min(a, b)` channel blocks, in the largest part and in the
-    smallest.
+    """Return the tiling with a base_k that divides the K of min(a, b) channel blocks both in the largest and in the
+    smallest part.
 
     L1 steps then cover `a` channel blocks of gradOutput and `b` of the weights.
     """

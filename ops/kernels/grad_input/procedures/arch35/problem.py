@@ -1,4 +1,6 @@
-"""Quantities of a problem in the arch35 procedure of grad_input, and the choice of a whole or a cut kernel."""
+"""Quantities of a problem in the arch35 procedure of grad_input, and the choice between a whole kernel, one row by row,
+and one tap by tap.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ UB_SET_ASIDE = 256 + 32 + 32  # bytes of UB that packing does not use
 
 @frozen
 class DataProblem:
-    """The problem `inp` in the procedure's quantities: dx[m, n] = sum over K, for one image, depth and real group.
-    Lengths are in elements.
+    """Problem `inp` in the quantities of the arch35 procedure: dx[m, n] = sum over K, for one image, depth and real
+    group. Lengths are in elements.
 
     `cut` says how the kernel is taken: UNCUT, NO_HK (row by row) or NO_HK_WK (tap by tap). N is rounded up to `side`.
-    With `packs` a few output channels may share a block.
+    With `packs` up to four output channels may share a block.
     """
 
     inp: TilingInput
@@ -34,15 +36,19 @@ class DataProblem:
 
     @classmethod
     def of(cls, inp: TilingInput, cut: int | None = None) -> DataProblem:
-        """Return the problem with the given `cut`; for None with the first that is possible, as the vendor chooses."""
+        """Return the DataProblem of `inp` with the given `cut`; for None with the first of UNCUT, NO_HK, NO_HK_WK that
+        is possible, as the vendor chooses.
+        """
         if cut is not None:
             return cls(inp, cut)
         return next(p for p in (cls(inp, cut) for cut in (UNCUT, NO_HK, NO_HK_WK)) if p.may_be_so)
 
     @property
     def may_be_so(self) -> bool:
-        """Return True if the kernel can be taken as `cut` says: L1 holds the longest block beside a fractal of weights,
-        and load3d has fields for the pads.
+        """Return True if the kernel can be taken as `cut` says: L1 holds the gradOutput of 1024 pixels beside a fractal
+        of weights, and load3d has fields for pads and dilation.
+
+        Tap by tap is always possible.
         """
         if self.cut == NO_HK_WK:
             return True
@@ -56,17 +62,19 @@ class DataProblem:
 
     @property
     def spare(self) -> int:
-        """Return the bytes of L1 that must stay free."""
+        """Return the bytes of L1 that must stay free: 1, so that operands must be smaller than L1."""
         return 1
 
     @property
     def whole_rows(self) -> bool:
-        """Return True if a core's pixels must be whole rows even where that costs a tile."""
+        """Return True if a core's pixels must be whole rows even where that costs a tile; False for an unsplit kernel."""
         return False
 
     @property
     def uneven(self) -> bool:
-        """Return True if parts of a split kernel differ in taps, so that L1 gets whole base blocks of K for each."""
+        """Return True if parts of a split kernel differ in taps, so that L1 steps must be whole base blocks of K; False
+        for an unsplit one.
+        """
         return False
 
     def doubles(self, elements: int) -> bool:
@@ -120,22 +128,24 @@ class DataProblem:
 
     @cached_property
     def slice(self) -> int:
-        """Return the K of one block of output channels."""
+        """Return the K elements of one block of output channels with the taps of one piece; packed channels are rounded
+        up to C0.
+        """
         return ceil_to(PACKED_CHANNELS * self.taps, self.c0) if self.packed else self.taps * self.c0
 
     @cached_property
     def k(self) -> int:
-        """Return K of one piece of the kernel; packed channels are all in one slice."""
+        """Return K of one piece of the kernel: all blocks of output channels times a slice, or one slice if packed."""
         return self.slice if self.packed else self.blocks * self.slice
 
     @cached_property
     def lanes(self) -> int:
-        """Return the number of images, depths and real groups that need each tile."""
+        """Return how often each tile is computed: images x depths x real groups."""
         return self.inp.problem.n * self.inp.problem.d_in * self.inp.real_groups
 
     @cached_property
     def row_bytes(self) -> int:
-        """Return the bytes of a row of one channel of the zero-inserted map."""
+        """Return the bytes of a row of one channel of gradOutput, with inserted zeros."""
         return self.inp.problem.w_out * self.inp.problem.stride_w * self.itemsize
 
     @cached_property
@@ -145,7 +155,9 @@ class DataProblem:
 
     @cached_property
     def packed(self) -> bool:
-        """Return True if the library packs at most four output channels into a block (C04)."""
+        """Return True if the library packs the output channels (at most four) into one block (C04): 16-bit NCDHW,
+        stride and dilation 1, several taps, no merged groups, and UB has room.
+        """
         if not self.packs:
             return False
         p, half = self.inp.problem, (self.inp.buffers["UB"] - UB_SET_ASIDE) // 2
@@ -167,13 +179,13 @@ class DataProblem:
         )
 
     def gradient_rows(self, pixels: int) -> int:
-        """Return the rows of the zero-inserted gradOutput that `pixels` pixels of dx read for one piece of the kernel."""
+        """Return the most rows of the zero-inserted gradOutput that `pixels` pixels of dx read for one piece of the kernel."""
         p = self.inp.problem
         reach = (p.k_h - 1) * p.dilation_h if self.cut == UNCUT else 0
         return min(spanned_rows(pixels, self.width) + reach, dilated_height(p))
 
     def rows_of(self, pixels: int) -> int:
-        """Return the pixels of the whole rows of dx that `pixels` pixels contain, of at least one row."""
+        """Return the pixels of the whole rows of dx that `pixels` pixels contain, at least those of one row."""
         return max(pixels // self.width, 1) * self.width
 
     def tasks(self, pixels: int, channels: int) -> int:

@@ -1,5 +1,5 @@
-"""Blocks of the arch35 procedure of grad_weight: the base block, its steps in L1, the ways out where L1 is too small, and how
-tasks are dealt out to cores: other blocks where there are few, a last round in parts.
+"""Blocks of the arch35 procedure of grad_weight: the base block, its steps in L1, fallbacks where L1 is too small, and
+how tasks are dealt out to cores: other blocks where there are few, a last round in parts.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SINGLE_STEPS = (16, 14, 12, 10, 8, 6, 4, 2, 1)  # the same where it has one
 
 
 def block_in_l1(first: WeightProblem) -> tuple[GradWeightTiling, WeightProblem]:
-    """Return a base block with its steps, and the problem in the first way over gradOutput for which L1 holds them.
+    """Return (base block with its L1 steps, problem) for the first walk over gradOutput for which L1 holds them.
 
-    Ways are whole rows, else strips, half as wide each time, else single taps of the narrowest strips. Raises TilingError where
-    none fits.
+    Walks are whole rows (or the first problem's strips), then strips, half as wide each time, then single taps of the
+    narrowest strips. Raises TilingError where none fits.
     """
     for way in _ways(first):
         tiling = with_steps(first_block(way), way)
@@ -45,7 +45,9 @@ def _ways(first: WeightProblem) -> Iterator[WeightProblem]:
 
 
 def first_block(p: WeightProblem) -> GradWeightTiling:
-    """Return the first block: sides of at most 256, N in whole windows of the kernel or part of a longer one, the longest K."""
+    """Return the first block: sides of at most 256, cut evenly, N in whole windows of the kernel or part of a longer
+    one, the longest K.
+    """
     base_m, base_n = _side(p.m), _side(p.n)
     base_n = min(base_n, floor_to(base_n, p.slice))
     return GradWeightTiling(
@@ -66,7 +68,8 @@ def _side(extent: int) -> int:
 
 
 def longest_k(base_m: int, base_n: int, p: WeightProblem, width: int | None = None) -> int:
-    """Return the K of a block that half of L0A and half of L0B hold: all of K, else aligned, where it can be in whole rows.
+    """Return the K of a block that half of L0A and half of L0B hold: all of K, else whole fractals, in whole rows where
+    `width` is a multiple of 16.
 
     0 where not even one fractal fits. `width` replaces the length of a row.
     """
@@ -82,7 +85,7 @@ def with_steps(block: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
     """Return the block with the most L1 steps that fit with two buffers of each operand, else with one; else a smaller
     block.
 
-    A task is one block, or all taps of the channels that it is part of.
+    A task is one block, or all taps of the channels that it is part of. TilingError for a block without K.
     """
     if not block.base_k:
         raise TilingError("grad_weight: the procedure for dav-3510 leaves no K in L0 to a block")
@@ -104,8 +107,8 @@ def _stepped(block: GradWeightTiling, p: WeightProblem, buffers: int, step: int)
 
 
 def decided(inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling that the library chooses, in all its fields, even where our kernel walks otherwise; groups are as `inp`
-    merges them.
+    """Return the tiling that the library chooses, in all its fields, even where our kernel walks otherwise; groups are
+    merged as in `inp`.
 
     `single_core_k` is the whole of K, also where cores share it. Raises TilingError where the library finds none.
     """
@@ -134,7 +137,11 @@ def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 
 def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the tiling with the lowest block whose tasks divide the cores, if images or rows suffice to share each task."""
+    """Return the tiling with the lowest block whose tasks divide the cores, if images or rows suffice to share each
+    task; unchanged if there is none.
+
+    Where L1 holds none of these blocks it is the last that was tried.
+    """
     cores, columns = p.inp.cores, tiling.single_core_n
     most = min(p.m // FRACTAL, cores) // p.lanes // ceil_div(p.n, columns)
     for parts in range(most, 0, -1):
@@ -154,7 +161,11 @@ def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 
 def _finer(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the block with fewer columns, so that as many cores as possible have a task."""
+    """Return the tiling with fewer columns in a block, so that as many cores as possible have a task; unchanged if none
+    gives more tasks.
+
+    Where L1 holds none of these blocks it is the last that was tried.
+    """
     cores, rows, own = p.inp.cores, tiling.single_core_m, ceil_div(p.n, tiling.single_core_n)
     most = min(p.n // p.slice, cores // p.lanes // ceil_div(p.m, rows))
     for parts in range(most, own, -1):
@@ -173,7 +184,9 @@ def _with_block(tiling: GradWeightTiling, p: WeightProblem, base_m: int, base_k:
 
 
 def _shared(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the tiling with the last round shared, by images or by rows, for which K and L1 steps may become smaller."""
+    """Return the tiling with the tasks of the last round shared (StreamK), by images or by rows; by rows K and L1 steps
+    may become smaller, and sharing ends where that does not fit L1.
+    """
     tasks, problem = p.tasks(tiling.single_core_m, tiling.single_core_n), p.inp.problem
     # A part may be as short as a row here: no base block limits it.
     shared = stream_k(tiling.but(base_k=1), tasks, p.inp).but(base_k=tiling.base_k, block_dim=p.inp.cores)

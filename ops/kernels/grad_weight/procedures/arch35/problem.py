@@ -1,4 +1,6 @@
-"""Quantities of a problem in the arch35 procedure of grad_weight: its product, its way over gradOutput, its data in L1."""
+"""Quantities of a problem in the arch35 procedure of grad_weight: sizes of its product, its walk over gradOutput, its
+bytes in L1.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ MOST_LOAD3D_K = 65536  # elements of one block of channels in all taps, which lo
 
 @frozen
 class WeightProblem:
-    """The problem `inp` in the procedure's quantities: dW[m, n] = sum over K, for one kernel plane and real group, in elements.
+    """Problem `inp` in the quantities of the arch35 procedure: dW[m, n] = sum over K, for one kernel plane and real
+    group, in elements.
 
-    `strip` is the number of gradOutput columns that are taken together (splitWo), 0 for whole rows. With `by_tap` the taps of
-    the kernel are loaded one by one (isSplitKernelHW).
+    `strip` is the number of gradOutput columns that are taken together (splitWo), 0 for whole rows. With `by_tap` the
+    taps of the kernel are loaded one by one (isSplitKernelHW).
     """
 
     inp: TilingInput
@@ -32,7 +35,9 @@ class WeightProblem:
 
     @classmethod
     def of(cls, inp: TilingInput) -> WeightProblem:
-        """Return the problem as the procedure tries it first: long rows in strips, and by taps where load3d cannot read it."""
+        """Return the problem with the walk that the procedure tries first: strips of 128 columns for long rows, and
+        single taps where load3d cannot read it.
+        """
         p, limits = inp.problem, inp.load3d
         padded = max(p.pad_left, p.pad_right) > limits.pad
         long = p.w_out > (LONGEST_PADDED_ROW if padded else LONGEST_ROW)
@@ -72,12 +77,12 @@ class WeightProblem:
 
     @cached_property
     def lanes(self) -> int:
-        """Return how often each tile is needed: kernel planes times real groups."""
+        """Return how often each tile is computed: kernel planes times real groups."""
         return self.inp.problem.k_d * self.inp.real_groups
 
     @property
     def width(self) -> int:
-        """Return the gradOutput columns of a row, or of a strip."""
+        """Return the gradOutput columns of a strip, or of a row without strips."""
         return self.strip or self.inp.problem.w_out
 
     @property
@@ -105,31 +110,39 @@ class WeightProblem:
         return self.used(tiling) <= self.inp.buffers["L1"]
 
     def a_elements(self, tiling: GradWeightTiling) -> int:
-        """Return the elements of one L1 buffer of gradOutput: the pixels of a chunk, with strips rounded up to whole rows."""
+        """Return the elements of one L1 buffer of gradOutput: step_ka base blocks of pixels (with strips rounded up to
+        whole rows) times base_m.
+        """
         pixels = tiling.step_ka * tiling.base_k
         if self.strip not in (0, self.inp.problem.w_out):
             pixels = max(ceil_to(rows_of(pixels, width) * width, FRACTAL) for width in self._widths)
         return pixels * tiling.base_m
 
     def b_elements(self, tiling: GradWeightTiling) -> int:
-        """Return the elements of one L1 buffer of the input: the pixels that a chunk reads, times the channels of a block."""
+        """Return the elements of one L1 buffer of the input: the pixels that step_kb base blocks read, times the
+        channels of a block.
+        """
         chunk = tiling.step_kb * tiling.base_k
         pixels = max(self._input_rows(rows_of(chunk, width)) * self._columns(width) for width in self._widths)
         # A task is whole fractals of channels, or one that the tiles share.
         return pixels * min(max(tiling.base_n // self.slice, 1) * FRACTAL, self.channels(tiling.base_n))
 
     def channels(self, columns: int) -> int:
-        """Return the most input channels that `columns` columns of dW can touch."""
+        """Return the most input channels that `columns` columns of dW can touch, in whole fractals."""
         return spanned_slices(ceil_div(columns, FRACTAL), self.inp.taps) * FRACTAL
 
     def estimated_rows(self, pixels: int) -> int:
-        """Return the estimate of the input rows that `pixels` of gradOutput read; with single taps, for all taps."""
+        """Return the library's estimate of the input rows that `pixels` gradOutput pixels read; with single taps, of
+        the rows for all taps.
+        """
         rows = rows_of(pixels, self.width)
         p = self.inp.problem
         return rows + (p.k_h - 1) * p.dilation_h if self.by_tap else self._input_rows(rows)
 
     def tallest(self, tiling: GradWeightTiling) -> int:
-        """Return the most rows of dW that a shrunk block may grow back to, by the library's own measure of L0C."""
+        """Return the most rows of dW to which `shrink` may let a shrunk block grow back: half of L0C over base_n,
+        counted in elements of the operands as the library does.
+        """
         return self.inp.buffers["L0C"] // self.inp.itemsize // 2 // tiling.base_n
 
     @cached_property

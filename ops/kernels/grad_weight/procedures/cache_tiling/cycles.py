@@ -1,8 +1,8 @@
-"""The vendor's estimate of a core's cycles for a tiling, by which it chooses.
+"""Cycle estimate of the vendor's cache tiling: the cycles of one core for a tile, by which the procedure chooses.
 
-A step is one tile of L0: its product, or its two loads if these take longer. Around it stand the loads to L1, as far out as
-the operand is held, and the way out of L0C once a tile. Source: NPUKernelBench 6b84216, cycle_calculator.cc l.137-419: stated;
-for pieces of a row: derived. The numbers are in configs/cache_tiling.yaml.
+A step is one tile of L0: its product, or its two loads if these take longer. Around it stand the loads to L1, as far
+out as the operand is held, and the store of L0C once a tile. Source: NPUKernelBench 6b84216, cycle_calculator.cc
+l.137-419: stated; for pieces of a row: derived. The numbers are in configs/cache_tiling.yaml.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ LONGEST_PACKET = (
 
 @frozen
 class CycleCosts:
-    """Numbers of the estimate for one architecture; units and sources are in configs/cache_tiling.yaml."""
+    """Heads (cycles) and rates (bytes per cycle) of the cycle estimate for one architecture; units and sources are in
+    configs/cache_tiling.yaml.
+    """
 
     source: str
     mmad_head: int
@@ -48,13 +50,15 @@ class CycleCosts:
 
 @cache
 def cycle_costs(arch: str) -> CycleCosts:
-    """Return the numbers for an architecture; KeyError for one that has none."""
+    """Return the costs of an architecture, read once; KeyError for one that has none."""
     text = resources.files("ascend_sim.configs").joinpath("cache_tiling.yaml").read_text()
     return CycleCosts(**load_shipped(text)[arch])
 
 
 class CycleModel:
-    """Estimates the cycles of a core for tiles of one problem."""
+    """Estimator of the cycles that a core needs for tiles of one problem. `mmad`, `to_l0a`, `to_l0b`, `to_l1_a`,
+    `to_l1_b` and `way_out` are the cycles of one instruction each.
+    """
 
     def __init__(self, p: FilterProblem, costs: CycleCosts) -> None:
         self.p, self.costs = p, costs
@@ -109,7 +113,9 @@ class CycleModel:
     # ---- a core
 
     def attach(self, share: Share, tile: Tile) -> tuple[Attach, Attach]:
-        """Return the loop level at which A and at which B is loaded: once for all tiles, with each tile, with each step."""
+        """Return (loop level of the load of A, that of B): FULL once for all tiles, WHOLE_K once for a tile, PART with
+        each step.
+        """
         if self.p.load in (Load.SPLIT_W, Load.DMA) or share.batch != 1:
             return Attach.PART, Attach.PART
 
@@ -132,7 +138,9 @@ class CycleModel:
         return tile._replace(db_l0c=1 + double_c, db_al1=1 + double_a, db_bl1=1 + double_b)
 
     def tiles(self, cuts: Cuts, tile: Tile) -> tuple[int, int]:
-        """Return the number of a core's L1 tiles along M and N; N in blocks as tensors store them, twice as many for fp32."""
+        """Return (number of a core's L1 tiles along M, along N); N counts blocks of C0 as tensors store them, twice as
+        many for fp32.
+        """
         p = self.p
         planes = math.gcd(p.problem.k_d, cuts.n * cuts.planes)
         channels = ceil_div(p.cin_c0, cuts.n * cuts.planes // planes)
@@ -140,7 +148,9 @@ class CycleModel:
         return ceil_div(ceil_div(p.m, cuts.m), tile.m_al1 * tile.m_l0), ceil_div(n, tile.n_bl1 * tile.n_l0)
 
     def core(self, cuts: Cuts, share: Share, tile: Tile) -> int:
-        """Return the estimated cycles of a core; `tile` must have its numbers of buffers already."""
+        """Return the estimated cycles of a core with a `share` under `cuts`; `tile` must have its numbers of buffers
+        already.
+        """
         a, b = self.attach(share, tile)
         m_tiles, n_tiles = self.tiles(cuts, tile)
         if Attach.PART not in (a, b):
@@ -176,7 +186,9 @@ class CycleModel:
         return share.group * n_tiles * m_tiles * (images * pieces * (share.k // outer) * loop + out)
 
     def _both_held(self, a: Attach, b: Attach, tiles: tuple[int, int], share: Share, tile: Tile) -> int:
-        """Return the cycles of a core if L1 holds all K of a tile for both operands; `a` and `b`: how often each is loaded."""
+        """Return the cycles of a core if L1 holds all K of a tile for both operands; `a` and `b` are the loop levels of
+        their loads.
+        """
         m_tiles, n_tiles = tiles
         one, other, out = self.to_l1_a(tile), self.to_l1_b(tile), self.way_out(tile)
         mmad, left, right = self.mmad(tile), self.to_l0a(tile), self.to_l0b(tile)

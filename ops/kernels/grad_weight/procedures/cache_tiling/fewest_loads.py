@@ -1,8 +1,8 @@
-"""The tiling with the fewest loads, without an estimate of cycles.
+"""Choice of a cache tiling by the fewest loads, without an estimate of cycles.
 
-It decides signals (one row of input), and everything on chips whose results leave L0C through UB (dav-1001, dav-2002). Three
-choices, each by the fewest loads: the cut over cores (from GM), the tile of L0 (from L1), what L1 holds. Loads are counted in
-units of a tile, so figures of one choice compare with each other only.
+It decides signals (one row of input), and everything on chips whose results leave L0C through UB (dav-1001, dav-2002).
+Three choices, each by the fewest loads: the cut over cores (from GM), the tile of L0 (from L1), the contents of L1.
+Loads are counted in units of a tile, so figures of one choice compare with each other only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ LEAST_UNITS = 4  # of K for a core
 
 
 def fewest_loads(p: FilterProblem) -> tuple[Cuts, Share, Tile]:
-    """Return (cut over cores, a core's share, its tile). Raises TilingError where no cut leaves L1 room, or no tile fits."""
+    """Return (cut over cores, a core's share, its tile) with the fewest loads. Raises TilingError where no cut leaves
+    L1 room, or no tile fits.
+    """
     found = _cut(p, 1 if p.load is Load.SPLIT_W else LEAST_UNITS) or _cut(
         p, 1
     )  # the second: ours, for what has few units
@@ -53,13 +55,15 @@ def fewest_loads(p: FilterProblem) -> tuple[Cuts, Share, Tile]:
 
 
 def _in_pieces(p: FilterProblem) -> bool:
-    """Return True if B comes in pieces of rows or pixel by pixel, so that nothing stays in L1 (stated)."""
+    """Return True if B comes in pieces of rows (SPLIT_W) or pixel by pixel (DMA), so that nothing stays in L1 (stated)."""
     return p.load in (Load.SPLIT_W, Load.DMA)
 
 
 def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
-    """Return the tile that keeps nothing in L1, as on the 910B, with second buffers where they fit (inferred: every other tile
-    needs whole rows).
+    """Return the tile that keeps no operand whole in L1, with second buffers where they fit; TilingError if there is
+    none.
+
+    It is chosen as on the 910B (inferred: every other tile needs whole rows).
     """
     tile = nothing_stays(p, share, found_before=False)
     if tile is None:
@@ -75,8 +79,8 @@ def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
 
 @frozen
 class _Parts:
-    """Sizes of a part: blocks of M and N, units of K, and in elements the `room` of L1, a line (a block with all K) of A and of
-    B, and the least that L1 must hold of either.
+    """Sizes of one core's part of the problem: blocks of M and N, units of K; in elements: the `room` of L1, a line
+    (one block with all K) of A and of B, and the least that L1 must hold of either.
 
     `held`: lines may stay in L1.
     """
@@ -92,12 +96,14 @@ class _Parts:
     held: bool
 
     def whole(self, lines_b: int) -> bool:
-        """Return True if all of one operand fits L1 beside the least of the other; B has `lines_b` lines."""
+        """Return True if all of A, or `lines_b` lines of B, fit L1 beside the least of the other operand."""
         a, b = self.m * self.line_a + self.least_b, lines_b * self.line_b + self.least_a
         return self.held and min(a, b) <= self.room
 
     def sides(self) -> Iterator[tuple[bool, int, int, int]]:
-        """Yield (True for A, size of its axis, size of the other, lines that fit L1) for each operand with a line that fits."""
+        """Yield (True for A, size of its axis, size of the other, lines that fit L1) for each operand with a line that
+        fits; nothing unless `held`.
+        """
         a = (True, self.m, self.n, self.line_a, self.least_b)
         b = (False, self.n, self.m, self.line_b, self.least_a)
         for of_a, axis, other, line, least in (a, b) if self.held else ():
@@ -115,9 +121,9 @@ def _parts(p: FilterProblem, m: int, n: int, k: int, least_a: int, least_b: int)
 
 
 def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
-    """Return (cut, images of a core, its units of K) with the fewest loads from GM; None where none fits.
+    """Return (cut over cores, images of a core, its units of K) with the fewest loads from GM; None where none fits.
 
-    A core gets at least `shortest` units of K.
+    A core gets at least `shortest` units of K. For a core of many L0C tiles a cut with fewer tiles may load 3 % more.
     """
     rows, columns = window(p, p.least_k, p.least_k)
     least_a = p.least_k * p.k0 * FRACTAL
@@ -152,14 +158,16 @@ def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
 
 
 def _loops(repeats: int, m: int, n: int, tile: int) -> int:
-    """Return the number of L0C tiles of a core: `repeats` times the blocks m x n, cut into tiles of `tile` blocks."""
+    """Return about how many L0C tiles a core has: `repeats` times the blocks m x n, cut into tiles of `tile` blocks;
+    rounded up if n is 1, else down.
+    """
     if n == 1:
         return repeats * ceil_div(m, min(m, tile))
     return repeats * m * n // min(m * n, tile)
 
 
 def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> int | None:
-    """Return the loads of A and B from GM to L1 by one core, in units of a tile; None where nothing fits."""
+    """Return the loads of A and B from GM to L1 by one core, in units of a tile; None where L1 holds no tile."""
     m, n, k = part.m, part.n, part.k
     if images == groups == 1 and part.whole(p.cin1):
         return (m + n) * k
@@ -175,7 +183,7 @@ def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> i
 
 
 def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
-    """Yield (blocks of M, blocks of N) that L1 could hold together with the least K: divisors near an even division of L1."""
+    """Yield (blocks of M, blocks of N) that L1 could hold at once with the least K: divisors near an even division of L1."""
     even = part.room // (part.least_a + part.least_b)
     for swapped in (False, True):
         axis, other, least, least_other = (
@@ -195,7 +203,9 @@ def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
 
 
 def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
-    """Return the tile with the fewest loads to L0, or one that fills L0C 1.5 times as much for up to 1.5 times the loads."""
+    """Return the tile with the fewest loads to L0, or one that fills L0C 1.5 times as much for under 1.5 times the
+    loads. TilingError if none fits.
+    """
     best, best_load, best_products, best_filled = Tile(), 0, 0, 0
     for buffers, m, n in product((2, 1), divisors(share.m, p.l0_fractals), divisors(share.n, p.l0_fractals)):
         if m * n * buffers > p.l0c_fractals:
@@ -241,7 +251,8 @@ def _load_from_l1(p: FilterProblem, share: Share, tile: Tile) -> int:
 
 
 def _tile_of_l1(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with the fewest loads from GM, of those that keep neither operand, A, B or both whole in L1.
+    """Return the tile with the fewest loads from GM among those that keep in L1 neither operand whole, all of A, all of
+    B, or both.
 
     Of equal ones it is the one with the most tiles in L1.
     """
@@ -274,7 +285,7 @@ def _double_b(p: FilterProblem, tile: Tile) -> Tile:
 
 
 def _lowered(p: FilterProblem, share: Share, tile: Tile, name: str) -> Tile:
-    """Return the tile with the field `name`, the K of one operand in L1, lowered until L1 holds both operands."""
+    """Return the tile with field `name` ("k_al1" or "k_bl1") lowered to smaller divisors until L1 holds both operands."""
     steps = share.k // tile.k_l0
     while not fits(p, tile):
         times = largest_divisor(steps, getattr(tile, name) // tile.k_l0 - 1)
@@ -283,8 +294,8 @@ def _lowered(p: FilterProblem, share: Share, tile: Tile, name: str) -> Tile:
 
 
 def _neither_whole(p: FilterProblem, share: Share, tile: Tile) -> tuple[int, Tile]:
-    """Return (loads from GM, tile) for a tile with as much K of B, then of A, as fits; the rest of L1 goes to second buffers,
-    then to more tiles along N and M.
+    """Return (loads from GM, tile) for a tile with as much K of B, then of A, as fits; the rest of L1 goes to second
+    buffers, then to more tiles along N and M.
     """
     tile = one_divides_other(p, share, with_k_of_a(p, share, with_k_of_b(p, share, tile)))
     tile = _double_a(p, _double_b(p, tile))

@@ -21,7 +21,7 @@ class Attach(IntEnum):
 
 
 class Cuts(NamedTuple):
-    """Number of parts into which each axis is cut over the cores.
+    """Number of parts into which each axis is cut over the cores; `blocks` is their product.
 
     The 3-D operator also cuts the kernel `planes` and the `depth` of gradOutput.
     """
@@ -40,9 +40,11 @@ class Cuts(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Share of one core: images (with 3-D, planes of gradOutput), blocks of M and N, K units (rows where a row is cut), groups.
+    """Share of one core: images (with 3-D, planes of gradOutput), blocks of M and N, K units (rows where a row is cut),
+    groups.
 
-    The side N of a tile divides `n_tile` in L0 and `n_held` in L1: those of one kernel plane where tiles may not cross planes.
+    The N of a tile divides `n_tile` in L0 and `n_held` in L1: those of one kernel plane where tiles may not cross
+    planes.
     """
 
     batch: int
@@ -55,8 +57,8 @@ class Share(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Tile in blocks of 16 and K units: its sides in L0, the tiles that L1 holds along M and N, K of A and of B in L1, and the
-    number of buffers (`db_`) of L0C, A and B.
+    """Tile in blocks of 16 and K units: its sides in L0, the number of L0 tiles that L1 holds along M and N, K of A and
+    of B in L1, and the number of buffers (`db_`) of L0C, A and B.
     """
 
     m_l0: int = 1
@@ -77,10 +79,11 @@ class Tile(NamedTuple):
 
 @frozen
 class CacheTiling:
-    """The tiling that was chosen. `cycles` is the vendor model's estimate for a core, None where the fewest loads decided.
+    """Result of the cache tiling procedure. `cycles` is the vendor model's estimate for a core, None where the fewest
+    loads decided.
 
-    L1 holds B for `rows_b` rows of gradOutput, in buffers of `bound_b` elements. `source` is "stand-in" where a rule was
-    guessed on the way.
+    `attach_a` and `attach_b` are the loop levels of the loads. L1 holds B for `rows_b` rows of gradOutput, in buffers
+    of `bound_b` elements. `source` is "stand-in" where a rule was guessed on the way.
     """
 
     cuts: Cuts

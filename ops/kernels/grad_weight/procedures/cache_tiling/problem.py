@@ -1,8 +1,8 @@
-"""Quantities of a problem in the 910B's cache tiling of grad_weight: units, merged groups, and how B gets to L0B.
+"""Quantities of a problem in the 910B's cache tiling of grad_weight: units, merged groups, and the path of B to L0B.
 
-dW is a matrix product for each merged group: M = output channels, N = (input channel, tap), K = pixels of gradOutput, summed
-over the images. M and N are counted in blocks of 16, K in units of `k0` pixels, so that a fractal of A or B has 512 bytes and
-one of L0C 1 KiB whatever the dtype. Source of everything here: host tiling of Conv2DBackpropFilter and
+dW is a matrix product for each merged group: M = output channels, N = (input channel, tap), K = pixels of gradOutput,
+summed over the images. M and N are counted in blocks of 16, K in units of `k0` pixels, so that a fractal of A or B has
+512 bytes and one of L0C 1 KiB whatever the dtype. Source of everything here: host tiling of Conv2DBackpropFilter and
 Conv3DBackpropFilter (NPUKernelBench 6b84216, cube_tiling_param.cc: stated), in our own words.
 """
 
@@ -28,23 +28,23 @@ EMBEDDING = (3, 224, 32)  # channels, rows and columns of the map, of the kernel
 
 
 class Load(IntEnum):
-    """Way of operand B from GM to L0B; the numbers are those of the vendor's tiling key."""
+    """Path of operand B from GM to L0B; the numbers are those of the vendor's tiling key."""
 
     LOAD3D = 0
     LOAD2D = 1
     SPLIT_W = 2
-    """load3d of pieces of a row, because L1 has no room for the whole rows that a fractal of pixels needs."""
+    """Path by load3d of pieces of a row, because L1 has no room for the whole rows that a fractal of pixels needs."""
     DMA = 3
-    """Gathered tap by tap on the way to L1."""
+    """Path that gathers pixels tap by tap on the way to L1."""
 
 
 @frozen
 class FilterProblem:
-    """A problem as the procedure sees it, with buffer sizes in bytes. `volumetric`: the 3-D operator; `hf32` halves the cube's
-    cycles of fp32.
+    """A problem in the quantities of the cache tiling, with buffer sizes in bytes. `volumetric`: the 3-D operator;
+    `hf32` halves the cube's cycles of fp32.
 
-    `load3d` has the limits of that instruction's fields. TilingError for a 3-D problem that load3d cannot read, since that
-    operator has no other way.
+    `load3d` has the limits of that instruction's fields. Asking a 3-D problem that load3d cannot read for its `load`
+    raises TilingError, since that operator has no other path.
     """
 
     problem: ConvProblem
@@ -90,7 +90,9 @@ class FilterProblem:
 
     @cached_property
     def merged(self) -> int:
-        """Return how many groups are merged into one: as many as fill whole blocks of both channel counts."""
+        """Return how many groups are merged into one: the fewest that fill whole blocks of input and output channels,
+        at most all.
+        """
         groups = self.problem.groups
         cin, cout = self.problem.c_in // groups, self.problem.c_out // groups
         if groups == 1:
@@ -119,23 +121,27 @@ class FilterProblem:
 
     @property
     def cin_tensor(self) -> int:
-        """Return the blocks of C0 input channels of a merged group as tensors store them: not rounded up to pairs for fp32."""
+        """Return the blocks of C0 input channels of a merged group as tensors store them: unlike `cin_c0` not rounded
+        up to pairs for fp32.
+        """
         return ceil_div(self.merged * self.problem.c_in // self.problem.groups, self.k0)
 
     @cached_property
     def k(self) -> int:
-        """Return K, the length of the sum over one image, in units of `k0` pixels; in gradOutput rows if `load` is SPLIT_W."""
+        """Return K, the length of the sum over one image: units of `k0` pixels, or gradOutput rows if `load` is SPLIT_W."""
         if self.load is Load.SPLIT_W:
             return self.problem.h_out
         return ceil_to(self.problem.h_out * self.problem.w_out, FRACTAL) // self.k0
 
     @property
     def row_units(self) -> int:
-        """Return the K units of one row of gradOutput."""
+        """Return the K units of one row of gradOutput, rounded up."""
         return ceil_div(self.problem.w_out, self.k0)
 
     def k_cut(self, most: int) -> int:
-        """Return the largest number of parts of K up to `most`. For fp32 parts have an even number of units; 0 if none do."""
+        """Return the largest number of parts of K up to `most`. For fp32 each part has an even number of units; 0 if no
+        number of parts does.
+        """
         most = min(most, self.k)
         if not self.fp32 or self.load is Load.SPLIT_W:
             return most
@@ -143,7 +149,9 @@ class FilterProblem:
 
     @property
     def most_blocks(self) -> int:
-        """Return the most blocks that may be launched: the cores, or one for each image in the linear embedding."""
+        """Return the most blocks that may be launched: the cores, or one for each image in the linear embedding if that
+        is more.
+        """
         return max(self.cores, self.problem.n) if self.load is Load.DMA and self.linear_embedding else self.cores
 
     # ---- the window of the kernel
@@ -164,7 +172,9 @@ class FilterProblem:
 
     @cached_property
     def skips_rows(self) -> bool:
-        """Return True if the rows that a kernel of one row steps over are not loaded to L1 (the library's stride-h read)."""
+        """Return True if the input rows that a kernel of one row steps over (stride_h > 1) are not loaded to L1: the
+        library's stride-h read.
+        """
         p = self.problem
         free = not (self.volumetric or self.conv1d or self.load in (Load.LOAD2D, Load.DMA) or any(self.pads[:2]))
         return free and p.k_h == 1 and p.stride_h > 1
@@ -175,18 +185,23 @@ class FilterProblem:
 
     @cached_property
     def h_in(self) -> int:
-        """Return the input rows that L1 gets, without rows that `skips_rows` leaves out."""
+        """Return the input rows that L1 can get: all, or every stride_h-th if `skips_rows`."""
         return (self.problem.h_in - 1) // self.problem.stride_h + 1 if self.skips_rows else self.problem.h_in
 
     def columns(self, pixels: int) -> int:
-        """Return the input columns that `pixels` neighbouring pixels of a row read."""
+        """Return the input columns that `pixels` neighbouring pixels of a gradOutput row read, at most the map's."""
         return min((pixels - 1) * self.problem.stride_w + self.kw_dilated, self.problem.w_in)
 
     # ---- how B is read
 
     @cached_property
     def conv1d(self) -> bool:
-        """Return True for a signal (one row) of which L1 holds columns only; its tiling follows from loads, not from cycles."""
+        """Return True for a one-row problem whose tiling follows from loads, not from cycles: L1 holds columns of the
+        row only.
+
+        Map or kernel must have several columns, L1 room for those of one K unit, and load3d fields for the problem.
+        False for the 3-D operator.
+        """
         p = self.problem
         if self.volumetric or p.h_in + sum(self.pads[:2]) != 1 or p.k_h != 1:
             return False
@@ -196,7 +211,11 @@ class FilterProblem:
 
     @cached_property
     def load(self) -> Load:
-        """Return the first possible way of B to L0B: plain copies, load3d of whole rows, of pieces of a row, a gather."""
+        """Return the first possible path of B to L0B: plain copies, load3d of whole rows, load3d of pieces of a row, a
+        gather.
+
+        Raises TilingError for the 3-D operator if load3d cannot read whole rows.
+        """
         p = self.problem
         if self.conv1d:
             return Load.LOAD3D
@@ -223,7 +242,9 @@ class FilterProblem:
 
     @property
     def load_words(self) -> str:
-        """Return the way of B for a report, in the vendor's words: "load3d", "load2d", "split_w", "dma", and special cases."""
+        """Return the path of B for a report, in the vendor's words: "load3d", "load2d", "split_w" or "dma", with
+        special cases after commas.
+        """
         with_it = {
             "conv1d": self.conv1d,
             "stride_h read": self.skips_rows,
@@ -233,7 +254,9 @@ class FilterProblem:
 
     @property
     def takes_whole_rows(self) -> bool:
-        """Return True if load3d can read the input in whole rows, the only way of the 3-D operator."""
+        """Return True if load3d can read the input in whole rows: L1 holds them, and load3d's fields the problem. The
+        3-D operator has no other path.
+        """
         return self._holds_whole_rows and self._load3d_holds
 
     @cached_property
@@ -243,7 +266,9 @@ class FilterProblem:
 
     @cached_property
     def linear_embedding(self) -> bool:
-        """Return True for a patch embedding whose shape the library knows; its gather may have more blocks than cores."""
+        """Return True for the patch embedding (3 channels, 224 x 224, 32 x 32 kernel and stride) that the library
+        knows; its gather may have more blocks than cores.
+        """
         p, (channels, size, kernel) = self.problem, EMBEDDING
         square = (p.h_in, p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w) == (size, size, *(kernel,) * 4)
         plain = p.dilation_h == p.dilation_w == p.groups == 1 and not any(self.pads) and not self.volumetric
@@ -251,7 +276,7 @@ class FilterProblem:
 
     @cached_property
     def _load3d_holds(self) -> bool:
-        """Return True if the fields of load3d hold the problem's values."""
+        """Return True if load3d's fields can hold the problem's pads, dilation, kernel and stride."""
         p = self.problem
         within = (
             (self.pads, self.load3d.pad),
@@ -263,7 +288,7 @@ class FilterProblem:
 
     @property
     def _least_rows(self) -> int:
-        """Return the most input rows that 16 pixels read, the least that L1 must hold."""
+        """Return the most input rows that 16 gradOutput pixels read, which L1 must hold at least."""
         p = self.problem
         if p.w_out % FRACTAL == 0:
             return self.kh_dilated
@@ -273,7 +298,7 @@ class FilterProblem:
         return self.kh_dilated + (rows - 1) * p.stride_h
 
     def _least_l1(self, rows: int, columns: int) -> int:
-        """Return the bytes of the smallest A and B in L1, for B of `rows` x `columns` pixels."""
+        """Return the bytes of the smallest A and B in L1, with `rows` x `columns` pixels of B."""
         pixels = rows * columns
         if self.problem.w_out < FRACTAL:
             pixels = ceil_to(pixels, FRACTAL)
@@ -284,7 +309,9 @@ class FilterProblem:
 def filter_problem(
     inp: TilingInput, dtype: str, cores: int | None = None, *, volumetric: bool = False
 ) -> FilterProblem:
-    """Return the problem as the procedure sees it. `cores` replaces the chip's where a call asks for other blocks."""
+    """Return the FilterProblem of `inp`. `cores` replaces the chip's where a call asks for other blocks; `volumetric`:
+    the 3-D operator.
+    """
     buffers = inp.buffers
     return FilterProblem(
         inp.problem,

@@ -1,11 +1,12 @@
-"""The search of the cache tiling: every cut over cores, the tiles inside it, the fewest cycles; of equal ones the first.
+"""Search of the cache tiling: all cuts over cores and some tiles in each; the one with the fewest cycles answers, of
+equal ones the first.
 
-Source: host tiling of Conv2DBackpropFilter and Conv3DBackpropFilter (NPUKernelBench 6b84216, cycle_calculator.cc l.644-746,
-conv3d_dw_cycle_calculator.cc, dw_cache_tiling_impl.cc l.345-402: stated).
+Source: host tiling of Conv2DBackpropFilter and Conv3DBackpropFilter (NPUKernelBench 6b84216, cycle_calculator.cc
+l.644-746, conv3d_dw_cycle_calculator.cc, dw_cache_tiling_impl.cc l.345-402: stated).
 
-The base template of Conv3DBackpropFilterV2 on the 910B asks it, too, and turns the answer into its own fields (ops-nn e5c3fa93,
-conv3d_backprop_filter_v2_base_tiling.cpp l.381-430, 572-625: stated). What our kernel makes of it is template 0: a tile of dW
-stays in L0C over all images and rows of a task.
+The base template of Conv3DBackpropFilterV2 on the 910B uses it, too, and translates the answer into its own fields
+(ops-nn e5c3fa93, conv3d_backprop_filter_v2_base_tiling.cpp l.381-430, 572-625: stated). Our kernel runs it as template
+0: a tile of dW stays in L0C over all images and rows of a task.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ BUSY_CORES = Fraction(4, 5)  # of the cores that a cut must occupy, where there 
 
 @lru_cache(maxsize=64)  # a search of the other kernel's tiling plans the same call again for every candidate
 def cache_tiling(p: FilterProblem, costs: CycleCosts) -> CacheTiling:
-    """Return the vendor's tiling. TilingError where it finds none, or refuses the problem."""
+    """Return the vendor's tiling: the fewest estimated cycles, or for signals the fewest loads; cached. TilingError
+    where it finds none, or refuses the problem.
+    """
     if p.conv1d:
         return tiling_by_loads(p)
     model, found = CycleModel(p, costs), None
@@ -86,7 +89,7 @@ def _best(model: CycleModel, least_blocks: int) -> tuple[Cuts, Share, Tile, int]
 
 
 def _cuts(p: FilterProblem) -> Iterator[Cuts]:
-    """Yield every cut that is tried, in the vendor's order; K takes the cores that the other axes leave."""
+    """Yield every cut that is tried, in the vendor's order; K is cut into as many parts as the other axes leave cores."""
     problem, cores = p.problem, p.most_blocks
     channels = cut_counts(p.cin1, cores) if problem.k_d == 1 else divisors(p.cin1, cores)
     axes = (
@@ -109,7 +112,11 @@ def _whole_images(p: FilterProblem, batch: int, depth: int) -> bool:
 
 
 def share_of_core(p: FilterProblem, cuts: Cuts) -> Share:
-    """Return the share of a core under a cut."""
+    """Return the share of one core under a cut: images and K rounded up, M and channels by `share_of`, which may
+    enlarge them.
+
+    With several kernel planes channels are divided evenly.
+    """
     problem = p.problem
     channels = share_of(p.cin1, cuts.n, p.cores) if problem.k_d == 1 else p.cin1 // cuts.n
     plane = channels * p.taps
@@ -127,7 +134,9 @@ def share_of_core(p: FilterProblem, cuts: Cuts) -> Share:
 
 
 def _decided(p: FilterProblem, cuts: Cuts, share: Share, tile: Tile, cycles: int | None) -> CacheTiling:
-    """Return the tiling of a cut, share and tile. Where cycles decided, an operand that L1 holds whole has one buffer."""
+    """Return the CacheTiling of a cut, share and tile, with the loop levels of the loads. Where cycles decided (not
+    None), an operand that L1 holds whole has one buffer.
+    """
     a, b = (Attach.WHOLE_K if share.batch == 1 and k == share.k else Attach.PART for k in (tile.k_al1, tile.k_bl1))
     if p.load in (Load.SPLIT_W, Load.DMA):
         a = b = Attach.PART
@@ -151,11 +160,15 @@ def _decided(p: FilterProblem, cuts: Cuts, share: Share, tile: Tile, cycles: int
 
 
 DIMS = ("batchDim", "groupDim", "dkDim", "mDim", "kDim", "nDim")
-"""The template's cuts over cores."""
+"""Names of the template's cuts over cores."""
 
 
 def vendor_base_template(inp: TilingInput, chip: ChipSpec, dtype: str) -> GradWeightTiling:
-    """Return the V2 kernel's tiling where its open template does not decide; TilingError where the procedure finds none."""
+    """Return the V2 kernel's tiling by its base template, which decides where its open template does not; a stand-in
+    where ours deals tasks otherwise.
+
+    TilingError where the procedure finds none, or it does not fit L1.
+    """
     p = filter_problem(inp, dtype, volumetric=True)
     decided = cache_tiling(p, cycle_costs(chip.identity.arch))
     if not fits(p, decided.tile):
@@ -185,7 +198,9 @@ def vendor_base_template(inp: TilingInput, chip: ChipSpec, dtype: str) -> GradWe
 
 
 def base_template(p: FilterProblem, decided: CacheTiling) -> dict[str, int]:
-    """Return the V2 kernel's fields by the vendor's names. Unlike the older kernels it cuts K in whole rows of gradOutput."""
+    """Return the V2 kernel's fields by the vendor's names, translated from `decided`. Unlike the older kernels it cuts
+    K in whole rows of gradOutput.
+    """
     problem, cuts, tile = p.problem, decided.cuts, decided.tile
     base_k, step_ka, step_kb = tile.k_l0 * p.k0, tile.k_al1 // tile.k_l0, tile.k_bl1 // tile.k_l0
     images = ceil_div(problem.n, cuts.batch) * (problem.d_out // cuts.depth)

@@ -1,8 +1,9 @@
-"""Tiles of the cache tiling: the cuts of an axis, L1 use of a tile, how L1 is filled, and the tiles tried in a cut.
+"""Tiles of the cache tiling: cuts of an axis, bytes of a tile in L1, growth of a tile until L1 is full, and the tiles
+tried in a cut.
 
-The tiles keep all of A in L1, or nothing. A is gradOutput's pixels, B the input rows, columns or pixels that they read. An axis
-is cut by its divisors, or those of a power of two where it has few, and by the cores' own. The vendor's third pattern, all of B
-in L1, asks a number of the call before and is never open in a first call (inferred): left out.
+The tiles keep all of A in L1, or nothing. A is gradOutput's pixels, B the input rows, columns or pixels that they read.
+An axis is cut by its divisors, or those of a power of two where it has few, and by the cores' own. The vendor's third
+pattern, all of B in L1, depends on a number of the call before and is never open in a first call (inferred): left out.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ SIDE, LONG_SIDE = 16, 32  # blocks along M or N of a tile; of the operand that s
 
 
 def largest_divisor(number: int, limit: int, even: bool = False) -> int:
-    """Return the largest (if asked, `even`) divisor of `number` up to `limit`; `number` itself if it fits, 0 for none."""
+    """Return the largest divisor of `number` up to `limit`, an even one if `even`; `number` itself, even or not, if it
+    is at most `limit`; 0 for none.
+    """
     if limit >= number:
         return number
     return next((d for d in reversed(divisors(number, limit)) if d % 2 == 0 or not even), 0)
@@ -36,14 +39,18 @@ def largest_divisor(number: int, limit: int, even: bool = False) -> int:
 
 @lru_cache(maxsize=4096)
 def richness(number: int, low: int, high: int) -> int:
-    """Return the most divisors that a divisor of `number` within [low, high] has; 0 if there is no such divisor."""
+    """Return the largest number of divisors that any divisor of `number` within [low, high] has; 0 if there is no such
+    divisor. Cached.
+    """
     inside = (d for d in divisors(number, high) if d >= low)
     return max((len(divisors(d, d)) for d in inside), default=0)
 
 
 @lru_cache(maxsize=4096)
 def mapped(number: int, cores: int) -> int:
-    """Return `number`, or a power of two near it if it has few divisors; the divisors of the result are tried as cuts."""
+    """Return `number`, or a power of two near it (32 to 2048) if it is 16 or more and has few divisors; the divisors of
+    the result are tried as cuts.
+    """
     if number < SMALL or richness(number, 1, cores) > POOR:
         return number
     power = 2 * SMALL
@@ -54,14 +61,18 @@ def mapped(number: int, cores: int) -> int:
 
 @lru_cache(maxsize=4096)
 def cut_counts(number: int, cores: int) -> tuple[int, ...]:
-    """Return the numbers of parts to try for an axis of `number` units, ascending."""
+    """Return the numbers of parts to try for an axis of `number` units, ascending: divisors of `mapped`(number) and of
+    `cores`.
+    """
     most = min(number, cores)
     return tuple(sorted({*divisors(mapped(number, cores), most), *divisors(cores, most)}))
 
 
 @lru_cache(maxsize=4096)
 def share_of(number: int, cut: int, cores: int) -> int:
-    """Return the units of a core's share: the first with enough divisors from `number` / `cut` to the mapped number / `cut`."""
+    """Return the units of a core's share: the first number with enough divisors on the way from `number` / `cut` to
+    `mapped`(number) / `cut`.
+    """
     if cut == 1 and _tiles_well(number):
         return number
     units, end = ceil_div(number, cut), ceil_div(mapped(number, cores), cut)
@@ -89,12 +100,12 @@ def rows_out(p: FilterProblem, pixels: int) -> int:
 
 
 def rows_in(p: FilterProblem, rows: int) -> int:
-    """Return the rows of the input that `rows` rows of gradOutput read."""
+    """Return the rows of the input that `rows` rows of gradOutput read, at most the map's."""
     return min((rows - 1) * p.stride_h + p.kh_dilated, p.h_in)
 
 
 def window(p: FilterProblem, k_l0: int, k_l1: int) -> tuple[int, int]:
-    """Return (rows, columns) of the input that `k_l1` units of K read; where a row is cut, its pieces have `k_l0` units."""
+    """Return (rows, columns) of the input that `k_l1` units of K read; with SPLIT_W pieces of a row have `k_l0` units."""
     if p.conv1d:
         return 1, p.columns(k_l1 * p.k0)
     if p.load is Load.SPLIT_W:
@@ -103,7 +114,7 @@ def window(p: FilterProblem, k_l0: int, k_l1: int) -> tuple[int, int]:
 
 
 def channel_blocks(p: FilterProblem, n: int) -> int:
-    """Return the most blocks of input channels that `n` neighbouring blocks of N can touch."""
+    """Return the most blocks of input channels that `n` neighbouring blocks of N can touch, wherever they begin."""
     blocks = ceil_div(n, p.taps)
     if n < p.taps:
         return blocks + (1 if p.taps % n else 0)
@@ -118,7 +129,9 @@ def a1_bytes(p: FilterProblem, tile: Tile) -> int:
 
 
 def b1_bytes(p: FilterProblem, tile: Tile) -> int:
-    """Return the bytes of one L1 buffer of B."""
+    """Return the bytes of one L1 buffer of B: the pixels that a tile gathers (DMA), else the input of `window` in all
+    channel blocks that it touches.
+    """
     n = tile.n_bl1 * tile.n_l0
     if p.load is Load.DMA:
         return tile.k_bl1 * p.k0 * n * FRACTAL * p.itemsize
@@ -138,12 +151,12 @@ def fits(p: FilterProblem, tile: Tile) -> bool:
 
 
 def k_steps(p: FilterProblem, share: Share, tile: Tile) -> int:
-    """Return the number of steps of K in a core's image: `k_l0` units each, or rows where a row is cut."""
+    """Return the number of steps of K in one image of a core: `k_l0` units each, or rows of gradOutput with SPLIT_W."""
     return share.k if p.load is Load.SPLIT_W else share.k // tile.k_l0
 
 
 def with_k_of_b(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as much K of B as L1 has room for beside A."""
+    """Return the tile with as much K of B (`k_bl1`, a divisor of all steps) as L1 has room for beside A."""
     room = p.l1_bytes - a1_bytes(p, tile)
     most = k_steps(p, share, tile)
     times = largest_divisor(most, _steps_in(p, share, tile, room, most))
@@ -153,7 +166,9 @@ def with_k_of_b(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def _steps_in(p: FilterProblem, share: Share, tile: Tile, room: int, most: int) -> int:
-    """Return the most steps of K, up to `most`, whose input might fit `room` bytes of L1; at least one."""
+    """Return an estimate of the steps of K, at least 1 and at most `most`, whose input fits `room` bytes of L1; `most`
+    where not one row fits.
+    """
     problem = p.problem
     if p.load is Load.DMA:
         return max(min(room // b1_bytes(p, tile._replace(k_bl1=tile.k_l0)), most), 1)
@@ -179,14 +194,16 @@ def _quotient(number: int, divisor: int) -> int:
 
 
 def with_k_of_a(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as much K of A as L1 has room for beside B."""
+    """Return the tile with as much K of A (`k_al1`, a divisor of all steps) as L1 has room for beside B."""
     room = p.l1_bytes - b1_bytes(p, tile)
     step = a1_bytes(p, tile._replace(k_al1=tile.k_l0))
     return tile._replace(k_al1=largest_divisor(k_steps(p, share, tile), room // step) * tile.k_l0)
 
 
 def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as many tiles along N as L1 and load3d's fields hold, if L1 holds all K of B of a single image."""
+    """Return the tile with as many tiles along N as L1 and load3d's fields hold; unchanged unless L1 holds all K of B
+    of a core with one image.
+    """
     if share.batch != 1 or tile.k_bl1 != share.k:
         return tile
     tile = tile._replace(n_bl1=1)
@@ -199,7 +216,7 @@ def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def with_more_m(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as many tiles along M as L1 holds, if L1 holds all K of A of a single image."""
+    """Return the tile with as many tiles along M as L1 holds; unchanged unless L1 holds all K of A of a core with one image."""
     if share.batch != 1 or tile.k_al1 != share.k:
         return tile
     tile = tile._replace(m_al1=1)
@@ -209,10 +226,10 @@ def with_more_m(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with the larger K in L1 lowered until it or the smaller divides the other, it divides all of K, and L1
-    holds both; the tile itself where no K does.
+    """Return the tile with the larger of its two K in L1 lowered until one of the two divides the other, it divides all
+    of K, and L1 holds both; unchanged where no K does.
 
-    A smaller run of pixels may touch one row more, so L1 is asked again.
+    A smaller run of pixels may touch one row more, so the fit in L1 is checked again.
     """
     steps, small, large = k_steps(p, share, tile), *sorted((tile.k_al1, tile.k_bl1))
     if large % small == 0:
@@ -230,8 +247,8 @@ def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def a_may_stay(p: FilterProblem) -> bool:
-    """Return True if tiles with all K of A in L1 are tried: rows are not cut, and M, cut over the cores that images and groups
-    leave over, fits L1.
+    """Return True if tiles with all K of A in L1 are tried: rows are not cut, and M, cut over the cores that images and
+    groups leave, fits L1.
     """
     together = p.problem.groups * p.problem.n
     if together > p.cores or p.load in (Load.SPLIT_W, Load.DMA):
@@ -241,7 +258,7 @@ def a_may_stay(p: FilterProblem) -> bool:
 
 
 def a_stays(p: FilterProblem, share: Share) -> Tile | None:
-    """Return the tile that keeps all of A in L1 and as much of B as fits beside it; None where all of A does not fit."""
+    """Return the tile that keeps all of A in L1 and as much of B as fits beside it; None where that does not fit."""
     smallest = Tile(m_al1=share.m, k_l0=p.least_k, k_al1=share.k, k_bl1=p.least_k)
     if not fits(p, smallest):
         return None
@@ -258,8 +275,8 @@ def a_stays(p: FilterProblem, share: Share) -> Tile | None:
 
 
 def nothing_stays(p: FilterProblem, share: Share, found_before: bool) -> Tile | None:
-    """Return the tile that keeps no operand whole in L1: the largest result, then the longest K in L0, then K of B and of A in
-    L1.
+    """Return the tile that keeps no operand whole in L1: the largest result, then the longest K in L0, then K of B and
+    of A in L1.
 
     None where L1 has no room, or where K is a prime that L0 cannot hold and another tile was `found_before`.
     """
@@ -281,7 +298,9 @@ def nothing_stays(p: FilterProblem, share: Share, found_before: bool) -> Tile | 
 
 
 def _largest_result(p: FilterProblem, share: Share) -> Tile | None:
-    """Return the tile whose M x N is largest, with N chosen first or M; of equal ones the squarer. None where nothing fits."""
+    """Return the tile with the largest M x N at the least K, from two tries: N chosen first, and M first; of equal ones
+    the squarer. None where either fails.
+    """
     start = Tile().same_k(p.least_k)
     in_l0 = p.l0_fractals // p.least_k
     n = _n_that_fits(p, share, start, SIDE)
@@ -303,19 +322,19 @@ def _largest_result(p: FilterProblem, share: Share) -> Tile | None:
 
 
 def _n_that_fits(p: FilterProblem, share: Share, tile: Tile, limit: int) -> int:
-    """Return the largest divisor of N up to `limit` whose B fits beside A; 0 for none."""
+    """Return the largest divisor of the share's N up to `limit` whose B fits L1 beside A; 0 for none."""
     room = p.l1_bytes - a1_bytes(p, tile)
     return next((n for n in reversed(divisors(share.n_tile, limit)) if b1_bytes(p, tile._replace(n_l0=n)) <= room), 0)
 
 
 def _m_that_fits(p: FilterProblem, share: Share, tile: Tile, limit: int) -> int:
-    """Return the largest divisor of M up to `limit` whose A fits beside B; 0 for none."""
+    """Return the largest divisor of the share's M up to `limit` whose A fits L1 beside B; 0 for none."""
     room = p.l1_bytes - b1_bytes(p, tile)
     return next((m for m in reversed(divisors(share.m, limit)) if a1_bytes(p, tile._replace(m_l0=m)) <= room), 0)
 
 
 def _k_of_l0(p: FilterProblem, share: Share, start: int, with_k: Callable[[int], Tile]) -> int:
-    """Return the largest divisor of K (even for fp32) up to `start` with which the tile fits L1; 0 for none."""
+    """Return the largest divisor of K (even for fp32) up to `start` with which the tile `with_k` fits L1; 0 for none."""
     k = start
     while k and (share.k % k or k % p.least_k or not fits(p, with_k(k))):
         k = largest_divisor(share.k, k - 1, even=p.fp32)

@@ -18,6 +18,7 @@ from ascend_sim.isa.vector import Scatter
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.libraries import libraries
 from ascend_sim.ops.kernels.grad_weight.arch35 import cube, vector
+from tests.support.sampling import part_of_cases
 
 torch = pytest.importorskip("torch")
 
@@ -93,6 +94,7 @@ SHARED = {
 }  # fmt: skip
 
 
+@part_of_cases(4)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("name", SHARED)
 def test_values_of_sums_that_vector_cores_turn(name: str, dtype: str) -> None:
@@ -110,6 +112,7 @@ MERGED: dict[str, tuple[tuple[tuple[int, ...], tuple[int, ...]], int, dict[str, 
 }
 
 
+@part_of_cases(3)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("name", MERGED)
 def test_tiles_of_merged_groups_leave_a_core_through_its_slot(name: str, dtype: str) -> None:
@@ -219,6 +222,7 @@ def test_the_newest_version_is_the_default_and_is_named() -> None:
     assert kernel["library"] == VERSIONS[-1]
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_cost_that_stands_for_what_is_not_built_is_named(version: str, tmp_path: Path) -> None:
     given = arguments((1, 16, 9, 9), (16, 16, 3, 3))

@@ -16,7 +16,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import Load, filter_problem
 from tests.support.ops.conv_problems import CallAttributes, operands, problems
 from tests.support.ops.tiling_problems import conv2d, on_910b
-from tests.support.sampling import sampled
+from tests.support.sampling import part_of_cases, sampled
 
 torch = pytest.importorskip("torch")
 
@@ -74,6 +74,7 @@ WAYS = {
 }
 
 
+@part_of_cases(6)
 @pytest.mark.parametrize(("dtype", "cube_math_type"), [("float16", 0), ("bfloat16", 0), ("float32", 0), ("float32", 3)])
 @pytest.mark.parametrize("way", WAYS)
 def test_values_and_the_way_to_the_input(way: str, dtype: str, cube_math_type: int) -> None:
@@ -150,6 +151,7 @@ def test_values_of_random_problems(problem: CallAttributes, dtype: str) -> None:
     check(problem, dtype)
 
 
+@part_of_cases(2)
 @pytest.mark.parametrize("size", [16, 32])
 @pytest.mark.parametrize(("dtype", "channels"), [("float16", 192), ("float32", 1280)])
 def test_patch_embeddings_are_planned(size: int, dtype: str, channels: int) -> None:

@@ -15,6 +15,7 @@ from ascend_sim.ops.execute import execute
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import ValueModel
+from tests.support.sampling import part_of_cases
 
 torch = pytest.importorskip("torch")
 
@@ -22,6 +23,7 @@ X, PAD, STRIDE = (2, 20, 5, 9, 8), (1, 1, 0), (1, 2, 1)
 OPERATOR = OPERATORS.of_pass("backward")
 
 
+@part_of_cases(6)
 @pytest.mark.parametrize("mode", ["full", "functional"])
 @pytest.mark.parametrize(
     ("dtype", "cube_math_type"), [("float16", 0), ("bfloat16", 0), ("float32", 0), ("float32", 3)], ids=str
