@@ -195,7 +195,7 @@ def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, st
 
 
 _STRIDES = ("dst_stride", "src_stride", "src1_stride")
-_LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "mask": None, "blocks": ()}
+_LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "bits_stride": 0, "mask": None, "blocks": ()}
 """Fields of an operand that is more than one run of elements, and what they are where it is one."""
 
 
