@@ -7,22 +7,26 @@ from __future__ import annotations
 
 
 class SimError(Exception):
-    """Bad input or an impossible request; the message says what was given, what is allowed and where the limit is from."""
+    """Base of all errors by bad input or an impossible request; the message says what was given, what is allowed, and the
+    limit's source.
+    """
 
     whole = False
     """True if the message has several lines, all of which are printed."""
 
 
 class ConfigError(SimError):
-    """A YAML file that cannot be used: names the file and the field."""
+    """Error of a YAML file that cannot be used; the message names the file and the field."""
 
 
 class TilingError(SimError):
-    """A tiling that cannot run: names the formula, the numbers and the limit."""
+    """Error of a tiling that cannot run; the message names the formula, the numbers and the limit."""
 
 
 class RowError(SimError):
-    """An instruction of a program that cannot run, found when the program is finished; `row` is its index in issue order."""
+    """Error of an instruction of a program that cannot run, raised when the program is finished; `row` is its index in issue
+    order.
+    """
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message, row)  # all of them in `args`, from which pickle and SimPy make the error again
@@ -34,15 +38,15 @@ class RowError(SimError):
 
 
 class CycleLimitError(SimError):
-    """A run that takes more cycles than `max_cycles` allows."""
+    """Error of a run that takes more cycles than `max_cycles` allows."""
 
 
 class MemoryLimitError(SimError):
-    """Raised when the process holds more memory than the limit; it ends whatever was under way."""
+    """Error raised, at any point of the work, when the process holds more memory than the limit."""
 
 
 class DeadlockError(SimError):
-    """A run in which no event is left and a block is unfinished; the message lists every pipe that waits."""
+    """Error of a run in which no event is left and a block is unfinished; the message lists every pipe that waits."""
 
     whole = True
 

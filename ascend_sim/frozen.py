@@ -17,7 +17,9 @@ _MADE_LATER = ("__repr__", "__eq__", "__hash__")
 
 
 class _Unwritten:
-    """Descriptor of a method that is generated when it is first looked up, in its class or a subclass."""
+    """Descriptor in place of a method; at its first look-up, in its class or a subclass, the method is generated and replaces
+    it.
+    """
 
     def __init__(self, cls: type, name: str) -> None:
         self.cls, self.name = cls, name
@@ -43,7 +45,7 @@ def frozen(cls: _Class) -> _Class:
 
 
 def _write_methods(cls: type) -> None:
-    """Generate the methods of `cls` that are still missing, taken from a dataclass with the same fields."""
+    """Replace every `_Unwritten` of `cls` by the method of a dataclass with the same fields."""
     alike = [(one.name, Any, field(repr=one.repr, hash=one.hash, compare=one.compare)) for one in fields(cls)]
     described = {"__doc__": __doc__}  # else a dataclass works out its signature, which takes longest
     twin = make_dataclass(cls.__name__, alike, namespace=described, init=False, unsafe_hash=True)

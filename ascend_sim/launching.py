@@ -33,7 +33,7 @@ from ascend_sim.kernel.tensor import Tensor, dtype_name, storage_dtype
 from ascend_sim.memory.gm import SLOT_SHIFT
 from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.kinds import SHAPE, check_kinds
-from ascend_sim.options.description import filled, with_options
+from ascend_sim.options.description import filled, near_names, with_options
 from ascend_sim.options.run_options import LaunchOptions
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs
@@ -55,6 +55,7 @@ class Empty:
     workspace: bool = False
 
 
+@near_names
 def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) -> Empty:
     """Return an output tensor for `launch` that holds nothing (every byte 0xFF, a NaN in every float format) until the kernel
     writes it.

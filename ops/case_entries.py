@@ -309,6 +309,8 @@ def _owner(kind: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
 
 
 def choices(given: str, allowed: Mapping[str, Any] | list[str], title: str = "allowed") -> str:
-    """Return the end of an error message: "; did you mean ...?" if an allowed name is like `given`, then the allowed names."""
+    """Return the end of an error message: "; did you mean ...?" if an allowed name is like `given`, then the allowed
+    names behind `title`.
+    """
     near = get_close_matches(given, list(allowed), n=1)
     return (f"; did you mean {near[0]!r}?" if near else "") + f"; {title}: {', '.join(allowed)}"

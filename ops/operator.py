@@ -400,7 +400,9 @@ class Operator(ABC, Generic[Arguments, Call]):
 
 
 def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
-    """Return `values` rounded to float32, then to each of the formats in order, as float64."""
+    """Return `values` rounded to float32, then to each of the formats in order, as float64; `saturate` limits values
+    beyond a format to its largest number.
+    """
     for name in ("float32", *formats):
         values = round_to(values, name, saturate=saturate)
     return values.astype(np.float64)

@@ -68,7 +68,7 @@ class Plan:
     warnings: list[str] = field(default_factory=list)
 
     def tensor(self, name: str, dtype: str, format: str, size: int, role: str = "workspace") -> str:
-        """Add a tensor to the plan; return its name."""
+        """Add a tensor to the plan, by default an intermediate one in the workspace; return its name."""
         self.tensors[name] = PlanTensor(name, dtype, format, size, role)
         return name
 

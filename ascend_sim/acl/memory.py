@@ -62,7 +62,7 @@ class DeviceBlock:
 
 @frozen
 class ByteRange:
-    """The `size` bytes of a block that begin at byte `offset` of it."""
+    """A range of device memory: the `size` bytes of a block that begin at byte `offset` of it."""
 
     block: DeviceBlock
     offset: int

@@ -23,6 +23,7 @@ from ascend_sim.acl.out import DeviceRecorder
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.ops.checks import CONFORMANCES
+from ascend_sim.options.description import near_names
 
 __all__ = ["PROCESS", "aclGetRecentErrMsg", "call", "device", "note", "use"]
 
@@ -156,6 +157,7 @@ def device() -> AclDevice:
     return PROCESS.device
 
 
+@near_names
 def use(*, chip: str | Path | ChipSpec | None = None, conformance: str | None = None, mode: str | None = None) -> None:
     """Set the chip, profile and mode that `ascend_sim.acl` simulates; an argument left out keeps its setting.
 

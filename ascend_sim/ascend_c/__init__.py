@@ -1,1 +1,3 @@
-"""Ascend C kernels as they are written: compiled on this machine, recorded word by word, and run as programs."""
+"""Ascend C kernels in C++: compiled on this machine, recorded as words (instructions of dav-2201 with operands), and run as
+programs.
+"""

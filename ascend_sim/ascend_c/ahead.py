@@ -1,7 +1,7 @@
-"""Values ahead: what scalar code of a kernel reads while its blocks are recorded.
+"""Values computed while blocks are recorded, for scalar code of a kernel that reads memory.
 
-The rows that a block has recorded are executed by their instructions, in order, on copies of the launch's tensors. Blocks are
-coroutines: one goes on until it ends, waits for a flag between cores, or polls GM; then another one has its turn.
+The rows that a block has recorded so far are executed by their instructions, in order, on copies of the launch's tensors.
+Blocks are coroutines: one continues until it ends, waits for a flag between cores, or polls GM; then another one has its turn.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from ascend_sim.memory.gm import Allocation, room_of
 from ascend_sim.memory.local import POISON
 
 _MANY = 64
-"""Rows from which C is asked to run them."""
+"""Least number of rows that are run in C; fewer run in Python."""
 MOST_POLLS = 1000
-"""Polls of GM in a row, while no block gets on, after which they count as endless."""
+"""Polls of GM in a row, while no block advances, after which they count as endless."""
 
 
 class Blocks:
@@ -72,8 +72,9 @@ class Blocks:
         self._blocks = [_Block(self, number, begin) for number in range(len(cores))]
 
     def recordings(self) -> dict[CrossCore, WordStream]:
-        """Run all programs to their ends and return their recordings by core; SourceError if they wait for each other
-        for ever.
+        """Run all programs to their ends and return {core: its recording}.
+
+        Raises SourceError if they wait for each other for ever.
         """
         running = {block: block.run() for block in self._blocks}
         polls = 0
@@ -97,7 +98,7 @@ class Blocks:
 
 
 class _Block:
-    """One program of a block: its recording, how far that was executed, and its memory."""
+    """The program of one core: its recording, the number of its pieces that were executed, and its memory."""
 
     def __init__(self, whole: Blocks, number: int, begin: Callable[[CrossCore], Session]) -> None:
         self.whole, self.number, self._begin = whole, number, begin
@@ -105,7 +106,7 @@ class _Block:
         self.table = whole.tables[self.core[1]]
         self.session: Session | None = None
         self.polls = False
-        """Whether it reads the same element of GM again and again."""
+        """True while it reads the same element of GM again and again."""
         self.stands: Line | None = None
         self.waits_for = ""
         self._values: ProgramValues | None = None
@@ -115,7 +116,7 @@ class _Block:
         self._last: list[list[int]] = []
 
     def run(self) -> Iterator[bool]:
-        """Run the program; yield at every wait True if it advanced since the last one, else False."""
+        """Run the program; yield at each wait for another core or poll of GM: True if it advanced since the last yield."""
         session = self.session = self._begin(self.core)
         while True:
             asks = session.goes_on()
@@ -134,18 +135,18 @@ class _Block:
 
     @property
     def name(self) -> str:
-        """Return the block in words, with the core if the kernel has several."""
+        """Return the block's name for messages, with the core if the kernel has several kinds."""
         number, kind, sub_block = self.core
         both = len(self.whole.tables) > 1
         return f"block {number}" + (f" {kind}{sub_block if kind == 'AIV' else ''}" if both else "")
 
     def close(self) -> None:
-        """End the process that records the program."""
+        """End the process that records the program, if one was started."""
         if self.session is not None:
             self.session.close()
 
     def _polls_again(self, rows: NDArray[np.int64]) -> bool:
-        """Return True if the block reads the same addresses of GM as last time and did nothing else."""
+        """Return True if the rows only load from GM, as scalar code does, and equal those of the last time."""
         instructions = self.table.instructions
         told: list[list[int]] = rows[:, :4].tolist() if len(rows) < _MANY else []
         again = bool(told) and told == self._last
@@ -155,7 +156,10 @@ class _Block:
         return again and only_reads and cast(ScalarAccess, kinds[-1]).space == "GM"
 
     def _execute(self, rows: NDArray[np.int64], lines: NDArray[np.int64]) -> Iterator[bool]:
-        """Execute rows; yield at each wait for a cross-core flag that is not raised, as `run` does."""
+        """Execute rows; yield at each wait for a cross-core flag that is not raised yet, as `run` does.
+
+        `lines` has each row's line number.
+        """
         instructions = self.table.instructions
         cross = [isinstance(one, CrossCoreSetFlag | CrossCoreWaitFlag) for one in instructions]
         stops = np.flatnonzero(np.array(cross, np.bool_)[rows[:, 0]]) if any(cross) else ()
@@ -181,7 +185,7 @@ class _Block:
         self._run(rows[first:])
 
     def _run(self, rows: NDArray[np.int64]) -> None:
-        """Execute rows without waits for other cores."""
+        """Execute rows that have no cross-core flags: in C where there are many, else in Python."""
         if not len(rows):
             return
         whole, instructions = self.whole, self.table.instructions
@@ -212,7 +216,9 @@ class _Block:
 
 
 def _bytes(content: NDArray[Any] | None, size: int) -> NDArray[np.uint8]:
-    """Return the bytes of a tensor; without a content, and behind it, the poison of fresh device memory."""
+    """Return a tensor's bytes with its slack; the poison of fresh device memory behind the content, or everywhere
+    without one.
+    """
     found = np.full(room_of(size), POISON, np.uint8)
     if content is not None:
         found[:size] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
@@ -220,7 +226,7 @@ def _bytes(content: NDArray[Any] | None, size: int) -> NDArray[np.uint8]:
 
 
 def _deadlock(stuck: Sequence[_Block]) -> None:
-    """Return the SourceError for blocks that wait for each other, with the line of the first."""
+    """Raise SourceError for blocks that wait for each other, with what each waits for and the line of the first."""
     told = []
     for block in stuck[:8]:
         what = f"flag {block.waits_for}" if block.waits_for else "a value of GM that no block writes"
@@ -231,7 +237,7 @@ def _deadlock(stuck: Sequence[_Block]) -> None:
 
 
 def contents_known(contents: Sequence[NDArray[Any] | None] | None) -> Sequence[NDArray[Any] | None]:
-    """Return the values of a launch's tensors. Raises SimError if a program is built without a launch."""
+    """Return `contents`, the values of a launch's tensors. Raises SimError for None: a program built without a launch."""
     if contents is None:
         raise SimError("scalar code reads memory: its values come from the tensors of a launch, and there is none")
     return contents

@@ -1,7 +1,7 @@
-"""Synchronisation that the vendor's compiler adds by itself (--cce-auto-sync): rows between recorded rows.
+"""Synchronisation that the vendor's compiler adds by itself (--cce-auto-sync): rows inserted between recorded rows.
 
-It orders vector instructions that share bytes of UB, and the scalar unit with the vector pipe and the pipes that copy from
-and to UB (stated: BiSheng compiler, Automatic Synchronization). Where it sets them is assumed: right before the later
+It orders vector instructions that share bytes of UB, and the scalar unit with the vector pipe and the pipes that copy from and
+to UB (stated: BiSheng compiler, Automatic Synchronization). Where the compiler puts them is assumed: right before the later
 instruction, and bytes count by blocks.
 """
 
@@ -24,17 +24,17 @@ _VECTOR, _SCALAR = "V", "S"
 _PIPES = ("V", "S", "MTE2", "MTE3")
 """Pipes that touch UB."""
 _OPERANDS = {"dst": 1, "src0": 2, "src1": 3}
-"""Column of a row by the operand whose address it holds."""
+"""Operand -> the column of a row that holds its address."""
 
 
 def orders(race: Race) -> bool:
-    """Return True if the compiler would have ordered the accesses of a race."""
+    """Return True if the compiler would have ordered the two accesses of a race: in UB, both on V, or one on S."""
     space, pipes = race
     return space == "UB" and (pipes == {_VECTOR} or _SCALAR in pipes)
 
 
 class _Span(NamedTuple):
-    """Bytes of UB that an instruction touches: behind the address in `column`, from `first` to `end`."""
+    """Bytes of UB that an instruction touches: from `first` to `end` behind the address in `column`."""
 
     column: int
     first: int
@@ -43,20 +43,24 @@ class _Span(NamedTuple):
 
 
 class _Order:
-    """The rows of a core that are known to have ended, by pipe and by the pipe that waits."""
+    """State of the inserter: rows that touched each block of UB, and, for each pipe, rows of other pipes known to have
+    ended.
+    """
 
     def __init__(self, k: Kernel) -> None:
         self.k = k
         blocks = -(-int(k.chip.buffers["UB"]) // BLOCK_BYTES)  # type: ignore[index]
         self.touched = {(pipe, written): np.full(blocks, -1, np.int64) for pipe in _PIPES for written in (False, True)}
-        """The last row of a pipe that read or wrote each block of UB."""
+        """(pipe, True for writes) -> the last row of that pipe that wrote (or read) each block of UB; -1: none."""
         self.ended: dict[tuple[str, str], int] = defaultdict(lambda: -1)
-        """The last row of a pipe, (pipe, waiting pipe), behind which the waiting pipe goes on."""
+        """(pipe, waiting pipe) -> the last row of the pipe that has ended before the waiting pipe continues."""
         self._sets: dict[tuple[str, str, int], list[dict[str, int]]] = defaultdict(list)
         self.found: list[tuple[int, Key]] = []
 
     def synchronised(self, row: int, one: Instruction) -> bool:
-        """Note a barrier, a set or a wait of the kernel itself; return False for any other instruction."""
+        """Note a barrier, a set or a wait that the kernel itself has in `row`, and return True; return False for other
+        instructions.
+        """
         if isinstance(one, PipeBarrier):
             for pipe in _PIPES:
                 for waiting in _PIPES:
@@ -73,7 +77,9 @@ class _Order:
         return True
 
     def touch(self, row: int, pipe: str, spans: list[tuple[slice, bool]]) -> None:
-        """Add the synchronisation that a row needs, and note the blocks that it touches."""
+        """Add the synchronisation that `row` on `pipe` needs, and note the blocks of UB that it touches; `spans` are (blocks,
+        written).
+        """
         for other in _PIPES:
             if (pipe == other == _VECTOR or (_SCALAR in (pipe, other) and pipe != other)) and self._meets(
                 other, pipe, spans
@@ -84,7 +90,7 @@ class _Order:
             self.touched[pipe, written][blocks] = row
 
     def _known_to(self, pipe: str, row: int) -> dict[str, int]:
-        """Return the last row of each pipe that has ended when `pipe` has ended its rows up to `row`."""
+        """Return {pipe: its last row that has ended} at the time when `pipe` has ended its rows up to `row`."""
         return {other: row if other == pipe else self.ended[other, pipe] for other in _PIPES}
 
     def _learn(self, pipe: str, known: dict[str, int]) -> None:
@@ -92,7 +98,7 @@ class _Order:
             self.ended[other, pipe] = max(self.ended[other, pipe], row)
 
     def _meets(self, other: str, pipe: str, spans: list[tuple[slice, bool]]) -> bool:
-        """Return True if a row of pipe `other` that may still run shares a block with `spans`, and one of both writes."""
+        """Return True if a row of pipe `other` that may still run shares a block with `spans`, and one of both writes it."""
         since = self.ended[other, pipe]
         return any(
             (self.touched[other, before][blocks] > since).any()
@@ -113,7 +119,10 @@ class _Order:
 def with_auto_sync(
     k: Kernel, rows: NDArray[np.int64], source: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows with the compiler's barriers and flags inserted, and for each row its recorded word."""
+    """Return (rows with the compiler's barriers and flags inserted, the index of the recorded word for each row).
+
+    `source` are these indices before.
+    """
     order = _Order(k)
     spans: dict[int, list[_Span]] = {}
     for number, row in enumerate(rows.tolist()):

@@ -1,7 +1,7 @@
-"""The C++ compiler of kernels, and libraries that are kept by what they were made of.
+"""The C++ compiler of kernels, and a cache of compiled libraries by their content.
 
-clang++ where there is one that is new enough, else the one of the package `ziglang` (the extra `ascend-c`). A library is found
-again by the compiler, the flags, the headers here and the contents of all files of the user's that it was made of.
+The compiler is clang++ if there is one that is new enough, else that of the package `ziglang` (the extra `ascend-c`). A library
+is found again by the compiler, the flags, the headers here and the contents of all user files from which it was made.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ascend_sim.frozen import frozen
 
 HEADERS = Path(__file__).with_name("include")
 OLDEST_CLANG = 17
-"""The first clang that computes with bfloat16 (__bf16) on x86-64."""
+"""Oldest usable major version of clang: the first that computes with bfloat16 (__bf16) on x86-64."""
 FLAGS = (
     "-std=c++17",
     "-O1",
@@ -45,18 +45,18 @@ FLAGS = (
     "-D__CCE_AICORE__=220",
     "-D__NPU_ARCH__=2201",
 )
-"""How kernels are compiled; the macros say which machine, as the vendor's compiler does."""
+"""Flags for compiling kernels; the macros name the machine, as the vendor's compiler does."""
 CORE_FLAGS = {
     "AIC": ("-D__DAV_C220_CUBE__=1", "-D__DAV_CUBE__=1"),
     "AIV": ("-D__DAV_C220_VEC__=1", "-D__DAV_VEC__=1"),
 }
-"""Macros that say for which of the machine's cores."""
+"""Kind of core -> macros that name it for the kernel."""
 CACHE_VARIABLE = "ASCEND_SIM_CACHE"
 
 
 @frozen
 class Compiler:
-    """The commands that compile and link, and a text that identifies this compiler."""
+    """The commands that compile and link, and a text that identifies the compiler in cache keys."""
 
     compile: tuple[str, ...]
     link: tuple[str, ...]
@@ -64,7 +64,10 @@ class Compiler:
 
 
 def cache_folder() -> Path:
-    """Return the folder of the user's cache; create it if there is none."""
+    """Return the user's cache folder ($ASCEND_SIM_CACHE, else $XDG_CACHE_HOME or ~/.cache, ascend-sim); make it if needed.
+
+    Raises SimError if it cannot be made.
+    """
     given = os.environ.get(CACHE_VARIABLE)
     base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ascend-sim"
     try:
@@ -78,7 +81,10 @@ def cache_folder() -> Path:
 
 @cache
 def compiler() -> Compiler:
-    """Return the compiler of this machine; SimError names the extra that brings one."""
+    """Return the compiler of this machine: clang++ if new enough, else zig's.
+
+    Raises SimError, with the extra to install, without one. Cached.
+    """
     found = shutil.which("clang++")
     if found and _version(found) >= OLDEST_CLANG:
         return Compiler((found,), (found, "-shared", "-nostdlib"), _identity(found))
@@ -100,7 +106,7 @@ def _version(command: str) -> int:
 
 
 def _identity(command: str) -> str:
-    """Return a text of path, size and time of a compiler, which differs for one that may make other libraries."""
+    """Return a text of a compiler's path, size and time, which changes when the compiler does."""
     there = os.stat(command)
     return f"{command} {there.st_size} {there.st_mtime_ns}"
 
@@ -108,10 +114,10 @@ def _identity(command: str) -> str:
 def library(
     sources: Sequence[Path], stub: str, include: Sequence[Path] = (), defines: Sequence[str] = (), core: str = "AIV"
 ) -> Path:
-    """Return the path of the shared library of a kernel for a kind of core, compiled unless it is in the cache.
+    """Return the path of the shared library of a kernel for a kind of core, from the cache or compiled now.
 
-    `stub`, the C++ of the entry, is appended to the first source; the other sources are compiled beside it. Raises
-    CompileError with the compiler's errors.
+    `stub`, the C++ of the entry, is appended to the first source; the other sources are compiled beside it. Raises CompileError
+    with the compiler's errors.
     """
     chosen = compiler()
     options = [
@@ -138,7 +144,7 @@ def library(
 
 
 def _kept(manifest: Path, folder: Path) -> Path | None:
-    """Return the library that a manifest names; None if a file that it was made of has changed."""
+    """Return the library that a manifest names; None if it is missing or a file from which it was made has changed."""
     try:
         told_of = json.loads(manifest.read_text())
         for path, content in told_of["files"].items():
@@ -153,9 +159,9 @@ def _kept(manifest: Path, folder: Path) -> Path | None:
 def _compiled(
     chosen: Compiler, sources: Sequence[Path], stub: str, options: Sequence[str], scratch: Path
 ) -> tuple[Path, dict[str, str]]:
-    """Compile and link in the folder `scratch`.
+    """Compile and link in the folder `scratch`; return (path of the library, {user's file: digest of its content}).
 
-    Return the path of the library, and the digests of the user's files that it was made of.
+    Raises CompileError. Launches by host code are removed from the sources before.
     """
     (scratch / "asim").mkdir()
     (scratch / "asim" / "words.h").write_text(header())
@@ -201,7 +207,10 @@ _LAUNCH = re.compile(r"\b\w+\s*(?:<[^<>;]*>\s*)?<<<[^;]*?>>>\s*\(")
 
 
 def _without_launches(source: Path, copy: Path) -> Path:
-    """Return the file, or a copy without launches by host code: NAME<<<...>>>(...) becomes a call without effect."""
+    """Return the file itself, or the path of a copy in which each launch NAME<<<...>>>(...) by host code has no effect.
+
+    Lines stay.
+    """
     text = source.read_text(encoding="utf-8", errors="surrogateescape")
     if "<<<" not in text:
         return source
@@ -211,7 +220,7 @@ def _without_launches(source: Path, copy: Path) -> Path:
 
 
 def _prerequisites(rules: str) -> list[Path]:
-    """Return the files that a rule for `make` lists as prerequisites."""
+    """Return the files that a compiler's dependency rule for `make` lists."""
     _, _, listed = rules.replace("\\\n", " ").partition(": ")
     return [Path(one.replace("\\ ", " ")).absolute() for one in re.findall(r"(?:\\ |\S)+", listed)]
 

@@ -1,4 +1,4 @@
-"""A sandbox of bubblewrap around the processes that run a judged kernel, where the machine has one that works."""
+"""A bubblewrap sandbox for the processes that run a judged kernel, on machines where it works."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from functools import cache
 from pathlib import Path
 
 JUDGED = "ASCEND_SIM_JUDGED"
-"""The variable that is set for the processes of a case of `ascend-sim judge`."""
+"""Environment variable that is set in the processes of a case of `ascend-sim judge`."""
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache")
 """Files of the machine that a program needs to start."""
 
 
 def confined(command: Sequence[str], needed: Sequence[Path]) -> list[str]:
-    """Return the command that runs `command` in a sandbox if a case is judged; it then reads `needed` and Python alone.
+    """Return the command line that runs `command` in a sandbox in which it can read only `needed`, Python and the system's
+    libraries.
 
-    Without a bubblewrap that works here, and outside of `judge`, it is `command` itself.
+    Outside of `judge`, and on machines where bubblewrap does not work, return `command` itself.
     """
     if JUDGED not in os.environ or not confines():
         return list(command)
@@ -28,7 +29,7 @@ def confined(command: Sequence[str], needed: Sequence[Path]) -> list[str]:
 
 @cache
 def confines() -> bool:
-    """Return True if bubblewrap is installed and may make namespaces on this machine."""
+    """Return True if bubblewrap is installed and can make namespaces here; tried once."""
     if shutil.which("bwrap") is None:
         return False
     try:
@@ -41,9 +42,9 @@ def confines() -> bool:
 
 
 def _sandbox(needed: Sequence[Path]) -> list[str]:
-    """Return the bwrap command of a sandbox without network and other processes, which can read the named files only.
+    """Return the bwrap command for a sandbox without network and other processes, in which only the named files can be read.
 
-    It can write nothing but its own /tmp.
+    Only its own /tmp can be written.
     """
     python = Path(sys.executable)
     shown = [

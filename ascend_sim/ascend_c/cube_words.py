@@ -1,4 +1,4 @@
-"""From the words of a cube core to instructions: what a word does, as steps of one instruction each."""
+"""Translation of the words that only a cube core has into steps of one instruction each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ascend_sim.kernel.program import Key
 from ascend_sim.numerics.integers import storage
 
 SCALES_UNIT = 128
-"""Bytes in which a copy to the Fixpipe buffer counts, and the place of the scales there (recorded words)."""
+"""Bytes in which copies to the Fixpipe buffer, and places of scales in it, are counted (recorded words)."""
 _HF32, _HF32_TRUNCATES = 46, 47
 """Bits of CTRL (asim/cube.h)."""
 _NONE, _F16, _VREQ8, _REQ8, _VDEQF16, _DEQF16, _BF16 = 0, 1, 4, 5, 6, 7, 16
@@ -32,11 +32,13 @@ _MODES = {
     _DEQF16: ("int32", ("float16",)), _VDEQF16: ("int32", ("float16",)),
 }  # fmt: skip
 _SIGN_OF_INT8 = 1 << 14
-"""Bit 46 of a scale, counted from bit 32: the result of REQ8 has a sign."""
+"""Bit 46 of a scale word, here counted from bit 32: the result of REQ8 is signed."""
 
 
 class WordStep(NamedTuple):
-    """One instruction of a word: its key, and the offsets in bytes of its operands from the word's addresses."""
+    """One instruction of a word: its key in the instruction table, and its operands' offsets in bytes from the word's
+    addresses.
+    """
 
     key: Key
     dst: int = 0
@@ -129,7 +131,10 @@ def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the load of a word that transposes squares: one fractal of 2-byte elements, two of 1-byte elements."""
+    """Return the step of a word that loads and transposes squares: one fractal of 2-byte elements, two of 1-byte elements.
+
+    Raises SimError for other element sizes and for gaps inside squares.
+    """
     _increasing(name, f)
     _positive(name, {"repeatTimes": f["repeat"]})
     size = _itemsize(name, f["format"])
@@ -144,8 +149,10 @@ def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the load_data_3d of a word. Fields that are wider than the instruction's are packed there by the public
-    API.
+    """Return the load_data_3d step of a word; fields that are wider than the instruction's are cut to it, as the public API
+    packs them.
+
+    Raises SimError for an unknown map, boundaries and padding values.
     """
     if f["fmatrix"] == -1:
         side = "FMATRIX_RIGHT" if f["right_matrix"] else "FMATRIX_LEFT"
@@ -221,7 +228,10 @@ def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _arithmetic(f: Fields, source: str, dtype: str) -> Quantisation | None:
-    """Return the arithmetic of a Fixpipe word as a Quantisation; None for a plain cast."""
+    """Return the arithmetic of a Fixpipe word as a Quantisation; None without scale and ReLU.
+
+    Raises SimError for unsupported modes.
+    """
     mode, relu = f["quantisation"], f["relu"]
     if relu > 1:
         raise SimError(f"Fixpipe: reluPre {relu} is not simulated; 0 and 1 (ReLU) are")
@@ -288,4 +298,4 @@ CUBE_MAKERS: dict[str, Callable[[str, Fields, ChipSpec], Steps]] = {
     "mad": _product,
     **dict.fromkeys(("copy_matrix_cc_to_gm", "copy_matrix_cc_to_cbuf"), _drain),
 }
-"""The steps of each word that only a cube core has."""
+"""Word that only a cube core has -> function (name, fields, chip) that returns its steps."""

@@ -1,4 +1,6 @@
-"""Errors of the compiler, as a user reads them: file and line of the user's, one line for each error and the line of code."""
+"""Compiler errors as the user reads them: file and line of the user's own code, one line for each error, then the line
+of code.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from ascend_sim.ascend_c.names import REFUSED
 _SAID = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|note): (?P<text>.*)$")
 _NAMES = re.compile(r"'(?:[\w:]*::)?(\w+)'")
 _MOST = 10
-"""Errors that are shown."""
+"""Most errors that are shown."""
 _UNKNOWN = (
     "undeclared",
     "no member named",
@@ -25,7 +27,10 @@ _UNKNOWN = (
 
 
 def told(said: str, ours: Sequence[Path]) -> str:
-    """Return the errors in a compiler's output as text, each with the innermost line outside the folders `ours`."""
+    """Return the errors in a compiler's output as text, each at its innermost line outside the folders `ours`.
+
+    Errors without such a line are shown only if there are no others. At most 10 are shown.
+    """
     found: dict[str, None] = {}
     others: dict[str, None] = {}
     groups: list[list[re.Match[str]]] = []
@@ -60,7 +65,7 @@ def _is_ours(file: str, ours: Sequence[Path]) -> bool:
 
 
 def _text(said: str) -> str:
-    """Return an error's text; in our words if it names a call of the API that is not simulated."""
+    """Return the text of an error; for a call of the API that is not simulated, a sentence that says so."""
     if any(word in said for word in _UNKNOWN):
         for name in _NAMES.findall(said):
             if name in REFUSED:

@@ -1,4 +1,4 @@
-"""An error in a C++ kernel, with its file and line."""
+"""Errors in a C++ kernel, with file and line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ascend_sim.kernel.inspection import Line
 
 
 class SourceError(SimError):
-    """A refusal that a line of the kernel's C++ caused; `line` is that line, None if it is unknown."""
+    """Error at a line of the kernel's C++ while it is recorded or translated; `line` is (file, line), None if unknown."""
 
     def __init__(self, text: str, line: Line | None = None) -> None:
         super().__init__(text)
@@ -17,12 +17,12 @@ class SourceError(SimError):
 
 
 class CompileError(SimError):
-    """The compiler's refusal of the kernel's C++: one to three lines for each error, file and line first."""
+    """Error of the C++ compiler: one to three lines for each error, file and line first."""
 
     whole = True
 
 
 def shown(file: str) -> str:
-    """Return a file as messages name it: relative to the working folder if it lies in it."""
+    """Return a file's path for messages: relative to the working folder if the file lies in it."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

@@ -55,7 +55,7 @@ from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import SLOT_SHIFT
-from ascend_sim.options.description import names_of
+from ascend_sim.options.description import names_of, near_names
 from ascend_sim.options.run_options import LaunchOptions
 
 _FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
@@ -64,16 +64,16 @@ _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _ABOUT_CUBE = re.compile(
     r"\b(?:Mmad|Matmul\w*|REGIST_MATMUL_OBJ|LoadData\w*|Fixpipe|Nd2NzParams|InitConstValue|ASCEND_IS_AIC|AIC|g_coreType|__DAV_\w*CUBE__|KERNEL_TASK_TYPE\w*)\b"
 )
-"""Words without which a kernel has nothing for a cube core."""
+"""Words without which a file has nothing for a cube core."""
 _TASK_TYPES = {0: "AIV", 1: "AIC", 2: "AIV", 3: "AIC", 4: "MIX_1_1", 5: "MIX"}
-"""Kinds of cores by the number of KERNEL_TASK_TYPE (asim/sync.h, KernelMetaType); MIX_AIV_1_0 starts the vector cores alone."""
+"""Number of KERNEL_TASK_TYPE (asim/sync.h, KernelMetaType) -> kinds of cores; MIX_AIV_1_0 starts the vector cores alone."""
 TILING = "tiling"
-"""The pointer of this name is tiling data: bytes of the host, or fields by name, and no tensor."""
+"""Name of a pointer parameter that is tiling data, given as bytes or fields by name, and no tensor."""
 
 
 @frozen
 class EntryParameter:
-    """A parameter of an entry: its name, its kind (`recorder`) and its size in bytes."""
+    """One parameter of a kernel's entry: its name, its kind (`recorder.POINTER` and so on) and its size in bytes."""
 
     name: str
     kind: int
@@ -81,12 +81,12 @@ class EntryParameter:
 
     @property
     def is_tensor(self) -> bool:
-        """Return True if its argument is a tensor."""
+        """Return True if the parameter takes a tensor: a pointer that is not the tiling data."""
         return self.kind == POINTER and self.name != TILING
 
     @property
     def has_fields(self) -> bool:
-        """Return True for a structure, or a pointer to one, that can be given field by field."""
+        """Return True for a structure or the tiling data, which can be given field by field."""
         return self.kind == STRUCT or (self.kind == POINTER and self.name == TILING)
 
 
@@ -124,9 +124,10 @@ class CppKernel(KernelFunction):
         super().__init__(write, (core,), ALL_CORES in self._marks)
 
     def _kind_of_core(self) -> str:
-        """Return the cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), else those whose units it calls.
+        """Return the kind of cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), else that of the units that it calls.
 
-        A file without a word of the cube is compiled for vector cores alone.
+        It is "AIV", "AIC", "MIX" or "MIX_1_1". A file without a word of the cube is compiled for vector cores alone. Raises
+        SimError for types that are not simulated.
         """
         if not any(_ABOUT_CUBE.search(text) for text in self._texts()):
             return "AIV"
@@ -144,9 +145,7 @@ class CppKernel(KernelFunction):
         return "MIX" if VECTOR_CALLS in self._described("AIV").marks else "AIC"
 
     def _texts(self) -> list[str]:
-        """Return the texts of the user's files: the sources, and headers that they include from the same folders and
-        `include`.
-        """
+        """Return the texts of the sources and of all headers that they include from their own folders or `include`."""
         found = [one.read_text(encoding="utf-8", errors="replace") for one in self.sources]
         folders = [*dict.fromkeys(one.parent for one in self.sources), *self.include]
         known: set[Path] = set()
@@ -163,16 +162,17 @@ class CppKernel(KernelFunction):
 
     @property
     def first_line(self) -> Line:
-        """Return file and line of the entry."""
+        """Return (file, line) of the entry."""
         return str(self.sources[0]), self.entry.line
 
     def raised_at(self, error: BaseException) -> Line | None:
-        """Return the line of C++ that an error names, None if it names none."""
+        """Return (file, line) of the C++ line that a SourceError names; None for other errors."""
         return error.line if isinstance(error, SourceError) else None
 
     def core_on(self, chip: ChipSpec) -> str:
-        """Return the kind of core that the kernel runs on; SimError for a chip of another architecture than the
-        headers'.
+        """Return the kind of core on which the kernel runs.
+
+        Raises SimError for a chip of another architecture than the headers'.
         """
         if chip.identity.arch not in ARCHITECTURES:
             raise SimError(
@@ -182,7 +182,7 @@ class CppKernel(KernelFunction):
         return super().core_on(chip)
 
     def remarks_on(self, races: Sequence[Race]) -> list[str]:
-        """Return remarks: the vendor's compiler would have ordered accesses that are told as a race; hints to the L2."""
+        """Return remarks: the vendor's compiler would have ordered a reported race; hints to the L2 change nothing."""
         remarks = []
         if not self.auto_sync and any(orders(one) for one in races):
             remarks.append(
@@ -221,9 +221,10 @@ class CppKernel(KernelFunction):
     def _recorded(
         self, k: Kernel, tensors: Sequence[Tensor], given: list[Argument], by_name: Mapping[str, float]
     ) -> WordStream:
-        """Return the recording of a core's program.
+        """Return the recording of the program of the core that `k` builds for.
 
-        If its scalar code asks for a value, the programs of all blocks are recorded together, once for the launch.
+        If its scalar code reads memory, the programs of all blocks are recorded together, once for the launch, and kept in
+        `k.shared`.
         """
         recorders = {kind: self._recorder(tuple(by_name), kind) for kind in self.kinds}
         vectors = {"MIX": k.chip.cores.aiv_per_aic, "MIX_1_1": 1}.get(self.cores[0], 0)
@@ -251,8 +252,10 @@ class CppKernel(KernelFunction):
         return found[k.block, k.core_kind, k.sub_block]
 
     def _recorder(self, fields: tuple[str, ...], core: str = "") -> ProgramRecorder:
-        """Return the recorder of a kind of core ("": the kernel's first) whose library sets the fields `fields` by
+        """Return the recorder for a kind of core ("": the kernel's first) whose library sets the structure fields `fields` by
         name.
+
+        The library is compiled if needed; recorders are kept.
         """
         core = core or self.kinds[0]
         found = self._recorders.get((core, fields))
@@ -264,13 +267,16 @@ class CppKernel(KernelFunction):
 
     @cached_property
     def _registers_tiling(self) -> bool:
-        """Return True if the file names the structure behind the pointer `tiling`."""
+        """Return True if the file registers the structure of the pointer `tiling` (REGISTER_TILING_DEFAULT)."""
         return "REGISTER_TILING_DEFAULT" in self.sources[0].read_text(encoding="utf-8", errors="replace")
 
     def _arguments(
         self, tensors: Sequence[Tensor], fields: Mapping[str, Any]
     ) -> tuple[list[Argument], dict[str, float]]:
-        """Return the arguments in the order of the parameters, and {field: value} of fields that are set by name."""
+        """Return (arguments in the order of the parameters, {field: value} of fields set by name).
+
+        Tensors become pointers into GM. Raises SimError for too many tensors and for bad field names and numbers.
+        """
         rest, slots = dict(fields), list(tensors)
         if len(slots) > MOST_TENSORS:
             raise SimError(f"{len(slots)} tensors; a C++ kernel takes at most {MOST_TENSORS}")
@@ -295,8 +301,9 @@ class CppKernel(KernelFunction):
         return given, {name: _number(name, None, value) for name, value in by_name.items()}
 
     def _structure(self, one: EntryParameter, value: Any, by_name: Mapping[str, Any]) -> Argument:
-        """Return the argument for a structure or a pointer to one: its bytes, or a placeholder if its fields are set by
-        name.
+        """Return the argument for a structure or the tiling data: its bytes, or a placeholder if its fields are set by name.
+
+        Raises SimError for a wrong size, and for field names without REGISTER_TILING_DEFAULT.
         """
         if value is not None:
             data = value.tobytes() if isinstance(value, np.generic | np.ndarray) else bytes(memoryview(value).cast("B"))
@@ -314,8 +321,9 @@ class CppKernel(KernelFunction):
 
 
 def _number(name: str, kind: int | None, value: Any) -> float:
-    """Return a number as the recorder takes it; SimError for anything else, and for a fraction where the kernel takes
-    integers.
+    """Return a number as int or float for the recorder.
+
+    Raises SimError for anything else, and for a fraction where `kind` is INTEGER.
     """
     if isinstance(value, bool | np.bool_):
         value = int(value)
@@ -334,7 +342,9 @@ def _number(name: str, kind: int | None, value: Any) -> float:
 
 
 def _parameters(entry: KernelEntry, described: Sequence[tuple[int, int]]) -> tuple[EntryParameter, ...]:
-    """Return the entry's parameters; a name that is also an option of a launch gets an underscore."""
+    """Return the entry's parameters from their names and (kind, size); a name that is also an option of `launch` gets an
+    underscore.
+    """
     own = names_of(LaunchOptions)
     names = [*entry.parameters, *(f"argument{number}" for number in range(len(entry.parameters), len(described)))]
     return tuple(
@@ -344,7 +354,7 @@ def _parameters(entry: KernelEntry, described: Sequence[tuple[int, int]]) -> tup
 
 
 def _stub(named: str, fields: Sequence[str], registers_tiling: bool) -> str:
-    """Return the C++ that calls the entry and first sets the `fields` by name."""
+    """Return the C++ source that exports the entry `named` for the recorder and sets the `fields` by name before the call."""
     assigned = " ".join(f"asim::assign(data.{name}, given[{number}]);" for number, name in enumerate(fields))
     export = 'extern "C" __attribute__((visibility("default")))'
     return (
@@ -360,7 +370,7 @@ def _stub(named: str, fields: Sequence[str], registers_tiling: bool) -> str:
 
 
 def _ended(recording: WordStream, limits: Limits) -> str:
-    """Return in words why a program did not end well: refused, crashed or too long."""
+    """Return a message on why a program did not end well: refused, crashed, or beyond the limits."""
     if recording.how == REFUSED:
         return recording.text
     if recording.how == TOO_LONG and recording.detail:
@@ -377,6 +387,7 @@ def _ended(recording: WordStream, limits: Limits) -> str:
     return f"the kernel crashed ({name.lower()}) behind the call in this line{hint}"
 
 
+@near_names
 def cpp_kernel(
     file: str | Path,
     *more: str | Path,
@@ -390,10 +401,10 @@ def cpp_kernel(
     """Compile a C++ file with an Ascend C kernel, and return the kernel for `launch` and `check_kernel`.
 
     `more` are further files that it needs, `entry` the kernel if the file has several (a template with its arguments:
-    "scale<half>"), `include` folders that come before the headers here, `defines` macros. A block that takes more than
-    `rows` calls or `seconds` counts as endless. `auto_sync` adds the synchronisation that the vendor's compiler adds
-    (--cce-auto-sync, on in its projects). Raises CompileError with the compiler's errors, SimError for a file
-    without a kernel and where there is no compiler.
+    "scale<half>"), `include` folders that come before the headers here, `defines` macros. A block that takes more than `rows`
+    calls or `seconds` counts as endless. `auto_sync` adds the synchronisation that the vendor's compiler adds (--cce-auto-sync,
+    on in its projects). Raises CompileError with the compiler's errors, SimError for a file without a kernel and where there is
+    no compiler.
     """
     paths = [Path(one).absolute() for one in (file, *more)]
     for one in paths[1:]:

@@ -6,7 +6,7 @@ The page docs/ascend-c.md is made of this table (`python tools/ascend_c_page.py`
 from __future__ import annotations
 
 ARCHITECTURES = ("dav-2201",)
-"""Where compiled kernels run: 910B and 910_93."""
+"""Architectures on which compiled kernels run: those of 910B and 910_93."""
 
 _TYPES = (
     "TPosition QuePosition HardEvent RoundMode CMPMODE MaskMode ReduceOrder BinaryRepeatParams UnaryRepeatParams "
@@ -86,10 +86,10 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "sizes and scalar functions": tuple(_VALUES.split()),
     "printing (to stderr)": ("printf", "PRINTF"),
 }
-"""Names that are simulated, by what they are for."""
+"""Purpose -> names of the API that are simulated."""
 
 ASSUMED = ("functions of elements", "functions of rows")
-"""Groups whose calls are compositions of our own: values are right, and time is assumed."""
+"""Purposes whose calls are compositions of this project: values are right, and time is assumed."""
 
 _SCALAR = "the scalar unit"
 _CUBE = "kernels of the cube core"
@@ -127,4 +127,4 @@ _REFUSED = {
 }
 
 REFUSED: dict[str, str] = {name: why for why, names in _REFUSED.items() for name in names.split()}
-"""Names that are refused at compile time, and why."""
+"""Name that is refused at compile time -> reason."""

@@ -1,7 +1,7 @@
-"""The process that runs a compiled kernel: for each request it forks, and the child talks to the requester.
+"""The process that runs a compiled kernel: it forks for each request, and the child talks to the requester.
 
 It is started as a script of its own, without the package, with a socket as its standard input. A request is its length, the
-limit of memory, its bytes, and a socket for the child. A kernel that crashes, or runs for ever, ends its child alone.
+memory limit, its bytes, and a socket for the child. A kernel that crashes, or runs for ever, ends only its child.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -12,11 +12,11 @@ import resource
 import sys
 
 DESCRIPTOR = 4
-"""Bytes of the number of a file."""
+"""Bytes of a file descriptor's number in a message."""
 
 
 def received(control):
-    """Return a request, its limit of memory and its socket; None if the other side has closed its end."""
+    """Return (request, memory limit in bytes, descriptor of the child's socket); None if the other side has closed its end."""
     head, control_data, _, _ = control.recvmsg(16, _socket.CMSG_SPACE(DESCRIPTOR))
     if not control_data:
         return None
@@ -31,7 +31,7 @@ def received(control):
 
 
 def main():
-    """Fork a child for each request, until the other side closes its end."""
+    """Fork a child, with limits, that runs the library on each request, until the other side closes its end."""
     control = _socket.socket(fileno=0)
     os.dup2(2, 1)  # a kernel may print
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # nobody waits for a child

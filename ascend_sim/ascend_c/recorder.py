@@ -1,4 +1,4 @@
-"""The words of a compiled kernel's programs, recorded in another process."""
+"""Recording of a compiled kernel's programs, as words, in another process."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ascend_sim.ascend_c.session import Session
 from ascend_sim.errors import SimError
 
 GM_SHIFT = 40
-"""A GM pointer in C++ is (slot + 1) << 40 plus an offset: an address of no memory, so that following one is noticed."""
+"""A GM pointer in C++ is (slot + 1) << 40 plus an offset: no memory is there, so that following one is noticed."""
 MOST_TENSORS = 64
-"""Slots above would reach addresses where a process has its own memory."""
+"""Most tensors of a kernel: pointers of higher slots would reach addresses of a process's own memory."""
 MEMORY = 4 << 30
-"""Bytes of memory (of addresses) that the process of a program may take."""
+"""Most bytes of address space that the process of a program may take."""
 
 
 class Limits(NamedTuple):
-    """The words and seconds after which a program of a kernel counts as endless."""
+    """Number of words (`rows`) and seconds after which a program of a kernel counts as endless."""
 
     rows: int = 20_000_000
     seconds: float = 60.0
@@ -41,25 +41,25 @@ ALL_CORES, CUBE_CALLS, VECTOR_CALLS, CACHE_HINTS, TASK_TYPES = 0, 1, 2, 3, 16
 from 16 on its cores."""
 _MOST_MARKS = 32
 BUFFERS = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
-"""Buffers whose sizes go with a request, in order (asim/recorder.h, Request)."""
+"""Buffers whose sizes a request has, in this order (asim/recorder.h, Request)."""
 
 POINTER, INTEGER, FLOAT, STRUCT = range(4)
 """Kinds of parameters (asim/launch.h, Kind)."""
 Argument = int | float | bytes | None
-"""An argument as the process gets it: a number, an address, the bytes of a structure, or None for the filled tiling data."""
+"""An argument for the process: a number, an address, the bytes of a structure, or None for tiling data filled by name."""
 
 
 class Description(NamedTuple):
-    """A library's entry: kind and size in bytes of each parameter, and the marks of the kernel."""
+    """The entry of a library: (kind, size in bytes) of each parameter, and the marks of the kernel."""
 
     parameters: list[tuple[int, int]]
     marks: tuple[int, ...]
 
 
 class RecordedCore(NamedTuple):
-    """The core whose program is recorded: its block of `blocks`, and its number among the block's vector cores.
+    """The core whose program is recorded: its block among `blocks`, and its number among the block's vector cores.
 
-    `sub_blocks` is 0 in a kernel of one kind of core. `buffers` are the bytes of the chip's `BUFFERS`.
+    `sub_blocks`, the number of these, is 0 in a kernel of one kind of core. `buffers` are the bytes of the chip's `BUFFERS`.
     """
 
     block: int
@@ -70,7 +70,10 @@ class RecordedCore(NamedTuple):
 
 
 def describe(library: Path) -> Description:
-    """Return the description of a library's entry, asked in a process of its own; it is kept beside the library."""
+    """Return the description of a library's entry, read in a process of its own and cached in a file beside the library.
+
+    Raises SimError if the library cannot be loaded.
+    """
     kept = library.with_suffix(".entry.json")
     with suppress(OSError, ValueError):
         parameters, marks = json.loads(kept.read_text())
@@ -105,12 +108,12 @@ _WHOLE, _FLOATING, _FILLED = -1, -2, -3
 
 
 def _signed(number: int) -> int:
-    """Return the 64 bits of a number as a signed one."""
+    """Return a number of up to 64 bits as the signed number with the same bits."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 class ProgramRecorder:
-    """Records programs of one library in a process, which starts with the first program and ends with this object."""
+    """Recorder of the programs of one library, in a process that starts with the first program and ends with this object."""
 
     def __init__(self, library: Path) -> None:
         self.library = library
@@ -127,9 +130,10 @@ class ProgramRecorder:
         limits: Limits = NO_OTHERS,
         registers: bool = False,
     ) -> Session:
-        """Begin to record the program of a core and return the session; with `registers` also words that set registers.
+        """Start recording the program of a core and return its session; with `registers` words that set registers are recorded
+        too.
 
-        The recording says how the program ended, even if it crashed.
+        `fields` are values for structure fields set by name. The recording says how the program ended, even if it crashed.
         """
         sizes = len(arguments), len(fields)
         milliseconds = max(int(limits.seconds * 1000), 1)
@@ -162,21 +166,19 @@ class ProgramRecorder:
             return Session(ours, partial(self._check_alive, process))
 
     def _check_alive(self, process: subprocess.Popen[bytes]) -> None:
-        """Raise SimError if the process has ended."""
+        """Wait 0.2 s at most; raise SimError if the process has ended."""
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.2)
             self._lost(process)
 
     def _lost(self, process: subprocess.Popen[bytes]) -> NoReturn:
-        """Raise SimError for a process that has ended by itself; the next program gets a new one."""
+        """Raise SimError for a process that ended by itself; the next program starts a new one."""
         self._process = None
         _end(process, self._control, self._owner)
         raise SimError(f"the process that records {self.library.name} ended by itself (code {process.returncode})")
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """Return the recording process; start one if there is none, it has ended, or it belongs to the parent of a
-        fork.
-        """
+        """Return the recording process; start one if there is none, it has ended, or it belongs to the parent of a fork."""
         if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
             script = Path(__file__).with_name("record_process.py")
             command = confined([sys.executable, "-I", "-S", str(script), str(self.library)], [script, self.library])
@@ -190,7 +192,7 @@ class ProgramRecorder:
 
 
 def _end(process: subprocess.Popen[bytes], control: socket.socket, owner: int) -> None:
-    """Close the socket, and in the process that is its owner also end the process."""
+    """Close the socket; in the process that started it (`owner`) also kill the recording process."""
     with suppress(OSError):
         control.close()
     if process.returncode is None and os.getpid() == owner:

@@ -1,4 +1,4 @@
-"""From a recording to the rows of a program."""
+"""Translation of a recording into the rows of a program."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _POSITIONS = {
     1: ("A1", "L1"), 2: ("A2", "L0A"), 3: ("B1", "L1"), 4: ("B2", "L0B"), 5: ("C1", "L1"), 6: ("C2", "BT"), 7: ("CO1", "L0C"),
     9: ("VECIN", "UB"), 10: ("VECOUT", "UB"), 11: ("VECCALC", "UB"), 13: ("TSCM", "L1"), 14: ("C2PIPE2GM", "FB"),
 }  # fmt: skip
-"""Positions of buffers by their number (TPosition), and the memory in which they lie (asim/types.h, hardware_of)."""
+"""Number of a TPosition -> (its name, the memory in which it lies; asim/types.h, hardware_of)."""
 
 
 class ShapeSteps:
-    """The instructions of each recorded shape: numbers in a table, offsets of their operands, and which operands are in
-    GM.
+    """The instructions of each recorded shape (distinct word): their numbers in a table, operand offsets, and operands
+    in GM.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,10 @@ class ShapeSteps:
         self._steps = np.empty((0, 4), np.int64)
 
     def add(self, shapes: Sequence[Sequence[tuple[int, int, int, int]]], words: Sequence[Word]) -> None:
-        """Append the steps of further shapes: for each its number in the table, and the offsets of dst, src0 and src1."""
+        """Append further shapes; each is a list of steps (number in the table, offsets of dst, src0, src1).
+
+        `words` are their words.
+        """
         if not shapes:
             return
         spaces = [[one == "GM" for one in WORDS[word.name].addresses] for word in words]
@@ -57,7 +60,7 @@ class ShapeSteps:
         self._steps = np.concatenate((self._steps, new))
 
     def rows(self, recorded: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows of recorded words, with unchanged pointers into GM, and for each row the index of its word."""
+        """Return (rows of the recorded words, index of its word for each row); pointers into GM stay as C++ has them."""
         shape = recorded[:, 0]
         count = self.count[shape]
         word = np.repeat(np.arange(len(recorded)), count)
@@ -71,10 +74,9 @@ class ShapeSteps:
     def rows_in_c(
         self, recorded: NDArray[np.int64], tensors: int, line_numbers: NDArray[np.int32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-        """Return the rows of recorded words with addresses of tensors, and their lines, computed by the compiled
-        engine.
+        """Return (rows with addresses of tensors, their lines) of recorded words, computed by the compiled engine.
 
-        None if the engine is missing, or a pointer into GM lies in no tensor.
+        None if the engine is missing, there are no words, or a pointer into GM lies in no tensor.
         """
         lib = library.beside()
         if lib is None or not len(recorded):
@@ -90,12 +92,11 @@ class ShapeSteps:
 
 
 def append(k: Kernel, recording: WordStream, tensors: int, auto_sync: bool = False) -> None:
-    """Append the rows of a recording to a program with that number of `tensors`, each row with its line.
+    """Append the rows of a recording, each with its line, to the program that `k` builds; `tensors` is the number of its
+    tensors.
 
-    With `auto_sync` the synchronisation is added that the vendor's compiler adds.
-
-    Raises SourceError for a word that no instruction can say and for a GM address in no tensor; an inspection records
-    these as faults and leaves the rows out.
+    With `auto_sync` the synchronisation is added that the vendor's compiler adds. Raises SourceError for a word that no
+    instruction can express and for a GM address in no tensor; an inspection records these as faults and leaves the rows out.
     """
     notes = k.notes = k.notes or Notes(k.table.source)
     words = [word_of(shape) for shape in recording.shapes]
@@ -140,7 +141,7 @@ def append(k: Kernel, recording: WordStream, tensors: int, auto_sync: bool = Fal
 def _steps(k: Kernel, word: Word, times: int, balance: Counter[str]) -> list[tuple[int, int, int, int]]:
     """Return the instructions of a word as (number in the table, offsets of dst, src0 and src1).
 
-    Sets and waits are counted `times` times in the builder and in `balance`.
+    Sets and waits of flags are counted `times` times in the builder and in `balance`.
     """
     key: Key
     if word.name in ("set_flag", "wait_flag"):
@@ -159,7 +160,7 @@ def _steps(k: Kernel, word: Word, times: int, balance: Counter[str]) -> list[tup
 
 
 def _number(table: InstructionTable, key: Key) -> int:
-    """Return the number of an instruction in a table; add it if it is new."""
+    """Return the number of an instruction in a table; a new one is added."""
     known = table.index.get(key)
     return table.add(key) if known is None else known
 
@@ -167,10 +168,10 @@ def _number(table: InstructionTable, key: Key) -> int:
 def translated(
     table: InstructionTable, recording: WordStream, first: int, known: ShapeSteps, tensors: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows with values or cross-core flags from piece `first` on, and their lines; new shapes are added to
+    """Return (rows with values or cross-core flags, their lines) of the pieces from number `first` on; new shapes are added to
     `known`.
 
-    Words that no instruction can say, and addresses in no tensor, are left out: `append` refuses them.
+    Words that no instruction can express, and addresses in no tensor, are left out: `append` refuses them.
     """
     words = [word_of(shape) for shape in recording.shapes[len(known.count) :]]
     made: list[list[tuple[int, int, int, int]]] = []
@@ -196,7 +197,7 @@ def translated(
 
 
 def _find_cached(table: InstructionTable, rows: NDArray[np.int64]) -> None:
-    """Set, in place, the cycles of scalar loads and stores of GM whose line the data cache already holds."""
+    """Mark, in place, the scalar loads and stores of GM whose line the data cache already holds, which take fewer cycles."""
     known = [isinstance(one, ScalarAccess | CleanDataCache) for one in table.instructions]
     if not any(known):
         return
@@ -216,7 +217,9 @@ def _find_cached(table: InstructionTable, rows: NDArray[np.int64]) -> None:
 
 
 def _check_waits(k: Kernel, recording: WordStream, words: Sequence[Word], balance: Counter[str]) -> None:
-    """Refuse a flag with more waits than sets, at its last wait; an inspection checks flags by itself."""
+    """Raise SourceError for a flag with more waits than sets, at its last wait; not in an inspection, which checks flags
+    itself.
+    """
     if current_inspection() is not None or min(balance.values(), default=0) >= 0:
         return
     for number, word in enumerate(words):
@@ -228,7 +231,7 @@ def _check_waits(k: Kernel, recording: WordStream, words: Sequence[Word], balanc
 
 
 def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None:
-    """Refuse a set of a flag that is still set, because no wait was issued since the last set."""
+    """Refuse a set of a flag that already holds its most, because no wait was issued since; at most one for each flag."""
     moves = np.array([{"set_flag": 1, "wait_flag": -1}.get(word.name, 0) for word in words], np.int64)
     names = [_flag(k, word).name if moves[number] else "" for number, word in enumerate(words)]
     shape = recording.rows[:, 0]
@@ -244,9 +247,7 @@ def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None
 
 
 def _may_set_twice(k: Kernel, rows: NDArray[np.int64], names: Sequence[str], moves: NDArray[np.int64]) -> bool:
-    """Return False if C finds that no flag is set twice without a wait; True otherwise, and without the compiled
-    engine.
-    """
+    """Return False if C finds that no flag is set twice without a wait; True if one may be, or without the compiled engine."""
     lib, known = library.beside(), [*dict.fromkeys(name for name in names if name)]
     if lib is None:
         return True
@@ -258,7 +259,7 @@ def _may_set_twice(k: Kernel, rows: NDArray[np.int64], names: Sequence[str], mov
 
 
 def _flag(k: Kernel, word: Word) -> Flag:
-    """Return the flag that a word names, by its pipes and its event id."""
+    """Return the builder's flag for the pipes and the event id of a word."""
     pipes = PIPE_NUMBERS[word.fields["source"]], PIPE_NUMBERS[word.fields["destination"]]
     return k.flag(*pipes, f"{pipes[0]}->{pipes[1]} {word.fields['id']}")
 
@@ -278,8 +279,10 @@ def _moved_to_tensors(
     recording: WordStream,
     tensors: int,
 ) -> NDArray[np.bool_]:
-    """Turn GM pointers of C++ into addresses of tensors, in place; return False for each row with a pointer into no
+    """Turn GM pointers of C++ in `rows` into addresses of tensors, in place; return for each row False if a pointer lies in no
     tensor.
+
+    Each line with such a pointer is refused.
     """
     right = np.ones(len(rows), np.bool_)
     for column in range(3):
@@ -295,7 +298,7 @@ def _moved_to_tensors(
 
 
 def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequence[Word]) -> None:
-    """Record in the notes what belongs to TPipe and TQue: buffers, the flags of queues, the barrier at the end.
+    """Record in the notes what the library (TPipe, TQue) did: buffers, the flags of queues, its own barriers.
 
     Buffers that overlap because they were handed out twice (Reset) are left out.
     """

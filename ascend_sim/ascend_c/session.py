@@ -1,4 +1,4 @@
-"""A program that is being recorded: its words as they come, and the values that its scalar code asks for."""
+"""A program while it is recorded: its words as they arrive, and the values for which its scalar code asks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from ascend_sim.ascend_c.stream import WordReader, WordStream
 from ascend_sim.errors import SimError
 
 _ONCE = 1 << 20
-"""Bytes that are read at a time."""
+"""Most bytes that are read at a time."""
 
 
 class Session:
-    """One program while it is recorded: another process writes its words to `socket`, and they are collected in
-    `recording`.
+    """One program while it is recorded: another process writes words to `ours`, a socket; they are collected in `recording`.
 
     `lost` is called if that process ended without a word, and raises.
     """
@@ -29,8 +28,8 @@ class Session:
         return self._reader.recording
 
     def goes_on(self) -> bool:
-        """Read words until scalar code asks for the value of the last row, and return True; at the program's end return
-        False.
+        """Read words until scalar code asks for the value of the last row, and return True; return False at the
+        program's end.
         """
         while not self._reader.asks() and not self._reader.ended:
             try:
@@ -56,12 +55,12 @@ class Session:
             self._reader.broken()
 
     def finish(self) -> WordStream:
-        """Read to the end and return the recording; SimError if scalar code reads memory."""
+        """Read to the end of the program and return the recording. Raises SimError if scalar code reads memory."""
         if self.goes_on():
             self.close()
             raise SimError("scalar code reads memory, and nobody here knows what it holds")
         return self.recording
 
     def close(self) -> None:
-        """End the child process of the program, wherever it is."""
+        """Close the socket, which ends the child process of the program."""
         self._socket.close()

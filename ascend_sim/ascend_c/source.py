@@ -1,4 +1,4 @@
-"""The entries of a C++ file: which functions are kernels, and how their parameters are called."""
+"""The entries of a C++ file: its kernel functions and the names of their parameters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 
 SUFFIXES = (".cpp", ".cc", ".cxx", ".asc")
-"""Endings of the files that hold C++ kernels."""
+"""Suffixes of files that hold C++ kernels."""
 _ENTRY = re.compile(r"\b__global__\b(?P<between>[^;{}()]*?)\bvoid\s+(?:__\w+__\s+)*(?P<name>\w+)\s*\(")
 _NOISE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""", re.DOTALL)
 
 
 @frozen
 class KernelEntry:
-    """A kernel of a file: its name, its line and the names of its parameters."""
+    """One kernel function of a file: its name, its line and the names of its parameters."""
 
     name: str
     line: int
@@ -26,7 +26,10 @@ class KernelEntry:
 
 
 def entries(path: Path) -> list[KernelEntry]:
-    """Return the kernels of a file in their order. Raises SimError for a file that cannot be read."""
+    """Return the kernels defined in a file (`__global__ ... void`), in order; declarations do not count.
+
+    Raises SimError for an unreadable file.
+    """
     if not path.is_file():
         found = "that is a folder" if path.is_dir() else "there is no such file"
         raise SimError(f"{path}: {found}; give a C++ file with a kernel")
@@ -46,9 +49,10 @@ def entries(path: Path) -> list[KernelEntry]:
 
 
 def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
-    """Return the C++ name of the entry `name`, or of the file's only one, and the entry itself.
+    """Return (C++ name, entry) of the kernel `name`, or for None of the file's only kernel.
 
-    The name of a template has its arguments: scale<half>. Raises SimError, with the names of all, if it cannot choose.
+    The name of a template has its arguments: scale<half>. Raises SimError, with the names of all, if none fits or there are
+    several.
     """
     there = entries(path)
     if not there:
@@ -65,7 +69,7 @@ def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
 
 
 def _closing(text: str, begin: int) -> int:
-    """Return the index of the parenthesis that closes the one opened before `begin`."""
+    """Return the index of the parenthesis that closes the one opened just before `begin`; the text's length without one."""
     depth = 1
     for at in range(begin, len(text)):
         depth += {"(": 1, ")": -1}.get(text[at], 0)
@@ -75,7 +79,7 @@ def _closing(text: str, begin: int) -> int:
 
 
 def _names(parameters: str) -> tuple[str, ...]:
-    """Return the name of each parameter: the last word of its declaration."""
+    """Return the name of each parameter, the last word of its declaration; "argumentN" for one without a name."""
     if parameters.strip() in ("", "void"):
         return ()
     found: list[str] = []
@@ -87,7 +91,7 @@ def _names(parameters: str) -> tuple[str, ...]:
 
 
 def _parts(text: str) -> Sequence[str]:
-    """Return the pieces of a text between the commas that stand in no bracket."""
+    """Return the pieces of a text between commas that stand in no bracket."""
     parts, depth, begin = [], 0, 0
     for at, letter in enumerate(text):
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)

@@ -1,4 +1,4 @@
-"""The output of a recorder: frames of distinct words, of source lines and of rows, and how the program ended."""
+"""Decoder of a recorder's output: frames of distinct words, of source lines and of rows, and how the program ended."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ascend_sim.kernel.inspection import Line
 _SHAPE, _LINE, _ROWS, _END, _ASK = range(1, 6)
 FINE, REFUSED, CRASHED, TOO_LONG = range(4)
 ROW = 5
-"""Numbers of a row: its shape, its line and three addresses."""
+"""Numbers in a row: its shape, its line and three addresses."""
 _MOST_BYTES = 1 << 30
-"""Bytes that a frame may have."""
+"""Most bytes of a frame."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class WordStream:
     shapes: list[tuple[int, ...]] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     pieces: list[NDArray[np.int64]] = field(default_factory=list)
-    """Rows, some at a time."""
+    """Arrays of rows, in order."""
     how: int = FINE
     detail: int = 0
     last: Line | None = None
@@ -44,21 +44,21 @@ class WordStream:
 
 
 class WordReader:
-    """Reads the frames of a program as they arrive; anything else is refused, because user code runs in the writing
+    """Decoder of a program's frames as they arrive; it refuses malformed ones, because user code runs in the writing
     process.
     """
 
     def __init__(self) -> None:
         self.recording = WordStream()
         self.size = 0
-        """Bytes that have come so far."""
+        """Bytes received so far."""
         self.ended = False
         self._asks = False
         self._data = bytearray()
         self._parts: list[NDArray[np.int64]] = []
 
     def feed(self, data: bytes) -> None:
-        """Append received bytes, and read the frames that are complete."""
+        """Append received bytes, and decode the frames that are complete. Raises SimError for bytes that are no frame."""
         self.size += len(data)
         self._data += data
         at = 0
@@ -73,7 +73,7 @@ class WordReader:
         del self._data[:at]
 
     def asks(self) -> bool:
-        """Return True if scalar code waits for a value."""
+        """Return True while scalar code waits for a value."""
         return self._asks
 
     def go_on(self) -> None:
@@ -81,12 +81,12 @@ class WordReader:
         self._asks = False
 
     def check_end(self) -> None:
-        """Raise SimError if bytes follow the end of the program."""
+        """Raise SimError unless the program has ended and no bytes follow."""
         if not self.ended or self._data:
             self.broken()
 
     def broken(self) -> NoReturn:
-        """Raise SimError: the bytes are no recording."""
+        """Raise SimError: the bytes received are no recording."""
         raise SimError(
             f"the recorder of the kernel wrote {self.size} bytes that are no recording; it was ended from outside"
         )
@@ -123,7 +123,7 @@ class WordReader:
 
 
 def read(data: bytes) -> WordStream:
-    """Return the recording that `data` holds. Raises SimError for other bytes."""
+    """Return the whole recording in `data`. Raises SimError for bytes that are no complete recording."""
     reader = WordReader()
     reader.feed(data)
     reader.check_end()
@@ -131,12 +131,12 @@ def read(data: bytes) -> WordStream:
 
 
 def _texts(body: NDArray[Any]) -> list[str]:
-    """Return the texts in a frame, each of which ends with zero bytes."""
+    """Return the zero-terminated texts in a frame, followed by two empty ones."""
     return [one.decode("utf-8", "replace") for one in body.tobytes().split(b"\0") if one] + ["", ""]
 
 
 def _check(recording: WordStream, rows: NDArray[np.int64]) -> None:
-    """Raise SimError for rows with an unknown word or line: user code runs in the process and may write anything."""
+    """Raise SimError for rows with an unknown word or line: the kernel may have overwritten the recorder's memory."""
     known = (len(recording.shapes), len(recording.lines))
     if len(rows) and any(rows[:, at].min() < 0 or rows[:, at].max() >= known[at] for at in range(2)):
         raise SimError(

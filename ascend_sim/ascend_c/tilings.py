@@ -1,6 +1,6 @@
-"""Tiling data of Ascend C calls, made on the host: the fields of TCubeTiling, SoftMaxTiling and LayerNormTiling by name.
+"""Tiling data of Ascend C calls, as the host would make it: fields of TCubeTiling, SoftMaxTiling and LayerNormTiling by name.
 
-The library's own choice is not known; the numbers here are assumed, and a tiling of the library's may be given instead.
+The choice of the vendor's library is not known; the numbers here are assumed, and a tiling of the library may be given instead.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ _MOST_M, _MOST_N = 128, 256
 
 
 def softmax_tiling(rows: int, columns: int) -> dict[str, int]:
-    """Return the SoftMaxTiling of rows of so many elements, padding included; the calls here read these fields alone."""
+    """Return the fields of SoftMaxTiling for `rows` rows of `columns` elements, padding included; the calls here read no
+    others.
+    """
     _at_least_one({"rows": rows, "columns": columns})
     return {"srcM": rows, "srcK": columns, "srcSize": rows * columns}
 
 
 def layer_norm_tiling(batch: int, sequence: int, columns: int, used: int | None = None) -> dict[str, int]:
-    """Return the LayerNormTiling of rows of `columns` elements, of which `used` are no padding."""
+    """Return the fields of LayerNormTiling for batch x sequence rows of `columns` elements, of which `used` are no padding
+    (None: all).
+    """
     used = columns if used is None else used
     _at_least_one({"batch": batch, "sequence": sequence, "columns": columns, "used": used})
     return {"bLength": batch, "sLength": sequence, "hLength": columns, "originalHLength": used}
@@ -31,10 +35,10 @@ def layer_norm_tiling(batch: int, sequence: int, columns: int, used: int | None 
 def matmul_tiling(
     chip: ChipSpec, shape: tuple[int, int, int], dtype: str = "float16", cores: int = 1, bias: bool = False
 ) -> dict[str, int]:
-    """Return a TCubeTiling for C [M, N] = A [M, K] B [K, N] on so many cube cores, as the host's Matmul tiling classes do.
+    """Return the fields of a TCubeTiling for C [M, N] = A [M, K] B [K, N] on `cores` cube cores; `shape` is (M, N, K).
 
-    `shape` is (M, N, K). Cores split M and N; tiles fill half of L0A and L0B, and rows of tiles keep their pieces of K in
-    L1 where these fit. Raises SimError for a shape or a number of cores below 1.
+    Cores split M and N; tiles fill half of L0A and L0B, and rows of tiles keep their pieces of K in L1 where these fit. Raises
+    SimError for a shape or a number of cores below 1.
     """
     m, n, k = shape
     _at_least_one({"M": m, "N": n, "K": k, "cores": cores})
@@ -59,7 +63,9 @@ def matmul_tiling(
 
 
 def _split(m: int, n: int, cores: int, unit: int) -> tuple[int, int]:
-    """Return the share of a core: of all splits of M and N the one with the smallest share, the squarest of equals."""
+    """Return (rows, columns) of a core's share: of all splits of M and N that with the smallest share, the squarest of
+    equals.
+    """
     found = []
     for rows in range(1, cores + 1):
         share = _up(ceil_div(m, rows), unit), _up(ceil_div(n, cores // rows), unit)

@@ -20,15 +20,15 @@ BLOCK = 32
 """Bytes of a block of the Unified Buffer, in which the words count (public documentation of the repeat and copy parameters)."""
 
 SPACES = {"load_ub_": "UB", "load_gm_": "GM", "store_ub_": "UB", "store_gm_": "GM"}
-"""Where the words of the scalar unit read and write."""
+"""Word of the scalar unit -> the space that it reads or writes."""
 ITEMSIZES = {name: 1 << number for names in (ALIGNED_IN, ALIGNED_OUT) for number, name in enumerate(names)}
 """Bytes of an element, in which the padding of a copy counts."""
 
 
 def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
-    """Return the instructions of a word with their offsets; () for a word without a row.
+    """Return the instructions of a word with their operands' offsets; () for a word without a row.
 
-    Raises SimError for fields that no instruction here can say.
+    Raises SimError for fields that no instruction here can express.
     """
     if word.name in CUBE_MAKERS:
         return CUBE_MAKERS[word.name](word.name, word.fields, chip)

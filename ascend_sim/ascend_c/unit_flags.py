@@ -1,4 +1,4 @@
-"""The unit flag of products and drains: the word has a mode, and the flags of a tile of L0C are rows of their own here."""
+"""The unit flag of products and drains: a word has a mode for it; here the flags of a tile of L0C become rows of their own."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ SETS, ASKS = 3, 2
 
 
 class _Inserted(NamedTuple):
-    """A row to insert for a unit flag: the row before which it stands, and its instruction's key."""
+    """One row to insert for a unit flag: the index of the row before which it goes, and its instruction's key."""
 
     before: int
     key: Key
 
 
 class _Tiles:
-    """The tiles of L0C by address: the product that filled each last, and the drain that emptied it."""
+    """The tiles of L0C by address, with the product that last filled and the drain that last emptied each, and the rows to
+    insert.
+    """
 
     def __init__(self, k: Kernel) -> None:
         self.k = k
@@ -36,8 +38,8 @@ class _Tiles:
         self.found: list[_Inserted] = []
 
     def product(self, row: int, tile: int, mode: int, one: Instruction) -> None:
-        """Add the product's wait for the drain of its tile; if it is the last one of its tile, also its set for the
-        next drain.
+        """Add a product's wait for the last drain of its tile; a product of mode SETS, the last of its tile, also sets the flag
+        for the next drain.
         """
         chip = self.k.chip
         if tile in self.drained:
@@ -53,7 +55,7 @@ class _Tiles:
             self.found.append(_Inserted(row + 1, self._set("M", "FIX", f"unit flag {tile} full")))
 
     def drain(self, row: int, tile: int, one: Instruction) -> None:
-        """Add the drain's wait for the product that filled its tile."""
+        """Add a drain's wait for the product that filled its tile. Raises SimError if no product did."""
         product = self.filled.pop(tile, None)
         if product is None:
             raise SimError(f"Fixpipe with unitFlag 3: no Mmad with unitFlag 3 filled the tile at {tile} of L0C")
@@ -74,7 +76,9 @@ class _Tiles:
         return SetFlag, source, destination, flag.identity
 
     def _wait(self, source: str, destination: str, name: str, early: int | None) -> Key:
-        """Return a wait that ends `early` cycles before the flag; None for a drain to rows of GM, which keeps no pace."""
+        """Return the key of a wait that ends `early` cycles before the flag arrives; a plain wait for None (a drain without a
+        pace).
+        """
         flag = self.k.unit_flag(source, destination, name)
         self.k.count_flag(flag, -1)
         fields = source, destination, flag.identity, self.k.is_armed(flag)
@@ -84,10 +88,10 @@ class _Tiles:
 def with_unit_flags(
     k: Kernel, rows: NDArray[np.int64], source: NDArray[np.int64], words: Sequence[Word]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows with rows for unit flags inserted, and for each row its recorded word; `words` are those of
+    """Return (rows with the rows of unit flags inserted, the index of the recorded word for each row); `words` are those of
     `rows`.
 
-    The flag of a drain that no product follows is left out.
+    The flag of a drain that no product follows is left out. Raises SimError for modes that are not simulated.
     """
     tiles = _Tiles(k)
     for row, word in enumerate(words):

@@ -1,7 +1,8 @@
 """The words below the Ascend C calls: the instructions of dav-2201 and their operands, each declared once.
 
-The C++ headers record a word with its addresses and fields; `header` gives them the numbers, and `translate.py` reads the
-fields by these names. A word that sets a register has no row: the registers stand among the fields of what depends on them.
+The C++ headers record a word with its addresses and fields. `header` gives the words their numbers, and `translate.py` reads
+the fields by these names. A word that sets a register has no row: register values are among the fields of the words that depend
+on them.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ FORMATS = (
     "int64",
     "uint64",
 )
-"""Number formats by the number that the headers record (asim/types.h, Format)."""
+"""Number formats; the position is the number that the headers record (asim/types.h, Format)."""
 PIPE_NUMBERS = {0: "S", 1: "V", 2: "M", 3: "MTE1", 4: "MTE2", 5: "MTE3", 6: "ALL", 10: "FIX"}
-"""Pipes by the number that the public API gives them (pipe_t)."""
+"""Number of a pipe in the public API (pipe_t) -> its name."""
 
 
 @frozen
@@ -117,7 +118,7 @@ ND2NZ = {
     "copy_gm_to_cbuf_multi_nd2nz_b16": 2,
     "copy_gm_to_cbuf_multi_nd2nz_b32s": 4,
 }
-"""Bytes of an element by the word that makes NZ of rows."""
+"""Word that converts rows to NZ -> bytes of an element."""
 
 MULTIPLY_ADD = ("vmla", "vmadd", "vmaddrelu")
 BINARY = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vaddrelu", "vsubrelu", *MULTIPLY_ADD)
@@ -249,7 +250,7 @@ WORDS: dict[str, WordForm] = {
     "copy_matrix_cc_to_gm": _cube(("GM", "L0C"), *_DRAIN),
     "copy_matrix_cc_to_cbuf": _cube(("L1", "L0C"), *_DRAIN),
 }
-"""Every word, in the order of the numbers that the headers record. A word of UB is one of a vector core."""
+"""Word -> its form, in the order of the numbers that the headers record. A word with an address in UB is a vector core's."""
 NAMES = tuple(WORDS)
 
 
@@ -259,13 +260,13 @@ def atomic_of(f: dict[str, int]) -> tuple[str, str]:
 
 
 def core_of(name: str) -> str:
-    """Return the only kind of core that has a word; "" if both have it."""
+    """Return the only kind of core that has the word `name`, "AIC" or "AIV"; "" if both have it."""
     form = WORDS[name]
     return form.core or ("AIV" if "UB" in form.addresses else "")
 
 
 def header() -> str:
-    """Return the C++ file that numbers the words and marks those that set registers or belong to one kind of core."""
+    """Return the text of the C++ header that numbers the words, and tells which set registers or belong to one kind of core."""
     listed = ", ".join(NAMES)
 
     def is_one(names: list[str]) -> str:
@@ -282,6 +283,6 @@ def header() -> str:
 
 
 def word_of(record: tuple[int, ...]) -> Word:
-    """Return the word of a recorded shape, which is its number followed by its fields."""
+    """Return the Word of a recorded shape: a number followed by the field values."""
     name = NAMES[record[0]]
     return Word(name, dict(zip(WORDS[name].fields, record[1:], strict=True)))

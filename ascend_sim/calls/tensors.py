@@ -69,7 +69,10 @@ def tensor_args(
 
 
 def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return {tensor: the format of its uint8 codes}. Raises SimError for an unknown tensor or format."""
+    """Return {tensor: the format of its uint8 codes}; a single name in `dtypes` counts for all tensors of codes.
+
+    Raises SimError for an unknown tensor or format, for an array of another dtype, and for a name without any codes.
+    """
     codes = [name for name, value in given.items() if isinstance(value, np.ndarray) and value.dtype == np.uint8]
     formats = dict.fromkeys(codes, dtypes) if isinstance(dtypes, str) else dict(dtypes or {})
     if isinstance(dtypes, str) and not codes:

@@ -160,7 +160,7 @@ def _in_stack(
     else:
         apart, limit = stack.number[row].astype(np.int64) << APART, stack.table.chip.buffers[space]  # type: ignore[index]
     start = address + columns.offset[region]
-    # What lies outside is told by memcheck; it would be taken for its neighbour.
+    # memcheck reports accesses outside; here they would count for a neighbour.
     inside = (start >= 0) & (address <= limit - columns.extent[region])
     start += apart
     if not inside.all():

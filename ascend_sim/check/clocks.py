@@ -53,7 +53,7 @@ class Clocks:
         """
         of, pipe = owner // WIDTH, owner % WIDTH
         own = self.retired[event, self.column[pipe]]
-        if len(self.vectors) == 1:  # nobody knows of others
+        if len(self.vectors) == 1:  # no program knows of others
             return np.where(program == of, own, 0)
         there = (self.group[program] == self.group[of]) & (self.place[owner] >= 0)
         place = np.where(there, self.place[owner], 0)
@@ -98,7 +98,7 @@ class Events:
         joins = np.flatnonzero((kind == BARRIER_ALL) | ((items.pipe == 0) & np.isin(kind, (WAIT, CROSS_WAIT))))
         before = self._before(synced, joins)
         joined = counts[items.program[joins]][:, self.pipes] > 0
-        joined &= (self.pipes != 0) | (kind[joins] == BARRIER_ALL)[:, None]  # of S itself it is in `learns`
+        joined &= (self.pipes != 0) | (kind[joins] == BARRIER_ALL)[:, None]  # for S itself it is in `learns`
         join, column = np.nonzero(joined)
         item = np.concatenate((learns, joins[join]))
         column = np.concatenate((self.column[items.pipe[learns]], column))

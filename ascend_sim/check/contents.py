@@ -165,7 +165,7 @@ class Contents:
             count, end = ceil_div(tensor.room, unit), tensor.size // unit
             full = self.roles.get(tensor.name, "given") in ("input", "given", "spare")
             known = self._held[key] = _TouchedUnits(_Units(count, unit, full), _Units(count, unit))
-            known.written.all[end:] = known.touched.all[end:] = True  # nothing is asked of the slack
+            known.written.all[end:] = known.touched.all[end:] = True  # the slack need not be written
         return known
 
 

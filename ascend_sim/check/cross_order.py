@@ -184,7 +184,7 @@ class CrossMatches:
             rounds, parts = counter.rounds, counter.parts
             late = tuple(self.meetings.synced[i].program.where for i in counter.setters if len(parts[i]) == rounds)
             for i in counter.setters:
-                if len(parts[i]) > rounds:  # his part of a turn that never comes
+                if len(parts[i]) > rounds:  # its part of a turn that never comes
                     self.faults.sets.append(Unpaired(i, int(self.row[parts[i][rounds]]), len(parts[i]) - rounds, late))
             for waiter in counter.waiters:
                 left = rounds - len(counter.taken[waiter])

@@ -33,7 +33,7 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
     reported as well, if no access goes astray.
     """
     wrong = [*_addresses(subject), *_overruns(subject), *_rows_over_each_other(subject)]
-    unused = _unused_buffers(subject) if strict and not wrong else ()  # what goes astray may be meant for any of them
+    unused = _unused_buffers(subject) if strict and not wrong else ()  # a stray access may be meant for any of them
     return [*wrong, *_several_cores(races), *unused]
 
 

@@ -97,7 +97,7 @@ class Questions:
         found.append(Questions(a, self.g[~same], self.f[~same]).unordered(clocks)[0])
         for x, g, f in Questions(
             a, self.g[same], self.f[same]
-        )._parts():  # of the writes before an access on its own pipe the last
+        )._parts():  # the last write before an access on its own pipe
             b = np.searchsorted(keys, f * self._base + a.place[x]) - 1
             there = b >= a.first[f]
             x, b, g, f = x[there], b[there], g[there], f[there]

@@ -85,7 +85,7 @@ def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: boo
     """
     owner, place = a.owner[a.footprint[access]], a.place[access]
     _, group = np.unique(np.stack((row, clocks.group[a.program(access)])), axis=1, return_inverse=True)
-    group = group.ravel()  # of others nothing is known
+    group = group.ravel()  # nothing is known of other groups
     owners, which = np.unique(np.stack((group, owner)), axis=1, return_inverse=True)
     which = which.ravel()
     first, end = np.searchsorted(owners[0], group), np.searchsorted(owners[0], group, side="right")

@@ -65,7 +65,7 @@ def check_tasks(
     faults: list[list[Fault]] = []
     for task in tasks:
         built, inspection = _built(task)
-        if inspection.faults and inspection.stamped:  # one of a piece that was repeated is one of every piece
+        if inspection.faults and inspection.stamped:  # a fault in a repeated piece is in every piece
             built, inspection = _built(task, stamping=False)
         elif inspection.stamped and strict and sum(map(len, built)) <= _MOST_COMPARED:
             built, inspection = _compared(built, *_built(task, stamping=False))
@@ -189,18 +189,18 @@ def _look(
     for subject in subjects:
         faults = find_sync_faults(subject)
         stuck = any(one.kind == "deadlock" for one in faults)
-        races = [] if stuck else find_races(subject)  # of what comes behind a deadlock nobody can say when
+        races = [] if stuck else find_races(subject)  # rows after a deadlock have no order
         wrong = find_memory_faults(subject, races, strict)
         reads = contents.find(subject, {one.space for one in wrong if one.level == "ERROR"})
         found += [*wrong, *races, *([] if stuck else reads), *faults]
         if "synccheck" in tools and not any(one.level == "ERROR" for one in (*wrong, *races, *reads, *faults)):
-            redundant, kept = find_redundant(subject, strict)  # asked of a kernel that is right otherwise
+            redundant, kept = find_redundant(subject, strict)  # only in a kernel without other errors
             found += redundant
             remarks += kept
     found += find_stream_races(subjects)
     astray = any(one.tool == "memcheck" and one.space == "GM" and one.level == "ERROR" for one in found)
     whole = all(program.notes is None or program.notes.whole for subject in subjects for program in subject.programs)
-    if whole and not astray:  # else nobody knows what the kernel meant to write
+    if whole and not astray:  # else the unwritten bytes may lie elsewhere
         found += contents.finish()
     found = [one for one in found if one.tool in tools]
     unused = [one for one in found if one.level == REMARK]

@@ -99,7 +99,7 @@ class Subject:
         """Return the knowledge that keeps the task's accesses in order, a Needs for L0C and one for the other spaces if
         their order differs.
         """
-        assert self.disorder is not None  # which has asked
+        assert self.disorder is not None  # computing it has filled the needs
         return self._needs
 
     @cached_property
@@ -223,7 +223,7 @@ class Subject:
         tensors.sort(key=lambda entry: entry[1].base)
         base = np.asarray([tensor.base for _, tensor in tensors], np.int64)
         end = base + np.asarray([tensor.size for _, tensor in tensors], np.int64)
-        if (base[1:] < end[:-1]).any():  # of those that lie over each other the last one
+        if (base[1:] < end[:-1]).any():  # of overlapping tensors the last one
             found = np.full(len(address), -1)
             for number, tensor in enumerate(self.task.tensors):
                 found[(address >= tensor.base) & (address < tensor.base + tensor.size)] = number

@@ -112,8 +112,8 @@ class Cores(Section):
         return self.aic + self.aiv if self.coupled else self.aiv
 
     def vector_kind(self, block: int) -> CoreKind:
-        """Return the kind of core that runs block `block` of a vector kernel; AI Cores get the first blocks,
-        vector-only ones the rest.
+        """Return the kind of core that runs block `block` of a vector kernel: "AIV", or on coupled chips "AI_CORE" for the
+        first.
         """
         if not self.coupled:
             return "AIV"

@@ -36,6 +36,7 @@ from ascend_sim.chip.sections import (
     Vector,
 )
 from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.options.description import near_names
 
 _PATH_KEY = re.compile(r"(?P<source>\w+)->(?P<destination>\w+)(:(?P<variant>\w+))?")
 _FAMILY = "dav-"
@@ -286,6 +287,7 @@ def shipped_name(given: str) -> str | None:
     return name if name in known else None
 
 
+@near_names
 def load_chip(name_or_path: str | FilePath) -> ChipSpec:
     """Return a chip: a shipped one by a name that `shipped_name` knows, or the path of a .yaml file of the user's.
 

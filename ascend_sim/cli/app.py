@@ -111,6 +111,7 @@ class CommandGroup(TyperGroup):
             if context is not None and _is_of_the_program(context, getattr(error, "option_name", None)):
                 text = f"{error.option_name} stands before the command: ascend-sim {error.option_name} ... {context.info_name}"
             elif context is not None:
+                text = _extra_arguments(context, text) or text
                 text += f"; {context.command_path} --help tells more"
             if "--json" in given:
                 print(json.dumps({"status": None, "error": text}))
@@ -129,6 +130,19 @@ def _is_of_the_program(context: Any, option: str | None) -> bool:
     """Return True if `option`, unknown to the command of `context`, is an option of `ascend-sim` itself."""
     shared = context.find_root()
     return context is not shared and any(option in one.opts for one in shared.command.params)
+
+
+def _extra_arguments(context: Any, text: str) -> str:
+    """Return a message on arguments that a command does not take, with the options that take a value; "" for another
+    error.
+    """
+    extra = text.removeprefix("Got unexpected extra argument").partition("(")[2].partition("(")[2].rstrip(")")
+    if not text.startswith("Got unexpected extra argument") or not extra:
+        return ""
+    taken = [f"{{{one.name}}}" for one in context.command.params if one.param_type_name == "argument"]
+    text = f"{context.info_name} takes {' '.join(taken) or 'no argument'}, and {extra} is too much"
+    options = [one.opts[0] for one in context.command.params if one.param_type_name == "option" and not one.is_flag]
+    return f"{text}; it may belong behind an option: {', '.join(options[:8])}" if options else text
 
 
 def _without_types(options: list[Any]) -> list[Any]:

@@ -17,11 +17,12 @@ from ascend_sim.options.run_options import StatusOptions
 def explain_status(
     case: Case,
     asked: StatusOptions,
-    json_output: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print a line for every rule, with its source.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print every rule as JSON.")] = False,
 ) -> None:
-    """Show every rule that the operator checks for a case: pass, fail, skipped or not reached."""
+    """Show which rules of the operator a case passes, fails, does not concern (skipped) or does not reach."""
     from ascend_sim.calls.cases import explain_status as said
-    from ascend_sim.report.pages import status_table
+    from ascend_sim.report.pages import status_summary, status_table
 
     with errors(as_json=json_output):
         result, rules = said(case, **asked)
@@ -35,9 +36,11 @@ def explain_status(
             )
         )
     else:
-        if message is not None:  # before the table, which is longer than a screen
+        if message is not None:  # before the table, which may be longer than a screen
             print_text(f"status {result.status}: {message}\n")
-        console().print(status_table(result, rules))
+        console().print(status_table(result, rules) if full else status_summary(result))
         for warning in result.warnings:
             print_text(f"warning: {warning}")
+        if not full:
+            print_text("more: --full, --json")
     raise typer.Exit(0 if result.status == 0 else 2)

@@ -27,7 +27,7 @@ _ROWS_OF_TEXT = 100_000_000
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Files of one run that a command writes, and the form in which it prints the report."""
+    """Options for the files that a command writes of one run, and for the form in which it prints the report."""
 
     out: Annotated[
         Path | None,
@@ -70,7 +70,7 @@ class RunFiles:
             )
 
     def make_folder(self) -> None:
-        """Create the folder of `--out`, before the work."""
+        """Create the folder of `--out`, before the work; for --msprof check it. Does nothing without --out. Raises SimError."""
         if self.out is not None:
             make_folder(self.out)
             if self.msprof:

@@ -59,7 +59,7 @@ class NetworkTilings:
 
 @dataclass(frozen=True)
 class NetworkFiles:
-    """Files that a run of a network writes."""
+    """Options for the files that a run of a network writes, and for what it prints."""
 
     out: Annotated[
         Path | None,

@@ -21,7 +21,7 @@ from ascend_sim.errors import SimError
 
 @dataclass(frozen=True)
 class ValidateFiles:
-    """Files that a comparison with measured rows writes."""
+    """Options for the files that a comparison with measured rows writes, and for what it prints."""
 
     csv_output: Annotated[
         Path | None,

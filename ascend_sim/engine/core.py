@@ -153,7 +153,7 @@ class CoreRun:
             stream[row] += known[argument, phase]
 
     def _addresses(self) -> dict[int, int]:
-        """Return the GM address of every row that is a transfer."""
+        """Return {row: absolute GM address} of every row that is a transfer."""
         program = self.program
         rows = np.flatnonzero(program.per_row("kind") == TRANSFER)
         columns = np.asarray([OPERAND_COLUMN[a.region.operand] if a else 0 for a in program.table.accesses], np.int64)
@@ -263,7 +263,7 @@ class CoreRun:
             waiter.succeed()
 
     def _rows_of(self, p: int) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """Yield row, kind, first, stream, latency and argument of every instruction issued to pipe `p`."""
+        """Yield (row, kind, first, stream, latency, argument) of every instruction on pipe `p`, in order."""
         columns = self._queues[p]
         return chain.from_iterable(
             zip(*(column[at : at + CHUNK].tolist() for column in columns), strict=True)
@@ -311,7 +311,9 @@ class CoreRun:
             drain.succeed()
 
     def _pipe(self, p: int) -> Process:
-        """Process the queue of pipe `p` in order."""
+        """Run pipe `p`: take its rows in order, compute start, end and retirement of each, and sleep while an input is
+        unknown.
+        """
         env, start_of, end_of, retire_of = self.env, self.start, self.end, self.retire
         issued, left, limit = self._issued[p], self._left[p], self._outstanding[p]
         flags, barrier_latency, accesses = self._flags, self._barrier_latency, self.program.table.accesses
@@ -449,9 +451,9 @@ class CoreRun:
         return columns | dict(zip(names, shared, strict=True))
 
     def issue_on(self) -> bool:
-        """Issue all instructions that have a place in a queue, in a run that is stuck; return False if there are none.
+        """Wake the scalar unit of a stuck run if the next instruction has a place in its queue; return False if it has none.
 
-        `stuck` then sees them all.
+        `stuck` then sees all instructions that can be issued.
         """
         if self._want is None or len(self._left[self._want_pipe]) <= self._want_slot:
             return False

@@ -65,9 +65,8 @@ class _Cores:
         self._woken = False
 
     def acquire(self, ticket: int, count: int) -> simpy.Event:
-        """Return an event that fires with the numbers of `count` cores.
-
-        `ticket` is the turn of the task, which has one request at a time.
+        """Return an event that fires with a list of the numbers of `count` cores; the waiting task with the lowest `ticket` is
+        served first.
         """
         event = self._env.event()
         heapq.heappush(self._waiting, (ticket, count, event))

@@ -123,7 +123,7 @@ class _Gm:
 
     @classmethod
     def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun], rows: Sequence[Numbers]) -> _Gm:
-        """Collect the accesses to GM of `rows` of each program. Reads are at the start of an instruction, writes at its
+        """Return the accesses to GM of `rows` of each program as columns; reads belong to an instruction's start, writes to its
         retirement.
         """
         known, count = 0, sum(len(some) for some in rows)

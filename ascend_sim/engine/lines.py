@@ -47,7 +47,7 @@ class Footprint:
 
 @lru_cache(maxsize=1024)
 def footprint(region: Region, phase: int, line: int) -> Footprint:
-    """Return the L2 lines that `region` touches at an address `phase` bytes behind the start of a line of `line` bytes."""
+    """Return the Footprint of `region` at an address `phase` bytes behind the start of an L2 line of `line` bytes; cached."""
     merged = region.simplified()
     if merged.rows == merged.planes == 1:
         return _of_run(merged.offset + phase, merged.row_bytes, line)

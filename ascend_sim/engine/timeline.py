@@ -86,7 +86,10 @@ class ProgramRun:
         return np.where(self.program.per_row("reads_late") > 0, self.end, self.start)
 
     def busy(self) -> dict[str, int]:
-        """Return the cycles that each pipe was occupied; the scalar unit is occupied by issuing."""
+        """Return {pipe: cycles that it was occupied}; flags and waits count 0, but for waits `at_work`.
+
+        Issuing occupies the scalar unit.
+        """
         kind = self.program.per_row("kind")
         pipe = self.program.per_row("pipe")
         idle = np.isin(kind, _ZERO_KINDS) & ~at_work(self.program)

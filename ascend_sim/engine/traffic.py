@@ -106,7 +106,9 @@ class _Class:
 
 
 class Traffic:
-    """The shared GM system of one device while it runs; needs a SimPy environment whose clock counts cycles."""
+    """The shared GM (ports, L2, HBM) of one device while it runs; it starts, times and ends transfers in a SimPy environment of
+    cycles.
+    """
 
     def __init__(self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache) -> None:
         self.env = env
@@ -143,7 +145,7 @@ class Traffic:
     # -- SimPy side: a timer to the next interesting instant, then completions, then starts and new shares --------------
 
     def _arm(self, when: int) -> None:
-        """Set the timer to cycle `when`, unless it goes off earlier."""
+        """Set the timer to cycle `when`, unless it is set to an earlier cycle."""
         if 0 <= self._timer <= when:
             return
         self._timer = when

@@ -84,22 +84,22 @@ class Instruction:
     kind: ClassVar[int] = LOCAL
     has_values: ClassVar[bool] = True
     multiplies: ClassVar[bool] = False
-    """True if its work is the cube's."""
+    """True for a product of the cube."""
     atomic: ClassVar[bool] = False
     lead: ClassVar[int] = 0
-    """Cycles by which a wait is over before its flag arrives."""
+    """Cycles by which a wait is over before its flag arrives; 0 for all but unit flags."""
     at_work: ClassVar[bool] = False
     """True for a wait during which its pipe counts as busy."""
     reads_late: ClassVar[bool] = False
-    """True if it reads until the end of its occupancy, piece by piece, not at its start."""
+    """True if it reads its operands piece by piece until the end of its occupancy, not at its start."""
     taken: ClassVar[str] = ""
-    """Format that a way out of L0C takes there."""
+    """Format in L0C of the numbers that a drain takes; "" for other instructions."""
     publishes: ClassVar[bool] = False
-    """True if others can see afterwards what a cache held until then."""
+    """True if other cores can see memory afterwards that a cache held until then."""
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None
 
     def pipe(self, chip: ChipSpec) -> str:
-        """Return the pipe whose queue takes the instruction. Raises SimError when the architecture lacks the path."""
+        """Return the pipe whose queue takes the instruction. Raises SimError if the chip lacks the path or operation."""
         raise NotImplementedError
 
     def cost(self, chip: ChipSpec) -> Cost:
@@ -107,27 +107,27 @@ class Instruction:
         return Cost(0, 0, 0, 0)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        """Return the GM side of a transfer, or None."""
+        """Return the GM side of a transfer; None for an instruction that does not touch GM."""
         return None
 
     def pace(self, chip: ChipSpec) -> Pace | None:
-        """Return the pace over its tile of L0C, if the unit flag can let another instruction follow it; else None."""
+        """Return the pace over its tile of L0C if the unit flag can order it against another instruction; else None."""
         return None
 
     def reads(self) -> tuple[Region, ...]:
-        """Return the regions that it reads, relative to the operands."""
+        """Return the regions that it reads, each relative to one operand's address."""
         return ()
 
     def writes(self) -> tuple[Region, ...]:
-        """Return the regions that it writes, relative to the operands."""
+        """Return the regions that it writes, each relative to one operand's address."""
         return ()
 
     def moves(self, model: ValueModel) -> Moves | None:
-        """Return the effect on values as data; None for an instruction with a `read` and a `commit` of its own."""
+        """Return the effect on values as data (`Moves`); None if the instruction has a `read` and a `commit` of its own."""
         return None
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        """Return the operands as they are when the instruction starts, for `commit`."""
+        """Return the operands' values when the instruction starts, to be passed to `commit`."""
         told = self._effect(memory.model)
         return None if told is None else effect.taken(told, memory, {"src0": src0, "src1": src1})
 
@@ -148,12 +148,14 @@ class Instruction:
             cls._told_by_moves = (cls.read, cls.commit)
 
     def described(self, model: ValueModel) -> Moves | None:
-        """Return `moves`, unless a subclass overrides `read` or `commit` without it; then None."""
+        """Return `moves`, but None if a subclass overrides `read` or `commit` without `moves`; the effect is cached in the
+        model.
+        """
         own = type(self)
         return self._effect(model) if own._told_by_moves == (own.read, own.commit) else None
 
     def aligned(self) -> Mapping[str, int]:
-        """Return {operand: bytes} for operands whose address needs another alignment than their buffer's."""
+        """Return {operand: bytes} for operands whose address must be aligned otherwise than its buffer demands."""
         return {}
 
     def parameters(self) -> dict[str, Any]:
@@ -161,11 +163,11 @@ class Instruction:
         return vars(self)
 
     def label(self) -> str:
-        """Return the kernel's operand that the bytes belong to ("A", "B", ...), for the counts; "" for none."""
+        """Return the kernel's operand ("A", "B", ...) to which the moved bytes are counted; "" for none."""
         return ""
 
     def path(self) -> str:
-        """Return the data path in the counts, for example "GM->L1"; "" for none."""
+        """Return the data path to which the instruction is counted, such as "GM->L1"; "" for none."""
         return ""
 
 
@@ -175,5 +177,5 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def cycles_of(size: int, bytes_per_cycle: float) -> int:
-    """Return the cycles that `size` bytes take at a rate, which may be a fraction or less than one byte a cycle."""
+    """Return the cycles, rounded up, for moving `size` bytes at a rate that may be fractional or below one byte a cycle."""
     return math.ceil(size / bytes_per_cycle)

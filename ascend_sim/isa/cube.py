@@ -65,7 +65,7 @@ class Mmad(Instruction):
 
     @property
     def result(self) -> str:
-        """Return the format of the sums in L0C."""
+        """Return the format of the sums in L0C: int32 for int8 operands, else float32."""
         return "int32" if self.dtype == "int8" else "float32"
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -90,7 +90,7 @@ class Mmad(Instruction):
         return Cost(chip.cube.head_first, chip.cube.head_stream, self.work_cycles(chip), chip.cube.latency)
 
     def work_cycles(self, chip: ChipSpec) -> int:
-        """Return the cycles without head: fractals along m, n and k times the cycles of one fractal."""
+        """Return the cycles without head: fractals along m, n and k times a fractal's k, over the k per cycle, rounded up."""
         cube, rate = chip.cube, chip.cube.rates[self.dtype]  # type: ignore[index]
         fractals = ceil_div(self.m, cube.m0) * ceil_div(self.n, cube.n0) * ceil_div(self.k, rate.k0)
         return ceil_div(fractals * rate.k0, rate.k_per_cycle)
@@ -100,7 +100,7 @@ class Mmad(Instruction):
         return Pace(ceil_div(self.m, FRACTAL), ceil_div(self.n, FRACTAL), self.work_cycles(chip), head)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields, without mode and bias if the product has none."""
+        """Return the fields by name, without `gemv` and `bias` if they have their defaults."""
         left_out = {"gemv": False, "bias": -1}
         return {name: value for name, value in vars(self).items() if name not in left_out or left_out[name] != value}
 
@@ -133,7 +133,7 @@ class Mmad(Instruction):
         return (Region("dst", "L0C", m1 * n1 * ACCUMULATOR_FRACTAL_BYTES),)
 
     def _left_steps(self, chip: ChipSpec) -> tuple[int, int]:
-        """Return the bytes in L0A from one row of fractals to the next, and along K from one fractal to the next."""
+        """Return the bytes in L0A from one fractal to the next (along M, along K), by the chip's order of fractals."""
         m1, k1, _, _ = self._shapes()
         fractal = self._rows * BLOCK_BYTES
         return (fractal, m1 * fractal) if chip.cube.l0a_by_columns else (k1 * fractal, fractal)
@@ -151,7 +151,7 @@ class Mmad(Instruction):
         return left, right
 
     def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the factors in fp32 or int8: [M, k] and [N, k], N rounded up to 16, M too unless it is one row."""
+        """Return copies of the factors in fp32 or int8: [M, k] and [N, k]; N is rounded up to 16, M too except in GEMV mode."""
         return effect.factors(self.moves(memory.model), memory, {"src0": src0, "src1": src1})
 
     def moves(self, model: ValueModel) -> Moves:
@@ -180,7 +180,9 @@ class Mmad(Instruction):
 
 
 def taken_as(dtype: str, pre: Quantisation | None = None) -> str:
-    """Return the format in L0C of numbers that a drain writes as `dtype`."""
+    """Return the format in L0C of numbers that a drain writes as `dtype`: that of `pre` if given, int32 for int32, else
+    float32.
+    """
     if pre is not None:
         return pre.source
     return "int32" if dtype == "int32" else "float32"
@@ -195,11 +197,10 @@ def fixpipe_moves(
     pre: Quantisation | None = None,
     scales: Place | None = None,
 ) -> Moves:
-    """Return the moves of numbers from L0C to `put`, converted to `dtype` or, with `atomic`, added there in that
-    format.
+    """Return the `Moves` of numbers from L0C to `put`, converted to `dtype` or, with `atomic`, added there in that format.
 
-    Without `pre` the numbers are float32, or int32 that stay int32; `scales` is the place of the columns' scales if
-    each has its own.
+    Without `pre` the numbers are float32, or int32 that stay int32; `scales` is the place of the columns' scales if each has
+    its own.
     """
     saturate = model.fixpipe_saturates(storage(dtype).itemsize)
     whole = dtype in INTEGERS
@@ -213,7 +214,9 @@ def fixpipe_moves(
 
 
 class Drain(Instruction):
-    """A store of a tile of L0C by the Fixpipe, with arithmetic on the way; its subclasses say where the numbers go."""
+    """Base of the Fixpipe's stores of a tile of L0C to GM, with arithmetic on the way; subclasses differ in the layout
+    in GM.
+    """
 
     dtype: str
     atomic_add: bool
@@ -245,8 +248,8 @@ class Drain(Instruction):
         return _fixpipe_cost(chip)
 
     def scales(self, columns: int) -> tuple[Region, ...]:
-        """Return the region of the scales of `columns` columns in the Fixpipe buffer; () unless each column has its
-        own.
+        """Return the region of the scales of `columns` columns in the Fixpipe buffer; () unless each column has its own
+        scale.
         """
         return () if self.pre is None or not self.pre.by_column else (Region("src1", "FB", columns * SCALE_BYTES),)
 
@@ -374,7 +377,7 @@ class FixpipeNd(Drain):
 
 @frozen
 class FixpipeNdExtreme(KeepsExtreme, FixpipeNd):
-    """A drain to rows of GM that keeps an extreme."""
+    """A drain to rows of GM (`FixpipeNd`) that keeps the larger or smaller of the new and the stored number."""
 
 
 def _fixpipe(chip: ChipSpec) -> FixpipeUnit:

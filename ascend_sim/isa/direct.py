@@ -138,7 +138,7 @@ class FixpipeDn(Instruction):
 
     @property
     def _plain(self) -> Fixpipe:
-        """Return the drain of the same tile in blocks of 16 columns, whose rates and rounding hold here."""
+        """Return the Fixpipe of the same tile in blocks of 16 columns, whose pipe, cost and rate hold here."""
         return Fixpipe(self.m, self.first + self.n, self.m_padded, self.dtype, FRACTAL, 0)
 
     def pipe(self, chip: ChipSpec) -> str:

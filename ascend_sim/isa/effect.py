@@ -1,5 +1,5 @@
-"""The effect of an instruction by numpy: it takes, converts, multiplies and puts bytes as `Moves` says. C interprets the same
-data.
+"""The effect of an instruction by numpy: it takes, converts, multiplies and puts bytes as `Moves` describes. C interprets the
+same data.
 
 A list reads the fill, or zeros, at a negative place. Numbers are added and settled one by one; everything else moves as bytes.
 """
@@ -28,9 +28,9 @@ _NARROW = ("float16", "bfloat16")
 
 
 def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
-    """Return the operands at the instruction's start: bytes, or the product.
+    """Return the operands at the instruction's start: converted bytes, or the product [m, n].
 
-    For float products added in a modelled order it returns the factors and the numbers that the rows begin with.
+    For float products that are added in a modelled order it returns (left factors, right factors, the bias or None) instead.
     """
     if moves.product is not None:
         left, right = factors(moves, memory, operands)
@@ -48,7 +48,9 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
 
 
 def _scaled(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> NDArray[np.uint8]:
-    """Return the items of one place after ReLU and scales, as bytes; computed exactly in float64 and rounded once."""
+    """Return the items of the only place after ReLU and scales in the target format, as bytes; computed in float64, rounded
+    once.
+    """
     (place,), how = moves.takes, moves.scaling
     values = _items(place, memory, operands[place.operand]).view(storage(moves.source)).astype(np.float64)
     if how.relu:
@@ -65,12 +67,12 @@ def _scaled(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> NDArra
 
 
 def whole_product(left: NDArray[np.int8], right: NDArray[np.int8]) -> NDArray[np.int32]:
-    """Return the product [m, n] of int8 factors [m, k] and [n, k], computed in float64, which holds every such sum."""
+    """Return the int32 product [m, n] of int8 factors [m, k] and [n, k]; computed in float64, which is exact here."""
     return (left.astype(np.float64) @ right.T.astype(np.float64)).astype(np.int32)
 
 
 def factors(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return copies of both factors of a product in float32, or in int8: [m, k] and [n, k]."""
+    """Return copies of both factors of a product, converted to float32 or kept as int8: [m, k] and [n, k]."""
     product = moves.product
     assert product is not None
     found = (_converted(_items(place, memory, operands[place.operand]), moves) for place in moves.takes[:2])
@@ -80,7 +82,7 @@ def factors(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> tuple[
 
 
 def _start(moves: Moves, memory: Memory) -> NDArray[Any] | None:
-    """Return the numbers that the rows of a product begin with; None if they begin with zeros or L0C."""
+    """Return the n numbers (bias) with which each row of a product begins; None if the product has none."""
     product = moves.product
     assert product is not None
     dtype = np.int32 if product.dtype == "int8" else np.float32
@@ -88,7 +90,11 @@ def _start(moves: Moves, memory: Memory) -> NDArray[Any] | None:
 
 
 def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:
-    """Write the items that `taken` returned to the place of the moves, at the retirement."""
+    """Write `pending`, the result of `taken`, to the destination at `address`: as bytes, added, or as the larger or smaller
+    number.
+
+    Without places to take, the fill is written.
+    """
     place = moves.put
     buffer, begin = _where(place, memory, address)
     if not moves.takes:
@@ -114,7 +120,7 @@ def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:
 
 
 def _where(place: Place, memory: Memory, address: int) -> tuple[NDArray[np.uint8], int]:
-    """Return the bytes of the buffer or tensor that a place is in, and the index in them of `address`."""
+    """Return (bytes of the buffer or tensor that holds a place, index of `address` in them)."""
     if place.space == "GM":
         return memory.gm[address >> SLOT_SHIFT], address & OFFSET_MASK
     return memory.buffers[place.space], address
@@ -123,9 +129,10 @@ def _where(place: Place, memory: Memory, address: int) -> tuple[NDArray[np.uint8
 def _view(
     place: Place, buffer: NDArray[Any], begin: int, dtype: np.dtype[Any] | None = None, packed: bool = False
 ) -> NDArray[Any]:
-    """Return a view of the items of nested loops in a buffer or, if `packed`, in the bytes taken.
+    """Return a view of a place's items, the nested loops as axes, in a buffer from `begin` on or, if `packed`, in the bytes
+    taken.
 
-    With `dtype` the items are numbers along a last axis.
+    With `dtype` an item is an array of numbers along a last axis, else one unsigned number or raw bytes.
     """
     strides, offset = (place.packed, 0) if packed else (place.strides, place.offset)
     if dtype is None:
@@ -136,7 +143,7 @@ def _view(
 
 
 def _items(place: Place, memory: Memory, address: int, fill: bytes = b"") -> NDArray[np.uint8]:
-    """Return a copy of a place's items, in their order, as one run of bytes; `fill` stands at a list's negative places."""
+    """Return a copy of a place's items in their order as bytes; `fill` replaces the negative places of a list."""
     buffer, begin = _where(place, memory, address)
     if place.listed is None:
         return np.ascontiguousarray(_view(place, buffer, begin)).copy().view(np.uint8).reshape(-1)
@@ -153,14 +160,14 @@ def _items(place: Place, memory: Memory, address: int, fill: bytes = b"") -> NDA
 
 
 def _put_listed(place: Place, buffer: NDArray[np.uint8], begin: int, pending: NDArray[np.uint8]) -> None:
-    """Write items to the byte offsets that a place lists."""
+    """Write items to the byte offsets that a place lists; surplus items are dropped."""
     assert place.listed is not None
     item = place.itemsize
     buffer[begin + place.listed[:, None] + np.arange(item)] = pending[: place.count * item].reshape(-1, item)
 
 
 def _converted(raw: NDArray[np.uint8], moves: Moves) -> NDArray[np.uint8]:
-    """Return the bytes of numbers after conversion to the target format."""
+    """Return the numbers in `raw` converted to the target format, as bytes; unchanged without a source format."""
     source, target = moves.source, moves.target
     if not source:
         return raw
@@ -187,7 +194,7 @@ def _added(
     right: NDArray[np.float32],
     start: NDArray[np.float32] | None,
 ) -> NDArray[np.float32]:
-    """Return the sum of L0C (or zero) and all products [m, n], added in the order of the model."""
+    """Return L0C (or zeros, or the bias) plus all products [m, n], added in the order of the accumulation model."""
     product = moves.product
     assert product is not None
     total = np.zeros((product.m, product.n), np.float32)

@@ -18,10 +18,11 @@ from ascend_sim.numerics.integers import storage
 
 @frozen
 class L0cToUb(Instruction):
-    """`rows` rows (rounded up to whole fractals) of `columns` blocks of 16 columns, from an L0C tile of `m_padded` rows.
+    """Move `rows` rows (rounded up to whole fractals) of `columns` blocks of 16 columns from an L0C tile of `m_padded` rows to
+    UB.
 
     `dtype` is the format in UB: fp32 is kept, and int32 of a product of int8; a narrower one is rounded once to nearest even
-    (overflow as `ValueModel` says). The path's rate counts fp32 bytes out of L0C (assumed: msopprof calls it the width at which
+    (overflow as in `ValueModel`). The path's rate counts fp32 bytes out of L0C (assumed: msopprof calls it the width at which
     L0C is read).
     """
 

@@ -24,11 +24,12 @@ from ascend_sim.memory.regions import Region
 
 @frozen
 class LoadData2D(Instruction):
-    """`repeat` fractals of 512 bytes, `src_stride` fractals apart in L1, to fractals of L0A or L0B that are `dst_stride` apart.
+    """Load `repeat` fractals of 512 bytes, `src_stride` fractals apart in L1, to fractals of L0A or L0B that are `dst_stride`
+    apart.
 
-    With `transpose` squares are moved instead, each turned on the way: a fractal of 16 x 16 2-byte items, or two fractals
-    that follow each other, 32 x 32 1-byte items (hiascend CCE page of load_cbuf_to_ca_transpose: takes both; that the unit of
-    1-byte items is such a square: inferred from the 32-byte blocks).
+    With `transpose` squares are moved instead, each transposed: a fractal of 16 x 16 2-byte items, or two consecutive fractals,
+    32 x 32 1-byte items (hiascend CCE page of load_cbuf_to_ca_transpose: takes both; that the unit of 1-byte items is such a
+    square: inferred from the 32-byte blocks).
     """
 
     destination: str
@@ -126,26 +127,26 @@ class LoadData3D(Instruction):
 
     @property
     def rows(self) -> int:
-        """Return the number of rows moved, rounded up to whole fractals."""
+        """Return the number of matrix rows moved, rounded up to whole fractals: to C0 if rows are K, else to 16."""
         rows_are_k = self.transpose or self.destination == "L0B"
         unit = self.c0 if rows_are_k else FRACTAL
         return ceil_div(self.m_extent, unit) * unit
 
     @property
     def blocks(self) -> int:
-        """Return the number of column blocks of C0 moved, rounded up to whole fractals."""
+        """Return the number of column blocks of C0 moved, over all runs; if rows are K, columns are rounded up to 16 first."""
         rows_are_k = self.transpose or self.destination == "L0B"
         columns = self.k_repeat * self.k_extent
         return ceil_div(ceil_div(columns, FRACTAL) * FRACTAL if rows_are_k else columns, self.c0)
 
     @property
     def is_repeated(self) -> bool:
-        """Return True if columns are taken in runs, or rows of fractals lie apart in L0."""
+        """Return True if columns are taken in several runs, or `dst_stride` is given."""
         return self.k_repeat > 1 or self.dst_stride > 0
 
     @property
     def fractals(self) -> int:
-        """Return the number of fractals in a row of fractals in L0B."""
+        """Return the number of fractals that a row of fractals has in L0B."""
         return self.blocks * self.c0 // FRACTAL
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -197,7 +198,11 @@ class LoadData3D(Instruction):
 
 @lru_cache(maxsize=4096)
 def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return, for every 32-byte block of the result, the index of its block in the map, and True if it is zero instead."""
+    """Return (index in the map of the block for every 32-byte block of the result, positions of blocks that are zero or None).
+
+    Blocks outside the map or beyond the extents are zero; their index is 0. To L0A untransposed they are in order [M1][K1][16],
+    else by rows.
+    """
     rows = np.arange(load.m_start, load.m_start + load.rows)
     run = ceil_div(load.k_extent, load.c0) if load.k_repeat > 1 else load.blocks
     repeat, block = np.divmod(np.arange(load.blocks), run)

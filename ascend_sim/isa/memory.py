@@ -1,4 +1,4 @@
-"""Memory for values, and the choices of the model where the chip's arithmetic is not known."""
+"""Memory for values, and choices of the value model where the chip's arithmetic is an option or not known."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ascend_sim.numerics.accumulate import ACCUMULATIONS
 
 @dataclass(frozen=True, slots=True)
 class ValueModel:
-    """Choices about values that the chip offers or that nobody published; no cost depends on them.
+    """Choices about values that the chip offers or that are not published; no cost depends on them.
 
-    `accumulate` names a model of the cube's additions (`numerics.accumulate`); `saturate`: infinities, NaN and overflow
-    become finite numbers (chip file, overflow). `effects` caches the `Moves` of each instruction, None for one without.
+    `accumulate` names a model of the cube's additions (`numerics.accumulate`); `saturate`: infinities, NaN and overflow become
+    finite numbers (chip file, overflow). `effects` caches the `Moves` of each instruction, None for one without.
     """
 
     chip: ChipSpec
@@ -50,11 +50,11 @@ class ValueModel:
 
     @property
     def overflow(self) -> str:
-        """Return the name of the overflow mode."""
+        """Return the name of the overflow mode, "saturate" or "inf_nan"."""
         return "saturate" if self.saturate else "inf_nan"
 
     def settled(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return floating-point `values` without inf and NaN if the model saturates, else unchanged (for sums:
+        """Return floating-point `values` with inf and NaN made finite if the model saturates, else unchanged (for sums:
         inferred).
         """
         if not self.saturate or np.isfinite(values.sum(dtype=np.float64)):
@@ -62,12 +62,16 @@ class ValueModel:
         return cast(values, values.dtype, saturate=True)
 
     def fixpipe_saturates(self, itemsize: int) -> bool:
-        """Return True if Fixpipe saturates results of `itemsize` bytes."""
+        """Return True if the Fixpipe saturates results of `itemsize` bytes: in saturation mode, or 2-byte results on some
+        chips.
+        """
         return self.saturate or (itemsize == 2 and self.chip.overflow.fixpipe_16bit_saturates)
 
 
 class Memory:
-    """Memory for the values of one program: the core's buffers and the tensors of its task, by slot."""
+    """Memory of one program for values: the core's buffers by name, its task's tensors by slot, and the scalar unit's data
+    cache.
+    """
 
     __slots__ = ("buffers", "cache", "gm", "local", "model")
 
@@ -81,9 +85,7 @@ class Memory:
     def array(
         self, space: str, address: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Return a view of `shape` at a byte address of a buffer, or of a tensor slot if `space` is "GM"; strides in
-        bytes.
-        """
+        """Return a view of `shape` at a byte address of a buffer, or at a GM operand (slot and offset); `strides` in bytes."""
         if space == "GM":
             buffer = self.gm[address >> SLOT_SHIFT]
             return np.ndarray(shape, dtype, buffer, address & OFFSET_MASK, strides)

@@ -1,4 +1,4 @@
-"""The effect of an instruction that moves bytes, as data: the items it takes, the conversion, and the places it puts them.
+"""The effect of an instruction that moves bytes, as data: the items that it takes, their conversion, and the places for them.
 
 Numpy (`effect`) and C (engine/compiled/values.c) interpret it.
 """
@@ -40,7 +40,7 @@ class Place:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the first byte and the end of the items, relative to the operand's address."""
+        """Return (first byte, end) of the items, relative to the operand's address; (0, 0) for a list of zeros only."""
         if self.listed is not None:
             real = self.listed[self.listed >= 0]
             return (int(real.min()), int(real.max()) + self.itemsize) if len(real) else (0, 0)
@@ -61,7 +61,9 @@ class Place:
 
     @property
     def is_apart(self) -> bool:
-        """Return True if the strides show that no byte belongs to two items, so that their order does not matter."""
+        """Return True if no byte belongs to two items, so that the order of writing does not matter; False if strides do not
+        show it.
+        """
         if self.listed is not None:
             return bool((np.diff(np.sort(self.listed)) >= self.itemsize).all())
         covered = self.itemsize
@@ -81,9 +83,10 @@ def loops(
     offset: int = 0,
     packed: Sequence[int] | None = None,
 ) -> Place:
-    """Return a place of nested loops, with loops merged where one continues another.
+    """Return a Place of nested loops (last one innermost), with loops merged where one continues another; itemsize may grow so.
 
-    In the bytes taken, items lie in the order of the loops, or `packed` bytes apart along each.
+    In the bytes taken, items adjoin in the order of the loops, or lie `packed` bytes apart along each. A shape with 0 has no
+    items.
     """
     if min(shape, default=1) < 1:
         return Place(operand, space, itemsize, (0,), (itemsize,), (itemsize,), offset)
@@ -105,13 +108,15 @@ def loops(
 
 
 def listed(operand: str, space: str, offsets: NDArray[Any], itemsize: int) -> Place:
-    """Return a place of items at byte `offsets`, in their order."""
+    """Return a Place of items at the byte offsets in `offsets`, in their order; a negative offset is an item of zeros
+    or fill.
+    """
     flat = offsets.ravel()
     return Place(operand, space, itemsize, flat.shape, listed=np.ascontiguousarray(flat))
 
 
 def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64]:
-    """Return the offset of each element of an array with such strides from its first one, in the unit of the strides."""
+    """Return an array of `shape` with each element's offset from the first, for the given strides and in their unit."""
     found = np.zeros(tuple(shape), np.int64)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         found += (np.arange(size) * stride).reshape(-1, *(1,) * (len(shape) - axis - 1))
@@ -120,9 +125,9 @@ def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Factors [m, held_k] and [n, held_k] of `dtype` from two places; only the first `k` columns count.
+    """Matrix product of an effect: factors [m, held_k] and [n, held_k] of `dtype`; only the first `k` columns count.
 
-    `starts`: a third place has n numbers that every row begins with.
+    `starts`: a third place has n numbers (bias) with which every row begins.
     """
 
     m: int
@@ -165,5 +170,5 @@ class Moves:
 
 
 def moves(*takes: Place, put: Place, **how: Any) -> Moves:
-    """Return the `Moves` from the places `take` to the place `put`, with the other fields by keyword."""
+    """Return a `Moves` from the places `takes` to the place `put`; other fields by keyword."""
     return Moves(takes, put, **how)

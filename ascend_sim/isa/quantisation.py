@@ -9,21 +9,21 @@ from ascend_sim.frozen import frozen
 from ascend_sim.isa.moves import Place
 
 SUMS = ("float32", "int32")
-"""Formats of sums in L0C."""
+"""Formats that sums in L0C can have."""
 SCALE_BYTES = 8
-"""A column's scale in the Fixpipe buffer, of which the lower four bytes are a float32 (asc-devkit, Fixpipe L0C to GM)."""
+"""Bytes of a column's scale in the Fixpipe buffer; the lower four are a float32 (asc-devkit, Fixpipe L0C to GM)."""
 _DROPPED = 0xFFFFE000
 """Bits of a float32 that a scale keeps: 1 sign, 8 exponent, 10 mantissa (asc-devkit, Fixpipe L0C to GM: stated)."""
 
 
 @frozen
 class Quantisation:
-    """Numbers of the format `source` in L0C, with `relu` negative ones as 0, times `scale`, rounded once to the output
+    """Arithmetic of the Fixpipe: numbers of format `source` in L0C, ReLU if `relu`, times `scale`, rounded once to the output
     format.
 
-    With `by_column` each column has a scale of its own in the Fixpipe buffer, and `scale` is 0. That the product is
-    exact before it is rounded to nearest even, and that ReLU comes before it, is assumed (positive scales commute with
-    ReLU).
+    With `by_column` each column has a scale of its own in the Fixpipe buffer, and `scale` is 0. That the product is exact
+    before it is rounded to nearest even, and that ReLU comes before it, is assumed (positive scales commute with ReLU). Raises
+    SimError for a source or scale that the unit lacks.
     """
 
     source: str = "float32"
@@ -33,11 +33,13 @@ class Quantisation:
 
     @property
     def scales(self) -> bool:
-        """Return True if numbers are multiplied by a scale."""
+        """Return True if numbers are multiplied by a scale, common or by column."""
         return self.by_column or bool(self.scale)
 
     def __post_init__(self) -> None:
-        """Raise SimError for a source that L0C never holds, and for a scale that no word holds."""
+        """Raise SimError for a source that L0C never holds, for a flag that is no bool, and for a scale that the unit cannot
+        hold.
+        """
         if self.source not in SUMS:
             raise SimError(f"quantisation: source {self.source!r}; L0C holds {' or '.join(SUMS)}")
         for name in ("by_column", "relu"):
@@ -59,7 +61,9 @@ class Quantisation:
 
 @frozen
 class Scaling:
-    """Scale and ReLU in `Moves`: one scale (0: none), or the place of one scale for each item."""
+    """Arithmetic of the Fixpipe in `Moves`: one `scale` for all items (0: none), or the place of a scale for each item; ReLU
+    before.
+    """
 
     scale: float = 0.0
     scales: Place | None = None
@@ -67,5 +71,5 @@ class Scaling:
 
 
 def kept(scale: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return a scale without its lower 13 bits, as the unit uses it."""
+    """Return float32 scales without their lower 13 bits, as the unit uses them, in float64."""
     return (scale.view(np.uint32) & np.uint32(_DROPPED)).view(np.float32).astype(np.float64)

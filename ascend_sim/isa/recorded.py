@@ -1,6 +1,6 @@
 """A recorded instruction: name, regions and cycles of an instruction whose Python class is not needed.
 
-Instructions that a kernel brings along are stored so (`report.timeline_file`): who opens the file does not need their
+Instructions that a user's kernel defines are stored so (`report.timeline_file`): the reader of the file does not need their
 Python. On another chip they keep the cycles that they had.
 """
 
@@ -25,7 +25,7 @@ class Recorded(Instruction):
 
     @classmethod
     def of(cls, instruction: Instruction, chip: ChipSpec) -> Recorded:
-        """Return a recording of the properties that `instruction` has on `chip`."""
+        """Return a recording of name, pipe, cost, regions and counts that `instruction` has on `chip`."""
         access = instruction.gm_access(chip)
         told = {
             "name": instruction.name,

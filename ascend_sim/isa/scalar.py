@@ -25,7 +25,8 @@ SPACES = ("UB", "GM")
 
 @frozen
 class ScalarAccess(Instruction):
-    """Base of loads and stores: an element of `size` bytes in `space`.
+    """Base of scalar loads and stores of one element of `size` bytes in `space`. Raises SimError for spaces and sizes that are
+    not possible.
 
     `cached`: the data cache already holds its line of GM, so that nothing is fetched.
     """
@@ -60,7 +61,7 @@ class ScalarAccess(Instruction):
 
 @frozen
 class ScalarLoad(ScalarAccess):
-    """Read the element at src0; the program has no place for its value, which only code that writes programs can use."""
+    """Read the element at src0. The program has no place for its value, which only code that writes programs can use."""
 
     name = "scalar_load"
 
@@ -81,7 +82,7 @@ class ScalarStore(ScalarAccess):
 
     @property
     def publishes(self) -> bool:  # type: ignore[override]
-        """Return True for a store to GM: its line reaches other cores only when it is written back."""
+        """Return True for a store to GM, which others may see once its line is written back."""
         return self.space == "GM"
 
     def writes(self) -> tuple[Region, ...]:
@@ -154,6 +155,6 @@ class CleanDataCache(Instruction):
 
 
 def bits_of_number(value: Any, dtype: np.dtype[Any]) -> int:
-    """Return the bits of a number as the operand of a scalar store holds them."""
+    """Return a number, converted to `dtype`, as the signed 64-bit operand of a scalar store that holds its bits."""
     data = np.asarray(value).astype(dtype).tobytes()
     return int.from_bytes(data.ljust(8, b"\0"), "little", signed=True)

@@ -1,4 +1,4 @@
-"""Flags, barriers and scalar time."""
+"""Instructions that order or wait: flags inside a core, cross-core flags, barriers, and scalar time."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class WaitUnitFlag(WaitFlag):
 
 @frozen
 class PipeBarrier(Instruction):
-    """Hold the pipe's next instruction until everything earlier on it has retired; "ALL" holds every pipe."""
+    """Hold the next instruction on pipe `on` until everything earlier on it has retired; "ALL" holds every pipe."""
 
     on: str
 
@@ -131,17 +131,22 @@ class CrossCoreSetFlag(Instruction):
 
 
 CrossCounter = tuple[int, int, str, int]
-"""A counter between cores: flag, mode, kind of the cores that raise it, block (-1: all). In mode 4 its flag is the cube's."""
+"""A counter between cores: (flag, mode, kind of the raising cores, block or -1 for all).
+
+In mode 4 the flag is the cube's number.
+"""
 CrossCore = tuple[int, str, int]
-"""Block, kind and sub-block of a core."""
+"""A core as (block, kind, sub-block)."""
 ONE_VECTOR = 4
-"""The mode that joins a cube core and one of its vector cores."""
+"""Mode of cross-core flags that joins a cube core and one of its vector cores."""
 SECOND_VECTOR = 16
-"""In mode 4 the flags of the second vector core have this much more on the cube core."""
+"""Offset in mode 4, on the cube core, of the flag numbers that belong to the second vector core."""
 
 
 def cross_counter(instruction: CrossCoreSetFlag | CrossCoreWaitFlag, core: CrossCore) -> CrossCounter:
-    """Return the counter that a core's instruction raises or waits for, as (flag, mode, kind of the raising core, block)."""
+    """Return the counter that an instruction raises or waits for on `core`: (flag, mode, kind of the raising cores, block or
+    -1).
+    """
     block, kind, sub_block = core
     flag, mode = instruction.flag, instruction.mode
     if mode == ONE_VECTOR and kind == "AIV":
@@ -152,9 +157,7 @@ def cross_counter(instruction: CrossCoreSetFlag | CrossCoreWaitFlag, core: Cross
 
 
 def across(kind: str, mode: int) -> str:
-    """Return the kind of core at the other end of a cross-core flag of `kind`: it waits for what `kind` raises, and
-    vice versa.
-    """
+    """Return the kind of core at the other end of a cross-core flag: the other kind in modes 2 and 4, else `kind` itself."""
     return ("AIV" if kind == "AIC" else "AIC") if mode in (2, ONE_VECTOR) else kind
 
 
@@ -172,7 +175,7 @@ def cross_members(counter: CrossCounter, cores: Iterable[CrossCore], waiters: bo
 
 
 def cross_name(flag: int) -> str:
-    """Return the name of a cross-core flag."""
+    """Return the name of a cross-core flag in listings: "cross-core N"."""
     return f"cross-core {flag}"
 
 
@@ -180,8 +183,8 @@ def cross_name(flag: int) -> str:
 class CrossCoreWaitFlag(Instruction):
     """Hold a pipe until the cross-core flag was raised by all cores that its mode names.
 
-    Where the chip says so (sync.cross_wait_stops_issue) the scalar unit waits, and nothing later is issued to any pipe.
-    For experiments it can be disarmed like `WaitFlag`.
+    On chips with sync.cross_wait_stops_issue the scalar unit waits, and nothing later is issued to any pipe. For experiments it
+    can be disarmed like `WaitFlag`.
     """
 
     flag: int
@@ -199,7 +202,7 @@ class CrossCoreWaitFlag(Instruction):
 
 @frozen
 class Scalar(Instruction):
-    """Scalar time: loop control and address arithmetic of `cycles` cycles."""
+    """Occupy the scalar unit for `cycles` cycles: loop control and address arithmetic."""
 
     cycles: int
 

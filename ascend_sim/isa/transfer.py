@@ -20,9 +20,10 @@ from ascend_sim.memory.regions import Region
 
 @frozen
 class DataCopy(Instruction):
-    """`rows` rows of `row_bytes` from `source` to `destination` (buffer names or "GM"), strides in bytes.
+    """Copy `rows` rows of `row_bytes` from `source` to `destination` (buffer names or "GM"), strides in bytes.
 
-    `operand` names what is moved ("A", "B", ...) for the counts per operand.
+    `atomic_add` is the format in which the numbers are added in GM, "" for a plain copy. `operand` ("A", "B", ...) is the
+    counted operand.
     """
 
     source: str
@@ -61,7 +62,7 @@ class DataCopy(Instruction):
         return Cost(path.head, path.head, work, path.latency)
 
     def _unaligned(self, block: int) -> bool:
-        """Return True if rows begin or end inside a block of GM, as far as their lengths and strides show."""
+        """Return True if a row begins or ends inside a block of GM, as far as length and stride show."""
         stride = self.src_stride if self.source == "GM" else self.dst_stride
         return self.row_bytes % block > 0 or (self.rows > 1 and stride % block > 0)
 
@@ -126,7 +127,7 @@ class KeepsExtreme(Instruction):
 
 @frozen
 class DataCopyExtreme(KeepsExtreme, DataCopy):
-    """A copy to GM that keeps an extreme, in the format `atomic_add`."""
+    """A copy to GM that keeps the larger or smaller of the new and the stored number (`keep`), in the format `atomic_add`."""
 
 
 @frozen
@@ -256,7 +257,7 @@ class DataCopyNd2Nz(Instruction):
 
 @frozen
 class Fill(Instruction):
-    """Set `size` bytes of a buffer to zero (the only constant that the kernels need)."""
+    """Set `size` bytes of the buffer `destination` to zero, the only constant that the kernels need."""
 
     destination: str
     size: int

@@ -158,7 +158,10 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     # -- the scalar unit -----------------------------------------------------------------------------------------------
 
     def scalar(self, cycles: int) -> None:
-        """Append scalar time for loop control and address work: `cycles`, a whole number from 0."""
+        """Append scalar time for loop control and address work: `cycles`, a whole number from 0.
+
+        Raises SimError for another number.
+        """
         if not isinstance(cycles, int | np.integer) or isinstance(cycles, bool) or cycles < 0:
             raise SimError(
                 f"block {self.block} {self.core_kind}: scalar({cycles!r}): a whole number of cycles from 0; time does not "
@@ -235,7 +238,10 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     # -- vector --------------------------------------------------------------------------------------------------------
 
     def vector_binary(self, operation: str, dst: int, left: int, right: int, dtype: str, count: int) -> None:
-        """Add, subtract, multiply or take the maximum of two operands in UB, element by element."""
+        """Add, subtract, multiply or take the maximum of two operands in UB, element by element.
+
+        `operation` is "add", "sub", "mul" or "max"; `count` elements of `dtype` go to `dst`.
+        """
         self._emit((VectorBinary, operation, dtype, count), dst, left, right)
 
     def vector_cast(
@@ -295,7 +301,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         try:
             places = _places(pieces)
         except OverflowError:
-            return write()  # which says so
+            return write()  # raises the error for it
         outline = same, tuple([what for what, _ in pieces]), (places - places[0]).tobytes()
         return self.repeated_at(places[0].tolist(), outline, lambda: pieces, lambda _: write())
 

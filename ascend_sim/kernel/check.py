@@ -99,8 +99,8 @@ def _apart(table: InstructionTable, stamp: Stamp) -> bool:
 
 
 def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[int, str]]:
-    """Return (row, reason) of the vector instructions in `rows` whose source overlaps the result in a forbidden way, in
-    order.
+    """Return [(row, reason), ...] of the vector instructions in `rows` whose source overlaps the result in a forbidden way,
+    in order.
     """
     at = np.flatnonzero(table.column("by_vector")[rows[:, 0]])
     if not len(at):

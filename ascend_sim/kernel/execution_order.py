@@ -67,7 +67,7 @@ class _Queues:
         """Return (rows in the order of execution, rows at which pipes stand at the end because their set never comes)."""
         for row, pipe in enumerate(self._pipes):
             if self._kinds[row] == BARRIER_ALL and self._holds(row):
-                break  # what would end the waits of these pipes is not issued any more; so it is at a full queue
+                break  # no later set is issued, nor after a full queue below
             if pipe in self._blocked:
                 if len(self._blocked[pipe]) == self._depth[PIPES[pipe]]:
                     break

@@ -27,7 +27,7 @@ from ascend_sim.kernel.mistakes import explain_mistake
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import room_of
-from ascend_sim.options.description import names_of
+from ascend_sim.options.description import names_of, near_hint, near_names
 from ascend_sim.options.run_options import LaunchOptions
 
 __all__ = ["KernelError", "KernelFunction", "Launch", "kernel_function"]
@@ -118,7 +118,9 @@ class KernelFunction:
         try:
             bound = self.signature.bind(None, *tensors, **fields)
         except TypeError as error:
-            raise SimError(f"kernel {self.name}{self.signature}: {error}; launch itself passes k") from None
+            known = {*self.signature.parameters, *names_of(LaunchOptions)}
+            hint = next((near_hint(name, known) for name in fields if name not in known), "")
+            raise SimError(f"kernel {self.name}{self.signature}: {error}; launch itself passes k{hint}") from None
         names: list[str] = []
         for parameter in list(self.signature.parameters.values())[1:]:
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -258,7 +260,7 @@ class Launch:
         try:
             k = self._written(_LineKernel, table, block, core, sub_block)
         except (Exception, SystemExit):
-            return None  # what it raises row by row is not what there is to tell
+            return None  # the first error is the one to report
         k.close_queues()
         number = k.lines_of_rows()[row]
         return None if number is None else (self.kernel.first_line[0], number)
@@ -285,7 +287,7 @@ def _tables(
         _kept.tables = lru_cache(_MOST_TABLES)(lambda *key: {})
     try:
         found: dict[str, InstructionTable] = _kept.tables(kernel, chip, blocks, alike)
-    except TypeError:  # a field that cannot be looked up
+    except TypeError:  # a field that cannot be hashed
         return {}
     return found
 
@@ -313,6 +315,7 @@ class _LineKernel(Kernel):
         super()._emit(key, dst, src0, src1)
 
 
+@near_names
 def kernel_function(
     *, core: str | Sequence[str], all_cores: bool = False
 ) -> Callable[[Callable[..., Any]], KernelFunction]:

@@ -117,11 +117,11 @@ class Kernel(TracedLoops, KernelBuilder):
         *,
         opener: str = "",
     ) -> BufferQueue[Any]:
-        """Allocate `buffers` buffers of `size` bytes and return their queue: pipe `producer` fills them, `consumer`
-        empties them.
+        """Allocate `buffers` buffers of `size` bytes and return their queue: pipe `producer` fills them, `consumer` empties
+        them.
 
-        With several names in `buffer` and as many sizes, a place of the queue is a tuple of addresses: operands that go
-        together.
+        With several names in `buffer` and as many sizes (else SimError), a place of the queue is a tuple of addresses: operands
+        that go together.
         """
         names = _numbered(name, buffers)
         if isinstance(buffer, str) and not isinstance(size, Sequence):
@@ -153,7 +153,7 @@ class Kernel(TracedLoops, KernelBuilder):
     ) -> BufferQueue[Place]:
         """Return a queue of the given `places` (addresses, tensors or tuples of them); see `BufferQueue`.
 
-        Its flags are "NAME[i] full" and "NAME[i] free". It is closed by itself at the end of the program.
+        Its flags are "NAME[i] full" and "NAME[i] free". It is closed by itself at the end of the program. No places: SimError.
         """
         if not places:
             raise SimError(f"queue {name!r}: no buffers; it takes 1 or more")

@@ -213,6 +213,8 @@ class _Names:
     def read(self, node: ast.AST, own: set[str]) -> None:
         """Add to `outside` the names that an expression reads and that are not in `own`, in the order in which Python
         evaluates its parts.
+
+        Raises NotFollowed for yield and await.
         """
         match node:
             case ast.Name():
@@ -280,7 +282,7 @@ class _Names:
                 found = self.after(inner, loop)
                 if found is None:
                     continue
-                if isinstance(node, ast.For | ast.While):  # its next turn; it may as well end
+                if isinstance(node, ast.For | ast.While):  # its next turn, which may not come
                     turn = set(found)
                     if isinstance(node, ast.For):
                         self.write(node.target, turn)
@@ -313,5 +315,7 @@ def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
 
 
 def _loaded(target: ast.AST) -> ast.AST:
-    """Return the expression that reads the target of an augmented assignment."""
+    """Return the expression that reads the target of an augmented assignment: a name in the context Load; an attribute or
+    index as it is.
+    """
     return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target

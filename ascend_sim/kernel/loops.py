@@ -117,8 +117,8 @@ class StampedLoops:
             self._resume(absolute(stamps.phases[phase], placed(last)))
 
     def _surroundings(self) -> Hashable:
-        """Return the builder's state on which the rows of any loop depend, as a key: core, sizes, disarmed flags, flags,
-        buffers in use.
+        """Return the builder's state on which the rows of any loop depend, as a key: core, sizes, flags, disarmed flags,
+        buffers in use, pipes in `ordered`, and whether lines are noted.
         """
         return (
             self.notes is None,

@@ -173,7 +173,7 @@ class InstructionTable:
         _check_whole(key)
         key = key[0], *map(_of_python, key[1:])
         instruction: Instruction = key[0](*key[1:])
-        pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first: it refuses what the chip lacks, and says so best
+        pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first, for its message on what the chip lacks is the clearest
         form = form_of(instruction, self.chip)
         cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
         head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)

@@ -66,7 +66,10 @@ class ScalarMethods:
         self._emit((ScalarCopy, *sides[0]), dst.address, src.address)
 
     def clean_data_cache(self, dst: Tensor | None = None) -> None:
-        """Write the line of the first element of `dst` back from the data cache and drop it; without `dst` all lines."""
+        """Write the line of the first element of `dst` back from the data cache and drop it; without `dst` all lines.
+
+        Raises SimError for what is no tensor in GM.
+        """
         if dst is not None and not isinstance(dst, Tensor):
             raise SimError(f"clean_data_cache: {dst!r} is not in GM; the data cache holds lines of GM")
         self._emit((CleanDataCache, dst is None), 0 if dst is None else dst.address)

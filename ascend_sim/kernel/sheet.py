@@ -376,7 +376,7 @@ def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[
     asks = zip(*[column[at].tolist() for column in found], strict=True)
     for by, (offset, extent, limit, unit) in zip(steps.values(), asks, strict=True):
         if extent > 0:
-            start = offset - sum([step * one for step, one in zip(by, place, strict=True)])  # where nothing has gone
+            start = offset - sum([step * one for step, one in zip(by, place, strict=True)])  # at place 0
             key = tuple(by), unit, -start % unit
             low, high = room.get(key, (-_FAR, _FAR))
             room[key] = max(low, -start), min(high, limit - extent - start)

@@ -89,6 +89,8 @@ class Snapshots:
     def _of_function(self, function: FunctionType) -> Hashable:
         """Return a snapshot of a function of this file: its code, defaults and outer values; one of another file, or one
         under way, by identity.
+
+        Raises Unknown for an outer variable without a value yet.
         """
         if function.__globals__ is not self._file or id(function) in self._running:
             return _Same(function)

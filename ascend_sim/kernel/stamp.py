@@ -386,6 +386,6 @@ _Begin = c_char * 0
 def address_of(array: NDArray[Any]) -> int:
     """Return the memory address of a contiguous array of plain numbers."""
     if array.flags.writeable:
-        return addressof(_Begin.from_buffer(array.data))  # numpy takes four times as long to say it
+        return addressof(_Begin.from_buffer(array.data))  # numpy's own attribute takes four times as long
     address: int = array.__array_interface__["data"][0]
     return address

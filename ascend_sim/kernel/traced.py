@@ -252,7 +252,7 @@ def _range_in_turn(start: int, stop: int, step: int) -> Iterator[int]:
 
     Raises ValueError for a step of 0.
     """
-    range(0, 0, index(step))  # it refuses a step of 0
+    range(0, 0, index(step))  # raises ValueError for a step of 0
     return iter([start + turn * step for turn in range(index(-((start - stop) // step)))])
 
 

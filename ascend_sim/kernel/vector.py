@@ -187,24 +187,15 @@ class VectorMethods:
     # -- fewer elements, more elements, other places ---------------------------------------------------------------------
 
     def reduce_sum(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the sum of row r of src.
-
-        Raises SimError unless dst has an element for each row.
-        """
+        """dst[r] = the sum of row r of src."""
         self._reduce("sum", dst, src)
 
     def reduce_max(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the largest of row r of src.
-
-        Raises SimError unless dst has an element for each row.
-        """
+        """dst[r] = the largest of row r of src."""
         self._reduce("max", dst, src)
 
     def reduce_min(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the smallest of row r of src.
-
-        Raises SimError unless dst has an element for each row.
-        """
+        """dst[r] = the smallest of row r of src."""
         self._reduce("min", dst, src)
 
     def reduce_max_index(self, dst: Tensor, src: Tensor) -> None:
@@ -216,10 +207,7 @@ class VectorMethods:
         self._reduce_index("min", dst, src)
 
     def pair_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
-        """dst[i] = src[2 i] + src[2 i + 1].
-
-        dst has half as many elements as src.
-        """
+        """dst[i] = src[2 i] + src[2 i + 1]."""
         self.vector("pair_reduce_sum", dst, src)
 
     def block_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
@@ -255,14 +243,20 @@ class VectorMethods:
         self.copy(dst, src)
 
     def broadcast_column(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r, c] = src[r]; src has as many elements as dst has rows, one behind the other."""
+        """dst[r, c] = src[r]; src has as many elements as dst has rows, one behind the other.
+
+        Raises SimError for another number of elements or gaps between them.
+        """
         self._same_format("broadcast_column", dst, src)
         if src.rows * src.columns != dst.rows or not src.packed:
             raise SimError(f"broadcast_column: src must be {dst.rows} elements without gaps; it is {src}, dst {dst}")
         self._emit((BroadcastColumn, dst.dtype, dst.columns, dst.rows, dst.row_stride), dst.address, src.address)
 
     def gather(self, dst: Tensor, src: Tensor, offsets: Tensor) -> None:
-        """dst[i] = the element `offsets[i]` bytes behind the start of src; offsets are uint32, tensors without gaps."""
+        """dst[i] = the element `offsets[i]` bytes behind the start of src; offsets are uint32, tensors without gaps.
+
+        Raises SimError unless there is an offset for each element of dst.
+        """
         self._same_format("gather", dst, src)
         count, source = self._run("gather", dst), self._run("gather", src)
         if offsets.dtype != "uint32" or self._run("gather", offsets) != count:
@@ -283,7 +277,10 @@ class VectorMethods:
     # -- comparison and selection ----------------------------------------------------------------------------------------
 
     def compare(self, dst: Tensor, mode: str, left: Tensor, right: Tensor | float) -> None:
-        """Bit i of dst (uint8) = left[i] `mode` right[i] or a scalar; `mode` is lt, gt, ge, eq, ne or le."""
+        """Bit i of dst (uint8) = left[i] `mode` right[i] or a scalar; `mode` is lt, gt, ge, eq, ne or le.
+
+        Raises SimError for operands of different shapes or with gaps, and for fewer bits in dst than elements.
+        """
         count = self._run("compare", left)
         self._bits("compare", dst, count)
         if isinstance(right, LocalTensor):
@@ -295,7 +292,10 @@ class VectorMethods:
             self._emit((Compare, mode, left.dtype, count, right), dst.address, left.address)
 
     def select(self, dst: Tensor, mask: Tensor, on_true: Tensor, on_false: Tensor | float) -> None:
-        """dst[i] = on_true[i] where bit i of `mask` (uint8, from `compare`) is set, else on_false[i] or a scalar."""
+        """dst[i] = on_true[i] where bit i of `mask` (uint8, from `compare`) is set, else on_false[i] or a scalar.
+
+        Raises SimError for operands of another shape than dst or with gaps, and for fewer bits than elements.
+        """
         self._same_format("select", dst, on_true)
         count = self._run("select", dst)
         self._bits("select", mask, count)

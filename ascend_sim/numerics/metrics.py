@@ -17,6 +17,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.numerics.casting import as_values, cast, decode, quiet_cast
 from ascend_sim.numerics.formats import canonical, numpy_dtype, ulp
+from ascend_sim.options.description import near_names
 
 
 @frozen
@@ -101,6 +102,7 @@ def standard_of(dtype: object, compute_dtype: object = None) -> str | None:
     return max(names, key=lambda name: THRESHOLDS[name].rtol)
 
 
+@near_names
 def compare(
     result: npt.ArrayLike, reference: npt.ArrayLike, *, dtype: object = None, compute_dtype: object = None
 ) -> Comparison:
@@ -126,7 +128,7 @@ def compare(
 
 
 class _Totals:
-    """Sums over the chunks of one comparison."""
+    """Counts and sums of one comparison, added chunk by chunk; `comparison` makes the metrics of them."""
 
     def __init__(self) -> None:
         self.elements = self.finite = self.matched = self.bit_equal = self.over_3 = self.over_4 = 0

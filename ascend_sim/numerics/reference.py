@@ -20,7 +20,10 @@ Number = float | Fraction
 
 @frozen
 class Split:
-    """Place of a value on the ladder of a format: |x| = (units + remainder) * 2^quantum_exponent, 0 <= remainder < 1."""
+    """A value in the spacing of a format around it: |x| = (units + remainder) * 2^quantum_exponent, 0 <= remainder < 1.
+
+    `exponent` is floor(log2 |x|), for 0 the format's lowest.
+    """
 
     negative: bool
     exponent: int
@@ -42,7 +45,7 @@ def floor_log2(magnitude: Fraction) -> int:
 
 
 def split(x: Number, fmt: Format) -> Split:
-    """Return the place of a finite value on the ladder of `fmt`."""
+    """Return sign, exponent, and whole and fractional steps of a finite value in the spacing that `fmt` has there, exactly."""
     value = Fraction(x)
     magnitude = abs(value)
     exponent = floor_log2(magnitude) if magnitude else fmt.min_exponent
@@ -53,11 +56,11 @@ def split(x: Number, fmt: Format) -> Split:
 
 
 def goes_up(parts: Split, mode: str) -> bool:
-    """Return True if a value between two rungs is rounded away from zero, by a mode that needs the value alone; an exact value
-    is not.
+    """Return True if a value between two neighbours of a format is rounded away from zero, by a mode that needs the value
+    alone.
 
-    rint: nearest, ties to even; round: nearest, ties away from zero; rnz: nearest, ties toward zero; floor, ceil, trunc: toward
-    -inf, +inf, zero; odd: to the neighbour whose last bit is 1 (round-to-odd, not nearest).
+    An exact value is not. rint: nearest, ties to even; round: nearest, ties away from zero; rnz: nearest, ties toward zero;
+    floor, ceil, trunc: toward -inf, +inf, zero; odd: to the neighbour whose last bit is 1 (round-to-odd, not nearest).
     """
     rest, odd = parts.remainder, parts.units % 2 == 1
     if rest == 0:

@@ -1,7 +1,7 @@
 """Descriptions of options, and their use in Python; `ascend_sim.cli.options` uses them for the shell."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
@@ -16,6 +16,8 @@ __all__ = [
     "filled",
     "listed",
     "names_of",
+    "near_hint",
+    "near_names",
     "of_case",
     "options_in",
     "with_options",
@@ -118,6 +120,34 @@ def listed(choices: Sequence[str]) -> str:
     return (" and " if len(choices) == 2 else ", ").join(choices)
 
 
+def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise TypeError for the first keyword that a function does not know, with the nearest one that it knows."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{near_hint(name, known)}")
+
+
+def near_hint(name: str, known: Collection[str]) -> str:
+    """Return the end of an error message, "; did you mean 'chip'?", for an unknown name; "" without a near one."""
+    from difflib import get_close_matches  # an error alone needs it
+
+    near = get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def near_names(function: Function) -> Function:
+    """Return a function that names the nearest keyword in its TypeError for one that it does not know."""
+    known = inspect.signature(function).parameters
+
+    @wraps(function)
+    def face(*given: Any, **named: Any) -> Any:
+        if not named.keys() <= known.keys():
+            check_keywords(function.__name__, named, known)
+        return function(*given, **named)
+
+    return face  # type: ignore[return-value]
+
+
 def with_options(options: type, rest: str = "", **defaults: Any) -> Callable[[Function], Function]:
     """Return a decorator for a function whose `**` takes these options: they appear in its signature and docstring.
 
@@ -142,9 +172,7 @@ def with_options(options: type, rest: str = "", **defaults: Any) -> Callable[[Fu
 
         @wraps(function)
         def face(*given: Any, **named: Any) -> Any:
-            for name in () if rest else named:
-                if name not in known:
-                    raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
+            check_keywords(function.__name__, () if rest else named, known)
             return function(*given, **{**left_out, **named})
 
         face.__signature__ = signature.replace(parameters=[*own, *added, *last])  # type: ignore[attr-defined]

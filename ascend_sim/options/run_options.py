@@ -53,7 +53,7 @@ CONFORMANCES: tuple[Conformance, ...] = ("documented", "library")
 
 @described
 class ChipOptions(TypedDict, total=False):
-    """The chip of a run that has no case."""
+    """The option `chip` of functions that take no case."""
 
     chip: Annotated[
         "str | Path | ChipSpec",
@@ -188,7 +188,7 @@ class OverflowOptions(TypedDict, total=False):
 
 @described
 class ValueOptions(OverflowOptions, total=False):
-    """Options of the cube's arithmetic."""
+    """Options that choose the model of the cube's additions and the overflow mode."""
 
     accumulate: Annotated[
         "str",
@@ -227,7 +227,7 @@ class AnyRunOptions(TaskOptions, CacheOptions, ValueOptions, total=False):
 
 @described
 class LaunchOptions(ChipOptions, AnyRunOptions, total=False):
-    """The keywords of `launch`, which a kernel cannot have as its own."""
+    """The keywords of `launch`; a kernel's own keywords cannot have these names."""
 
     disarm: Annotated[
         "str | Sequence[str]",
@@ -252,7 +252,7 @@ class LaunchOptions(ChipOptions, AnyRunOptions, total=False):
 
 @described
 class ProfileOptions(TypedDict, total=False):
-    """Profile of a call: the rules and the kernels of the documents or of the released library."""
+    """Options that choose the operator's rules (documents or released library) and the version of its kernels."""
 
     conformance: Annotated[
         "str",
@@ -284,7 +284,7 @@ class ProfileOptions(TypedDict, total=False):
 
 @described
 class RuleOptions(ProfileOptions, total=False):
-    """Options that decide the rules of an operator, beside its arguments."""
+    """Options that choose the operator's rules: those of a profile, and determinism."""
 
     deterministic: Annotated[
         "bool | None",
@@ -300,7 +300,7 @@ class RuleOptions(ProfileOptions, total=False):
 
 @described
 class AcceptOptions(RuleOptions, total=False):
-    """Options of an operator beside its arguments: its rules, and the caller's choices of kernels."""
+    """Options of accepting a call: its rules, and the caller's choices of tiling, blocks and disarmed flags."""
 
     tiling: Annotated[
         "Mapping[str, Mapping[str, object]] | None",
@@ -345,7 +345,7 @@ class AcceptOptions(RuleOptions, total=False):
 
 @described
 class MathOptions(TypedDict, total=False):
-    """Option cubeMathType, which no tensor and no attribute of the operator holds."""
+    """The option cube_math_type (cubeMathType), which is neither a tensor nor an attribute."""
 
     cube_math_type: Annotated[
         "int",
@@ -361,12 +361,12 @@ class MathOptions(TypedDict, total=False):
 
 @described
 class ChoiceOptions(MathOptions, RuleOptions, total=False):
-    """Options by which an operator chooses its kernels where the caller sets none."""
+    """Options by which an operator chooses its kernels itself: cubeMathType and rules, without tiling and blocks."""
 
 
 @described
 class PlanOptions(MathOptions, AcceptOptions, total=False):
-    """Options that decide which kernels a call launches, and how."""
+    """Options that decide which kernels a call launches, and how: cubeMathType, rules, tiling, blocks, disarmed flags."""
 
 
 @described
@@ -404,7 +404,7 @@ class RunOptions(ChipOptions, _CallOptions, total=False):
 
 @of_case
 class CaseChipOptions(TypedDict, total=False):
-    """The chip of a function that takes a case."""
+    """The option `chip` of functions that take a case; None means the case's chip."""
 
     chip: Annotated[
         "str | Path | ChipSpec | None",

@@ -115,8 +115,8 @@ def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def report_html(report: Mapping[str, Any]) -> str:
-    """Return a report (`Report.to_dict()`) as HTML tables of problem, kernels and outputs, without style or script of their
-    own.
+    """Return a report (`Report.to_dict()`) as HTML without style or script: tables of problem, kernels and outputs, then
+    findings and warnings.
     """
     total = report["total_us"]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}, mode {report['mode']}"

@@ -106,7 +106,7 @@ def notes_of(lines: Sequence[SourceLine], column: NDArray[np.int64]) -> Notes | 
     if not (column >= 0).any():
         return None
     source, used = SourceLines(), np.unique(column[column >= 0]).tolist()
-    numbers = np.full(len(lines) + 1, -1, np.int32)  # the last one is that of rows without a line
+    numbers = np.full(len(lines) + 1, -1, np.int32)  # the last entry is for rows without a line
     numbers[used] = [source.number((lines[place].file, lines[place].number)) for place in used]
     texts = {(lines[place].file, lines[place].number): lines[place].text for place in used}
     return Notes(source, array("i", numbers[column].tobytes()), texts=texts)

@@ -107,7 +107,7 @@ def replace_msprof(temporary: Path, folder: Path) -> None:
             temporary.rename(folder)
             return
         except OSError:
-            if not left:  # it is somebody else's
+            if not left:  # it belongs to another program
                 raise
 
 

@@ -28,7 +28,9 @@ _RANKING = (
 
 @frozen
 class PageLayer:
-    """One layer: its sizes as text, its us by part with "total" ({} without times), and cells of the page's own columns."""
+    """One layer on the page: its sizes as text, its us by part with "total" ({} without times), and the cells of the page's
+    own columns.
+    """
 
     name: str
     text: str
@@ -39,11 +41,11 @@ class PageLayer:
 
 @frozen
 class NetworkPage:
-    """Contents of a page.
+    """Contents of the page of a network's layers, and its writer.
 
-    `columns` are {part: its head} of the times, "total" last; {} for a run without times. `more` are the heads of the
-    layers' own cells. `kernels` are (op_type, us) of every launch. `calls` are (line, kernels) of each distinct call.
-    `ranked` are the rows of `ranking`, `sections` is HTML behind the tables of layers.
+    `columns` are {part: its head} of the times, "total" last; {} for a run without times. `more` are the heads of the layers'
+    own cells. `kernels` are (op_type, us) of every launch. `calls` are (line, kernels) of each distinct call. `sections` is
+    HTML after the table of layers.
     """
 
     title: str
@@ -62,7 +64,7 @@ class NetworkPage:
         return {part: sum(layer.times.get(part, 0.0) for layer in self.layers) for part in self.columns}
 
     def write(self, path: str | Path, links: Mapping[str, str] | None = None) -> None:
-        """Write the page, which loads no other file; `links` is {layer: link to its page}.
+        """Write the page as one HTML file that loads no other; `links` is {layer: link to its page}.
 
         Without Plotly it has no figure. Raises SimError where the file cannot be written.
         """
@@ -71,7 +73,9 @@ class NetworkPage:
             file.write(text.encode())
 
     def html(self, links: Mapping[str, str]) -> str:
-        """Return the page as HTML."""
+        """Return the page as HTML: facts, notes, figure and table of layers, `sections`, kinds of kernels, calls; parts
+        without data are left out.
+        """
         figures, parts = Figures(), [f"<h1>{escape(self.title)}</h1>", self._facts()]
         parts += [f"<p>{escape(note)}</p>" for note in self.notes]
         parts.append("<h2>Layers</h2>")
@@ -139,10 +143,10 @@ class NetworkPage:
 def ranking(
     rows: Sequence[Mapping[str, Any]], total: float, saved: Mapping[str, float] | None = None, sentence: str = ""
 ) -> str:
-    """Return ranked layers as HTML, a section of the page; `saved` are the us that other tilings save, if searched.
+    """Return a table of layers, in the order of `rows`, as HTML for a section of the page.
 
-    `rows` have "layer", "text", "us" of one, "copies", "all", "ideal", "layout", and "beyond": what all copies take above
-    the ideal.
+    `rows` have "layer", "text", "us" of one, "copies", "all", "ideal", "layout", and "beyond": the time of all copies above the
+    ideal. `saved` is {layer: us that other tilings save}; `sentence` stands above the table.
     """
     lines = []
     for row in rows:
@@ -164,7 +168,7 @@ def ranking(
 
 
 def _call(line: str, kernels: Sequence[Mapping[str, Any]]) -> str:
-    """Return the kernels of a call as folded HTML."""
+    """Return a folded HTML element with `line` as its head and a table of the call's kernels."""
     rows = [
         [
             escape(str(kernel["op_type"])), escape(str(kernel["name"])), str(kernel["block_dim"]),
@@ -177,7 +181,7 @@ def _call(line: str, kernels: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _us(us: float | None, form: str = ",.1f") -> str:
-    """Return a time as text; "-" where no kernel computes it."""
+    """Return a time as text in the number format `form`; "-" for None or 0, where no kernel computes it."""
     return f"{us:{form}}" if us else "-"
 
 

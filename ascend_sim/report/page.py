@@ -17,6 +17,7 @@ from ascend_sim.engine.critical_path import PathStep, by_what, critical_path
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.npz_file import one_line
+from ascend_sim.options.description import near_names
 from ascend_sim.report.advice import layer_words
 from ascend_sim.report.blocks import costs_part, timeline_part
 from ascend_sim.report.files import atomic_write
@@ -75,6 +76,7 @@ class StoredRun(NamedTuple):
         return f"<StoredRun of {what}: {len(self.report['kernels'])} kernels, {self.report['total_us']:,.2f} us>"
 
 
+@near_names
 def open_run(folder: str | Path) -> StoredRun:
     """Return the run that `run --out` left in a folder.
 

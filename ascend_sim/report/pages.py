@@ -38,3 +38,16 @@ def status_table(result: CheckResult, rules: Sequence[Rule]) -> Grid:
         style = {"fail": "bold red", "pass": "green"}.get(verdict, "dim")
         table.row(identity, Text(verdict, style=style), sources.get(identity, ""))
     return table
+
+
+def status_summary(result: CheckResult) -> Grid:
+    """Return a table of verdicts: how many rules of a check have each, and their names; the rule that fails comes first."""
+    rules: dict[str, list[str]] = {}
+    for identity, verdict in result.trace:
+        rules.setdefault(verdict, []).append(identity)
+    title = "" if result.failure else f"status {result.status}"  # a failure has its own line
+    table = Grid(title, ("verdict", ">rules", "~which"))
+    for verdict in sorted(rules, key=lambda one: one != "fail"):
+        style = {"fail": "bold red", "pass": "green"}.get(verdict, "dim")
+        table.row(Text(verdict, style=style), str(len(rules[verdict])), ", ".join(rules[verdict]))
+    return table

@@ -251,8 +251,8 @@ def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
         "dtypes": info.get("dtypes", {}),
         "formats": info.get("formats", {}),
     }
-    # The rungs that refused a tiling and the one that answered. Of a kernel that is not the same in every version, what of its
-    # time stands for something that is not built, and of one that has several ways to bring its input to L0, which it takes.
+    # Entries that only some kernels have: the ladder of the tiling; the library's version and the surrogates of parts that are
+    # not built; the load of the input to L0.
     row |= {name: info[name] for name in ("ladder", "library", "surrogates", "input_load") if name in info}
     ideal = ideal_cycles(chip, task)
     if ideal is not None:

@@ -16,18 +16,23 @@ if TYPE_CHECKING:
 
 class ShownResult:
     """Base of results that `print` shows as text and a notebook as HTML, drawn by the function at `_drawn`,
-    "module:function", with the keywords `_options`.
+    "module:function", with the keywords `_options`; a notebook shows `_more`, if it is named, below.
 
     The page of a study imports its results; a result names its page, so that its own import loads no page.
     """
 
     _drawn: ClassVar[str] = ""
+    _more: ClassVar[str] = ""
     _options: ClassVar[Mapping[str, Any]] = {}
     _width: ClassVar[int] = 120
 
     def _draw(self, console: Console) -> None:
-        module, _, name = self._drawn.partition(":")
-        getattr(import_module(module), name)(self, console, **self._options)
+        _function(self._drawn)(self, console, **self._options)
+
+    def _draw_all(self, console: Console) -> None:
+        self._draw(console)
+        if self._more:
+            _function(self._more)(self, console)
 
     def __str__(self) -> str:
         from ascend_sim.report.printed import printed
@@ -38,4 +43,9 @@ class ShownResult:
         """Return the drawn result as HTML, for notebooks."""
         from ascend_sim.report.printed import printed_html
 
-        return printed_html(self._draw)
+        return printed_html(self._draw_all)
+
+
+def _function(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

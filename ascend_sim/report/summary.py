@@ -39,6 +39,7 @@ KINDS = {
     "table search": "at most; aclnn chooses this tiling, a tuned table of its library or an own kernel may have another",
     "stand-in search": "at most; searched on a stand-in, aclnn cannot set it",
     "bound": "at most",
+    "room": "computed; these products come for nothing, the call gets no shorter",
     "cause": "a cause; no change of the call is known that helps",
 }
 """Origin of an advice's gain, and its way to a device, in words."""
@@ -163,7 +164,7 @@ def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
     no operator's.
     """
     name = report["problem"].get("operator", "")
-    from ascend_sim.ops.operators import OPERATORS  # kernels of one's own need none
+    from ascend_sim.ops.operators import OPERATORS  # only operators need it
 
     maker = {launch: part for part, (launch, _) in OPERATORS[name].layer_parts.items()} if name in OPERATORS else {}
     times: dict[str, float] = {}
@@ -194,7 +195,7 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
                 known["kernels"] += one["kernels"]
             if one["gain_us"] is not None:
                 known["gain_us"] = round((known["gain_us"] or 0.0) + one["gain_us"], 4)
-    order = {"simulated": 0, "stand-in": 0, "table": 0, "own kernel": 0, "cause": 2}
+    order = {"simulated": 0, "stand-in": 0, "table": 0, "own kernel": 0, "room": 2, "cause": 2}
     return sorted(found.values(), key=lambda one: (order.get(one["kind"], 1), -(one["gain_us"] or 0.0)))
 
 
@@ -210,6 +211,8 @@ def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping
         what, kind = said["text"].split(": ", 1)[1].split(". ")[0], "cause"
     elif "tiling" in change or "block_dim" in change:
         kind = "stand-in" if stand_in else "table" if table else "own kernel"
+    elif "channels" in change:
+        kind, gain = "room", None
     us = None if gain is None else gain * kernel["task_us"] / sum(kernel["waterfall"].values()) / change.get("batch", 1)
     return {
         "kernels": [kernel["name"]],
@@ -232,7 +235,7 @@ def _change(report: Mapping[str, Any], kernel: Mapping[str, Any], change: Mappin
         if name == "batch":
             return f"batch {value * _batch(report)} in one launch, for the work of this call"
         if name == "channels":
-            return f"channels in multiples of {value}"
+            return f"channels in multiples of {value} take no longer"
         return f"{name}={value}"
     return ""
 

@@ -154,7 +154,7 @@ def _waterfall(console: Console, data: Mapping[str, Any], kernel: Mapping[str, A
         say(console, f"What costs most{' with ' + layer if layer else ''}:")
     for said in kernel["statements"]:
         say(console, f"  {said['text']}", indent="  ")
-        if said["command"]:  # whole, to be copied: a terminal breaks it where it has to
+        if said["command"]:  # not wrapped, so that it can be copied
             console.print(Text(f"    {said['command']}"), soft_wrap=True)
 
 

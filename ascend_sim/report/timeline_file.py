@@ -328,7 +328,7 @@ def _recording(file: TimelineFile) -> Recording:
 
 
 def _stored(table: InstructionTable, key: Key) -> list[Any]:
-    """Return [class name, *parameters] of an instruction for the file; a user's own becomes a `Recorded` with its text."""
+    """Return [class name, *parameters] of an instruction for the file; a user's own becomes ["Recorded", its text]."""
     if _is_ours(key[0]):
         return [key[0].__name__, *(asdict(one) if isinstance(one, Mask | Quantisation) else one for one in key[1:])]
     return [Recorded.__name__, Recorded.of(table.instructions[table.index[key]], table.chip).text]

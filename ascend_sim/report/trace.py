@@ -294,7 +294,7 @@ def _moment(nanoseconds: int) -> float:
 
 def _inside(begin: int, end: int, raised: int) -> int:
     """Return the nanosecond at which an arrow ends in a wait's box: after the set (`raised`), and before the end of the box."""
-    return min(max(raised + 1, begin), max(end - 2, begin))  # one that is cut off is shorter by one
+    return min(max(raised + 1, begin), max(end - 2, begin))  # a time that is cut off is shorter by one
 
 
 def _whole(starts: list[float], ends: list[float], free: int) -> tuple[list[int], list[int]]:

@@ -131,7 +131,10 @@ def _note(programs: list[tuple[int, Program]], index: int, _: int, __: Task, pro
 
 
 def _values_in_order(device: Device, tasks: Sequence[Task]) -> StreamRun:
-    """Compute values in the order of the queue, in which every event comes before the tasks that wait for it."""
+    """Compute values task by task in the order of the queue, without time; return the run.
+
+    An event precedes the tasks that wait for it.
+    """
     run = StreamRun(list(tasks), None)
     for index, task in enumerate(tasks):
         if isinstance(task, StreamStep):

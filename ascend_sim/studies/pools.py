@@ -78,7 +78,7 @@ class Processes(Pool):
                 yield name, function(item)
             return
         forget_typed_in_main()
-        chosen_engine()  # which it says once, here
+        chosen_engine()  # reports the engine once, here
         try:
             yield from self._through_deaths(function, items)
         finally:  # joblib would keep its processes for the next call
@@ -131,8 +131,8 @@ class Processes(Pool):
             initializer=begin_worker,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an early end and dead workers, of which we tell ourselves
-            with interrupts_held():  # until the first processes stand, which inherit it: a shell sends them Ctrl-C too
+            warnings.simplefilter("ignore")  # an early end and dead workers, which are reported here
+            with interrupts_held():  # the first processes inherit it: a shell sends Ctrl-C to them too
                 outcomes = parallel(taken())
             with closing(outcomes):
                 for name, outcome in outcomes:
@@ -180,7 +180,7 @@ class Cluster(Pool):
     def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
         from distributed import Client, wait
 
-        for logger in ("distributed", "distributed.client"):  # it is we who tell what happens
+        for logger in ("distributed", "distributed.client"):  # errors are reported here
             logging.getLogger(logger).setLevel(logging.CRITICAL)
         try:
             client = Client(self.address, timeout=_CONNECT_SECONDS, set_as_default=False)
@@ -211,7 +211,7 @@ class Cluster(Pool):
                         yield name, self._failed(future.exception())
                     else:  # lost: nobody has it any more
                         give(name, item)
-        except (OSError, TimeoutError, CancelledError):  # of what is under way, when the connection is lost
+        except (OSError, TimeoutError, CancelledError):  # the connection was lost
             raise SimError(f"the scheduler {self.address} is gone; what was finished is kept") from None
         finally:
             with suppress(Exception):

@@ -115,7 +115,7 @@ class Store:
             self._database.execute("commit")
         # Readers and the writer do not wait for each other. What a killed process wrote stays; a power cut may cost the last
         # results, never the file.
-        with suppress(sqlite3.OperationalError):  # another process is at it
+        with suppress(sqlite3.OperationalError):  # another process holds the file
             self._database.execute("pragma journal_mode = wal")
         self._database.execute("pragma synchronous = normal")
 
@@ -144,8 +144,8 @@ class Store:
         return None if row is None else self._checked(name, *row)
 
     def add(self, name: str, data: Mapping[str, Any]) -> bool:
-        """Store a result, delete the claim to it, and return True; return False if the name has a result already, which
-        stays.
+        """Store a result and delete the claim to it, and return True; return False if the name has a result already, which
+        then stays.
         """
         text = json.dumps(data)
         with self._told("written"), self._transaction():

@@ -59,8 +59,10 @@ class EightBitSimulation(Simulation):
 
 
 def _parts(mask: tuple[bool, bool, bool] | None) -> list[tuple[bool, bool, bool] | None]:
-    """Return the output masks of the calls that replace one backward call, each with one gradient; [None] for a forward
-    call.
+    """Return the output masks of the calls that replace a backward call: grad_input alone, grad_weight alone, as far as `mask`
+    asks for them.
+
+    For a forward call (mask None) return [None].
     """
     if mask is None:
         return [None]

@@ -16,8 +16,8 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import CacheOptions
 from ascend_sim.report.shown import ShownResult
-from ascend_sim.studies.precision.pages import detail
 from ascend_sim.studies.precision.run import PrecisionTable, precision
+from ascend_sim.studies.precision.summary import render_summary
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.options import SimulateOptions, alone
 from ascend_sim.torch.report import LayerRow
@@ -25,7 +25,7 @@ from ascend_sim.torch.report import LayerRow
 
 @frozen
 class LayerPrecision(ShownResult):
-    """Precision table of each layer by its name; `print` shows all of them."""
+    """Precision table of each layer by its name; `print` shows the summary of each, `tables` hold all figures."""
 
     tables: Mapping[str, PrecisionTable]
 
@@ -44,8 +44,8 @@ class LayerPrecision(ShownResult):
         if not self.tables:
             console.print("no gradient of a convolution was seen")
         for name, table in self.tables.items():
-            console.print(Text(f"{name}: inputs {table.inputs}"))
-            console.print(detail(table))
+            console.print(Text(f"{name}: inputs {table.inputs}", style="bold"))
+            render_summary(table, console, more="")
 
 
 def layer_precision(

@@ -83,7 +83,9 @@ class RuleList:
     def rule(
         self, id: str, source: str, *, only: Conformance | None = None, when: Callable[[Any], bool] | None = None
     ) -> Callable[[Callable[[Any], Failure | None]], Callable[[Any], Failure | None]]:
-        """Return a decorator that adds a rule with this id and source; it holds in the profile `only`, or in both for None."""
+        """Return a decorator that adds a rule with this id and source; it holds in the profile `only`, or in both for
+        None, and is skipped where `when(facts)` is False.
+        """
         profiles = CONFORMANCES if only is None else (only,)
 
         def append(check: Callable[[Any], Failure | None]) -> Callable[[Any], Failure | None]:

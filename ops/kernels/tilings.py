@@ -43,6 +43,9 @@ def tilings_that_fit(
 def settable(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput | None = None) -> dict[str, int]:
     """Return the fields, by the vendor's names, with which a user gets the same tiling of `inp` again: those of
     `to_vendor` that do not follow from others.
+
+    With `inp` of dav-3510, grad_input has the fields of that kernel too, even at their defaults; coreStreamK is left
+    out without StreamK.
     """
     fields = {name: value for name, value in tiling.to_vendor().items() if name not in _DERIVED}
     if isinstance(tiling, GradInputTiling) and inp is not None and variant_of(inp).kernel_parts:

@@ -97,7 +97,7 @@ class BlockedMap(FeatureMap):
 
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
         """Store a finished tile from L0C to its place in the map, in whole channel blocks: `tile.channels` is rounded
-        up to C0.
+        up to C0. `atomic_add` adds to the values in GM.
         """
         pieces = [
             DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count) for row, pixel, count in tile.runs
@@ -167,7 +167,7 @@ class FractalZ(SlottedFilters):
             k.copy_rows("GM->L1", to, gm_operand(slot, source), size, CopyLoop(lines, pitch, size), operand="B")
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile to its place in dW, in whole blocks of 16 filters."""
+        """Store a finished tile to its place in dW, in whole blocks of 16 filters; `atomic_add` adds to the values in GM."""
         column = tile.column // self.c0 * self.line_bytes
         target = self.offset(tile.group, tile.plane, 0, 0, 0) + column + tile.row * self.row_bytes
         self._drain(finished, gm_operand(slot, target), tile, self.line_bytes, atomic_add)
@@ -175,7 +175,7 @@ class FractalZ(SlottedFilters):
     def drain_to_slot(
         self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
     ) -> None:
-        """Store a finished tile to its task's slot in whole blocks of 16 filters."""
+        """Store a finished tile to its task's slot in whole blocks of 16 filters; `atomic_add` adds to the values in GM."""
         block = (tile.column - task.n_start) // self.c0 * self._slot_block(task)
         target = offset + block + (tile.row - task.m_start) * self.row_bytes
         self._drain(finished, gm_operand(slot, target), tile, self._slot_block(task), atomic_add)

@@ -42,7 +42,8 @@ class ChannelsLastMap(PlainMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box to L1, one transfer for each row of pixels, or one for all where rows adjoin in GM and in L1.
+        """Load a box to L1 (whatever `space` says), one transfer for each row of pixels, or one for all where rows
+        adjoin in GM and in L1.
 
         SimError if `pitches.pixel` is not one block: pixels cannot be spread apart.
         """
@@ -126,7 +127,7 @@ class ChannelsLastFilters(PlainFilters):
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
         """Store a finished tile to its place in dW element by element, one piece for each block of columns (channels of
-        one tap).
+        one tap); `atomic_add` adds to the values in GM.
         """
         pieces = [
             DrainPiece(

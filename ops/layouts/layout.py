@@ -233,8 +233,8 @@ class FinishedTile(Protocol):
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Store pieces of the tile to GM element by element; rows and columns are `row_stride` and `column_stride`
-        bytes apart there.
+        """Store pieces of the tile to GM in `dtype` element by element; rows and columns are `row_stride` and
+        `column_stride` bytes apart there.
 
         `atomic_add` adds to the values in GM.
         """
@@ -319,7 +319,9 @@ class SlottedFilters(Filters):
     def drain_to_slot(
         self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
     ) -> None:
-        """Store a finished tile to its task's slot, which begins `offset` bytes into tensor number `slot` of the launch."""
+        """Store a finished tile to its task's slot, which begins `offset` bytes into tensor number `slot` of the
+        launch; `atomic_add` adds to the values there.
+        """
 
     @abstractmethod
     def slot_bytes(self, rows: int, columns: int) -> int:

@@ -61,7 +61,9 @@ class PlainMap(FeatureMap):
         return gm_operand(slot, self.offset(box.place, box.rows.start * self.volume[2] + box.columns.start))
 
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
-        """Store a finished tile element by element to its place in the map; only its `channels` existing channels."""
+        """Store a finished tile element by element to its place in the map; only its `channels` existing channels.
+        `atomic_add` adds to the values in GM.
+        """
         pieces = [
             DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count, 0, tile.channels)
             for row, pixel, count in tile.runs
@@ -92,7 +94,9 @@ class PlanarMap(PlainMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box to L1 in one transfer, a matrix (channels x pixels) for each row, or one matrix where rows adjoin."""
+        """Load a box to L1 (whatever `space` says) in one transfer, a matrix (channels x pixels) for each row, or one
+        matrix where rows adjoin.
+        """
         width, rows, pixels = self.volume[2], box.rows.length, box.columns.length
         if pixels == width and pitches.row == width * pitches.pixel:  # rows adjoin
             rows, pixels = 1, rows * pixels
@@ -241,7 +245,9 @@ class PlanarFilters(PlainFilters):
                 yield range(top, bottom), range(left, right)
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile to its place in dW element by element, one piece for each block of columns and group."""
+        """Store a finished tile to its place in dW element by element, one piece for each block of columns and group;
+        `atomic_add` adds to the values in GM.
+        """
         pieces = []
         for column, channels, tap in self.channel_pieces(tile):
             for rows, own in self.rectangles(range(tile.row, tile.row + tile.rows), channels):
@@ -251,7 +257,8 @@ class PlanarFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, self.filter_stride, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts of a tile's sum as filters [channel][tap] if the tile has all taps, else as single columns.
+        """Yield the parts of a tile's sum, as many filters at a time as `room` bytes hold: as filters [channel][tap] if
+        the tile has all taps, else as single columns.
 
         It is single columns also if a kernel has several planes, between whose taps those of a tile lie (ops-nn,
         Conv3DBackpropFilterV2 of arch35: stated). Of merged groups only some channels exist, so that each begins a

@@ -95,7 +95,7 @@ class TilingInput:
 
     @cached_property
     def n1(self) -> int:
-        """Return the number of blocks of dW's columns of one real group."""
+        """Return the number of blocks of `n0` input channels of one real group, by which columns of dW are counted."""
         return ceil_div(self.cin_g, self.n0)
 
     @cached_property

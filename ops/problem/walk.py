@@ -31,7 +31,7 @@ class Windows(Walk):
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
         """Return the pixels of the whole input rows that L1 holds for `pixels`: the most of the usual and of the last
-        strip's width.
+        strip's width; with `clipped` at most the map's rows.
         """
         p, found = problem, []
         for width in {p.w_out, self.last_width or p.w_out}:

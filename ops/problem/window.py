@@ -94,8 +94,9 @@ def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
 
 
 def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> int:
-    """Return the most rows of the dilated map that `pixels` dx pixels read, at most the map's height. `whole_rows` as
-    in `spanned_rows`.
+    """Return the most rows of the dilated map that `pixels` dx pixels read, at most the map's height.
+
+    `whole_rows`: tiles begin at a multiple of `pixels`, so that lengths that divide need no extra row.
     """
     rows = spanned_rows(pixels, problem.w_in, whole_rows)
     return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))

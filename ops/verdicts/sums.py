@@ -48,7 +48,7 @@ def sums_of(
     total, *weights = operator.sums(call, output, finite, inputs, absolute=absolute)
 
     def counted(factors: Mapping[str, Array]) -> tuple[Array, ...]:
-        """Return the sums with the counts `factors` in place of the values of both factors."""
+        """Return the operator's sums (absolute) with the numbers `factors` in place of the elements of the named tensors."""
         counts = {name: part.astype(np.float64) for name, part in factors.items()}
         return operator.sums(call, output, {**finite, **counts}, {}, absolute=True)
 

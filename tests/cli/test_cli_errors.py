@@ -164,3 +164,19 @@ def test_usage_errors_are_exit_code_2(case: Path) -> None:
 def test_unknown_chips() -> None:
     assert "did you mean ascend910b3?" in refused("chips", "ascend910b33")
     assert "is a family, not a chip" in refused("chips", "dav-2201")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (
+            "validate rows.csv",
+            "validate takes no argument, and rows.csv is too much; it may belong behind an option: --csv",
+        ),
+        ("run by_hand more", "run takes {case}, and more is too much; it may belong behind an option: --chip"),
+        ("cases by_hand", "cases takes no argument, and by_hand is too much; "),
+    ],
+)
+def test_an_argument_too_much(typed: str, said: str) -> None:
+    failed = run(*typed.split())
+    assert failed.code == 2 and failed.err.startswith(f"ascend-sim: {said}") and failed.err.count("\n") == 1

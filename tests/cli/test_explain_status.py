@@ -26,6 +26,9 @@ def test_explain_status_shows_every_rule_and_the_plan(case: Path) -> None:
     assert set(of.values()) == {"pass", "skipped"} and list(of)[-1] == "plan" and of["plan"] == "pass"
     text = run("explain-status", case).out
     assert text.startswith("status 0") and all(rule in text for rule in of)
+    assert len(text.splitlines()) <= 15 and text.endswith("more: --full, --json\n")
+    full = run("explain-status", case, "--full").out.splitlines()
+    assert len(full) >= len(of) + 2 and any(line.split()[:2] == ["plan", "pass"] for line in full)
 
 
 def test_explain_status_stops_at_the_rule_that_fails(case: Path) -> None:
@@ -36,6 +39,9 @@ def test_explain_status_stops_at_the_rule_that_fails(case: Path) -> None:
     assert of["cube_math_type"] == "fail" and {of[name] for name in names[at + 1 :]} == {"not reached"}
     assert "fail" not in {of[name] for name in names[:at]}
     printed = run("explain-status", case, "--cube-math-type", 9).out
+    rows = [line.split()[:2] for line in printed.splitlines()]
+    assert rows[rows.index(["verdict", "rules"]) + 1] == ["fail", "1"]
+    assert len(rows) <= 24
     assert " ".join(printed.split()).startswith(f"status 161002: {told['error']}")
 
 

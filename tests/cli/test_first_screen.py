@@ -355,6 +355,60 @@ TASKS = (
         code=2,
     ),
     UserTask("refused", "a wrong option", "ascend-sim run by_hand --mod timing", r"--mode", code=2),
+    UserTask(
+        "network",
+        "how long is a training step",
+        "ascend-sim run-network net.yaml --training --jobs 1",
+        r"a training step: \d+\.\d us",
+    ),
+    UserTask(
+        "torch",
+        "what each precision leaves to every layer",
+        "print(sim.precision())",
+        r"down: (.*\n)+.*hf32: 1\d\.\d bits",
+    ),
+    UserTask(
+        "precision",
+        "why is this mode refused",
+        "ascend-sim explain-status bf16 --cube-math-type 2",
+        r"not with BFLOAT16 on 910B(.*\n)+fail +1  cube_math_type",
+        code=2,
+    ),
+    UserTask("precision", "where does float16 overflow", "ascend-sim format float16", r"overflows from +65520"),
+    UserTask("teacher", "which numbers make this one", "ascend-sim explain by_hand --element 0,0,1,2", r"18 products"),
+    UserTask(
+        "own kernel", "does it run on a 310P", "ascend-sim kernel double.py --chip ascend310p3", r"ascend310p3 .* us"
+    ),
+    UserTask(
+        "sweep",
+        "what if HBM were twice as fast",
+        "ascend-sim sweep by_hand --vary chip.memory.hbm_gb_per_s=1750,3500 --jobs 1",
+        r"2 points ran; each takes \d",
+    ),
+    UserTask(
+        "sweep",
+        "which chip and which precision",
+        "ascend-sim sweep by_hand --vary chip=ascend910b3,ascend910b4 --vary cube_math_type=0,1 --jobs 1",
+        r"4 points ran; the shortest is",
+    ),
+    UserTask("sweep", "a misspelled field", "ascend-sim sweep by_hand --vary bacth=1,2", r"did you mean batch", code=2),
+    UserTask(
+        "refused", "rows without their option", "ascend-sim validate rows.csv", r"rows\.csv is too much.*--rows", code=2
+    ),
+    UserTask(
+        "refused",
+        "a misspelled keyword in Python",
+        'ascend_sim.run_case("by_hand", chp="ascend910b4")',
+        r"unexpected keyword argument 'chp'; did you mean 'chip'",
+        code=2,
+    ),
+    UserTask(
+        "refused",
+        "an element outside of its tensor",
+        "ascend-sim explain by_hand --element 9,9,9,9",
+        r"its shape is \[1, 2, 4, 4\]",
+        code=2,
+    ),
 )
 
 
@@ -405,7 +459,7 @@ def typed_python(code: str, names: dict[str, Any], folder: Path) -> tuple[str, i
     with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
         try:
             exec(code, dict(names))
-        except (ascend_sim.SimError, KeyError) as error:
+        except (ascend_sim.SimError, KeyError, TypeError) as error:
             return f"{printed.getvalue()}ascend-sim: {error}", 2
     return printed.getvalue(), 0
 

@@ -3,6 +3,8 @@
 import inspect
 import subprocess
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -65,8 +67,34 @@ def test_what_is_left_out_has_its_default() -> None:
 
 
 def test_another_name_is_refused_as_python_does() -> None:
-    with pytest.raises(TypeError, match=r"^plain\(\) got an unexpected keyword argument 'sise'$"):
+    with pytest.raises(
+        TypeError, match=r"^plain\(\) got an unexpected keyword argument 'sise'; did you mean 'size'\?$"
+    ):
         plain(1, sise=3)
+    with pytest.raises(TypeError, match=r"^plain\(\) got an unexpected keyword argument 'qqq'$"):
+        plain(1, qqq=3)
+
+
+FACES = [
+    face
+    for module in ("ascend_sim", "ascend_sim.torch")
+    for name in (import_module(module).__all__ if module == "ascend_sim" or find_spec("torch") else ())
+    if inspect.isfunction(face := getattr(import_module(module), name)) and inspect.signature(face).parameters
+]
+"""Public functions with arguments."""
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
+def test_every_public_function_suggests_the_near_keyword(face: Any) -> None:
+    parameters = inspect.signature(face).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return  # its further keywords belong to somebody else
+    for one in parameters:
+        if one.kind not in (one.VAR_POSITIONAL, one.POSITIONAL_ONLY) and len(one.name) > 2:
+            with pytest.raises(
+                TypeError, match=f"unexpected keyword argument '{one.name}_'; did you mean '{one.name}'"
+            ):
+                face(**{f"{one.name}_": 1})
 
 
 def test_in_a_function_that_takes_a_case_the_default_is_the_case_s() -> None:

@@ -145,3 +145,12 @@ def test_how_sure_a_time_is() -> None:
     assert head_words(10.0, interval | {"other_chips_us": {"b2": 4.0}}).endswith("20 us)")
     assert "never measured" in head_words(10.0, interval | {"unmeasured_us": {"A": 3.0, "B": 3.0}})
     assert (head_words(None, None), head_words(0.0, interval | {"of_us": 0.0})) == ("no times", "0.0 us")
+
+
+def test_channels_that_are_filled_up_are_no_gain_in_time() -> None:
+    """No advice saves more than its call takes; 3 channels become 16 in the same time."""
+    summary = asim.run_case("resnet50:conv1", mode="timing").report.to_dict(statements=True)["summary"]
+    assert all((one["gain_us"] or 0.0) < summary["total_us"] for one in summary["statements"])
+    (filled,) = (one for one in summary["statements"] if "channels" in one["change"])
+    assert (filled["kind"], filled["gain_us"]) == ("room", None) and "no shorter" in KINDS["room"]
+    assert filled is summary["statements"][-1]

@@ -49,7 +49,7 @@ def product(
     k.l1_to_l0b(b0.acquire(), b1.take(), *b.shape, b.dtype, held=len(b), transpose=turn_b)
     b0.publish()
     out = tile.acquire()
-    k.mmad(out, a0.take(), b0.take(), m, depth, n, a.dtype, False)
+    k.mmad(out, a0.take(), b0.take(), max(m, 2), depth, n, a.dtype, False)  # a single row would be GEMV
     tile.publish()
     k.l0c_to_gm(c, tile.take(), atomic_add=atomic)
 

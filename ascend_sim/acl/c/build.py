@@ -17,6 +17,7 @@ from pathlib import Path
 from ascend_sim.acl.c.headers import TYPES, headers
 from ascend_sim.acl.c.prototypes import FUNCTIONS
 from ascend_sim.errors import SimError
+from ascend_sim.options.description import near_names
 from ascend_sim.report.files import atomic_write
 
 __all__ = ["LIBRARY", "OTHER_NAMES", "build_c", "compile_flags"]
@@ -96,6 +97,7 @@ except BaseException as error:
 """Python code that runs when the library starts Python."""
 
 
+@near_names
 def build_c(folder: str | Path) -> list[Path]:
     """Write headers and libraries to `folder`; return the paths written.
 

@@ -259,7 +259,7 @@ class CompiledMachine:
 
 
 class CompiledCore:
-    """The timeline of one program that begins at cycle `begin`, computed in C; it has the interface of `CoreRun`."""
+    """One program on one core, computed in C from cycle `begin` on; it has the interface of `CoreRun`."""
 
     def __init__(
         self,
@@ -312,7 +312,7 @@ class CompiledCore:
         return self._over
 
     def hear(self, event: c.EventStruct) -> None:
-        """Handle an event of this core from C: the end of its program, or a set of or a wait for a cross-core flag."""
+        """Handle an event of this core from C: the end of its program, a set of a cross-core flag, or a wait for one."""
         if event.what == c.FINISHED:
             self._note_the_end(event.time)
             self._over._ok, self._over._value = True, None

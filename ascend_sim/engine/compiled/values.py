@@ -153,7 +153,9 @@ class Workspace:
         return product.m, product.n, product.k, product.held_k, width
 
     def _fits(self, moves: Moves) -> bool:
-        """Return True if C can perform the moves: it has the conversion and the loops, and room for all items."""
+        """Return True if C can perform the moves: it has the conversion, addition and loops, and room for all items; else
+        Python does.
+        """
         if (
             moves.scaling is not None
             or moves.keeps

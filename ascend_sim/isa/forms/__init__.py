@@ -1,7 +1,8 @@
-"""Forms of each chip's instruction words: their fields and limits, declared once in configs/instructions.
+"""Checks that a chip's instruction words can express an instruction: their fields and limits are declared in
+configs/instructions.
 
-An instruction of the builder describes an effect; it is legal on a chip if one of the forms of the chip's architecture says it
-(`form_of`). An instruction without a declared form passes: a user's own, and one that only orders or waits.
+An instruction of the builder describes an effect. It is legal on a chip if a form of the chip's architecture can express it
+(`form_of`). An instruction without a declared form is legal: a user's own, and one that only orders or waits.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _GROUP = {
     "ascend_sim.isa.l0c_to_ub": ("cube",),
     "ascend_sim.isa.vector.base": ("vector",),
 }
-"""Groups of declarations (configs/instructions) by the instructions' module."""
+"""Module of an instruction class -> its groups of declarations in configs/instructions."""
 
 
 def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
@@ -78,7 +79,10 @@ _WHOLE_BLOCKS: dict[str, bool] = {}
 
 
 def copies_whole_blocks(chip: ChipSpec) -> bool:
-    """Return True if copies between GM and UB count whole 32-byte blocks: no form of the chip has a row of one byte."""
+    """Return True if the chip's copies between GM and UB count whole 32-byte blocks: no form of it can copy one byte.
+
+    Cached.
+    """
     arch = chip.identity.arch
     if arch not in _WHOLE_BLOCKS:
         _WHOLE_BLOCKS[arch] = not can_say(DataCopy("GM", "UB", 1), chip)
@@ -86,12 +90,16 @@ def copies_whole_blocks(chip: ChipSpec) -> bool:
 
 
 def reach(tensor: Allocation, chip: ChipSpec) -> int:
-    """Return the bytes of a tensor that instructions may touch; with its slack if copies count whole blocks."""
+    """Return the bytes of a tensor that instructions may touch: its size, or with its slack if copies count whole blocks."""
     return tensor.room if copies_whole_blocks(chip) else tensor.size
 
 
 def _refusal(instruction: Any, chip: ChipSpec) -> str:
-    """Return why no form of the chip can express the instruction, in a line: the first fault of each nearest form."""
+    """Return one line on why no form of the chip can express the instruction: the first fault of each form with the fewest
+    faults.
+
+    Without a form on this architecture the line names those that have one.
+    """
     kind: Any = type(instruction)
     arch, ways = chip.identity.arch, _ways(kind)
     route = ways[0].route(instruction)
@@ -114,7 +122,7 @@ def _refusal(instruction: Any, chip: ChipSpec) -> str:
 
 
 def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
-    """Raise SimError if the Fixpipe cannot convert numbers of L0C to the output format."""
+    """Raise SimError if the chip's Fixpipe cannot convert the instruction's numbers in L0C to its output format."""
     pre, dtype, arch = instruction.pre, instruction.dtype, chip.identity.arch
     source, scaled = instruction.taken, pre is not None and pre.scales
     for one in conversions():
@@ -129,7 +137,7 @@ def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
 
 
 def _check_atomic(instruction: Any, chip: ChipSpec) -> None:
-    """Raise SimError if the chip lacks this atomic operation on GM."""
+    """Raise SimError if the chip lacks the instruction's atomic operation, its dtype, or its path to GM."""
     arch, operation = chip.identity.arch, getattr(instruction, "keep", "add")
     added = getattr(instruction, "atomic_add", "")
     dtype = added if isinstance(added, str) else instruction.dtype
@@ -155,7 +163,7 @@ def _groups(kind: type[Instruction]) -> tuple[str, ...]:
 
 @cache
 def _ways(kind: type[Instruction]) -> tuple[Way, ...]:
-    """Return the ways to express instructions of a class."""
+    """Return the `Way`s to express instructions of a class, from all groups of its module and of its base classes' modules."""
     return tuple(way for group in _groups(kind) for way in ways_of(group).values() if issubclass(kind, way.kind))
 
 

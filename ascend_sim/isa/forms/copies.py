@@ -1,4 +1,6 @@
-"""Fields of copies of rows, conversions to NZ and fills; see configs/instructions/copies.yaml."""
+"""Translation of copies of rows, conversions to NZ and fills to instruction fields and back; see
+configs/instructions/copies.yaml.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,20 @@ Fields = Mapping[str, int]
 
 
 def filled(size: int) -> int:
-    """Return the bytes that a row takes in a local buffer, filled up to whole blocks."""
+    """Return the bytes that a row of `size` bytes takes in a local buffer: rounded up to whole 32-byte blocks."""
     return ceil_div(size, BLOCK_BYTES) * BLOCK_BYTES
 
 
 @cache
 def itemsize(item: str) -> int:
-    """Return the bytes of an item of that format."""
+    """Return the bytes of an item of format `item`."""
     return int(numpy_dtype(item).itemsize)
 
 
 class AnyRows(Way):
-    """Rows of a copy whose instruction fields are not published."""
+    """Translation of a row copy (DataCopy) whose instruction fields are not published: it has none, so that every copy
+    passes.
+    """
 
     kind = DataCopy
 
@@ -43,7 +47,10 @@ class AnyRows(Way):
 
 
 class BlockRows(AnyRows):
-    """Rows of whole blocks; each side has the gap from the end of a row to the start of the next."""
+    """Translation of a copy of rows of whole blocks (DataCopy) to fields and back.
+
+    The fields are row count, row length, and for each side the gap from the end of a row to the next one's start.
+    """
 
     names = ("n_burst", "len_burst", "src_gap", "dst_gap")
 
@@ -62,7 +69,7 @@ class BlockRows(AnyRows):
 
 
 class AnyCopies(Way):
-    """Copies in UB by elements, with a mask or without."""
+    """Translation of a copy within UB by elements (VectorCopy) whose instruction fields are not published."""
 
     kind = VectorCopy
 
@@ -74,7 +81,7 @@ class AnyCopies(Way):
 
 
 class CopiedRows(AnyCopies):
-    """Copies in UB as `BlockRows`."""
+    """Translation of a copy within UB (VectorCopy) to the fields of `BlockRows` and back; it has no mask."""
 
     names = BlockRows.names
 
@@ -94,7 +101,9 @@ class CopiedRows(AnyCopies):
 
 
 class StartedRows(AnyRows):
-    """Rows of whole blocks; each side has the distance from the start of a row to the start of the next."""
+    """Translation of a copy of rows of whole blocks (DataCopy) to fields and back; strides count from row start to row
+    start.
+    """
 
     names = ("n_burst", "len_burst", "src_stride", "dst_stride")
 
@@ -109,7 +118,7 @@ class StartedRows(AnyRows):
 
 
 def _sides(i: DataCopy) -> tuple[int, int]:
-    """Return the strides of a copy as (in GM, in the local buffer)."""
+    """Return the strides of a copy as (stride in GM, stride in the local buffer)."""
     return (i.src_stride, i.dst_stride) if i.source == "GM" else (i.dst_stride, i.src_stride)
 
 
@@ -120,7 +129,10 @@ def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
 
 
 class FilledRows(AnyRows):
-    """Rows of any bytes, filled up to blocks on the local side; the fields are the gaps between filled rows."""
+    """Translation of a copy of rows of any bytes (DataCopy) to fields and back.
+
+    Rows are filled up to blocks on the local side; the fields are the gaps between filled rows.
+    """
 
     names: tuple[str, ...] = ("n_burst", "len_burst", "gm_gap", "local_gap")
 
@@ -137,7 +149,10 @@ class FilledRows(AnyRows):
 
 
 class SteppedRows(AnyRows):
-    """Rows of any bytes by their strides; on the local side they are filled up to blocks, or adjoin."""
+    """Translation of a copy of rows of any bytes (DataCopy) to count, length and strides and back.
+
+    Rows on the local side are filled up to blocks, or adjoin, by the form's rule.
+    """
 
     names: tuple[str, ...] = ("n_burst", "len_burst", "gm_stride", "local_stride")
 
@@ -150,7 +165,7 @@ class SteppedRows(AnyRows):
 
     @staticmethod
     def copied(route: str, f: Fields) -> DataCopy:
-        """Return the copy that the fields `f`, which all its forms have, express on a route."""
+        """Return the copy on `route` that the fields common to all stepped forms express."""
         return _copied(route, f["len_burst"], f["n_burst"], f["gm_stride"], f["local_stride"])
 
     def rows_held(self, i: DataCopy) -> str:
@@ -221,7 +236,7 @@ class PaddedSteps(_Padding, SteppedRows):
 
 
 class Planes(SteppedRows):
-    """Stepped rows with a loop around them."""
+    """Translation of a copy of planes of rows (DataCopyPlanes): the fields of `SteppedRows` and an outer loop."""
 
     kind = DataCopyPlanes
     names = (*SteppedRows.names, "loop1_size", "loop1_gm", "loop1_local")
@@ -242,7 +257,7 @@ class Planes(SteppedRows):
 
 
 class Nd2Nz(Way):
-    """One row-major matrix to NZ; its fields count the distance of rows in elements."""
+    """Translation of one row-major matrix to NZ (DataCopyNd2Nz) to fields and back; the distance of rows counts elements."""
 
     kind = DataCopyNd2Nz
     names = ("n_value", "d_value", "src_d_value", "dst_nz_c0_stride")
@@ -265,7 +280,7 @@ class Nd2Nz(Way):
 
 
 class Nd2NzBytes(Nd2Nz):
-    """One row-major matrix to NZ; its fields count the distance of rows in bytes."""
+    """Translation of one row-major matrix to NZ (DataCopyNd2Nz) to fields and back; the distance of rows counts bytes."""
 
     names = ("n_value", "d_value", "loop1_src_stride", "dst_nz_c0_stride")
 
@@ -279,7 +294,9 @@ class Nd2NzBytes(Nd2Nz):
 
 
 class Dn2Nz(Way):
-    """Column-major matrices to NZ: field n counts pixels, field d channels."""
+    """Translation of column-major matrices to NZ (DataCopyDn2Nz) to fields and back: field n counts pixels, field d
+    channels.
+    """
 
     kind = DataCopyDn2Nz
     names = (
@@ -310,7 +327,7 @@ class Dn2Nz(Way):
 
 
 class AnyFill(Way):
-    """Zeros all over a buffer, without known fields."""
+    """Translation of zeros all over a buffer (Fill) whose instruction fields are not published."""
 
     kind = Fill
 
@@ -322,7 +339,7 @@ class AnyFill(Way):
 
 
 class BlockFill(AnyFill):
-    """One run of zeros in whole blocks."""
+    """Translation of one run of zeros (Fill) to one field, the number of 32-byte blocks, and back."""
 
     names = ("block_num",)
 
@@ -334,7 +351,7 @@ class BlockFill(AnyFill):
 
 
 class FractalFill(BlockFill):
-    """One run of zeros in whole fractals."""
+    """Translation of one run of zeros (Fill) to one field, the number of fractals, and back."""
 
     names = ("repeat",)
 

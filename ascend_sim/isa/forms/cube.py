@@ -1,4 +1,6 @@
-"""Fields of the cube's product and of the ways out of L0C; see configs/instructions/cube.yaml."""
+"""Translation of the cube's products and of stores out of L0C to instruction fields and back; see
+configs/instructions/cube.yaml.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ Fields = Mapping[str, int]
 
 
 class ProductWay(Way):
-    """Extents of a product in the instruction word; m = 1 is a mode of its own, in which L0A does not hold fractals."""
+    """Translation of a product (Mmad) to its extents and back; m = 1 is the GEMV mode, in which L0A does not hold fractals."""
 
     kind = Mmad
     names: tuple[str, ...] = ("m", "k", "n", "c_matrix_init_val")
@@ -49,7 +51,7 @@ class ProductWay(Way):
 
 
 class ProductWithBias(ProductWay):
-    """Extents of a product, which may begin with the bias table."""
+    """Translation of a product (Mmad) that may begin with the bias table to fields and back."""
 
     names = (*ProductWay.names, "c_matrix_source")
 
@@ -73,7 +75,7 @@ class ProductWithBias(ProductWay):
 
 
 class ProductOfChoice(ProductWithBias):
-    """Products where the GEMV mode can be switched off."""
+    """Translation of a product (Mmad) with bias to fields and back, where the GEMV mode of m = 1 can be switched off."""
 
     names = (*ProductWithBias.names, "disable_gemv")
 
@@ -82,7 +84,7 @@ class ProductOfChoice(ProductWithBias):
 
 
 class BiasNumbers(Way):
-    """One run of numbers to the bias table, float16 widened."""
+    """Translation of a load of the bias table (LoadBias) to its length and a conversion bit, set for float16, and back."""
 
     kind = LoadBias
     names = ("conv_control", "len_burst")
@@ -96,7 +98,7 @@ class BiasNumbers(Way):
 
 
 class DrainBlocks(Way):
-    """L0C to GM in blocks of columns, as they lie in L0C."""
+    """Translation of a store of L0C to GM in blocks of columns (Fixpipe) to fields and back."""
 
     kind = Fixpipe
     names = ("n_size", "m_size", "dst_stride", "src_stride", "channel_split")
@@ -113,7 +115,7 @@ class DrainBlocks(Way):
         return Fixpipe(f["m_size"], f["n_size"], f["src_stride"], item, c0, f["dst_stride"])
 
     def block_width(self, i: Fixpipe) -> str:
-        """Return the refusal of blocks in GM of another width than the unit makes, or ""."""
+        """Return the refusal of blocks in GM with another width than the Fixpipe makes, or ""."""
         whole = i.c0 == FRACTAL or _splits(i) or (i.c0 == BLOCK_BYTES and i.itemsize == 1)
         if not whole:
             return f"c0 = {i.c0} of {i.dtype}; blocks have {FRACTAL} columns, with the channel split 8 of float32"
@@ -130,7 +132,7 @@ def _item(i: Any) -> int:
 
 
 class DrainRows(Way):
-    """L0C to GM as rows of a matrix."""
+    """Translation of a store of L0C to GM as rows of a matrix (FixpipeNd) to fields and back."""
 
     kind = FixpipeNd
     names = ("n_size", "m_size", "dst_stride", "src_stride")
@@ -151,7 +153,7 @@ class DrainRows(Way):
 
 
 class DrainPieceRows(Way):
-    """Part of an L0C tile to GM as rows of a matrix."""
+    """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back; elements of a row adjoin in GM."""
 
     kind = FixpipeDn
     names: tuple[str, ...] = DrainRows.names
@@ -196,7 +198,9 @@ class DrainPieceRows(Way):
 
 
 class DrainPieceColumns(DrainPieceRows):
-    """Part of an L0C tile to GM as columns of a matrix."""
+    """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back; elements of a column adjoin
+    in GM.
+    """
 
     def says(self, instruction: Any) -> bool:
         return True
@@ -211,7 +215,10 @@ class DrainPieceColumns(DrainPieceRows):
 
 
 class DrainPieceMatrices(DrainPieceRows):
-    """Part of an L0C tile to GM, each row as a matrix of its own: neither rows nor columns need adjoin."""
+    """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back, each row as a matrix of its own.
+
+    Neither rows nor columns need to adjoin.
+    """
 
     names = ("n_size", "dst_stride", "src_stride", "dn_num", "dst_dn_stride")
 
@@ -229,14 +236,14 @@ class DrainPieceMatrices(DrainPieceRows):
         return FixpipeDn(f["dn_num"], f["n_size"], f["src_stride"], 0, item, rows, columns)
 
     def both_apart(self, i: FixpipeDn) -> str:
-        """Return the refusal of elements that adjoin in a row or a column, which the other forms can express; else ""."""
+        """Return the refusal of elements that adjoin along a row or a column, which other forms express; else ""."""
         if _item(i) not in (i.row_stride, i.column_stride) and i.m > 1 and i.n > 1:
             return ""
         return "matrices of one row are for rows and columns that both lie apart"
 
 
 class DrainFractals(Way):
-    """L0C to UB in columns of whole fractals."""
+    """Translation of a move from L0C to UB in columns of whole fractals (L0cToUb) to fields and back."""
 
     kind = L0cToUb
     names = ("n_burst", "len_burst", "src_gap")

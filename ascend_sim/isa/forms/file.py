@@ -1,4 +1,6 @@
-"""The forms as configs/instructions declares them: read when the first instruction of a group is made, every entry checked."""
+"""Reader of the forms in configs/instructions; a file is read when the first instruction of its group is made, and every entry
+is checked.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,14 @@ _FIELD = re.compile(
     r"(?P<bits>\d+) bits( of (?P<register>\w+))?, (?P<unit>[^,;]+)(, (?P<low>-?\d+) to (?P<high>\d+))?(; (?P<source>.+))?"
 )
 GROUPS = ("copies", "loads", "cube", "vector")
-"""Each a file of configs/instructions and a module beside this one, with the ways that the file names."""
+"""Groups of instructions: each is a file of configs/instructions and a module beside this one with the file's ways."""
 
 
 @frozen
 class Atomics:
-    """Atomic `operations` on GM of `architectures`: numbers of `dtypes`, out of the buffers `origins`."""
+    """Entry of configs/instructions/atomics: `architectures` can do atomic `operations` on GM with numbers of `dtypes` from the
+    buffers `origins`.
+    """
 
     architectures: tuple[str, ...]
     source: str
@@ -33,7 +37,9 @@ class Atomics:
 
 @frozen
 class Conversions:
-    """Conversions of numbers in L0C by the Fixpipe of `architectures`, without a scale and with one."""
+    """Entry of configs/instructions/conversions: for `architectures`, {format in L0C: output formats} of the Fixpipe, without
+    and with a scale.
+    """
 
     architectures: tuple[str, ...]
     source: str
@@ -42,16 +48,16 @@ class Conversions:
 
 
 def ways_of(group: str) -> Mapping[str, Way]:
-    """Return {name in the configuration file: way} of a group of instructions."""
+    """Return {name in the group's configuration file: Way}."""
     found: Mapping[str, Way] = import_module(f"ascend_sim.isa.forms.{group}").WAYS
     return found
 
 
 @cache
 def declared(group: str, arch: str = "") -> tuple[Form, ...]:
-    """Return the forms of a group in the order of its file, with `arch` only those of one architecture.
+    """Return the forms of a group in the order of its file; with `arch` only those of that architecture. Cached.
 
-    Raises ConfigError for an entry that is wrong.
+    Raises ConfigError for a wrong entry.
     """
     ways = ways_of(group)
     entries = [entry for entry in _entries(group) if arch in ("", *entry["architectures"])]
@@ -60,13 +66,19 @@ def declared(group: str, arch: str = "") -> tuple[Form, ...]:
 
 @cache
 def atomics() -> tuple[Atomics, ...]:
-    """Return {architecture: its atomic operations on GM}."""
+    """Return the declared atomic operations on GM, one entry for each set of architectures.
+
+    Raises ConfigError for a wrong entry.
+    """
     return tuple(_made(Atomics, "configs/instructions/atomics.yaml", _tuples(entry)) for entry in _entries("atomics"))
 
 
 @cache
 def conversions() -> tuple[Conversions, ...]:
-    """Return {architecture: the conversions of its Fixpipe}."""
+    """Return the declared conversions of the Fixpipe, one entry for each set of architectures.
+
+    Raises ConfigError for a wrong entry.
+    """
     where = "configs/instructions/conversions.yaml"
     return tuple(_made(Conversions, where, _tuples(entry)) for entry in _entries("conversions"))
 

@@ -1,4 +1,4 @@
-"""A `Form` is one way in which a chip says an instruction: fields of so many bits, each in its unit, and rules beside them."""
+"""Forms: a `Form` is one instruction word of a chip, with fields of so many bits, each in its unit, and rules across fields."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ class Field:
         return int(found[1]) if found else 1
 
     def fault(self, raw: int) -> tuple[str, str]:
-        """Return the fault of a raw value (bytes, or a count) as a word and a line; two "" if the field can hold it."""
+        """Return (word, line) on why the field cannot hold a raw value (bytes, or a count); ("", "") if it can.
+
+        The word is "part" (no whole unit), "below" or "above".
+        """
         value, rest = divmod(raw, self.unit_bytes)
         if rest:
             return "part", f"{self.name} counts {self.unit}; {raw:,} bytes are not whole ones ({self.source})"
@@ -48,7 +51,7 @@ class Field:
 
 @frozen
 class FormRule:
-    """Rule on several fields: the name of the way's method that checks it, and its text."""
+    """Rule across several fields: the name of the `Way` method that checks it, its text, and its source."""
 
     name: str
     words: str
@@ -66,19 +69,19 @@ class Way:
     names: tuple[str, ...] = ()
 
     def route(self, instruction: Any) -> str:
-        """Return the path of the instruction, such as "GM->L1"."""
+        """Return the data path of the instruction, such as "GM->L1"."""
         return str(instruction.path())
 
     def says(self, instruction: Any) -> bool:
-        """Return True if the way can express effects of this shape."""
+        """Return True if the way can express effects of this shape; field limits are not checked here."""
         return True
 
     def values(self, instruction: Any) -> tuple[int, ...]:
-        """Return the raw values of the fields `names`: bytes for a unit of bytes, else counts."""
+        """Return the raw values of the fields `names` for an instruction: bytes for a unit of bytes, else counts."""
         return ()
 
     def effect(self, route: str, fields: Mapping[str, int], item: str) -> Instruction:
-        """Return the instruction that `fields` (raw values by name) express on a route, for items of the format `item`."""
+        """Return the instruction that raw field values express on a route, for items of format `item`; inverse of `values`."""
         raise NotImplementedError
 
 
@@ -114,7 +117,7 @@ class Form:
         return tuple((getattr(self.way, rule.name), rule) for rule in self.rules)
 
     def can_say(self, instruction: Any) -> bool:
-        """Return True if the form can express this effect."""
+        """Return True if the form can express this effect: fields in range, item size and dtype allowed, all rules kept."""
         for raw, (unit, low, high) in zip(self.way.values(instruction), self._limits, strict=True):
             if not low <= raw <= high or raw % unit:
                 return False

@@ -1,4 +1,4 @@
-"""Fields of the loads of the cube's operands; see configs/instructions/loads.yaml."""
+"""Translation of the loads of the cube's operands to instruction fields and back; see configs/instructions/loads.yaml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _destination(route: str) -> str:
 
 
 class Fractals(Way):
-    """Loads of single fractals, with gaps in the destination."""
+    """Translation of loads of single fractals (LoadData2D) to fields and back; the destination may have gaps."""
 
     kind = LoadData2D
     names: tuple[str, ...] = ("repeat", "src_stride", "dst_gap", "transpose")
@@ -44,7 +44,7 @@ class Fractals(Way):
 
 
 class PackedFractals(Fractals):
-    """Loads of single fractals, without gaps in the destination."""
+    """Translation of loads of single fractals (LoadData2D) to fields and back; the destination has no gaps."""
 
     names = ("repeat", "src_stride", "transpose")
 
@@ -61,7 +61,9 @@ class PackedFractals(Fractals):
 
 
 class Squares(Way):
-    """Transposing loads of squares: one fractal of 2-byte items, two of 1-byte items."""
+    """Translation of transposing loads (LoadData2D) to fields and back; they count squares: one fractal of 2-byte items, two of
+    1-byte items.
+    """
 
     kind = LoadData2D
     names = ("repeat", "src_stride", "dst_gap")
@@ -91,7 +93,7 @@ class Squares(Way):
 
 
 class Steps(Way):
-    """Loads that step along M and K of a matrix of fractals; the builder's fractals are steps along K."""
+    """Translation of loads of fractals (LoadData2D) to steps along M and K of a matrix of fractals and back."""
 
     kind = LoadData2D
     names = ("m_step", "k_step", "src_stride", "dst_stride", "transpose")
@@ -123,7 +125,9 @@ def _bottom(i: LoadData3D) -> int:
 
 
 class Img2ColV1(Way):
-    """img2col by map and kernel; a load takes as many instructions as its fractals need."""
+    """Translation of img2col (LoadData3D) to the fields of map and kernel and back; a load takes as many instructions as its
+    fractals need.
+    """
 
     kind = LoadData3D
     names: tuple[str, ...] = (
@@ -160,7 +164,7 @@ class Img2ColV1(Way):
         )
 
     def output_width(self, i: LoadData3D) -> str:
-        """Return the refusal of more positions in the map than a row of the output has, or ""."""
+        """Return a message that refuses an `out_width` below what the instruction makes of the map's width, or ""."""
         over = _right(i) + i.stride_w - 1
         if over >= 0:
             return ""
@@ -175,7 +179,9 @@ class Img2ColV1(Way):
 
 
 class Img2Col(Img2ColV1):
-    """img2col by map and kernel, and the rows and columns of its matrix."""
+    """Translation of img2col (LoadData3D) to map, kernel, and the rows and columns of the matrix, and back; without repeated
+    runs.
+    """
 
     names: tuple[str, ...] = ("k_extension", "m_extension", "k_start", "m_start", "channel_size", *Img2ColV1.names)
 
@@ -197,7 +203,9 @@ class Img2Col(Img2ColV1):
 
 
 class Img2ColRuns(Img2Col):
-    """img2col of a map by a kernel, for runs of columns that lie apart; the register `l3d_rpt` has their distance."""
+    """Translation of img2col (LoadData3D) with runs of columns that lie apart to fields and back; register `l3d_rpt` has their
+    distance.
+    """
 
     names = (*Img2Col.names, "repeat_stride", "repeat_time", "rpt_dst_stride")
 
@@ -230,7 +238,9 @@ class Img2ColRuns(Img2Col):
 
 
 def _positions(fields: Fields, axis: str, near: str, far: str) -> int:
-    """Return the number of the kernel's positions along an axis of the map."""
+    """Return the number of the kernel's positions along an axis ("h" or "w") of the padded map; `near` and `far` name its
+    paddings.
+    """
     size = fields[f"fmatrix.l1_{axis}"] + fields[f"fmatrix.pad_{near}"] + fields[f"fmatrix.pad_{far}"]
     reach = fields[f"dilation_{axis}"] * (fields[f"filter_{axis}"] - 1) + 1
     return (size - reach) // fields[f"stride_{axis}"] + 1

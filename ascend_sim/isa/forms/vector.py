@@ -1,4 +1,4 @@
-"""Fields of element-wise arithmetic; see configs/instructions/vector.yaml."""
+"""Translation of element-wise vector arithmetic to instruction fields and back; see configs/instructions/vector.yaml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Fields = Mapping[str, int]
 
 
 class Adjoining(Way):
-    """Operands whose blocks adjoin; rows take as many instructions as their number and strides need."""
+    """Translation of element-wise arithmetic whose blocks adjoin, without known fields: every one passes.
+
+    Rows take as many instructions as their number and strides need.
+    """
 
     kind: type[Instruction] = Elementwise
 
@@ -30,7 +33,7 @@ class Adjoining(Way):
 
 
 class BlocksOfTwo(Adjoining):
-    """Operands whose blocks lie apart: dst and one source."""
+    """Translation of element-wise arithmetic on dst and one source whose blocks lie apart: a block stride for each operand."""
 
     names: tuple[str, ...] = ("dst_block_stride", "src0_block_stride")
 
@@ -47,7 +50,7 @@ class BlocksOfTwo(Adjoining):
 
 
 class BlocksOfThree(BlocksOfTwo):
-    """Operands whose blocks lie apart: dst and two sources."""
+    """Translation of element-wise arithmetic on dst and two sources whose blocks lie apart: a block stride for each operand."""
 
     kind = VectorBinary
     names = (*BlocksOfTwo.names, "src1_block_stride")

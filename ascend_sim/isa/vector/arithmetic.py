@@ -185,7 +185,10 @@ class VectorScalar(Elementwise):
 
 
 def immediate(dtype: str, value: float, what: str) -> Any:
-    """Return a scalar operand as a number of `dtype`: rounded to a float format, refused where an integer format lacks it."""
+    """Return the scalar operand `value` as a number of `dtype`, rounded to a float format.
+
+    Raises SimError, begun by `what`, if an integer format cannot hold it.
+    """
     held = storage(dtype)
     if dtype not in INTEGERS:
         with np.errstate(over="ignore"):

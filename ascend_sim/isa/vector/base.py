@@ -27,7 +27,7 @@ from ascend_sim.memory.regions import Region
 from ascend_sim.numerics.integers import storage
 
 OPERANDS = ("dst", "src0", "src1")
-"""Operands in the order of their block strides."""
+"""Operands in the order of their entries in `blocks`."""
 
 
 def size_of(dtype: str) -> int:
@@ -36,7 +36,7 @@ def size_of(dtype: str) -> int:
 
 
 def bits_of(dtype: str) -> str:
-    """Return the unsigned integer dtype as wide as `dtype`, in which bits are moved unchanged, NaN patterns too."""
+    """Return the unsigned integer dtype as wide as `dtype`, for moving bits unchanged, NaN patterns too."""
     return f"uint{8 * size_of(dtype)}"
 
 
@@ -64,7 +64,7 @@ class Mask:
         return [(int(first), int(past)) for first, past in edges.reshape(-1, 2)]
 
     def selected(self, count: int) -> NDArray[np.bool_]:
-        """Return True for each of `count` elements that takes part."""
+        """Return True for each of `count` elements that takes part; the mask repeats every `period` elements."""
         return _selected(self, count)
 
 
@@ -76,8 +76,8 @@ def _selected(mask: Mask, count: int) -> NDArray[np.bool_]:
 def rows_of(
     operand: str, dtype: str, count: int, rows: int = 1, stride: int = 0, mask: Mask | None = None
 ) -> tuple[Region, ...]:
-    """Return the bytes of an operand: rows of `count` elements, `stride` bytes apart, or the elements of them that a mask
-    selects.
+    """Return the regions in UB of an operand: `rows` rows of `count` elements, `stride` bytes apart, or of their elements that
+    a mask selects.
     """
     size = size_of(dtype)
     if mask is None:
@@ -97,7 +97,7 @@ def rows_of(
 
 
 def items_of(operand: str, dtype: str, count: int, rows: int = 1, stride: int = 0, mask: Mask | None = None) -> Place:
-    """Return the elements of an operand in order, or those of them that a mask selects."""
+    """Return the Place in UB of an operand's elements in order, or of those that a mask selects."""
     size = size_of(dtype)
     if mask is None:
         return loops(operand, "UB", (rows, count), (stride, size), size)
@@ -107,7 +107,7 @@ def items_of(operand: str, dtype: str, count: int, rows: int = 1, stride: int = 
 def blocks_of(
     operand: str, dtype: str, layout: tuple[int, int, int], block: int, mask: Mask | None = None
 ) -> tuple[Region, ...]:
-    """Return the bytes of an operand whose blocks lie `block` bytes apart; `layout` is its count, rows and stride."""
+    """Return the regions of an operand whose 32-byte blocks lie `block` bytes apart; `layout` is its (count, rows, stride)."""
     count, rows, stride = layout
     size = size_of(dtype)
     per, whole = BLOCK_BYTES // size, count * size // BLOCK_BYTES
@@ -126,7 +126,9 @@ def blocks_of(
 
 
 def view_of_blocks(memory: Memory, address: int, dtype: str, layout: tuple[int, int, int], block: int) -> NDArray[Any]:
-    """Return the elements of an operand whose blocks lie `block` bytes apart, as an array [rows, blocks, elements of one]."""
+    """Return a view [rows, blocks, elements of a block] of an operand whose blocks lie `block` bytes apart; `layout` as in
+    `blocks_of`.
+    """
     count, rows, stride = layout
     held = storage(dtype)
     per = BLOCK_BYTES // held.itemsize
@@ -187,7 +189,7 @@ def operands_fit(
 
 
 def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, stride: int = 0) -> NDArray[Any]:
-    """Return the elements of an operand as an array [rows, count]; [count] where there is one row."""
+    """Return a view of an operand's elements in UB, [rows, count], or [count] for one row."""
     held = storage(dtype)
     if rows == 1:
         return memory.array("UB", address, (count,), held)
@@ -208,15 +210,15 @@ class VectorInstruction(Instruction):
 
     @property
     def opcode(self) -> str:
-        """Return the row of the chip's vector cost table."""
+        """Return the operation's row in the chip's table of vector costs."""
         raise NotImplementedError
 
     def _cost_key(self) -> tuple[str, int]:
-        """Return the dtype whose cost counts, and the bytes of a row in repeats."""
+        """Return (dtype whose cost counts, bytes of a row that are cut into repeats)."""
         raise NotImplementedError
 
     def _rows(self) -> int:
-        """Return the number of rows for the cost."""
+        """Return the number of rows for the cost; 1 unless a subclass has rows."""
         return 1
 
     def _farthest(self) -> int:
@@ -294,7 +296,7 @@ class Elementwise(VectorInstruction):
         return self._bytes("dst", self.dst_stride)
 
     def source(self, memory: Memory, address: int) -> NDArray[Any]:
-        """Return the elements of src0."""
+        """Return a view of the elements of src0 at `address`."""
         return self._view(memory, address, "src0", self.src_stride)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
@@ -302,7 +304,7 @@ class Elementwise(VectorInstruction):
 
 
 def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
-    """Write `values` to an operand's view, except the elements that the mask leaves out."""
+    """Write `values` to an operand's view in place; elements that the mask leaves out stay."""
     if mask is None:
         target[...] = values
     else:
@@ -311,7 +313,7 @@ def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
 
 
 def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_stride: int, *src_strides: int) -> None:
-    """Raise SimError if rows of dst overlap, or if its stride is not a multiple of blocks."""
+    """Raise SimError if rows of dst overlap, or if a stride is no multiple of a block; one row always fits."""
     if rows == 1:
         return
     if dst_stride < count * size_of(dtype):

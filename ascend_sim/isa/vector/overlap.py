@@ -1,8 +1,8 @@
-"""Overlap of a vector instruction's operands: the unit works repeat by repeat and reads what earlier repeats wrote.
+"""Overlap of a vector instruction's operands: the unit works repeat by repeat and reads the results of earlier repeats.
 
-Within a repeat source and destination are the same bytes or apart, and no repeat reads what an earlier one wrote. Add, Sub,
-Mul, Max and Min may go on from their own result: dst and src1 in one place, one of them with a stride of 0. Where a page says
-nothing of overlap there may be none (asc-devkit, general constraints: stated).
+Within a repeat source and destination must be the same bytes or apart, and no repeat may read what an earlier one wrote. Add,
+Sub, Mul, Max and Min may continue from their own result: dst and src1 in one place, one of them with a stride of 0. Where a
+page does not mention overlap there may be none (asc-devkit, general constraints: stated).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ascend_sim.memory.regions import Region
 _SOURCE = "asc-devkit, general constraints of overlapping addresses"
 _RUNNING = ("add", "sub", "mul", "max", "min")
 _SQUARE = 16
-"""Rows and columns of the one matrix that is turned in place."""
+"""Rows and columns of the only matrix that may be transposed in place."""
 _ByElements = Elementwise | VectorCast | VectorCopy
 
 
@@ -40,7 +40,7 @@ class Pieces(NamedTuple):
 
 
 def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distance: int) -> str:
-    """Return the reason why a source may not begin `distance` bytes behind dst; "" if it may, or if they do not
+    """Return the reason why source `operand` may not begin `distance` bytes behind dst; "" if it may, or if they do not
     overlap.
     """
     if isinstance(instruction, _ByElements):
@@ -58,7 +58,7 @@ def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distan
 
 
 def _stays_behind(instruction: ReduceRows) -> bool:
-    """Return True if no row reads the results of the rows before it (stated: ReduceMax of the library reduces in place)."""
+    """Return True if no row reads results of earlier rows (stated: ReduceMax of the library reduces in place)."""
     results = sum(region.row_bytes for region in instruction.writes()) // instruction.rows
     return instruction.rows == 1 or instruction.row_stride >= results
 
@@ -104,15 +104,15 @@ def _of_blocks(i: _ByElements, operand: str, distance: int) -> str:
 
 
 def _runs_on(instruction: _ByElements, operand: str, distance: int) -> bool:
-    """Return True if each row continues from the result of the one before it."""
+    """Return True if each row continues from the result of the row before: dst and src1 in one place, one with stride 0."""
     if not isinstance(instruction, VectorBinary) or instruction.operation not in _RUNNING or operand != "src1":
         return False
     return distance == 0 and instruction.rows > 1 and 0 in (instruction.dst_stride, instruction.src1_stride)
 
 
 def _repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> Pieces:
-    """Return the pieces of an operand that the repeats touch: of each row as many elements as a repeat of the widest
-    operand.
+    """Return the pieces of an operand that each repeat touches: in each row as many elements as a repeat of the wider operand
+    has.
     """
     i = instruction
     target, source = _sizes(i)
@@ -136,7 +136,7 @@ def _strides(i: _ByElements) -> dict[str, int]:
 
 
 def _touched(regions: Sequence[Region], operand: str, distance: int) -> list[Pieces]:
-    """Return the rows of an operand's regions, one piece for each row."""
+    """Return the pieces of one operand's regions, one for each row; `distance` is where the operand begins."""
     found = []
     for region in regions:
         if region.operand == operand:
@@ -147,7 +147,7 @@ def _touched(regions: Sequence[Region], operand: str, distance: int) -> list[Pie
 
 
 def _meet(one: Pieces | list[Pieces], other: Pieces | list[Pieces]) -> bool:
-    """Return True if any byte belongs to a piece of each."""
+    """Return True if some byte belongs to a piece of both."""
     first, second = (([pieces] if isinstance(pieces, Pieces) else pieces) for pieces in (one, other))
     for a in first:
         for b in second:

@@ -233,7 +233,7 @@ class Scatter(VectorInstruction):
         return (Region("src0", "UB", row_bytes, self.src_row, self.rows, self.src_group, self.groups),)
 
     def writes(self) -> tuple[Region, ...]:
-        """Return the bytes written; elements that adjoin are merged to runs, the smallest stride innermost."""
+        """Return the regions written; elements that adjoin are merged to runs, the smallest stride innermost."""
         run, left = size_of(self.dtype), sorted(zip(self._places, self._shape, strict=True))
         while left and (left[0][0] == run or left[0][1] == 1):
             run *= left.pop(0)[1]

@@ -18,7 +18,7 @@ from ascend_sim.isa.vector.base import Mask, VectorInstruction, rows_of, size_of
 from ascend_sim.memory.regions import Region
 
 _REPEAT_BLOCKS = 8
-"""Blocks of a repeat, and so results of one instruction."""
+"""Blocks of a repeat, which are the results of one instruction."""
 _ORDERS = ("value index", "index value", "index")
 _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
 
@@ -36,7 +36,7 @@ def reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _tree(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return the sum of each row by halving: neighbours are added until one is left, each sum rounded to the format.
+    """Return the sum of each row, adding neighbours until one number is left; each sum is rounded to the format.
 
     numpy would sum 16-bit floats in 32 bits.
     """
@@ -104,11 +104,11 @@ class ReduceRows(VectorInstruction):
 
 @frozen
 class ReduceWithIndex(ReduceRows):
-    """The largest or smallest element of each row, and its index there.
+    """The largest or smallest element of each row of src0, and its index in the row.
 
-    `order`: "value index" or "index value" in turn, or "index" alone. An index is an unsigned number as wide as an
-    element; of equal elements the first counts. A mask leaves elements out (WholeReduceMax, WholeReduceMin). dst begins
-    at whole pairs (stated: asc-devkit, ReduceRepeat).
+    `order`: "value index" or "index value" in turn, or "index" alone. An index is an unsigned number as wide as an element; of
+    equal elements the first counts. A mask leaves elements out (WholeReduceMax, WholeReduceMin). dst begins at whole pairs
+    (stated: asc-devkit, ReduceRepeat).
     """
 
     order: str = "value index"

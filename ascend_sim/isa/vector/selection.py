@@ -35,7 +35,7 @@ COMPARISONS: dict[str, Callable[..., Any]] = {
     "ne": np.not_equal,
     "le": np.less_equal,
 }
-"""The vendor's CMPMODE."""
+"""Mode of the vendor's CMPMODE -> numpy's comparison."""
 
 
 @frozen
@@ -109,7 +109,7 @@ class Compare(VectorInstruction):
 
 @frozen
 class Select(VectorInstruction):
-    """dst[i] = src0[i] where bit i of the mask is set, else an element of a second tensor, or `scalar`.
+    """dst[i] = src0[i] where bit i of the mask is set, else element i of a second tensor, or `scalar`.
 
     A row has addresses for two sources, this instruction has three: src1 is the lower of the addresses of mask and second
     tensor, and `mask_offset` and `other_offset` say where behind it each begins (the vendor hands the third address over in a

@@ -14,6 +14,7 @@ import numpy as np
 
 from ascend_sim.errors import SimError
 from ascend_sim.ops.verdicts.values import numbers
+from ascend_sim.options.description import near_names
 from ascend_sim.report.report import plain
 from ascend_sim.report.skeleton import check_plotly
 from ascend_sim.report.waterfall import WORDS
@@ -31,6 +32,7 @@ Column = Mapping[str, Value] | None
 """The facts of one run by name; None where it has none of them."""
 
 
+@near_names
 def compare_runs(
     *runs: Given,
     case: str | Path | None = None,

@@ -90,7 +90,7 @@ def _kernel(console: Console, comparison: RunComparison, kernel: KernelFacts, ev
     equal = []
     for group, facts in kernel.groups.items():
         whole = everything
-        if group == "waterfall":  # a sum tells nothing without its equal parts
+        if group == "waterfall":  # the parts add up: equal ones are shown too
             whole = whole or kernel.missing or any(fact.differs for fact in facts)
         rows.facts(HEADS.get(group, ""), facts, whole)
         same = sum(not fact.differs for fact in facts)

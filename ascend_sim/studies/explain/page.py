@@ -221,7 +221,7 @@ def _part(explanation: Explanation, part: SumPart, maps: dict[str, _Map]) -> dic
     rows = np.asarray(sorted(followed))
     begin, end = int(run.start[rows].min()), int(run.retire[rows].max())
     first = int(run.start[part.mmads[0].row[1]])
-    window = max(begin, 2 * first - end), end  # of what came long before, only the loads that the element needs
+    window = max(begin, 2 * first - end), end  # earlier rows are shown only if the element needs them
     return {
         "where": f"{run.program.where} on core {run.core}",
         "window": window,

@@ -12,6 +12,7 @@ from fractions import Fraction
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import reference
 from ascend_sim.numerics.formats import Format, format_of, rounding_mode
+from ascend_sim.options.description import near_names
 
 _WORDS = {
     "rint": "nearest, a tie goes to the even neighbour",
@@ -25,6 +26,7 @@ _WORDS = {
 }
 
 
+@near_names
 def explain_format(
     name: object, value: str | float | None = None, *, rounding: str | None = None, mantissa_bits: int | None = None
 ) -> str:

@@ -6,6 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ascend_sim.errors import SimError
+from ascend_sim.options.description import near_names
 from ascend_sim.report.files import atomic_write
 
 TEMPLATES = {"case": "case.yaml", "network": "network.yaml", "chip": "chip.yaml", "kernel": "kernel.py"}
@@ -19,6 +20,7 @@ def template(kind: str) -> str:
     return (files("ascend_sim.configs") / "templates" / TEMPLATES[kind]).read_text(encoding="utf-8")
 
 
+@near_names
 def write_template(kind: str, path: str | Path | None = None) -> Path:
     """Write the template of `kind` to `path` (my_case.yaml, my_kernel.py, ... unless given) and return the path.
 

@@ -85,7 +85,7 @@ def render(run: NetworkRun, console: Console) -> None:
 def render_summary(run: NetworkRun, console: Console, more: str = "more: --full, --html page.html") -> None:
     """Print the result of a pass in a few lines; the last one is `more`, which says where to find the rest."""
     for line in lines_of(summary_of(run), more):
-        if line.startswith("next: "):  # whole, to be copied
+        if line.startswith("next: "):  # not wrapped, so that it can be copied
             console.print(line, soft_wrap=True, highlight=False, markup=False)
         else:
             say(console, line, indent="   ")

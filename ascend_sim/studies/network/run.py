@@ -112,19 +112,13 @@ class NetworkRun(ShownResult):
     launches: str = "cold"
 
     _drawn = "ascend_sim.studies.network.pages:render_summary"
+    _more = "ascend_sim.studies.network.pages:render"
     _options = MappingProxyType({"more": ""})
     _width = 10_000
 
     def __repr__(self) -> str:
         what = f"{self.network.name}, batch {self.batch}, {self.direction} on {self.chip}"
         return f"<NetworkRun of {what}: {len(self.layers)} layers, {self.totals['total']:,.1f} us>"
-
-    def _repr_html_(self) -> str:
-        """Return the summary and the table of layers as HTML, for notebooks."""
-        from ascend_sim.report.printed import printed_html
-        from ascend_sim.studies.network.pages import render
-
-        return super()._repr_html_() + printed_html(lambda console: render(self, console))
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -230,7 +224,7 @@ def run_network(
     if not isinstance(network, Network):
         network = load_network(str(network))
     spec = chip_of(how["chip"])
-    OPERATORS.of_pass(direction).product(spec).profile(how["conformance"])  # refuses what no layer can be run with
+    OPERATORS.of_pass(direction).product(spec).profile(how["conformance"])  # raises for an unknown profile
     network = network if batch is None else network.at(batch)
     given = dict(tilings or {})
     unknown = [name for name in given if name not in {layer.name for layer in network.layers}]
@@ -238,7 +232,7 @@ def run_network(
         raise SimError(f"tilings: {network.name} has no layer {unknown[0]!r}")
     problems = [_problem(layer, direction, given.get(layer.name)) for layer in network.layers]
     before: dict[str, tuple[KernelMoves, ...]] = dict.fromkeys(problems, ())
-    if how["l2"] == STEP:  # equal layers find another L2
+    if how["l2"] == STEP:  # equal layers find different contents in the L2
         problems = [f"{problem} at {place}" for place, problem in enumerate(problems)]
         sizes = [_sizes(layer, spec, how, direction) for layer in network.layers]
         l2_bytes = spec.memory.l2_bytes
@@ -306,8 +300,10 @@ def run_network(
 
 
 def _problem(layer: Layer, direction: str, tiling: Mapping[str, Mapping[str, int]] | None) -> str:
-    """Return the key of a layer's call as JSON, equal for layers with the same operator, tensors, attributes and tiling,
-    which take equal time.
+    """Return the key of a layer's call as JSON: operator, tensors, attributes, cubeMathType, tiling, and whether it has
+    gradients.
+
+    Layers with equal keys take equal time.
     """
     operator = OPERATORS.of_pass(direction, layer.kind)
     case: Case = operator.of_layer(layer)

@@ -63,7 +63,7 @@ def detail(table: PrecisionTable) -> Grid:
     for row in table.rows:
         own = bool(row.outputs) and row.same_as is None
         if not own and row.accumulate != first:
-            continue  # the same line for every model
+            continue  # equal for every model of additions
         lead = [*([row.chip] if several_chips else []), _SHORT[row.dtype], str(row.cube_math_type)]
         lead += [row.accumulate if own else "-"] if several_models else []
         status = "no kernels" if row.status is None else str(row.status)

@@ -192,7 +192,7 @@ def precision(
 
 
 def _steps(dtypes: int, models: Sequence[Sequence[ValueModel]]) -> int:
-    """Return the number of rows that a table can have (dtypes x cubeMathTypes x models), the length of the progress bar."""
+    """Return the most rows that a table can have: dtypes x cubeMathTypes x models of each chip, for the progress bar."""
     return sum(dtypes * len(CUBE_MATH_TYPES) * len(own) for own in models)
 
 
@@ -255,7 +255,7 @@ class _Bench:
         try:
             checked, _ = check_case(case, model.chip, cube_math_type=number, conformance=self.conformance)
             product = self.operator.product(model.chip)
-        except AclnnError as error:  # a product that the operator does not know
+        except AclnnError as error:  # the operator does not know the chip's product
             return replace(row, status=error.status, message=error.message)
         if checked.failure is not None:
             refused = replace(row, status=checked.status, message=checked.failure.message)
@@ -286,11 +286,11 @@ class _Bench:
         model: ValueModel,
         known: dict[tuple[str, str], PrecisionRow],
     ) -> PrecisionRow | None:
-        """Run a refused 8-bit row as one call for each gradient under conformance "library", and return them as one row with
-        times, cycles and findings added.
+        """Run a refused 8-bit row as one call for each gradient under conformance "library"; return one row with times,
+        cycles and findings added.
 
-        The bias gradient is left out. A later cubeMathType takes the first one's figures. Returns None if the row has no 8-bit
-        inputs, the operator no output mask, or no such call runs.
+        A later cubeMathType takes the first one's figures. None if the row has no 8-bit inputs, the operator no output mask, or
+        no such call runs.
         """
         mask = case.attributes.get("output_mask")
         if refused.dtype not in EIGHT_BIT or mask is None or self._alone:
@@ -427,10 +427,10 @@ class _Bench:
 
 
 def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of an output's figures that a probe of the row's programs changes: "correct", "decided_by" and
-    "probe".
+    """Return the entries of an output's figures that a probe of the row's programs adds: "probe", and if it ran "correct"
+    and "decided_by".
 
-    Both must find the output correct; a probe that did not run adds only "probe".
+    Both tests must find the output correct; a wrong one is decided by the "bound", any other by the "probe".
     """
     if not probe["ran"]:
         return {"probe": probe}

@@ -70,6 +70,8 @@ def sentence(sweep: Sweep) -> str:
     if len(sweep.ran) == 1:
         return f"{counts}: {best['us']:,.2f} us with {setting}"
     worst = max(row["us"] for row in sweep.ran)
+    if worst == best["us"]:
+        return f"{counts}; each takes {best['us']:,.2f} us"
     return f"{counts}; the shortest is {best['us']:,.2f} us with {setting}, the longest {worst / best['us']:.2f} times that"
 
 
@@ -191,7 +193,8 @@ def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tu
 def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequence[str] = ()) -> None:
     """Write a PNG heat map over two varied fields (`axes_of`): in each cell the smallest `column` over all other fields.
 
-    Refused points are grey; up to 200 cells carry their number.
+    Refused points are grey; each cell carries its number if there are at most 200. Raises SimError for a column without numbers
+    and as `axes_of`.
     """
     from matplotlib.figure import Figure
 

@@ -220,8 +220,9 @@ class GradInputTiles(Prices):
         return _Window(window.rows, width, rows, max(rows, 0) * max(columns, 0) * BLOCK_BYTES, (p.stride_h, p.stride_w))
 
     def _load(self, window: _Window, blocks: int) -> float:
-        """Return the least cycles of loading `blocks` channel blocks of a window into L1; with stride they include the zeros
-        between, except on a coupled chip.
+        """Return the least cycles of loading `blocks` channel blocks of a window into L1; 0 for a window of padding.
+
+        With stride they include the zeros between, except on a coupled chip.
         """
         size, (stride_h, stride_w) = window.size, window.strides
         if not window.rows:

@@ -228,7 +228,7 @@ class GradInputWork(GradInputTiles):
                     n, outputs = min(n, inp.cin_g), self._outputs(group)
                     moved += images * columns * sum(sizes) // BLOCK_BYTES * outputs * inp.itemsize
                     moved += images * loads * n * outputs * taps * inp.itemsize
-                elif coupled:  # whose L1 may keep either operand: both at least once
+                elif coupled:  # its L1 may keep either operand: both are loaded at least once
                     moved += images * self._window(cut, index, 0, pixels).size * (k // (taps * inp.c0))
                     moved += (index == 0) * n * ceil_to(k, k_slice(inp)) * inp.itemsize
                 else:

@@ -99,7 +99,7 @@ class GradWeightWork(Prices):
         work.add("out", owner, tiles * priced(self._drain, channels, columns, atomic))
 
         places = list(self._places)
-        # What of an image a tile sees depends on its rows of pixels and on the steps of its tiling along them.
+        # The part of an image that a tile reads depends on its rows of pixels and on the steps of its tiling along them.
         pairs, number = numbered(zip(pixels.tolist(), of_walk[owner].tolist(), strict=True))
         found = [self._pixel_spans(*places[which], *walks[walk]) for which, walk in pairs]
         of, (length, times, even) = Ragged([one.steps for one in found], 3).of(number)

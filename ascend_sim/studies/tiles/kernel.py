@@ -93,7 +93,7 @@ class CubeKernel:
 
     @property
     def inp(self) -> TilingInput:
-        """Return the input from which a tiling of the kernel is chosen."""
+        """Return the kernel's `TilingInput`: problem, chip family and dtype, from which its tiling is chosen."""
         return self._cube_call.inp
 
     def grid(self, fixed: Mapping[str, Any] | None = None) -> Iterator[Tiling]:

@@ -47,7 +47,7 @@ def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
     table = Grid("", ["tiling", "a device gets\nit by", *(f">{head}" for head in heads), "main stall"])
     way, words = outcome.reach
     places = {id(result): str(place) for place, result in enumerate(outcome.results, 1)}
-    shown = enumerate(outcome.results[:top], 1)  # of the others the place is not known
+    shown = enumerate(outcome.results[:top], 1)  # the place of other results is unknown
     rank = next((place for place, result in shown if result["fields"] == own["fields"]), None)
     for row in rows:
         name = "call" if row is call else "own" if row is own else f"{places[id(row)]}."

@@ -110,7 +110,7 @@ class _Search:
         listed = kernel.grid(fixed)
         first = next(listed, None)
         if first is None:
-            kernel.launch(fixed)  # says why, if it is these fields that do not fit
+            kernel.launch(fixed)  # raises if these fields do not fit
             raise SimError(f"{kernel.name}: no tiling of the grid fits{_with(fixed)}, only smaller ones")
         self.bounds = kernel.bounds()
         self.before, self.stopped_before = _apart(store.results())
@@ -145,7 +145,7 @@ class _Search:
                 return True
         except KeyboardInterrupt:
             self.reason = "interrupted"
-        for name, result in self.before.items():  # what an earlier search has simulated of the rest
+        for name, result in self.before.items():  # results of an earlier search for tilings that were not listed
             if name not in _NAMED and self._fixed_in(result["fields"]):
                 self._keep(name, result)
         return False
@@ -306,7 +306,7 @@ class _Search:
                     self._tell()
         except KeyboardInterrupt:
             self.reason = "interrupted"
-        if self.bound_of_started and self.reason == "done":  # what was under way is not known
+        if self.bound_of_started and self.reason == "done":  # begun simulations have no result
             self.reason = "time"
         return self._outcome()
 

@@ -25,7 +25,10 @@ from ascend_sim.studies.validate.launch import Launched
 
 
 def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
-    """Return (operator, measured us or None) of each kernel of a call in order; [] if the row names none."""
+    """Return (operator, measured us or None) of each kernel of a call in order; [] if the row names none.
+
+    Raises ValueError for a time that is no number.
+    """
     found = []
     for entry in kernel.label("kernels").split():
         name, _, us = entry.partition("=")

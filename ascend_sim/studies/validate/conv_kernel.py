@@ -67,7 +67,7 @@ class ConvKernel(ConvRow):
             return operator.plan(self.accepted(kernel, chip), chip)
         told = kernel.get("block_dim", 0)
         call = self.accepted(kernel, chip, self.gradient, {self.gradient: told} if told else None)
-        if self.gradient == "grad_weight":  # its sums are fp32; what a call casts them to is another kernel's
+        if self.gradient == "grad_weight":  # its sums are fp32; a cast of them is another kernel
             call = replace(call, outputs={name: replace(one, dtype="float32") for name, one in call.outputs.items()})
         return operator.graph_plan(call, chip, kernel.op_type)
 

@@ -121,7 +121,7 @@ def _moved(line: Line, buffers: dict[int, list[int]]) -> KernelMoves:
         writes = side == "output"
         try:
             sizes = [nbytes for tensor in line.tensors(side) if (nbytes := _bytes_of(tensor))]
-        except ValueError:  # the row says what is wrong with its shapes
+        except ValueError:  # read_rows reports these shapes
             sizes = []
         for nbytes in sizes:
             moved.append((_buffer(buffers, nbytes, {one for one, _, _ in moved}, writes), nbytes, writes))

@@ -69,8 +69,9 @@ class Line:
         return value
 
     def tensors(self, side: str) -> list[ProfiledTensor]:
-        """Return the operands of one side ("input" or "output"); a scalar has an empty shape, missing dtypes and formats are
-        "".
+        """Return the operands of one side ("input" or "output"); [] if their cells are empty.
+
+        A scalar has an empty shape, a missing dtype or format is "". Raises ValueError for text that is no shape.
         """
         if not self[f"{side} shapes"] and not self[f"{side} types"]:
             return []

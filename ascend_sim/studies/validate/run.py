@@ -22,6 +22,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.case_entries import explain_error
 from ascend_sim.ops.layer import Layer
+from ascend_sim.options.description import near_names
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device
 from ascend_sim.studies.points import finish
@@ -87,6 +88,7 @@ class RowComparison:
         return [(name, us / measured - 1) for name, measured, us in pairs if measured]
 
 
+@near_names
 def validate(
     rows: str | Path | None = None,
     *,
@@ -163,7 +165,7 @@ def _name(kernel: MeasuredKernel) -> str:
     """Return the cache key of a prediction: a SHA-256 of the kernel and its chip's numbers."""
     try:
         chip = load_chip(kernel.chip).model_dump_json()
-    except SimError:  # `simulate` tells
+    except SimError:  # `simulate` reports it
         chip = kernel.chip
     return hashlib.sha256(f"{kernel!r} {chip}".encode()).hexdigest()
 

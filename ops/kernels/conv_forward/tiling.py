@@ -170,7 +170,9 @@ def strip_input(inp: TilingInput, width: int) -> TilingInput:
 
 
 def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
-    """Return the tiling for strips of `width` columns of y, shared by all cores. TilingError where none fits."""
+    """Return the tiling for strips of `width` columns of y, whose tasks go to as many cores as there are tasks.
+    TilingError where none fits.
+    """
     tiling, p = of_rows(strip_input(inp, width), buffers), inp.problem
     tiles = strip_count(p.w_out, width) * ceil_div(p.h_out * width, tiling.base_m)
     tasks = inp.real_groups * ceil_div(ceil_to(inp.cout_g, FRACTAL), tiling.base_n) * tiles * p.n * p.d_out
@@ -193,6 +195,8 @@ def _slices(inp: TilingInput, base_m: int, base_n: int, buffers: int) -> int:
 
 
 def _base_k(inp: TilingInput, base_m: int, base_n: int, slices: int) -> int:
-    """Return the longest K, in whole C0, that half of L0A and half of L0B hold, at most that of `slices` blocks."""
+    """Return the longest K, in whole C0 (at least one), that half of L0A and half of L0B hold, at most that of `slices`
+    blocks.
+    """
     half = min(inp.buffers["L0A"] // ceil_to(base_m, FRACTAL), inp.buffers["L0B"] // base_n) // BUFFERS // inp.itemsize
     return max(min(half // inp.c0, slices * inp.taps), 1) * inp.c0

@@ -209,11 +209,11 @@ class CubePipeline:
         dst_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """Store pieces of the finished tile (`height` rows, `n` columns) to GM: whole rows, each piece from a fractal's
-        first row on.
+        """Store pieces of the finished tile (`height` rows, `n` columns) to GM in `dtype`: whole rows, each piece from
+        a fractal's first row on.
 
-        Blocks of `c0` columns lie `dst_stride` bytes apart. Results leave by the Fixpipe, or through UB on coupled
-        chips; the tile is then free.
+        Blocks of `c0` columns lie `dst_stride` bytes apart; `atomic_add` adds to the values in GM. Results leave by the
+        Fixpipe, or through UB on coupled chips; the tile is then free.
         """
         k, m_padded = self._k, ceil_to(height, self.row_unit)
         if (
@@ -246,10 +246,11 @@ class CubePipeline:
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Store pieces of the finished tile of `height` rows to GM element by element, through the Fixpipe; the tile is
-        then free.
+        """Store pieces of the finished tile of `height` rows to GM in `dtype` element by element, through the Fixpipe;
+        the tile is then free.
 
-        `row_stride` and `column_stride` are the bytes between rows and columns in GM.
+        `row_stride` and `column_stride` are the bytes between rows and columns in GM. `atomic_add` adds to the values
+        there.
         """
         self.tiles.publish()
         tile, m_padded = self.tiles.take(), ceil_to(height, self.row_unit)
@@ -260,8 +261,8 @@ class CubePipeline:
         self.tiles.release()
 
     def drain_fractals(self, pieces: list[DrainPiece], height: int, atomic_add: bool) -> None:
-        """Store pieces of the finished tile to GM in the order of L0C, each [column / 16][row][16] of fp32; the tile is
-        then free.
+        """Store pieces of the finished tile to GM in the order of L0C, each [column / 16][row][16] of fp32, or with
+        `atomic_add` add them to GM; the tile is then free.
         """
         self.tiles.publish()
         tile, m_padded, row_bytes = self.tiles.take(), ceil_to(height, self.row_unit), FRACTAL * ACCUMULATOR_BYTES

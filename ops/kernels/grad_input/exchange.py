@@ -57,7 +57,7 @@ class Exchange:
 
     @property
     def pitch(self) -> int:
-        """Return the bytes from one channel of a tile to the next in a slot."""
+        """Return the bytes from one channel of a tile to the next in a slot: its base_m pixels, in whole blocks of 32 bytes."""
         return ceil_to(self.tiling.base_m * self.call.inp.itemsize, BLOCK_BYTES)
 
     @property

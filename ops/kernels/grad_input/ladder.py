@@ -176,7 +176,10 @@ def _procedure(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _own_rows(q: GradInputQuestion) -> GradInputTiling:
-    """Return a tiling of our own with whole rows of gradOutput in L1; TilingError where they do not fit."""
+    """Return a tiling of our own for whole rows of gradOutput in L1; TilingError where they do not fit.
+
+    Kernels that load whole slices get the stand-in tiling, raised to more pixels; others the one with the most room.
+    """
     inp = q.dealt
     return taller(sound_grad_input(inp), inp) if q.variant.whole_slices else roomy_grad_input(inp)
 
@@ -204,7 +207,8 @@ def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputT
     """Return the stand-in tiling for strips of `strip` columns (0: the whole map) and a kernel cut as `cut` says, or
     the refusal.
 
-    Each strip's whole rows get the tiling of the rungs ROWS.
+    Each strip's whole rows get the tiling of the rungs ROWS; with a cut tiles have no more rows than load3d can take
+    for padding, and no weights stay.
     """
     inp = q.inp
     check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)

@@ -126,7 +126,9 @@ def grad_input_task(
 
 
 def has_unit_flag(call: CubeCall, tiling: GradInputTiling, op_type: str) -> bool:
-    """Return True if cube and Fixpipe hand tiles of L0C over fractal by fractal, as the older operator does with one tile."""
+    """Return True if cube and Fixpipe hand tiles of L0C over fractal by fractal: in the older operator with one group
+    and one L0C buffer, on chips with the unit flag.
+    """
     alone = call.inp.problem.groups == 1 and tiling.cl0_buffers == 1
     return op_type == OLDER and call.chip.has_unit_flag and alone
 
@@ -228,9 +230,10 @@ class _DataBuilder:
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
     def tile(self, number: int, tile: DataTile, channels: TileChannels, parts: Sequence[SeenPart]) -> None:
-        """Append the sums and stores of a tile of dx, part by part, in segments of K.
+        """Append the sums of a tile of dx, part by part, in segments of K, and their stores (with a split of both axes
+        through `exchange`, which interleaves the parts' columns).
 
-        With a cleared dx nothing is appended if no gradOutput row contributes.
+        With a cleared dx nothing is stored for a tile to which no gradOutput row or plane contributes.
         """
         self.k.next_tile()
         if self.form.cleared and not any(window for part in parts for window in part.windows):

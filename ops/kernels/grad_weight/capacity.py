@@ -56,18 +56,24 @@ def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> i
 
 
 def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
-    """Return the input pixels that L1 holds for a run of `pixels` gradOutput pixels, by the problem's walk."""
+    """Return the input pixels that L1 holds for a run of `pixels` gradOutput pixels, by the problem's walk; with
+    `clipped` at most the rows that exist.
+    """
     return inp.walk.input_pixels(inp.problem, pixels, clipped=clipped)
 
 
 def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> tuple[int, int]:
-    """Return (bytes of gradOutput, bytes of the input) in L1, all buffers counted; `clipped` is that of `bl1_bound`."""
+    """Return (bytes of gradOutput, bytes of the input) in L1, all buffers counted; with `clipped` at most the input
+    rows and channel blocks that exist are counted.
+    """
     a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * inp.itemsize * tiling.al1_buffers
     return a1, bl1_bound(tiling, inp, clipped=clipped) * inp.itemsize * tiling.bl1_buffers
 
 
 def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> bool:
-    """Return True if both operands fit into L1; `clipped` is that of `bl1_bound`."""
+    """Return True if all buffers of both operands fit L1; with `clipped` at most the input rows and channel blocks that
+    exist are counted.
+    """
     return sum(grad_weight_l1(tiling, inp, clipped=clipped)) <= inp.buffers["L1"]
 
 
@@ -124,6 +130,8 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
 def check_walk(width: int, taps: int, inp: TilingInput) -> None:
     """Raise TilingError where gradOutput cannot be taken in strips of `width` columns (splitWo), or tap by tap if
     `taps` is 1 (isSplitKernelHW).
+
+    Strips are at most W_out wide; single taps are for dav-3510 alone, and exclude strips.
     """
     if taps not in (0, 1):
         raise TilingError(f"isSplitKernelHW = {taps}; allowed 0 or 1 (taps of the kernel one by one)")

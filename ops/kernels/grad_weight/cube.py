@@ -368,8 +368,8 @@ class CubeBuilder:
         return key
 
     def boxes(self, strip: Strip, span: Span) -> Iterator[tuple[Span, Span, int]]:
-        """Yield (rows, columns, offset in L1) of the pieces in which a run of gradOutput pixels is loaded, as
-        `parts.boxes` does.
+        """Yield (rows, columns, offset in L1) of the pieces in which a run of gradOutput pixels is loaded: the rest of
+        the first row, whole rows, the beginning of the last row.
         """
         return boxes(strip, span)
 

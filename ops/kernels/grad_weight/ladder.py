@@ -166,7 +166,7 @@ def _answer(q: GradWeightQuestion) -> LadderAnswer[GradWeightTiling | OlderKerne
 
 
 def share_tasks(chip: ChipSpec | None) -> bool:
-    """Return True if the chip's cores have flags between them, by which cores can share a task."""
+    """Return True if the chip's cores have flags between them, by which they can share a task; True without a chip."""
     return chip is None or chip.sync.cross_flag_ids > 0
 
 
@@ -421,8 +421,8 @@ def completed(
 
 
 def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]) -> Iterator[GradWeightTiling]:
-    """Yield the tiling with each choice of the L1 buffers and steps that are not `given`, largest steps first; A and B
-    have equal steps where both are free.
+    """Yield the tiling with each choice of L1 buffers and steps not `given`, largest steps first; free steps are equal,
+    else one divides the other.
     """
     most = max(
         1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k)
@@ -436,7 +436,7 @@ def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int])
 
 
 def _check_stream_k(tiling: GradWeightTiling, tasks: int) -> None:
-    """Raise TilingError for a wrong streamKType, or unless each StreamK part of the tail finds a core."""
+    """Raise TilingError for a wrong streamKType, one without deterministic mode, or if a part of the tail finds no core."""
     if tiling.stream_k_type not in (0, 1, 2):
         raise TilingError(f"streamKType = {tiling.stream_k_type}; allowed 0 (none), 1 (by images), 2 (by rows)")
     if tiling.stream_k_type and tiling.template != SPLIT_STREAM_K:

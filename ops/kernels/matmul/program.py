@@ -84,7 +84,9 @@ def matmul_task(
     op_type: str = "MatMul",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return the kernel launch; `tensors` are A, B and C. Raises SimError on an architecture without this kernel."""
+    """Return the kernel launch; `tensors` are A, B and C. Raises SimError on an architecture without this kernel.
+    `name` and `op_type` only serve reports.
+    """
     architecture(chip)
     table = InstructionTable(chip)
     sizes = [tensor.size for tensor in tensors]
@@ -267,7 +269,9 @@ class _MatmulBuilder:
 
     def by_fractals(self, slot: int, k_count: int) -> bool:
         """Return True if load_data_2d reads a block of `k_count` of K from L1, which must then be padded to whole
-        fractals; only for B.
+        fractals.
+
+        It reads a transposed B always; else, on some chips, a 16-bit B with whole fractals of K; never A.
         """
         if slot == A:
             return False
@@ -295,7 +299,9 @@ class _MatmulBuilder:
     def load_matrix(
         self, destination: str, dst: int, src: int, held: int, rows: Span, columns: Span, transpose: bool = False
     ) -> None:
-        """Load part of a matrix [columns / C0][`held` rows][C0] in L1 to L0 with load_data_3d."""
+        """Load rows and columns (rounded up to whole C0) of a matrix [columns / C0][`held` rows][C0] in L1 to L0 with
+        load_data_3d, transposed if `transpose`.
+        """
         columns = Span(columns.start, ceil_to(columns.length, self.c0))
         self.k.load_data_3d(destination, dst, src, self.itemsize, matrix_window(held), rows, columns, transpose)
 

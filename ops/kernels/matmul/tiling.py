@@ -72,7 +72,7 @@ class MatMulProblem:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Return the bytes of (A, B, C)."""
+        """Return the bytes of (A, B, C) over the whole batch; of B once if all of the batch share it."""
         b_batch = self.batch if self.b_batched else 1
         a, b = self.batch * self.m * self.k, b_batch * self.k * self.n
         return a * self.itemsize, b * self.itemsize, self.batch * self.m * self.n * self.out_itemsize
@@ -178,7 +178,7 @@ def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str
 def answer_matmul(
     problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str, Any] | None = None
 ) -> LadderAnswer[MatMulTiling]:
-    """Return the tiling of `choose_matmul` as the answer of a ladder with one rung."""
+    """Return the tiling of `choose_matmul` (`overrides`: the user's fields) as the answer of a ladder with one rung."""
     rung: Rung[MatMulProblem, MatMulTiling] = Rung(
         "least estimated time", OURS, lambda _: True, lambda p: choose_matmul(p, chip, overrides)
     )
@@ -186,7 +186,9 @@ def answer_matmul(
 
 
 def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> None:
-    """Raise TilingError where a buffer overflows or fields contradict each other."""
+    """Raise TilingError where a buffer overflows, a number of buffers is not 1 or 2, those of L0A and L0B differ,
+    neither L1 step divides the other, or load3d's K field does not hold them.
+    """
     for name in ("al0_buffers", "bl0_buffers", "cl0_buffers", "al1_buffers", "bl1_buffers"):
         if getattr(tiling, name) not in (1, 2):
             raise TilingError(f"{tiling.VENDOR[name]} = {getattr(tiling, name)}; allowed are 1 and 2")
@@ -347,7 +349,9 @@ def _touched(row_bytes: int, line: int) -> float:
 
 
 def _right_loads(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> int:
-    """Return how many load instructions bring one base block of B to L0B."""
+    """Return how many load instructions bring one base block of B to L0B: one, or on some chips one for each 16 of K of
+    a 16-bit B that is not transposed.
+    """
     one_each = not problem.transpose_b and problem.itemsize == 2 and one_load_for_each_k(chip)
     return ceil_div(tiling.base_k, FRACTAL) if one_each else 1
 

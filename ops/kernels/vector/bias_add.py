@@ -74,7 +74,10 @@ def bias_add_task(
 
 
 def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name: str) -> KernelWork:
-    """Return the work of a BiasAdd for `kernel_task`; its tensors and errors are those of `bias_add_task`."""
+    """Return the work of a BiasAdd for `kernel_task`, whose tensors are source [n][c][pixels], bias [c] and target.
+
+    Raises SimError for a size below 1 and for a dtype other than float16, bfloat16 and float32.
+    """
     require_positive(name, n=n, c=c, pixels=pixels)
     if dtype not in DTYPES:
         raise SimError(f"{name}: dtype is {dtype}; it adds {', '.join(DTYPES)}")

@@ -60,7 +60,11 @@ def cast_task(
 
 
 def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: str) -> KernelWork:
-    """Return the work of a Cast of `count` elements for `kernel_task`; its errors are those of `cast_task`."""
+    """Return the work of a Cast of `count` elements for `kernel_task`.
+
+    Raises SimError for a count below 1, and unless it converts float16, bfloat16 or float32 to another of these or to
+    an 8-bit format.
+    """
     require_positive(name, count=count)
     if from_dtype == to_dtype or from_dtype not in DTYPES or to_dtype not in TARGETS:
         raise SimError(

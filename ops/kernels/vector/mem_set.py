@@ -41,7 +41,7 @@ def mem_set_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return a launch that fills the first `nbytes` of `target` with `value` in `dtype`."""
+    """Return a launch that fills the first `nbytes` of `target` with `value` in `dtype`; SimError if `nbytes` is below 1."""
     name = name or f"MemSet_{target.name}"
     return kernel_task(
         chip, TaskWords(op_type, name, disarm), mem_set_work(chip, nbytes, name, dtype=dtype, value=value), [target]
@@ -78,8 +78,8 @@ def _work(chip: ChipSpec, nbytes: int, filled: str, value: float) -> KernelWork:
 
 @kernel_function(core=("AI_CORE", "AIV"))
 def mem_set(k: Kernel, target: Tensor, pieces: Sequence[slice], *, filled: str, value: float) -> None:
-    """Kernel function of MemSet: fills UB with `value` once, then stores it over `pieces`, slices of bytes, none longer
-    than the first.
+    """Kernel function of MemSet: fills UB with `value` in dtype `filled` once, then stores it over `pieces`, slices of
+    bytes, none longer than the first.
     """
     longest = ceil_to(pieces[0].stop - pieces[0].start, k.chip.memory.l2_line_bytes)
     zeros = k.local_tensor(longest // int(numpy_dtype(filled).itemsize), filled, "zeros")

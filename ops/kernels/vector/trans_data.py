@@ -216,7 +216,11 @@ def _turn_tile(
     queues: tuple[BufferQueue[int], BufferQueue[int]],
     merge: Merge | None,
 ) -> None:
-    """Append the conversion of one tile: load, zero the gaps if there are some, transpose, store."""
+    """Append the conversion of one tile: load, zero the gaps if there are some, transpose, store (with `merge` row by
+    row in order).
+
+    `to_c0`: from plain rows to blocks of channels, else back.
+    """
     incoming, outgoing = queues
     k.next_tile()
     read, written = (job.plain, job.blocks) if to_c0 else (job.blocks, job.plain)

@@ -283,8 +283,9 @@ class _Filter:
 
 
 def to_fractal_z(k: KernelBuilder, inp: TilingInput, first: int, count: int, slots: tuple[int, int]) -> None:
-    """Append the conversion of weights to FRACTAL_Z for `count` output channels from `first` on (counted with padding);
-    `slots` as in `turn_tiles`.
+    """Append the conversion of weights to FRACTAL_Z for `count` output channels from `first` on (counted with padding).
+
+    `slots` are the numbers of the source and the target among the launch's tensors.
     """
     filters = _Filter(BlockLayout(inp.c0, inp.itemsize), inp, tile_bytes(k.chip.buffers["UB"]))
     turn_tiles(k, filters.pieces(first, count, count, padding=True), filters.tiles_of, True, inp.itemsize, slots)
@@ -383,8 +384,8 @@ def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingI
 def _units_of(
     shape: FilterShape, layout: BlockLayout, to_c0: bool
 ) -> type[WeightUnits] | type[MovedWeights] | type[GradientLines] | None:
-    """Return the class of the library's own kernel for these weights (16-bit weights to FRACTAL_Z, fp32 dW from it, one
-    group); None where the general one converts them.
+    """Return the class of the library's own kernel for these weights (16-bit weights to FRACTAL_Z if `to_c0`, else fp32
+    dW from it; one group); None where the general one converts them.
     """
     kernel = _UNITS.get((layout.itemsize, layout.c0, to_c0)) if shape.groups == 1 else None
     whole = shape.k_d * shape.taps == 1 and shape.c_in_per_group % C0 == 0

@@ -137,7 +137,7 @@ class GroupLines(MergedGroups):
 
     @property
     def blocks(self) -> int:
-        """Return the number of blocks with work."""
+        """Return the number of blocks (cores) of the launch: those that get at least one unit."""
         _, units, each = self.dealt
         return ceil_div(units, each)
 

@@ -84,7 +84,7 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def blocks_at_once(self) -> int:
-        """Return the number of channel blocks of a unit."""
+        """Return the number of channel blocks of a unit: all, or as many as a line holds with the unit's positions."""
         return min(self.cin1, self.most // ceil_to(self.run, _EVEN))
 
     @cached_property

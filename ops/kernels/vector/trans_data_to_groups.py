@@ -107,7 +107,7 @@ class GroupRows(MergedGroups):
 
     @property
     def blocks(self) -> int:
-        """Return the number of blocks with work."""
+        """Return the number of blocks (cores) of the launch: those that get at least one unit."""
         axis, _, parts = self.dealt
         return math.prod(self.axes[:axis]) * parts
 

@@ -86,7 +86,7 @@ class FilterUnits:
 
     @property
     def blocks(self) -> int:
-        """Return the number of blocks with work."""
+        """Return the number of blocks (cores) of the launch: those that get at least one unit."""
         _, units, each = self.dealt
         return ceil_div(units, each)
 
@@ -265,12 +265,14 @@ class MovedWeights(FilterUnits):
 
     @cached_property
     def channels(self) -> int:
-        """Return the number of input channels of a unit."""
+        """Return the number of input channels of a unit: all, or as many whole channel blocks as fit half of UB with 16
+        output channels.
+        """
         return min(self.c_in, self.room // (FRACTAL * BLOCK_BYTES) * C0)
 
     @cached_property
     def rows(self) -> int:
-        """Return the number of output channels of a unit."""
+        """Return the number of output channels of a unit: a core's share in whole fractals, or as many as fit half of UB."""
         share = ceil_to(ceil_div(self.c_out, self.cores), FRACTAL)
         return min(share, self.room // (self.channels * ITEM) // FRACTAL * FRACTAL)
 

@@ -198,10 +198,10 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         *,
         inputs: Mapping[str, Array],
     ) -> Verdict:
-        """Return the verdict on the output. A sum that begins with the bias has one more product, and is rounded once.
+        """Return the verdict on the output; without a bias, or for an empty output, it is that of a plain sum.
 
-        If the bias is added after the sum was rounded, each rounding has a bound of its own: the sum may have been much
-        larger than the output.
+        A sum that begins with the bias has one more product, and is rounded once. If the bias is added after the sum
+        was rounded, each rounding has a bound of its own: the sum may have been much larger than the output.
         """
         if "bias" not in call.inputs or call.empty:
             return super().verdict(call, output, result, sums, model, inputs=inputs)

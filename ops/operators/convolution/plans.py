@@ -101,8 +101,8 @@ class _Forward(BiasInSums):
         self.data(ready["input"], ready["weight"])
 
     def landing(self, output: str, dtype: str) -> str:
-        """Return the name of the tensor for the kernel's result: a new intermediate if a BiasAdd follows, else as in
-        `PlanDraft.landing`.
+        """Return the name of the tensor for the kernel's result: a new intermediate if a BiasAdd follows or the
+        caller's output cannot take the result as it is, else the caller's output.
         """
         if not self._adds:
             return super().landing(output, dtype)
@@ -130,7 +130,7 @@ class _Forward(BiasInSums):
 
     @property
     def _adds(self) -> bool:
-        """Return True if a kernel after the cube's adds the bias."""
+        """Return True if a kernel after the cube's adds the bias; False without a bias, or if the cube's sums begin with it."""
         return "bias" in self.call.inputs and not begins_with_bias(self.call)
 
     def _bytes(self, dtype: str) -> int:

@@ -122,8 +122,8 @@ def _kind(call: ConvolutionCall, gradient: str) -> str | None:
 def _multiplied_in(call: ConvolutionCall, gradient: str) -> str:
     """Return the dtype in which a MatMul route multiplies for a gradient.
 
-    In the documented profile it is the call's, promoted from all three inputs; the library promotes only the two that
-    it multiplies (stated).
+    In the documented profile it is the call's, promoted from all three inputs. The library promotes only the two that
+    it multiplies (stated); cubeMathType 2 makes them float16 unless one is bfloat16, 1 and 3 make two float32 hf32.
     """
     if call.conformance == "documented":
         return call.compute_dtype

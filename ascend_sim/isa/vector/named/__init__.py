@@ -1,8 +1,8 @@
-"""Vector instructions with a file each: `k.vector("NAME", dst, src)` writes the INSTRUCTION of NAME.py.
+"""Vector instructions with a file each: `k.vector("NAME", dst, src)` emits the INSTRUCTION of NAME.py.
 
 The builder, recorded runs, the reference page and the tests of all instructions find them here; no other file names them. The
-cost of a new one, and its formats, are a row of the architectures' chip files (vector.ops). After that
-`python tools/instruction_reference.py` writes the reference page anew.
+cost of a new one, and its formats, are a row of the architectures' chip files (vector.ops). After that `python
+tools/instruction_reference.py` writes the reference page anew.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Operand(Protocol):
 
 
 class NamedInstruction(VectorInstruction):
-    """Base of the instructions with a file each: frozen dataclasses called after file and row of vector.ops."""
+    """Base of the instructions with a file each: frozen dataclasses whose `name` is that of the file and of the row of
+    vector.ops.
+    """
 
     example: ClassVar[tuple[tuple[int, ...] | tuple[tuple[int, ...], str] | float, ...]]
-    """dst and the sources, for the reference page and the tests of all instructions: a shape, a shape with its format, or a
-    number.
-    """
+    """Example operands, dst first, for the reference page and the tests: a shape, (shape, format), or a number."""
     dtypes: ClassVar[tuple[str, ...]] = ("float32", "float16")
-    """Formats of the shapes that stand without one."""
+    """Formats in which shapes of `example` without a format are tried."""
 
     @property
     def opcode(self) -> str:
@@ -64,7 +64,10 @@ class NamedInstruction(VectorInstruction):
 
     @classmethod
     def run(cls, dtype: str, operand: Operand | float) -> int:
-        """Return the number of elements of an operand without gaps. Raises SimError for another format or for gaps."""
+        """Return the number of elements of an operand in UB.
+
+        Raises SimError for a number, another format than `dtype`, or gaps.
+        """
         if not isinstance(operand, Operand):
             raise SimError(f"{cls.name}: {operand!r} stands where a tensor in UB is taken")
         if operand.dtype != dtype:
@@ -78,6 +81,6 @@ class NamedInstruction(VectorInstruction):
 
 @cache
 def named() -> Mapping[str, type[NamedInstruction]]:
-    """Return all named instructions, by the names of their files."""
+    """Return {name of the file: its instruction class} of all named instructions."""
     files = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return {name: import_module(f"{__name__}.{name}").INSTRUCTION for name in files}

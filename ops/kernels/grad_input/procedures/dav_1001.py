@@ -190,8 +190,9 @@ class _PartGrid:
 
 
 def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
-    """Return the best grid by `_PartGrid.beats`: channels and images are cut into divisors of their number, pixels take
-    the remaining cores.
+    """Return the grid with the fewest rounds, then the most cores, then the smallest load; `ragged` asks for shares
+    with an end of their own. A dx with less than 16 elements an image has one core, one with fewer fractals than cores
+    `_few_tiles`.
     """
     p, m_total = inp.problem, _pixels(inp)
     if p.h_in * p.w_in * p.c_in < FRACTAL:

@@ -129,7 +129,7 @@ def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Return the block with L1 steps that fill half of L1 with each operand, in whole channel blocks; one step divides
-    the other.
+    the other, and A's is at most load3d's K field.
     """
     half, blocks, whole = inp.buffers["L1"] // 2, inp.cout_padded // inp.unit, k_slice(inp)
     a_bytes = dilated_rows(inp.problem, tiling.base_m) * a1_row_bytes(inp)
@@ -294,11 +294,11 @@ def needs_clearing(inp: TilingInput) -> bool:
 def step_candidates(
     tiling: GradInputTiling, inp: TilingInput, given: Collection[str] = ()
 ) -> Iterator[GradInputTiling]:
-    """Yield the tiling with each choice of L1 steps and buffers for its block, best first, whether it fits or not;
-    fields named in `given` stay.
+    """Yield the tiling with each choice of L1 steps (one divides the other) and buffers for its block, best first,
+    whether it fits or not; fields named in `given` stay.
 
-    Weights that stay in L1 come first, then two buffers of both operands, of A, of B, of none; in each of these the
-    most channel blocks first.
+    Weights that stay in L1 (kernels of one plane) come first, then two buffers of both operands, of A, of B, of none;
+    in each of these the most channel blocks first.
     """
     whole = k_slice(inp)
     blocks = ceil_div(inp.cout_g, k_unit(inp))

@@ -147,8 +147,8 @@ def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
 
 
 def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling without features that our kernel lacks (segments of K in 16 bits, weights that L1 does not
-    keep), with the fields that follow.
+    """Return the tiling without features that our kernel lacks (segments of K in 16 bits, segments of less than C0
+    channels, weights that L1 does not keep), with the fields that follow.
     """
     if tiling.k_segment and inp.itemsize != 4:
         tiling = tiling.but(k_segment=0)  # the library adds 16-bit segments up in a workspace
@@ -178,6 +178,8 @@ def _divided(inp: TilingInput, split: int) -> GradInputTiling:
 def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) -> GradInputTiling:
     """Return the tiling with L1 steps, buffers and shares adapted to the user's fields, whose names are in `given`; the
     result may not fit.
+
+    A `full_load` that the user does not give is dropped where L1 does not keep the weights.
     """
     part = tiling_input(tiling, inp)
     if "full_load" in given and tiling.full_load:

@@ -222,7 +222,9 @@ class WholeRows:
         return b1_rows(self.inp, pixels)
 
     def tallest(self, tiling: GradWeightTiling) -> int:
-        """Return the most rows of dW to which `shrink` may let a block grow back, by the vendor's own measure of L0C."""
+        """Return the most rows of dW to which `shrink` may let a shrunk block grow back: half of L0C over base_m,
+        counted in elements of the operands as the library does.
+        """
         return self.inp.buffers["L0C"] // self.inp.itemsize // 2 // tiling.base_m
 
 

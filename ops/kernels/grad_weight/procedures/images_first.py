@@ -44,8 +44,10 @@ def covers_images_first(inp: TilingInput) -> bool:
 
 
 def blocks_of(images: int, cores: int) -> int:
-    """Return the number of blocks to launch for `images` images on `cores` cores: `tiled_for` if there are more, one
-    each if they fill more than half of the cores, else all cores.
+    """Return the number of blocks to launch for `images` images on `cores` cores.
+
+    It is the assumed number `tiled_for` if there are more images than cores, one for each image if they fill more than
+    half of the cores, else all cores.
     """
     if images > cores:
         return tiled_for()

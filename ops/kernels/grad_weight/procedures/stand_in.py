@@ -169,8 +169,8 @@ def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling | None:
-    """Return the tiling that loads all pixels of a one-image task at once, with one buffer each; None where L1 has no
-    room, or a task has several images.
+    """Return the tiling that loads all pixels of a one-image task at once, with one buffer each; None where L1 or
+    load3d's K field has no room, or a task has several images.
 
     Unit tests of the vendor's procedure for dav-1001 decide so where a core has one image, and take two buffers where
     it has more (inferred from its table).

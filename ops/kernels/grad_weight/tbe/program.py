@@ -168,7 +168,11 @@ class _TbeBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, tile: HeldTile, plane: TbePlane, batch: int, step: TbeStep) -> None:
-        """Load gradOutput pixels for the rows of dW that L1 holds, as [c1][pixels][C0], unless L1 holds them."""
+        """Load gradOutput pixels of a step for the rows of dW that L1 holds, as [c1][pixels][C0], unless L1 holds them.
+
+        They count as held across planes and tiles as `attach_a` says: for all, for the same plane and held columns, or
+        for one tile only.
+        """
         around: dict[Attach, tuple[int, ...]] = {
             Attach.FULL: (), Attach.WHOLE_K: (tile.plane, *tile.n_held), Attach.PART: (tile.plane, *tile.m, *tile.n)
         }  # fmt: skip

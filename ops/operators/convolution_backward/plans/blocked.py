@@ -123,7 +123,11 @@ class BlockedPlan(Gradients):
         self.deliver(target, made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Append the filter kernel, then the conversion of dW from FRACTAL_Z and a Cast to the caller's tensor."""
+        """Append the filter kernel, then the conversion of dW from FRACTAL_Z (of merged groups first to that of all
+        filters) and a Cast to the caller's tensor.
+
+        Grouped 16-bit calls in the library's profile are cast to 16 bits before the conversion.
+        """
         layout = FractalZ.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)
         source = self.result.tensor(f"grad_weight.{self.fractal_z}", "float32", self.fractal_z, size)
@@ -175,6 +179,8 @@ class BlockedPlan(Gradients):
     def narrowed_before_trans_data(self) -> str | None:
         """Return the 16-bit dtype to which dW is cast before TransData, for grouped 16-bit calls in the library's
         profile; else None.
+
+        It is the dtype of the caller's dW, float16 for a float32 one.
         """
         if self.call.conformance != "library" or self.p.groups == 1 or self.inp.c0 != 16:
             return None

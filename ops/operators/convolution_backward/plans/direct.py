@@ -57,6 +57,8 @@ class DirectPlan(Gradients):
     def filter_call(self) -> CubeCall:
         """Return the filter kernel's call, always with deterministic tilings: on the whole problem, or on a 1x1 one
         with windows as channels.
+
+        If the call is not deterministic, the user's number of blocks is the number of cores to tile for.
         """
         call = super().filter_call()
         cores = call.inp.cores if self.call.deterministic else self.call.block_dim.get("grad_weight", call.inp.cores)

@@ -23,7 +23,9 @@ LARGE_KERNEL = 8
 
 
 def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Return True if the library's 3-D path computes the gradients: for 3-D calls, and for some deterministic dW without dx."""
+    """Return True if the library's 3-D path computes the gradients: for 3-D calls, and for a deterministic dW without
+    dx where the product has that route and L1 fits.
+    """
     alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
     return call.rank == 5 or (alone and _deterministic_filter_3d(call, inp))
 
@@ -42,8 +44,10 @@ def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
 
 
 def data_op_type(call: ConvolutionCall) -> str:
-    """Return the name of the library's operator for grad_input, by shape and dtype (ops-nn routing: stated; its lists
-    of shapes are left out).
+    """Return the name of the library's operator for the data kernel, by shape and dtype (ops-nn routing: stated; its
+    lists of shapes are left out).
+
+    A forward convolution is Conv2D or Conv3D. In 3-D grad_input is V2 for fp32 and grouped calls and for some shapes.
     """
     p = call.problem
     if call.forward:
@@ -68,8 +72,11 @@ def data_op_type(call: ConvolutionCall) -> str:
 
 
 def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
-    """Return the name of the library's operator for grad_weight, by shape and dtype (ops-nn routing: stated; its lists
-    of shapes are left out).
+    """Return the name of the library's operator for grad_weight (ops-nn routing: stated; its lists of shapes are left
+    out).
+
+    Of the 3-D path it is V2 for fp32, dilated, grouped and deterministic problems and for some kernel shapes, else the
+    older one.
     """
     p = call.problem
     if not is_3d(call, inp):
@@ -83,7 +90,9 @@ def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
 
 
 def check_limits(call: ConvolutionCall, op_type: str) -> None:
-    """Raise TilingError, with field, value and limit, for a problem beyond the limits of the library's operator `op_type`."""
+    """Raise TilingError, with field, value and limit, for a problem beyond the limits of the library's operator
+    `op_type`; the dilation of an axis with one tap counts as 1.
+    """
     p = call.problem
     for limit in call.kernel_limits:
         if limit.op_type != op_type:

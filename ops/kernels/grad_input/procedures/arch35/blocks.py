@@ -53,8 +53,8 @@ def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
 
 
 def _is_middling(p: DataProblem, m: int, n: int) -> bool:
-    """Return True if cores have few tasks of m x n and whole rows cost a further tile, so that shorter blocks balance
-    better.
+    """Return True if the tasks of m x n are few (between MIDDLE_TASKS for each core) and whole rows cost a further
+    tile, so that shorter blocks balance better.
     """
     rows, parts = p.rows_of(m), ceil_div(p.pixels, m)
     few, many = (count * p.inp.cores for count in MIDDLE_TASKS)
@@ -101,10 +101,10 @@ def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
 
 
 def k_segment(p: DataProblem) -> int:
-    """Return how many output channels are summed in L0C at a time, 0 for all: fewer only if K reaches the procedure's
-    limit of a segment.
+    """Return how many output channels are summed in L0C at a time, in whole C0; 0 for all of them.
 
-    Packed and grouped problems are never segmented.
+    Only if K reaches the limit of a segment it is fewer, as many as that limit holds; cut problems and planar (NCDHW)
+    32-bit tensors have limits of their own. Packed and grouped problems are never segmented.
     """
     if p.packed or p.inp.problem.groups > 1:
         return 0

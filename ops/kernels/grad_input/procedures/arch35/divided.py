@@ -68,27 +68,27 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def width(self) -> int:
-        """Return the columns of a part's map."""
+        """Return the columns of dx in the largest part."""
         return ceil_div(self.inp.problem.w_in, self.across)
 
     @cached_property
     def pixels(self) -> int:
-        """Return the pixels of one plane of a part's map."""
+        """Return the pixels of one plane of dx in the largest part."""
         return ceil_div(self.inp.problem.h_in, self.inp.problem.stride_h) * self.width
 
     @cached_property
     def rows(self) -> int:
-        """Return the kernel rows of a part."""
+        """Return the kernel rows of the largest part."""
         return ceil_div(self.inp.problem.k_h, self.inp.problem.stride_h)
 
     @cached_property
     def taps(self) -> int:
-        """Return the taps of a part."""
+        """Return the taps of the largest part in one kernel plane."""
         return self.rows * ceil_div(self.inp.problem.k_w, self.across)
 
     @cached_property
     def all_taps(self) -> int:
-        """Return the taps of a part in all kernel planes."""
+        """Return the taps of the largest part in all kernel planes."""
         return self.inp.problem.k_d * self.taps
 
     @cached_property
@@ -257,8 +257,10 @@ def divided(p: DividedProblem, held: bool) -> GradInputTiling:
 
 
 def _blocks(tiling: GradInputTiling, p: DividedProblem, held: bool) -> int:
-    """Return the number of blocks to launch: one for each task, or for each share of the weights to transpose, at most
-    the cores.
+    """Return the number of blocks (cores) to launch: one for each task, at most the cores.
+
+    Weights that are transposed first, and not `held` in L1, raise it to one block for each WEIGHTS_A_CORE filters of 16
+    channels.
     """
     tasks = p.tasks(tiling.single_core_m, tiling.single_core_cin)
     if p.turned and not held:
@@ -324,7 +326,7 @@ def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInput
 
 def _protected(tiling: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
     """Return the tiling with smaller sides if L1 cannot hold one block of output channels, else with as many channel
-    blocks as L1 holds; it may still not fit.
+    blocks as L1 holds; it may still not fit. `held`: gradOutput stays in L1 for all parts.
     """
     room = p.inp.buffers["L1"]
     smaller = _smaller_sides(tiling, p) if sum(_least(tiling, p)) > room else None

@@ -132,8 +132,10 @@ class WeightProblem:
         return spanned_slices(ceil_div(columns, FRACTAL), self.inp.taps) * FRACTAL
 
     def estimated_rows(self, pixels: int) -> int:
-        """Return the library's estimate of the input rows that `pixels` gradOutput pixels read; with single taps, of
-        the rows for all taps.
+        """Return the library's estimate of the input rows that `pixels` gradOutput pixels read.
+
+        With single taps (`by_tap`) it is their gradOutput rows and the rows between the first and last tap, without the
+        stride.
         """
         rows = rows_of(pixels, self.width)
         p = self.inp.problem

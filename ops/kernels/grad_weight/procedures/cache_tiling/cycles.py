@@ -115,6 +115,8 @@ class CycleModel:
     def attach(self, share: Share, tile: Tile) -> tuple[Attach, Attach]:
         """Return (loop level of the load of A, that of B): FULL once for all tiles, WHOLE_K once for a tile, PART with
         each step.
+
+        Pieces of rows, gathered taps, and several images are always loaded with each step.
         """
         if self.p.load in (Load.SPLIT_W, Load.DMA) or share.batch != 1:
             return Attach.PART, Attach.PART

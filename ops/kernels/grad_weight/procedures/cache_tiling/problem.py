@@ -61,7 +61,7 @@ class FilterProblem:
 
     @property
     def k0(self) -> int:
-        """Return the pixels of one unit of K."""
+        """Return the pixels of one unit of K: those whose elements take 32 bytes."""
         return 32 // self.itemsize
 
     @property
@@ -106,7 +106,7 @@ class FilterProblem:
 
     @cached_property
     def m(self) -> int:
-        """Return the blocks of output channels of a merged group."""
+        """Return the blocks of 16 output channels of a merged group."""
         return ceil_div(self.merged * self.problem.c_out // self.problem.groups, FRACTAL)
 
     @cached_property

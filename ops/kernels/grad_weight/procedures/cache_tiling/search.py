@@ -112,8 +112,8 @@ def _whole_images(p: FilterProblem, batch: int, depth: int) -> bool:
 
 
 def share_of_core(p: FilterProblem, cuts: Cuts) -> Share:
-    """Return the share of one core under a cut: images and K rounded up, M and channels by `share_of`, which may
-    enlarge them.
+    """Return the share of one core under a cut: images and K rounded up; M and channels by `share_of`, which may
+    enlarge them to numbers with more divisors.
 
     With several kernel planes channels are divided evenly.
     """

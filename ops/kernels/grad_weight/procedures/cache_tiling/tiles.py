@@ -71,7 +71,7 @@ def cut_counts(number: int, cores: int) -> tuple[int, ...]:
 @lru_cache(maxsize=4096)
 def share_of(number: int, cut: int, cores: int) -> int:
     """Return the units of a core's share: the first number with enough divisors on the way from `number` / `cut` to
-    `mapped`(number) / `cut`.
+    `mapped`(number) / `cut`, which it is if none has; `number` itself if it is not cut and has enough.
     """
     if cut == 1 and _tiles_well(number):
         return number
@@ -94,7 +94,9 @@ def _tiles_well(units: int) -> bool:
 
 
 def rows_out(p: FilterProblem, pixels: int) -> int:
-    """Return the most rows of gradOutput that a run of `pixels` pixels can touch."""
+    """Return the most rows of gradOutput that a run of `pixels` pixels touches: one row more than it fills where
+    neither length divides the other.
+    """
     width = p.problem.w_out
     return ceil_div(pixels, width) + (0 if pixels % width == 0 or width % pixels == 0 else 1)
 
