@@ -1,13 +1,30 @@
-"""From the words of the vector unit to instructions: repeats, masks, counts, block strides and repeat strides."""
+"""From the words of the vector unit to instructions, by their operands' repeats (repeats.py)."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from ascend_sim.ascend_c.cube_words import Fields, Steps, WordStep
-from ascend_sim.ascend_c.words import BINARY, FORMATS, SCALAR, SHIFTS, UNARY
+from ascend_sim.ascend_c.repeats import (
+    MOST_REPEATS,
+    OF_BLOCKS,
+    OF_REPEATS,
+    ORDERS,
+    REGISTER,
+    REPEAT,
+    WordRows,
+    as_mask,
+    dtype_of,
+    in_repeats,
+    mask_of,
+    repeat_of,
+    sides_of,
+    spread,
+    strides_of,
+    whole_blocks,
+)
+from ascend_sim.ascend_c.words import BINARY, SCALAR, SHIFTS, UNARY
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
@@ -37,10 +54,6 @@ from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.program import Key
 from ascend_sim.numerics.integers import INTEGERS
 
-REPEAT = 256
-"""Bytes that a vector word takes up in one repeat (public documentation of the repeat parameters)."""
-MOST_REPEATS = 255
-"""Repeats of one word (the same)."""
 _OPERATIONS = dict(
     zip(
         BINARY,
@@ -58,26 +71,10 @@ _ROUNDING = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
 _SCALE_OF_ONE = 0x3C00
 """The bits of 1 as float16, which SetDeqScale puts into its register."""
 _COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
-_ORDERS = ("", "value index", "index value", "index")
-"""Orders of results by their number (asim/vector.h, asim_order)."""
 _REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", "vcgmax": "max", "vcgmin": "min"}
 _REDUCTIONS |= {"vcpadd": "sum"}
-_OF_REPEATS, _OF_BLOCKS = ("vcadd", "vcmax", "vcmin"), ("vcgadd", "vcgmax", "vcgmin")
-_REGISTER, _SCALAR_MODE = 0, 1
-"""Modes of a selection (asim/types.h, SELMODE)."""
-
-
-class _WordRows(NamedTuple):
-    """The elements of a vector word that take part: `rows` of `columns` elements; `mask` for each repeat, None for all.
-
-    `blocks` are the bytes from block to block of each operand, empty where all blocks adjoin.
-    """
-
-    columns: int
-    rows: int
-    strides: tuple[int, ...]
-    mask: Mask | None
-    blocks: tuple[int, ...] = ()
+_SCALAR_MODE = 1
+"""Mode of a selection with a scalar (asim/types.h, SELMODE)."""
 
 
 def vector_steps(name: str, f: Fields, chip: ChipSpec) -> Steps:
@@ -87,14 +84,7 @@ def vector_steps(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """
     if name in _STEP_MAKERS:
         return _STEP_MAKERS[name](name, f, chip)
-    return [WordStep(_KEY_MAKERS[name](name, part, chip), *at) for part, at in _in_repeats(name, f)]
-
-
-def dtype_of(number: int) -> str:
-    """Return the number format with a recorded number. Raises SimError for none of the machine's."""
-    if not 0 < number < len(FORMATS):
-        raise SimError("elements of a type that is no number format of the machine")
-    return FORMATS[number]
+    return [WordStep(_KEY_MAKERS[name](name, part, chip), *at) for part, at in in_repeats(name, f)]
 
 
 def _immediate(dtype: str, bits: int) -> float:
@@ -104,136 +94,9 @@ def _immediate(dtype: str, bits: int) -> float:
     return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
 
 
-def _sides(name: str, f: Fields) -> tuple[str, ...]:
-    """Return the operands of a word that have repeat strides, in the order of its addresses."""
-    found = tuple(side for side in ("dst", "src", "src0", "src1") if f"{side}_repeat" in f)
-    return found[:1] if name == "vector_dup" else found
-
-
-def _sizes(f: Fields) -> tuple[int, ...]:
-    """Return the bytes of an element of dst and of a source."""
-    if "target" in f:
-        return size_of(dtype_of(f["target"])), size_of(dtype_of(f["source"]))
-    return (size_of(dtype_of(f["format"])),) * 2
-
-
-def _units(name: str, f: Fields) -> list[int]:
-    """Return the bytes that the repeat stride of each side counts: blocks, but for the results of a reduction."""
-    size = _sizes(f)[0]
-    results = {
-        **dict.fromkeys(_OF_REPEATS, size * (len(_ORDERS[f.get("order", 0)].split()) or 1)),
-        **dict.fromkeys(_OF_BLOCKS, REPEAT // BLOCK_BYTES * size),
-        "vcpadd": REPEAT // 2,
-    }
-    return [results.get(name, BLOCK_BYTES) if side == "dst" else BLOCK_BYTES for side in _sides(name, f)]
-
-
-def _strides(name: str, f: Fields) -> tuple[int, ...]:
-    """Return the bytes from repeat to repeat of each operand."""
-    units = zip(_sides(name, f), _units(name, f), strict=True)
-    return tuple(f[f"{side}_repeat"] * unit for side, unit in units)
-
-
-def _in_repeats(name: str, f: Fields) -> list[tuple[Fields, tuple[int, ...]]]:
-    """Return the parts of a word with the offsets of their operands: a count over gaps is whole repeats and a rest.
-
-    A count of elements that adjoin stays as it is, and so does a sum in the register of the unit.
-    """
-    if not f["counting"] or name == "vcopy":
-        return [(f, ())]
-    count, per = f["mask_low"], REPEAT // max(_sizes(f))
-    if count < 1:
-        raise SimError(f"{name}: a count of {count} elements; it is at least 1")
-    strides = _strides(name, f)
-    gaps = any(f.get(f"{side}_block", 1) != 1 for side in _sides(name, f))
-    if count > per:
-        in_register = name == "vsel" and f["mode"] == _REGISTER
-        gaps |= strides != _adjoining(name, f) or name in _OF_REPEATS or in_register
-    if not gaps or (name == "vcadd" and f["order"]):
-        return [(f, ())]
-    if name == "vsel" and f["mode"] != _REGISTER:
-        raise SimError(f"{name}: a count of {count} elements with gaps is not simulated")
-    whole, rest = divmod(count, per)
-    parts = [
-        (first, f | {"counting": 0, "repeat": min(whole - first, MOST_REPEATS), "mask_low": -1, "mask_high": -1})
-        for first in range(0, whole, MOST_REPEATS)
-    ]
-    if rest:
-        parts.append((whole, _as_mask(f | {"repeat": 1}, rest)))
-    if name == "vsel":  # the mask stays where it is
-        moved = [(first, part | {"other_offset": f["other_offset"] + first * strides[2]}) for first, part in parts]
-        return [(part, (first * strides[0], first * strides[1])) for first, part in moved]
-    return [(part, tuple(first * stride for stride in strides)) for first, part in parts]
-
-
-def _adjoining(name: str, f: Fields) -> tuple[int, ...]:
-    """Return the strides of operands whose repeats adjoin."""
-    target, source = _sizes(f)
-    per = REPEAT // max(target, source)
-    results = {**dict.fromkeys(_OF_BLOCKS, REPEAT // BLOCK_BYTES * target), "vcpadd": REPEAT // 2}
-    return (results.get(name, per * target), *(per * source for _ in _sides(name, f)[1:]))
-
-
-def _as_mask(f: Fields, count: int) -> Fields:
-    """Return the fields of a word in repeat mode whose first `count` elements take part."""
-    bits = (1 << count) - 1
-    return f | {"counting": 0, "mask_low": bits & (1 << 64) - 1, "mask_high": bits >> 64}
-
-
-def _spread(name: str, f: Fields, sizes: tuple[int, ...], sides: tuple[str, ...]) -> _WordRows:
-    """Return the elements that a word touches in its operands `sides`, whose elements have `sizes` bytes."""
-    per = REPEAT // max(sizes)
-    nothing = (0,) * len(sides)
-    if f["counting"]:
-        return _WordRows(f["mask_low"], 1, nothing, None)
-    steps = tuple(f[f"{side}_repeat"] * BLOCK_BYTES for side in sides)
-    adjoining = all(step == per * size for step, size in zip(steps, sizes, strict=True))
-    repeat = _repeat(name, f)
-    bits = _mask(name, f, per)
-    count = bits.bit_length()
-    blocks = tuple(f.get(f"{side}_block", 1) * BLOCK_BYTES for side in sides)
-    if count * max(sizes) > BLOCK_BYTES and any(block != BLOCK_BYTES for block in blocks):
-        columns = _whole_blocks(count, min(sizes))
-        mask = None if bits == (1 << columns) - 1 else Mask(bits, per)
-        return _WordRows(columns, repeat, steps if repeat > 1 else nothing, mask, blocks)
-    if bits != (1 << count) - 1:
-        mask = Mask(bits, per)
-        if repeat == 1 or adjoining:
-            return _WordRows(per * repeat, 1, nothing, mask)
-        return _WordRows(per, repeat, steps, mask)
-    if repeat == 1:
-        return _WordRows(count, 1, nothing, None)
-    if count == per and adjoining:
-        return _WordRows(count * repeat, 1, nothing, None)
-    return _WordRows(count, repeat, steps, None)
-
-
-def _whole_blocks(count: int, size: int) -> int:
-    """Return a count of elements rounded up to whole blocks."""
-    held = BLOCK_BYTES // size
-    return -(-count // held) * held
-
-
-def _repeat(name: str, f: Fields) -> int:
-    if not 1 <= f["repeat"] <= MOST_REPEATS:
-        raise SimError(
-            f"{name}: repeat {f['repeat']}; a repeat is 1 to {MOST_REPEATS} (public documentation, repeatTimes)"
-        )
-    return f["repeat"]
-
-
-def _mask(name: str, f: Fields, per: int) -> int:
-    """Return the mask registers as a number whose bit i stands for element i of a repeat of `per` elements."""
-    bits = (f["mask_high"] & (1 << 64) - 1) << 64 | f["mask_low"] & (1 << 64) - 1
-    bits &= (1 << per) - 1
-    if not bits:
-        raise SimError(f"{name}: the mask selects none of the {per} elements of a repeat")
-    return bits
-
-
 def _binary(name: str, f: Fields, chip: ChipSpec) -> Key:
     dtype, operation = dtype_of(f["format"]), _OPERATIONS[name]
-    it = _spread(name, f, (size_of(dtype),) * 3, ("dst", "src0", "src1"))
+    it = spread(name, f, (size_of(dtype),) * 3, ("dst", "src0", "src1"))
     dst, first, second = it.strides
     kind = VectorMulAdd if operation in MULTIPLY_ADD else VectorBinary
     return kind, operation, dtype, it.columns, it.rows, dst, first, it.mask, it.blocks, second
@@ -241,13 +104,13 @@ def _binary(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 def _unary(name: str, f: Fields, chip: ChipSpec) -> Key:
     dtype = dtype_of(f["format"])
-    it = _spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
     return VectorUnary, _OPERATIONS[name], dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks
 
 
 def _scalar(name: str, f: Fields, chip: ChipSpec) -> Key:
     dtype = dtype_of(f["format"])
-    it = _spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
     operation = _OPERATIONS[name] + ("_round" if f.get("rounds") else "")
     value = _immediate(dtype, f["scalar"])
     return VectorScalar, operation, dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks, value
@@ -255,7 +118,7 @@ def _scalar(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 def _duplicate(name: str, f: Fields, chip: ChipSpec) -> Key:
     dtype = dtype_of(f["format"])
-    it = _spread(name, f, (size_of(dtype),), ("dst",))
+    it = spread(name, f, (size_of(dtype),), ("dst",))
     return Duplicate, dtype, it.columns, _immediate(dtype, f["scalar"]), it.rows, *it.strides, it.mask, it.blocks
 
 
@@ -269,16 +132,16 @@ def _copy(name: str, f: Fields, chip: ChipSpec) -> Key:
                 f"{name}: a count of {count} elements with gaps between blocks; a repeat's {per} are possible"
             )
         strides = tuple(f[f"{side}_repeat"] * BLOCK_BYTES for side in ("dst", "src"))
-        return VectorCopy, dtype, count, _repeat(name, f), *(strides if f["repeat"] > 1 else (0, 0)), None, ()
+        return VectorCopy, dtype, count, repeat_of(name, f), *(strides if f["repeat"] > 1 else (0, 0)), None, ()
     if f["counting"]:
-        f = _as_mask(f, max(count, 0))
-    it = _spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+        f = as_mask(f, max(count, 0))
+    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
     return VectorCopy, dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks
 
 
 def _convert(name: str, f: Fields, chip: ChipSpec) -> Key:
     source, target = dtype_of(f["source"]), dtype_of(f["target"])
-    it = _spread(name, f, (size_of(target), size_of(source)), ("dst", "src"))
+    it = spread(name, f, (size_of(target), size_of(source)), ("dst", "src"))
     if (source, target) == ("int32", "float16") and f["deq_scale"] != _SCALE_OF_ONE:
         raise SimError(
             "Cast of int32 to half multiplies by SetDeqScale(scale), of which 1 is simulated; call SetDeqScale((half)1)"
@@ -294,7 +157,7 @@ def _compare(name: str, f: Fields, chip: ChipSpec) -> Key:
         raise SimError(f"{name}: the elements fill no whole repeat of {REPEAT} bytes (public documentation of Compare)")
     if f["dst_block"] != 1 or (repeat > 1 and f["dst_repeat"] != 8):
         raise SimError(f"{name}: bits with gaps are not simulated; a block stride of 1 and a repeat stride of 8 are")
-    sources = [side for side in _sides(name, f) if side != "dst"]
+    sources = [side for side in sides_of(name, f) if side != "dst"]
     blocks = tuple(f[f"{side}_block"] * BLOCK_BYTES for side in ("dst", *sources))
     strides = [f[f"{side}_repeat"] * BLOCK_BYTES for side in sources] + [0] * (2 - len(sources))
     scalar = _immediate(dtype, f["scalar"]) if name == "vcmpvs" else None
@@ -312,28 +175,28 @@ def _select(name: str, f: Fields, chip: ChipSpec) -> Key:
     dtype = dtype_of(f["format"])
     by_scalar = f["mode"] == _SCALAR_MODE
     sides = ("dst", "src0") if by_scalar else ("dst", "src0", "src1")
-    it = _spread(name, f, (size_of(dtype),) * len(sides), sides)
+    it = spread(name, f, (size_of(dtype),) * len(sides), sides)
     per = REPEAT // size_of(dtype)
-    if f["mode"] == _REGISTER and it.columns > per:
+    if f["mode"] == REGISTER and it.columns > per:
         it = it._replace(columns=per, rows=it.columns // per, strides=(REPEAT,) * len(sides))
     scalar = _immediate(dtype, f["scalar"]) if by_scalar else None
     key = Select, dtype, it.columns, f["mask_offset"], 0 if by_scalar else f["other_offset"], scalar
     if it.rows == 1 and it.mask is None and not it.blocks:
         return key
     strides = (*it.strides, 0)[:3]
-    bits = 0 if f["mode"] == _REGISTER or it.rows == 1 else per // 8
+    bits = 0 if f["mode"] == REGISTER or it.rows == 1 else per // 8
     return (*key, it.rows, *strides, bits, it.mask, it.blocks)
 
 
 def _reduce(name: str, f: Fields, chip: ChipSpec) -> Key:
     """Return the key of a reduction of whole repeats, whose results lie without gaps, or of any others."""
-    dtype, order = dtype_of(f["format"]), _ORDERS[f["order"]]
+    dtype, order = dtype_of(f["format"]), ORDERS[f["order"]]
     if order and name == "vcadd":
         if not f["counting"]:
             raise SimError("vcadd: a sum in the register of the unit is simulated for a count alone")
         return ReduceRows, 1, f["mask_low"], f["mask_low"] * size_of(dtype), "sum", dtype
     if f["counting"]:
-        f = _as_mask(f | {"repeat": 1}, f["mask_low"])
+        f = as_mask(f | {"repeat": 1}, f["mask_low"])
     it = _reduced(name, f, dtype)
     contiguous = not it.blocks and (it.rows == 1 or f["dst_repeat"] == 1)
     stride = it.strides[1] if it.rows > 1 else it.columns * size_of(dtype)
@@ -345,20 +208,20 @@ def _reduce(name: str, f: Fields, chip: ChipSpec) -> Key:
     return _pieces("repeat", name, it, dtype, order)
 
 
-def _reduced(name: str, f: Fields, dtype: str) -> _WordRows:
-    """Return what a reduction takes, repeat by repeat; strides are those of results and of src."""
+def _reduced(name: str, f: Fields, dtype: str) -> WordRows:
+    """Return the elements of a reduction, repeat by repeat; strides are those of results and of src."""
     per = REPEAT // size_of(dtype)
-    bits, repeat = _mask(name, f, per), _repeat(name, f)
+    bits, repeat = mask_of(name, f, per), repeat_of(name, f)
     columns, block, mask = bits.bit_length(), f["src_block"] * BLOCK_BYTES, None
     blocks: tuple[int, ...] = ()
     if block != BLOCK_BYTES and columns * size_of(dtype) > BLOCK_BYTES:
-        columns, blocks = _whole_blocks(columns, size_of(dtype)), (BLOCK_BYTES, block)
+        columns, blocks = whole_blocks(columns, size_of(dtype)), (BLOCK_BYTES, block)
     if bits != (1 << columns) - 1:
         mask = Mask(bits, per)
-    return _WordRows(columns, repeat, _strides(name, f) if repeat > 1 else (0, 0), mask, blocks)
+    return WordRows(columns, repeat, strides_of(name, f) if repeat > 1 else (0, 0), mask, blocks)
 
 
-def _pieces(piece: str, name: str, it: _WordRows, dtype: str, order: str = "") -> Key:
+def _pieces(piece: str, name: str, it: WordRows, dtype: str, order: str = "") -> Key:
     dst, src = it.strides
     return ReducePieces, piece, _REDUCTIONS[name], dtype, it.columns, it.rows, src, dst, it.mask, it.blocks, order
 
@@ -367,7 +230,7 @@ def _reduce_parts(name: str, f: Fields, chip: ChipSpec) -> Key:
     """Return the key of a reduction of blocks or of pairs: of elements one behind the other, or of any others."""
     dtype = dtype_of(f["format"])
     size, pairs = size_of(dtype), name == "vcpadd"
-    it = _WordRows(f["mask_low"], 1, (0, 0), None) if f["counting"] else _reduced(name, f, dtype)
+    it = WordRows(f["mask_low"], 1, (0, 0), None) if f["counting"] else _reduced(name, f, dtype)
     per = REPEAT // size
     adjoins = it.rows == 1 or (it.columns == per and f["src_repeat"] == REPEAT // BLOCK_BYTES and f["dst_repeat"] == 1)
     count = it.rows * it.columns
@@ -378,7 +241,7 @@ def _reduce_parts(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 def _gather_mask(name: str, f: Fields, chip: ChipSpec) -> Key:
     """Return the key of a GatherMask; a count is that of each repeat (stated: asc-devkit, GatherMask, products A2, A3)."""
-    dtype, repeat = dtype_of(f["format"]), _repeat(name, f)
+    dtype, repeat = dtype_of(f["format"]), repeat_of(name, f)
     size = size_of(dtype)
     count, block = f["mask_low"] if f["counting"] else REPEAT // size, f["src_block"] * BLOCK_BYTES
     if count < 1 or (block != BLOCK_BYTES and count * size % BLOCK_BYTES):
@@ -394,7 +257,7 @@ def _gather(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """One repeat after the other reads its offsets; what they reach ends with the source's tensor."""
     dtype = dtype_of(f["format"])
     size = size_of(dtype)
-    it = _spread(name, f, (size,), ("dst",))
+    it = spread(name, f, (size,), ("dst",))
     if it.mask is not None:
         raise SimError(f"{name}: a mask with gaps is not simulated; the first elements of each repeat are")
     if f["source_bytes"] < size:
@@ -424,7 +287,7 @@ def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 def _broadcast(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Eight elements a repeat, each over a block; repeats that do not go on where the one before ends are steps."""
-    dtype, repeat = dtype_of(f["format"]), _repeat(name, f)
+    dtype, repeat = dtype_of(f["format"]), repeat_of(name, f)
     each, size = REPEAT // BLOCK_BYTES, size_of(dtype)
     step = f["dst_block"] * BLOCK_BYTES
     together = repeat if repeat == 1 or f["dst_repeat"] == each * f["dst_block"] else 1
@@ -455,8 +318,8 @@ _KEY_MAKERS: Mapping[str, Callable[[str, Fields, ChipSpec], Key]] = {
     "vcopy": _copy,
     "vconv": _convert,
     "vsel": _select,
-    **dict.fromkeys(_OF_REPEATS, _reduce),
-    **dict.fromkeys((*_OF_BLOCKS, "vcpadd"), _reduce_parts),
+    **dict.fromkeys(OF_REPEATS, _reduce),
+    **dict.fromkeys((*OF_BLOCKS, "vcpadd"), _reduce_parts),
 }
 """By word: the key of one instruction, and of words without a count, the steps."""
 VECTOR_WORDS = frozenset((*_KEY_MAKERS, *_STEP_MAKERS))
