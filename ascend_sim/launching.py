@@ -241,7 +241,7 @@ def prepared(
 ) -> Prepared:
     """Place the tensors of a launch on `device` and return it with its task.
 
-    Raises SimError for arguments that do not fit kernel or chip.
+    SimError for arguments that do not fit kernel, chip or mode.
     """
     if not isinstance(kernel, KernelFunction):
         raise SimError(

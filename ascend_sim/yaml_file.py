@@ -150,7 +150,7 @@ def load_shipped(text: str) -> Any:
 
 
 def parse_yaml(text: str, name: str | Path, what: str) -> dict[Any, Any]:
-    """Return the mapping in a YAML text, as `read_yaml` does; `name` is its name in messages."""
+    """Return the mapping in a YAML text, with the limits and errors of `read_yaml`; `name` is its name in messages."""
     try:
         entries = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:

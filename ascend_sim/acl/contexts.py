@@ -92,7 +92,7 @@ def aclrtSetDevice(deviceId: int) -> None:
     """Open device 0, the only one, at the first call, and make its default context current in this thread; all threads share
     that context.
 
-    Calls are counted: the device closes after as many resets.
+    Calls are counted: the device closes after as many resets. Refuses another number, and settings that `Process.open` refuses.
     """
     _device_number(deviceId)
     if PROCESS.device is None:

@@ -29,9 +29,9 @@ SIDES = {
 
 @call(None)
 def aclrtMalloc(size: int, policy: int = aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUGE_FIRST) -> int:
-    """Return ret and the address of `size` new bytes of HBM, aligned to 512; they hold a poison pattern.
+    """Return ret and the address of `size` (1 or more) new bytes of HBM, aligned to 512, which hold a poison pattern.
 
-    `policy` changes nothing.
+    `policy` changes nothing. Refuses when no free range of HBM is large enough.
     """
     integer("policy", policy, 0, max(aclrtMemMallocPolicy))
     if isinstance(size, bool):  # C would take it for a size of 1
@@ -41,7 +41,10 @@ def aclrtMalloc(size: int, policy: int = aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUG
 
 @call()
 def aclrtFree(devPtr: Any) -> None:
-    """Free a block at once, by the address that aclrtMalloc returned; queued work that still uses it fails when it is run."""
+    """Free a block at once, by the address that aclrtMalloc returned; queued work that still uses it fails when it is run.
+
+    Refuses None, and addresses that are foreign, freed or inside a block.
+    """
     if devPtr is None:
         raise Refused("null pointer", "devPtr is a null pointer")
     if isinstance(devPtr, bool) or not isinstance(devPtr, int | np.integer):

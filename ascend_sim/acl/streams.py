@@ -174,7 +174,10 @@ def aclrtRecordEvent(event: Any, stream: Any) -> None:
 
 @call()
 def aclrtStreamWaitEvent(stream: Any, event: Any) -> None:
-    """Make work queued later on the stream start after the event's last record; a record that ran already delays nothing."""
+    """Make work queued later on the stream start after the event's last record; a record that ran already delays nothing.
+
+    Refuses an event that was never recorded.
+    """
     where, record = stream_of(stream), _recorded(event)
     step = StreamStep.of(f"wait for {record.name}", "EventWait", where.number)
     if record.state == "queued":

@@ -42,9 +42,9 @@ def confines() -> bool:
 
 
 def _sandbox(needed: Sequence[Path]) -> list[str]:
-    """Return the bwrap command for a sandbox without network and other processes, in which only the named files can be read.
+    """Return the bwrap command for a sandbox without network and other processes.
 
-    Only its own /tmp can be written.
+    Only `needed`, Python and the system's libraries can be read in it, only its own /tmp can be written.
     """
     python = Path(sys.executable)
     shown = [

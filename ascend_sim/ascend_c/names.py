@@ -64,8 +64,8 @@ _ELEMENTS = (
     "ArithProgression"
 )
 _ROWS = (
-    "SoftMax SimpleSoftMax LayerNorm Sum Mean ReduceMean Broadcast BroadCast SoftMaxTiling LayerNormTiling SoftMaxShapeInfo "
-    "SumParams MeanParams"
+    "SoftMax SimpleSoftMax LayerNorm RmsNorm Sum Mean ReduceMean Broadcast BroadCast SoftMaxTiling LayerNormTiling "
+    "RmsNormTiling SoftMaxShapeInfo SumParams MeanParams"
 )
 
 SIMULATED: dict[str, tuple[str, ...]] = {
@@ -120,10 +120,10 @@ _REFUSED = {
         "Subs Divs AtomicAdd AtomicCas AtomicMax AtomicMin Scatter Interleave Truncate ReduceDataBlock ReducePairElem "
         "ReduceRepeat"
     ),
-    _LISTS: "ListTensorDesc TensorDesc GetDesc GetDataPtr GetDim GetShape SetShapeAddr GetShapeSize ShapeInfo",
+    _LISTS: "ListTensorDesc TensorDesc ShapeInfo",
     _BUFFERS: "TBufPool InitBufPool PopStackBuffer",
     _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq SetCmpMask GetCmpMask Gatherb",
-    _FUNCTIONS: ("TransposeParamsExt TransposeType SoftmaxFlashV2 RmsNorm AscendDequant AscendQuant DropOut"),
+    _FUNCTIONS: ("TransposeParamsExt TransposeType SoftmaxFlashV2 AscendDequant AscendQuant DropOut"),
 }
 
 REFUSED: dict[str, str] = {name: why for why, names in _REFUSED.items() for name in names.split()}

@@ -1,4 +1,4 @@
-"""Tiling data of Ascend C calls, as the host would make it: fields of TCubeTiling, SoftMaxTiling and LayerNormTiling by name.
+"""Tiling data of Ascend C calls, as the host would make it: TCubeTiling, SoftMaxTiling, LayerNormTiling, RmsNormTiling.
 
 The choice of the vendor's library is not known; the numbers here are assumed, and a tiling of the library may be given instead.
 """
@@ -30,6 +30,10 @@ def layer_norm_tiling(batch: int, sequence: int, columns: int, used: int | None 
     used = columns if used is None else used
     _at_least_one({"batch": batch, "sequence": sequence, "columns": columns, "used": used})
     return {"bLength": batch, "sLength": sequence, "hLength": columns, "originalHLength": used}
+
+
+rms_norm_tiling = layer_norm_tiling
+"""RmsNormTiling: its calls read the same four fields."""
 
 
 def matmul_tiling(

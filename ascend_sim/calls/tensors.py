@@ -90,6 +90,8 @@ def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | No
 def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | None) -> TensorArg:
     """Return an array or a TensorSpec as TensorArg with dtype, format label, strides and storage; `codes` is the format of
     uint8 codes.
+
+    Raises SimError for other objects and for a foreign byte order.
     """
     if isinstance(value, TensorSpec):
         whole = TensorArg(value.shape, dtype_name(value.dtype), operator.label(len(value.shape)), value.strides)

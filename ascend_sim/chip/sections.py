@@ -222,7 +222,8 @@ class Load3d(Section):
     row_bytes: Bytes
 
     def rate(self, dest: str, stride_w: int, itemsize: int, transpose: bool = False, rows: int = 1) -> float:
-        """Return bytes/cycle into `dest`; `rows` is the number of image rows one instruction slides over.
+        """Return bytes/cycle into `dest`: by `stride_w`, by the class's rule if it slides over `rows` > 1; less for transposed
+        4 bytes.
 
         Raises `SimError` for a destination that load3d does not reach.
         """

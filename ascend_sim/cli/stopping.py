@@ -21,12 +21,15 @@ if hasattr(signal, "SIGHUP"):
 _IMPORTS = "<frozen importlib._bootstrap>"
 """File name of the frames in which Python imports a module."""
 _AGAIN_SECONDS, _LONGEST_IMPORT = 0.01, 2.0
-"""A signal that comes during an import is looked at again, for so long: a module of the user's may never end."""
+"""A signal that comes during an import is looked at again, for so much CPU time: a module of the user's may never end."""
+_LONGEST_SLEEP = 8.0
+"""Seconds on the clock after which an import that waits, such as one that sleeps, is interrupted too."""
 
 _last = signal.SIGINT
 _told = False
 _too_much: list[str] = []
-_waits_until = 0.0
+_waits_until: tuple[float, float] | None = None
+"""CPU time and clock at which a signal does not wait for an import any more."""
 
 
 def listen() -> None:
@@ -61,9 +64,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
     """
     global _last, _waits_until
     if hasattr(signal, "setitimer") and _is_import(frame):
-        now = time.monotonic()
-        _waits_until = _waits_until or now + _LONGEST_IMPORT
-        if now < _waits_until:
+        spent, now = time.process_time(), time.monotonic()
+        _waits_until = _waits_until or (spent + _LONGEST_IMPORT, now + _LONGEST_SLEEP)
+        if spent < _waits_until[0] and now < _waits_until[1]:
             signal.signal(signal.SIGALRM, lambda _, later: _stop(number, later))
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
             return

@@ -48,7 +48,8 @@ class CrossFlags:
     def set(self, program: Program, flag: CrossCoreSetFlag, time: int) -> None:
         """Note that a core raises its part of a counter at cycle `time`.
 
-        When every member has raised its part, the counter goes up and sleepers are woken.
+        When every member has raised its part, the counter goes up, `latency` cycles after the last part, and sleepers are
+        woken.
         """
         group = cross_counter(flag, self._core(program))
         parts = self._raised.get(group)

@@ -161,12 +161,13 @@ class Engine:
         watch: bool = False,
         on_program: OnProgram | None = None,
     ) -> Timeline:
-        """Launch `tasks` (each stream in the given order), run until the device is idle, and return the Timeline.
+        """Launch `tasks` (each stream in the given order), run until the device is idle, and return the Timeline. Raises as the
+        class says.
 
-        Without `keep` the Timeline has no programs: each is dropped when its block ends, and only its totals are
-        `watched`. Where `keep` is a number, that holds for a run of more instructions. With `watch` a kept run has the
-        totals too, which is cheaper than `watch.watched` afterwards. `on_program` is called with the task's index, the
-        task and each of its programs when it was built.
+        Without `keep` the Timeline has no programs: each is dropped when its block ends, and only its totals are `watched`.
+        Where `keep` is a number, that holds for a run of more instructions. With `watch` a kept run has the totals too, which
+        is cheaper than `watch.watched` afterwards. `on_program` is called with the task's index, the task and each of its
+        programs when it was built.
         """
         self.env = simpy.Environment(initial_time=self.device.clock)
         self._on_program, watch = on_program, watch or keep is not True

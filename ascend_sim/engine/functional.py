@@ -106,7 +106,9 @@ class FunctionalEngine:
                 self._run_task(task, self._ready(index, task) if kept is None else kept[index])
 
     def _ready(self, index: int, task: Task) -> Iterator[list[_Ready]]:
-        """Yield the built programs of each block; they are kept for `run_again` while there is room."""
+        """Yield the built programs of each block, after `on_program` was called for each; they are kept for `run_again` while
+        there is room.
+        """
         if self._kept is not None:
             self._kept.append([])
         for programs in _built_ahead(task):

@@ -74,7 +74,7 @@ class BufferTotals:
 
     @property
     def mean(self) -> int:
-        """Return the mean number of bytes held, rounded."""
+        """Return the mean number of bytes held, rounded; 0 without programs."""
         return round(Fraction(self.shares, self.programs << _SHARE_BITS)) if self.programs else 0
 
 

@@ -31,7 +31,9 @@ class Region:
 
     @property
     def extent(self) -> int:
-        """Return the bytes from the operand's address to the end of the last byte touched."""
+        """Return the bytes from the operand's address to the end of the last byte touched; 0 for a region without rows or
+        planes.
+        """
         if self.rows == 0 or self.planes == 0:
             return 0
         return self.offset + (self.planes - 1) * self.plane_stride + (self.rows - 1) * self.row_stride + self.row_bytes

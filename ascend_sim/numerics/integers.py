@@ -46,8 +46,9 @@ def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> ND
 
 
 def to_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
-    """Return floats rounded to whole numbers by the mode `rounding`, clipped to the range of `target`; NaN becomes 0
-    (assumed).
+    """Return floats rounded to whole numbers by the mode `rounding`, clipped to the range of `target`; NaN becomes 0 (assumed).
+
+    Without a known mode digits behind the point are cut off.
     """
     limits = np.iinfo(storage(target))
     wide = values.astype(np.float64)  # holds every integer of 32 bits

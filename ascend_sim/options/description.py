@@ -63,7 +63,7 @@ class Option(NamedTuple):
 
 
 class Described(NamedTuple):
-    """An option with its name and the text of its type."""
+    """One option of a class: its name, the text of its type, and its description."""
 
     name: str
     type: str

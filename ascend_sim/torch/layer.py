@@ -66,7 +66,8 @@ class SimulatedLayer:
         return found
 
     def case(self, *, forward: bool = False) -> Case:
-        """Return the call as a Case with contiguous tensors, as commands and `ascend_sim.run_case` take it.
+        """Return the call as a Case with contiguous tensors, as commands and `ascend_sim.run_case` take it; it names the chip
+        if that ships.
 
         Raises SimError if no case can express it.
         """

@@ -182,7 +182,7 @@ class Simulation:
         write_json(folder / SIMULATION, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain data."""
+        """Return `report.to_dict()`, plain data for JSON; calls not yet simulated are simulated first."""
         return self.report.to_dict()
 
     def __str__(self) -> str:

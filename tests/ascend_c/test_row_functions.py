@@ -49,6 +49,7 @@ def _normed(x: Any, gamma: Any, beta: Any) -> tuple[Any, Any, Any]:
 TILING = "SoftMaxTiling ti; ti.srcM = m; ti.srcK = k; "
 PATTERN = "uint32_t shape[] = {m, k}; "
 NORM = "LayerNormTiling ti; ti.bLength = 1; ti.sLength = m; ti.hLength = ti.originalHLength = k; "
+RMS = NORM.replace("LayerNorm", "RmsNorm")
 TO = "uint32_t to[] = {m, k}, from[] = "
 CALLS = {
     "SoftMax": RowCall(f"{TILING} SoftMax<T>(y, s, t, x, ti)", ("mk",), ("mk", "mb", "mb"), _softmax),
@@ -58,6 +59,9 @@ CALLS = {
         ("mk",), ("mk",), lambda x: _softmax(x)[:1]),
     "SimpleSoftMax": RowCall(f"{TILING} SimpleSoftMax<T>(y, v, w, x, ti)", ("mk", "mb", "mb"), ("mk",), _simple),
     "LayerNorm": RowCall(f"{NORM} LayerNorm<T>(y, s, t, x, v, w, (T)1e-5f, ti)", ("mk", "k", "k"), ("mk", "m", "m"), _normed),
+    "RmsNorm": RowCall(
+        f"{RMS} RmsNorm<T>(y, x, v, (T)1e-5f, ti)",
+        ("mk", "k"), ("mk",), lambda x, gamma: (x / np.sqrt((x**2).mean(1) + 1e-5)[:, None] * gamma,)),
     "Sum": RowCall("Sum(y, x, SumParams{m, k, o})", ("mk",), ("m",), lambda x: (x[:, :-3].sum(1),)),
     "Mean": RowCall("Mean<T>(y, x, tmp, MeanParams{m, k, o})", ("mk",), ("m",), lambda x: (x[:, :-3].mean(1),)),
     "Broadcast of a row": RowCall(f"{TO} {{1, k}}; Broadcast<T, 2, 0>(y, x, to, from)", ("k",), ("mk",), lambda x: (x,)),

@@ -227,7 +227,15 @@ cli.main()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("then", ["pass", "while True: time.sleep(1)"])
+@pytest.mark.parametrize(
+    "then",
+    [
+        "pass",
+        "while True: time.sleep(1)",
+        "try: time.sleep(3)\nexcept BaseException: raise ImportError('a library that was slow')",
+    ],
+    ids=["short", "endless", "slow machine"],
+)
 def test_a_signal_while_a_library_is_imported(tmp_path: Path, number: signal.Signals, then: str) -> None:
     """Some make an error of their own of what is raised in them; the import is over first, if it ever is."""
     (tmp_path / "library.py").write_text(

@@ -126,6 +126,12 @@ CHOICES = (
         ("matmul.csv: chip=ascend910b3",),
     ),
     Choice(
+        "products of KernelBench",
+        "they begin with what the same product left in the L2; calls of several kernels, whose buffers are not known, do not",
+        "configs/measurements/matmul.csv",
+        ("matmul.csv: series=KernelBench",),
+    ),
+    Choice(
         "all of KernelBench's rows",
         "the machine is a 910B4",
         "configs/measurements/calls.csv",

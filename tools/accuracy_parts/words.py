@@ -69,5 +69,5 @@ chosen with them; that the 910B2's V1 kernel loads nothing ahead was inferred fr
   was chosen with them. Off by most are the batched product ({batched} %) and kernels of less than {small_us} us ({small} %).
 - **The 950's rows** name version 9.0.0 of the library; as version 2026-08, which loads ahead, they have a mean error of
   {newer} %. The two largest depthwise forward convolutions are half too fast. The library's vector cores bring the weights of
-  each group by themselves, in turns (stated), which is not simulated: a constant per image and group makes these open rows
-  worse."""
+  each group in turns (stated), which is not simulated; a constant per image and group makes these open rows worse. The
+  library's tiling, or pipe times, of such a row would decide."""

@@ -11,6 +11,7 @@
 #include "asim/indices.h"
 #include "asim/functions.h"
 #include "asim/row_functions.h"
+#include "asim/norms.h"
 #include "asim/cube_types.h"
 #include "asim/cube.h"
 #include "asim/matmul.h"

@@ -122,7 +122,10 @@ def _refusal(instruction: Any, chip: ChipSpec) -> str:
 
 
 def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
-    """Raise SimError if the chip's Fixpipe cannot convert the instruction's numbers in L0C to its output format."""
+    """Raise SimError if the chip's Fixpipe cannot convert the instruction's numbers in L0C to its output format.
+
+    An architecture without a declaration passes.
+    """
     pre, dtype, arch = instruction.pre, instruction.dtype, chip.identity.arch
     source, scaled = instruction.taken, pre is not None and pre.scales
     for one in conversions():

@@ -27,6 +27,8 @@ L2_STATES = ("cold", "warm")
 """States of the L2 before a kernel: nothing, or its inputs, as far as they fit."""
 STEP = "step"
 """State of the L2 that the earlier kernels of a profile leave."""
+REPEATED = "repeated"
+"""State of the L2 that the same kernels leave, run on the same tensors; a column of a row says it."""
 
 LAUNCH_STATES = ("cold", "warm")
 """States of a kernel's code: "warm" where the same kernel or call was launched shortly before."""

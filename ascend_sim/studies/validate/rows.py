@@ -3,8 +3,8 @@
 A row is one launch. Columns of a file of one's own: chip, op_type, dtype, duration_us, what the kernel's size needs
 (`launches`), `block_dim` for the cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts
 of it). Lines that begin with # are comments, other columns are carried along. Nothing of a row but its sizes,
-what is known of the launches before it (columns l2, where a source cleared it, and launches: warm where the same kernel ran
-shortly before) and the version of the library where the row names one
+what is known of the launches before it (columns l2, where a source cleared it or repeated the kernel, and launches: warm
+where the same kernel ran shortly before) and the version of the library where the row names one
 (column library, of whole calls), reaches the simulator unless it is `told`: the row's
 blocks, of a MatMul its tiling as far as it is known.
 """
@@ -23,7 +23,15 @@ from ascend_sim.chip import load_chip
 from ascend_sim.chip.files import is_path, read_layers
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.studies.validate import op_summary
-from ascend_sim.studies.validate.kernel import L2_STATES, LAUNCH_STATES, PIPES, STEP, MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.kernel import (
+    L2_STATES,
+    LAUNCH_STATES,
+    PIPES,
+    REPEATED,
+    STEP,
+    MeasuredKernel,
+    MeasuredRow,
+)
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
 from ascend_sim.studies.validate.profile_order import moved_by, note_launches
 from ascend_sim.studies.validate.profiler_line import Line
@@ -225,9 +233,10 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
             raise ConfigError(f"{where}: {name}: {text[name]!r} given; allowed: 0, 1")
     labels = {name: text[name] for name in _LABELS if text.get(name)}
     labels |= _formats(labels)
+    own_states = (*L2_STATES, REPEATED)
+    if text.get("l2", "") not in ("", *own_states):
+        raise ConfigError(f"{where}: l2: {text['l2']!r} given; allowed: {', '.join(own_states)}")
     known = text.get("l2") or l2
-    if known not in (*L2_STATES, STEP) or (text.get("l2") and known == STEP):
-        raise ConfigError(f"{where}: l2: {known!r} given; allowed: {', '.join(L2_STATES)}")
     launches = text.get("launches") or (LAUNCHES[op_type].launches if op_type in LAUNCHES else "cold")
     if launches not in LAUNCH_STATES:
         raise ConfigError(f"{where}: launches: {launches!r} given; allowed: {', '.join(LAUNCH_STATES)}")

@@ -29,7 +29,7 @@ from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.validate.calls import ConvCall, named_kernels
-from ascend_sim.studies.validate.kernel import PIPES, STEP, MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.kernel import PIPES, REPEATED, STEP, MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import LAUNCHES, Timed
 from ascend_sim.studies.validate.profile_order import leave_step
 from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
@@ -187,7 +187,7 @@ def simulate(kernel: MeasuredKernel) -> Prediction:
     """Simulate one launch on a fresh device in timing mode and return its prediction; a refusal or any error becomes its
     `skipped`.
 
-    L2 and code begin in the kernel's state, see L2_STATES and LAUNCH_STATES.
+    L2 and code begin in the kernel's state, see L2_STATES, STEP, REPEATED and LAUNCH_STATES.
     """
     try:
         chip = load_chip(kernel.chip)
@@ -200,6 +200,8 @@ def simulate(kernel: MeasuredKernel) -> Prediction:
             device.warm(tensor)
         if kernel.l2 == STEP:
             leave_step(device, kernel, inputs, [one for one in tasks[0].tensors if one not in inputs])
+        if kernel.l2 == REPEATED:
+            Engine(device).run(tasks, keep=False)
         device.repeat(tasks if kernel.launches == "warm" else ())
         facts = RunFacts(chip)
         timeline = Engine(device).run(tasks, keep=False, on_program=facts.add)

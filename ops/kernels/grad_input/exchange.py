@@ -160,7 +160,9 @@ class _Interleaver:
         self.dx = PlanarMap(self.p.c_in, (self.p.d_in, self.p.h_in, self.p.w_in), self.itemsize)
 
     def write(self, tiles: Sequence[DataTile]) -> None:
-        """Append the interleaving of all tiles of the block, for this core's share of the channels."""
+        """Append, for each tile of the block, the wait for its slot and the interleaving of its parts' columns into
+        rows of dx, for this core's share of the channels; then the slot is freed, if a later tile needs it.
+        """
         k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
         turns = self.exchange.turns
         pieces = (

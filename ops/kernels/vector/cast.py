@@ -51,7 +51,8 @@ def cast_task(
 ) -> Task:
     """Return a launch that converts `count` elements of `source` to `to_dtype` in `target`.
 
-    Raises SimError unless it converts float16, bfloat16 or float32 to another of these or to an 8-bit format.
+    Raises SimError for a count below 1, and unless it converts float16, bfloat16 or float32 to another of these or to
+    an 8-bit format.
     """
     name = name or f"Cast_{source.name}"
     return kernel_task(

@@ -80,7 +80,7 @@ class BiasInSums(Gradients):
 
     def bias_of_sums(self) -> list[str]:
         """Return [name of the bias tensor that the cube's sums begin with], [] if they do not; at the first call it
-        appends a Cast if the cube takes another dtype.
+        appends a contiguous copy of a strided bias, and a Cast if the cube takes another dtype.
         """
         if self._bias is None:
             dtype = bias_dtype(self.call)

@@ -42,7 +42,7 @@ IMPOSSIBLE: list[tuple[dict[str, str], str]] = [
     ({"op_type": "Magic"}, "no kernel of Magic here"),
     ({"duration_us": "0"}, "duration_us: '0' given; must be a time above 0"),
     ({"duration_us": "soon"}, "duration_us: 'soon' given"),
-    ({"l2": "lukewarm"}, "l2: 'lukewarm' given; allowed: cold, warm"),
+    ({"l2": "lukewarm"}, "l2: 'lukewarm' given; allowed: cold, warm, repeated"),
 ]  # fmt: skip
 
 

@@ -48,6 +48,18 @@ def test_cold_l2_is_slower(tmp_path: Path) -> None:
     assert cold.pipes["mte2"] > warm.pipes["mte2"]
 
 
+def test_a_repeated_kernel_finds_what_it_left(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    size = "ascend910b4,BatchMatMul,fp32,96,128,512"  # of two such products one fits the L2, the other does not
+    path.write_text(
+        "chip,op_type,dtype,batch,M,N,K,l2,duration_us\n"
+        + "".join(f"{size},{k},{l2},1\n" for k in (64, 512) for l2 in ("repeated", "warm", "cold"))
+    )
+    times = [simulate(row.kernel).task_us for row in read_rows(path)]
+    assert times[0] < 1.01 * times[1] < times[2]
+    assert times[3] > 1.1 * times[5] > 1.1 * times[4]  # nothing is left of the inputs, but dirty lines of the result
+
+
 def test_plot_says_what_is_missing_before_the_run(rows_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

@@ -1,4 +1,4 @@
-// Functions of rows in the Unified Buffer: reductions, softmax, layer norm, broadcasts. Compositions of basic calls in float32
+// Functions of rows in the Unified Buffer: reductions, softmax, broadcasts. Compositions of basic calls in float32
 // over as many rows as the temporary space holds (assumed: the library's own steps are not known).
 #pragma once
 #include "asim/functions.h"
@@ -22,14 +22,6 @@ struct SoftMaxTiling {
     uint32_t srcM = 0, srcK = 0, srcSize = 0, outMaxM = 0, outMaxK = 0, outMaxSize = 0, splitM = 0, splitK = 0, splitSize = 0;
     uint32_t reduceM = 0, reduceK = 0, reduceSize = 0, rangeM = 0, tailM = 0, tailSplitSize = 0, tailReduceSize = 0;
 };
-struct LayerNormTiling {
-    uint32_t bLength = 0, sLength = 0, hLength = 0, originalHLength = 0, inputXSize = 0, meanVarSize = 0, numberOfTmpBuf = 0;
-    uint32_t meanTmpTensorPos = 0, meanTmpTensorSize = 0, varianceTmpTensorPos = 0, varianceTmpTensorSize = 0, tmpBufSize = 0;
-    uint32_t oneTmpSize = 0, firstTmpStartPos = 0, secondTmpStartPos = 0, thirdTmpStartPos = 0, loopRound = 0, inputRoundSize = 0;
-    uint32_t inputTailSize = 0, inputTailPos = 0, meanVarRoundSize = 0, meanVarTailSize = 0, meanVarTailPos = 0, bshCurLength = 0;
-    uint32_t bsCurLength = 0;
-    float lastDimValueBack = 0;
-};
 }  // namespace tiling
 namespace Pattern::Reduce {
 struct AR {};
@@ -38,7 +30,6 @@ struct RA {};
 
 }  // namespace AscendC
 using SoftMaxTiling = AscendC::tiling::SoftMaxTiling;
-using LayerNormTiling = AscendC::tiling::LayerNormTiling;
 
 namespace AscendC {
 // Copy the elements of the mask, repeat by repeat; the steps count blocks.
@@ -300,47 +291,6 @@ template <class T, class V> inline void simple_softmax(Site site, const LocalTen
     });
 }
 
-// (x - mean) / sqrt(variance + epsilon) gamma + beta, with mean and variance of each row.
-template <class T> inline void layer_norm(Site site, const LocalTensor<T> &dst, const LocalTensor<T> &mean, const LocalTensor<T> &variance,
-                                          const LocalTensor<T> &src, const LocalTensor<T> &gamma, const LocalTensor<T> &beta,
-                                          const Temporary &space, float epsilon, const RowShape &shape) {
-    const char *call = "LayerNorm";
-    check_size(site, call, "inputX", src, (shape.rows - 1) * shape.stride + shape.columns);
-    check_size(site, call, "output", dst, (shape.rows - 1) * shape.stride + shape.columns);
-    check_size(site, call, "outputMean", mean, shape.rows), check_size(site, call, "outputVariance", variance, shape.rows);
-    check_size(site, call, "gamma", gamma, shape.columns), check_size(site, call, "beta", beta, shape.columns);
-    int64_t line = is_half<T> ? (shape.stride + 15) / 16 * 16 : 0;
-    over_tiles<T>(site, call, shape, space, {is_half<T> ? 2 : 1, 2 * line, IN_BLOCK<T>}, [&](const RowWork &work, int64_t first, const RowShape &tile) {
-        Floats x = widened(work, tile, src[first * shape.stride]), y = x, squares, factor, shift;
-        if constexpr (is_half<T>) {
-            squares = work.second, factor = floats(space.start, line), shift = floats(space.start + line * 4, line);
-            if (!first) {
-                AscendC::Cast(factor, gamma, AscendC::RoundMode::CAST_NONE, shape.columns, site);
-                AscendC::Cast(shift, beta, AscendC::RoundMode::CAST_NONE, shape.columns, site);
-                work.barrier();
-            }
-        } else y = dst[first * shape.stride], squares = work.wide, factor = gamma, shift = beta;
-        float share = 1.0f / shape.columns;
-        work.reduce(Word::vcadd, Word::vadd, tile, x);
-        work.of_values(Word::vmuls, share, tile.rows);
-        put_values(work, mean, first, tile.rows);
-        work.spread_values(tile.rows);
-        work.binary(Word::vsub, tile, y, x, work.spread, true);
-        work.both(Word::vmul, tile, squares, y, y);
-        work.reduce(Word::vcadd, Word::vadd, tile, squares);
-        work.of_values(Word::vmuls, share, tile.rows);
-        put_values(work, variance, first, tile.rows);
-        work.of_values(Word::vadds, epsilon, tile.rows);
-        AscendC::Sqrt(work.values, work.values, tile.rows, site);
-        work.barrier();
-        work.spread_values(tile.rows);
-        work.binary(Word::vdiv, tile, y, y, work.spread, true);
-        work.binary(Word::vmul, tile, y, y, factor, false);
-        work.binary(Word::vadd, tile, y, y, shift, false);
-        narrowed(work, tile, dst[first * shape.stride], y);
-    });
-}
-
 // A reduction of each row, times a factor.
 template <class T> inline void reduce_rows(Site site, const char *call, Word word, Word fold, const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                            const Temporary &space, const RowShape &shape, float factor = 1) {
@@ -428,21 +378,6 @@ inline void SimpleSoftMax(const LocalTensor<T> &dst, const LocalTensor<V> &inSum
 }
 #undef ASIM_SOFTMAX_CHECKS
 
-template <class T, bool isReuseSource = false>
-inline void LayerNorm(const LocalTensor<T> &output, const LocalTensor<T> &outputMean, const LocalTensor<T> &outputVariance, const LocalTensor<T> &inputX,
-                      const LocalTensor<T> &gamma, const LocalTensor<T> &beta, const LocalTensor<uint8_t> &sharedTmpBuffer, const asim::given<T> epsilon,
-                      const LayerNormTiling &tiling, ASIM_SITE) {
-    ASIM_ROW_TYPE("LayerNorm", T);
-    asim::layer_norm(site, output, outputMean, outputVariance, inputX, gamma, beta, asim::temporary(sharedTmpBuffer), (float)epsilon,
-                     {(int64_t)tiling.bLength * tiling.sLength, tiling.originalHLength, tiling.hLength});
-}
-template <class T, bool isReuseSource = false>
-inline void LayerNorm(const LocalTensor<T> &output, const LocalTensor<T> &outputMean, const LocalTensor<T> &outputVariance, const LocalTensor<T> &inputX,
-                      const LocalTensor<T> &gamma, const LocalTensor<T> &beta, const asim::given<T> epsilon, const LayerNormTiling &tiling, ASIM_SITE) {
-    ASIM_ROW_TYPE("LayerNorm", T);
-    asim::layer_norm(site, output, outputMean, outputVariance, inputX, gamma, beta, asim::temporary(site, "LayerNorm"), (float)epsilon,
-                     {(int64_t)tiling.bLength * tiling.sLength, tiling.originalHLength, tiling.hLength});
-}
 
 // The first n of `inner` elements of each of `outter` rows.
 template <class T, int32_t reduceDim = -1, bool isReuseSource = false, bool isBasicBlock = false>
@@ -551,4 +486,3 @@ inline void BroadCast(const LocalTensor<T> &dst, const LocalTensor<T> &src, cons
 }
 
 }  // namespace AscendC
-#undef ASIM_ROW_TYPE

@@ -417,10 +417,11 @@ class _CoreShare:
     def _tiles_and_rows(
         self, m0: int, n: int, k_a: int, k_b: int, buffers: tuple[int, int], height: int
     ) -> tuple[int, int] | None:
-        """Return (L0 blocks of M, rows of gradOutput) of a load beside `n` fractals of weights; None where L1 has no
-        room.
+        """Return (L0 blocks of M, rows of gradOutput that they read) of a load beside `n` fractals of weights; None
+        where L1 has no room.
 
-        With all of K in a load, M has as many blocks as L1 has room for and as divide the core's; else one.
+        With all of K in a load, M has as many blocks as L1 has room for and as divide the core's (all of them read
+        `height` rows times the stride); else one.
         """
         p, whole = self.inp.problem, k_a == self.k_blocks
         if not whole:

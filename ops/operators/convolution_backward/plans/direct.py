@@ -23,7 +23,7 @@ from ascend_sim.ops.operators.convolution_backward.plans.steps import contiguous
 
 
 class DirectPlan(Gradients):
-    """Plan of dav-3510: kernels read the caller's layouts and write NCDHW, without TransData."""
+    """Plan of dav-3510: kernels read and write the caller's layouts (NCDHW, or NDHWC for TBC) without TransData."""
 
     lifted = True
 

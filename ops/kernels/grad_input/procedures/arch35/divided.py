@@ -278,8 +278,8 @@ def leaves_through_workspace(tiling: GradInputTiling, p: DividedProblem) -> bool
 
 
 def _written_bytes(tiling: GradInputTiling, p: DividedProblem, itemsize: int) -> int:
-    """Return the bytes of a tile of dx as written: rows padded to whole fractals of columns, one row more if dx has an
-    odd number of columns.
+    """Return the bytes of a tile of dx as written: rows padded to whole fractals of columns, one row more if both axes
+    are split and dx has an odd number of columns.
     """
     rows = ceil_div(tiling.base_m, p.width) + p.inp.problem.w_in % p.across
     return rows * ceil_to(p.width, FRACTAL) * tiling.base_n * itemsize
