@@ -35,6 +35,7 @@ from ascend_sim.isa.sync import (
     cross_members,
     cross_name,
 )
+from ascend_sim.isa.vector import GatherMask
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.sheet import Sheet
@@ -206,9 +207,11 @@ class _Block:
             one.commit(memory, dst, one.read(memory, dst, src0, src1))
 
     def _asked(self, row: NDArray[np.int64]) -> int:
-        """Return the element that the scalar load in `row` reads, as the bits of an unsigned number."""
+        """Return the bits of the element that the load in `row` reads, or the number of elements that a GatherMask takes."""
         assert self._values is not None
         one = self.table.instructions[row[0]]
+        if isinstance(one, GatherMask):
+            return int(one.chosen(self._values.memory, int(row[3])).sum())
         return int.from_bytes(one.read(self._values.memory, 0, int(row[2]), 0).tobytes(), "little")
 
 

@@ -10,7 +10,8 @@ ARCHITECTURES = ("dav-2201",)
 
 _TYPES = (
     "TPosition QuePosition HardEvent RoundMode CMPMODE MaskMode ReduceOrder BinaryRepeatParams UnaryRepeatParams "
-    "CopyRepeatParams BrcbRepeatParams SELMODE DataCopyParams DataCopyExtParams DataCopyPadParams DataCopyPadExtParams"
+    "CopyRepeatParams BrcbRepeatParams SELMODE GatherMaskParams DataFormat DataCopyParams DataCopyExtParams "
+    "DataCopyPadParams DataCopyPadExtParams"
 )
 _TENSORS = (
     "GlobalTensor SetGlobalBuffer SetL2CacheHint LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition "
@@ -18,20 +19,20 @@ _TENSORS = (
 )
 _PIPE = (
     "TPipe TQue TQueBind TBuf Init InitBuffer AllocTensor FreeTensor EnQue DeQue Get GetWithOffset GetTPipePtr FreeAllEvent "
-    "HasTensorInQue HasIdleBuffer VacantInQue GetTensorCountInQue AllocEventID ReleaseEventID FetchEventID Reset Destroy"
+    "LocalMemAllocator TQueSync HasTensorInQue HasIdleBuffer VacantInQue GetTensorCountInQue AllocEventID ReleaseEventID "
+    "FetchEventID Reset Destroy"
 )
 _SYNC = (
     "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicMax SetAtomicMin "
-    "SetAtomicNone GetBlockIdx GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation DisableDmaAtomic InitSocState Trap "
-    "SetNextTaskStart WaitPreTaskEnd set_flag wait_flag pipe_barrier"
+    "SetAtomicType SetAtomicNone GetBlockIdx GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation SetCtrlSpr GetCtrlSpr "
+    "SetNextTaskStart WaitPreTaskEnd DisableDmaAtomic InitSocState Trap set_flag wait_flag pipe_barrier"
 )
 _COPY = "DataCopy DataCopyPad SetPadValue Copy"
 _VECTOR = (
-    "Add Sub Mul Div Max Min And Or AddRelu SubRelu MulAddDst FusedMulAdd FusedMulAddRelu Abs Exp Ln Sqrt Rsqrt Reciprocal "
-    "Relu Not Adds Muls Maxs Mins LeakyRelu Axpy CreateVecIndex "
-    "Duplicate Cast Compare CompareScalar Compares Select Brcb RepeatReduceSum WholeReduceSum WholeReduceMax WholeReduceMin "
-    "BlockReduceSum BlockReduceMax "
-    "BlockReduceMin PairReduceSum ReduceSum ReduceMax ReduceMin Gather Transpose TransDataTo5HD "
+    "Add Sub Mul Div Max Min And Or MulAddDst AddRelu SubRelu FusedMulAdd FusedMulAddRelu ShiftLeft ShiftRight Abs Exp Ln "
+    "Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy Duplicate Cast Compare CompareScalar Compares Select "
+    "Brcb RepeatReduceSum WholeReduceSum WholeReduceMax WholeReduceMin BlockReduceSum BlockReduceMax BlockReduceMin "
+    "PairReduceSum ReduceSum ReduceMax ReduceMin Gather GatherMask CreateVecIndex Transpose TransDataTo5HD "
     "TransDataTo5HDParams SetDeqScale"
 )
 _CUBE_CALLS = (
@@ -49,9 +50,10 @@ _MATMUL = (
     "GetMMConfig MatmulConfigMode SetSubBlockIdx SetUserDefInfo SetSelfDefineData SetWorkspace SetLocalWorkspace"
 )
 _VALUES = (
-    "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace ScalarCast ScalarCountLeadingZero "
-    "ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit"
+    "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace GetSysWorkSpacePtr ScalarCast "
+    "ScalarCountLeadingZero ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit"
 )
+_ACCESS = "GetValue SetValue DataCacheCleanAndInvalid CacheLine DcciDst DataCachePreload DataSyncBarrier"
 _MACROS = (
     "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT "
     "GET_TILING_DATA_MEMBER REGISTER_TILING_FOR_TILINGKEY TILING_KEY_IS TILING_KEY_VAR ASCEND_IS_AIC ASCEND_IS_AIV"
@@ -76,7 +78,7 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "cube": tuple(_CUBE_CALLS.split()),
     "types of the cube": tuple(_CUBE_TYPES.split()),
     "Matmul on a cube core": tuple(_MATMUL.split()),
-    "scalar access to memory": ("GetValue", "SetValue", "DataCacheCleanAndInvalid", "CacheLine", "DcciDst"),
+    "scalar access to memory": tuple(_ACCESS.split()),
     "flags between cores": ("CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"),
     "functions of elements": tuple(_ELEMENTS.split()),
     "functions of rows": tuple(_ROWS.split()),
@@ -89,16 +91,18 @@ SIMULATED: dict[str, tuple[str, ...]] = {
 ASSUMED = ("functions of elements", "functions of rows")
 """Purposes whose calls are compositions of this project: values are right, and time is assumed."""
 
-_SCALAR = "scalar access to memory"
+_SCALAR = "the scalar unit"
 _CUBE = "kernels of the cube core"
 _OF_MATMUL = "the Matmul library"
 _SORT = "sorting"
-_CROSS = "flags between cores"
-_OTHER = "not written yet"
+_CROSS = "one core's flags for another"
+_NOT_HERE = "not an operation of dav-2201"
+_LISTS = "lists of tensors and shapes"
+_BUFFERS = "pools of buffers"
+_CONVERTS = "arithmetic that converts or scales, by registers"
+_FUNCTIONS = "functions of the library"
 _REFUSED = {
-    _SCALAR: (
-        "DataCachePreload DataSyncBarrier GetAccVal GetReduceMaxMinCount AtomicAdd AtomicCas AtomicMax AtomicMin"
-    ),
+    _SCALAR: "GetAccVal GetReduceMaxMinCount GetArchVersion GetUintDivMagicAndShift ClearSpr DumpTensor",
     _CUBE: (
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
         "LoadData3DParamsV1"
@@ -111,18 +115,15 @@ _REFUSED = {
         "Sort Sort32 MrgSort MrgSort4 MrgSort4Info Concat Extract GetSortLen GetSortOffset TopK RpSort16 ProposalConcat "
         "ProposalExtract"
     ),
-    _CROSS: "IBSet IBWait TQueSync",
-    _OTHER: (
-        "AddDeqRelu AddReluCast CastDeq ClearSpr "
-        "DumpTensor GatherMask GatherMaskParams Gatherb "
-        "GetArchVersion GetCmpMask GetCtrlSpr GetShapeSize GetSysWorkSpacePtr "
-        "GetUintDivMagicAndShift InitBufPool Interleave ListTensorDesc "
-        "LocalMemAllocator MulCast PopStackBuffer ReduceDataBlock ReducePairElem ReduceRepeat "
-        "Scatter SetAtomicType SetCmpMask SetCtrlSpr "
-        "ShapeInfo ShiftLeft ShiftRight SubReluCast Subs TBufPool TensorDesc "
-        "TransposeParamsExt TransposeType Truncate "
-        "SoftmaxFlashV2 AscendDequant AscendQuant DropOut"
+    _CROSS: "IBSet IBWait",
+    _NOT_HERE: (
+        "Subs Divs AtomicAdd AtomicCas AtomicMax AtomicMin Scatter Interleave Truncate ReduceDataBlock ReducePairElem "
+        "ReduceRepeat"
     ),
+    _LISTS: "ListTensorDesc TensorDesc ShapeInfo",
+    _BUFFERS: "TBufPool InitBufPool PopStackBuffer",
+    _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq SetCmpMask GetCmpMask Gatherb",
+    _FUNCTIONS: ("TransposeParamsExt TransposeType SoftmaxFlashV2 AscendDequant AscendQuant DropOut"),
 }
 
 REFUSED: dict[str, str] = {name: why for why, names in _REFUSED.items() for name in names.split()}

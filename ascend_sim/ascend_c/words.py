@@ -122,6 +122,7 @@ MULTIPLY_ADD = ("vmla", "vmadd", "vmaddrelu")
 BINARY = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vaddrelu", "vsubrelu", *MULTIPLY_ADD)
 UNARY = ("vabs", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vrelu", "vnot")
 SCALAR = ("vadds", "vmuls", "vmaxs", "vmins", "vlrelu", "vaxpy")
+SHIFTS = ("vshl", "vshr")
 ALIGNED_IN = tuple(f"copy_gm_to_ubuf_align_b{bits}" for bits in (8, 16, 32))
 ALIGNED_OUT = tuple(f"copy_ubuf_to_gm_align_b{bits}" for bits in (8, 16, 32))
 
@@ -136,9 +137,7 @@ def atomic_of(register: int) -> tuple[str, str]:
 
 WORDS: dict[str, WordForm] = {
     "set_atomic_none": _register(),
-    "set_atomic_add": _register(),
-    "set_atomic_max": _register(),
-    "set_atomic_min": _register(),
+    **dict.fromkeys(("set_atomic_add", "set_atomic_max", "set_atomic_min"), _register()),
     "set_atomic_format": _register("format"),
     "set_mask_norm": _register(),
     "set_mask_count": _register(),
@@ -147,6 +146,8 @@ WORDS: dict[str, WordForm] = {
     "set_cmpmask": _register("address"),
     "set_deqscale": _register("value"),
     "set_va_reg_sb": _register("number", *(f"address{number}" for number in range(8))),
+    "dsb": _register("which"),
+    "dc_preload": WordForm(("GM",), ("offset",), register=True),
     "allocate_": _note("size", "position"),
     "queue_event_": _note("source", "destination", "id"),
     "own_barrier_": _note("with_flags"),
@@ -169,6 +170,8 @@ WORDS: dict[str, WordForm] = {
     **dict.fromkeys(BINARY, WordForm(("UB", "UB", "UB"), _BINARY)),
     **dict.fromkeys(UNARY, WordForm(("UB", "UB"), _UNARY)),
     **dict.fromkeys(SCALAR, WordForm(("UB", "UB"), _SCALAR)),
+    "vshl": WordForm(("UB", "UB"), _SCALAR),
+    "vshr": WordForm(("UB", "UB"), ("format", "scalar", "repeat", *_UNARY_STRIDES, "rounds", *_MASK)),
     "vector_dup": WordForm(
         ("UB",), ("format", "scalar", "repeat", "dst_block", "src_block", "dst_repeat", "src_repeat", *_MASK)
     ),
@@ -193,10 +196,13 @@ WORDS: dict[str, WordForm] = {
         ("UB", "UB", "UB"),
         (
             *("format", "mode", "scalar", "mask_offset", "other_offset", "repeat"),
-            *("dst_repeat", "src0_repeat", "src1_repeat", "adjoining", *_MASK),
+            *("dst_block", "src0_block", "src1_block", "dst_repeat", "src0_repeat", "src1_repeat", *_MASK),
         ),
     ),
     "vgather": WordForm(("UB", "UB", "UB"), ("format", "source_bytes", "dst_repeat", "repeat", *_MASK)),
+    "vreducev2": WordForm(
+        ("UB", "UB", "UB"), ("format", "repeat", "src_block", "pattern", "src_repeat", "bits_repeat", *_MASK)
+    ),
     "vtranspose": WordForm(("UB", "UB"), ("format",)),
     **dict.fromkeys(
         ("scatter_vnchwconv_b16", "scatter_vnchwconv_b32"),

@@ -29,7 +29,9 @@ from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector import (
     Compare,
     Gather,
+    GatherMask,
     ReduceBlocks,
+    ReducePieces,
     ReduceRows,
     Select,
     VectorBinary,
@@ -41,8 +43,21 @@ from ascend_sim.isa.vector.base import storage
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region, row_starts
 
-_COMPUTED = (Mmad, VectorUnary, VectorScalar, ReduceRows, ReduceBlocks, Compare, Select, Gather)
-"""Instructions whose results are not bytes or items of one source: functions, sums, bits, moves that depend on values."""
+_COMPUTED = (
+    Mmad,
+    VectorUnary,
+    VectorScalar,
+    ReduceRows,
+    ReduceBlocks,
+    ReducePieces,
+    Compare,
+    Select,
+    Gather,
+    GatherMask,
+)
+"""Instructions whose results are no bytes or items of one source: functions, sums, bits, and moves that depend on the
+values.
+"""
 
 CONSTANT = -1
 """Source of a byte that the instruction itself makes up: zeros around a map, of a fill or of a missing channel."""

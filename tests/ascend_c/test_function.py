@@ -120,9 +120,11 @@ REFUSED = {
     "Add(d, a, b, (uint64_t)64, 2, {2, 1, 1, 8, 8, 8});": (
         "blocks of dst 64 bytes and 2 rows 256 bytes apart would be written over each other"
     ),
+    "uint64_t kept; GatherMask(d, a, (uint8_t)8, false, 0u, GatherMaskParams(1, 1, 8, 0), kept);": (
+        "GatherMask: src1Pattern 8; allowed are 1 to 7"
+    ),
     "Abs(d, a, (uint64_t)64, 1, {1, 256, 8, 8});": "src0_block_stride = 256; 0 to 255 32-byte blocks are possible",
     "Adds(d, a, 1.0f, (uint64_t)64, 1, {256, 1, 8, 8});": "dst_block_stride = 256; 1 to 255 32-byte blocks are possible",
-    "Duplicate(d, 0.0f, (uint64_t)64, 1, 2, 8);": "vector_dup: a block stride of 2 (dst) is not simulated",
     "Add(d, a, b, 0);": "vadd: a count of 0 elements; it is at least 1",
     "ASSERT(x == nullptr);": "ASSERT(x == nullptr) is false",
     "set_flag(PIPE_MTE2, PIPE_V, EVENT_ID3);": "is still raised 1 times",
@@ -136,7 +138,7 @@ REFUSED = {
         "is set twice without a wait between; a flag holds 1"
     ),
     "WaitFlag<HardEvent::V_MTE3>(2);": "has 1 waits more than sets; a wait without a set never ends",
-    "WholeReduceMax(d, a, 64, 2, 4, 1, 8);": "results with their index in count mode, or with gaps, are not simulated",
+    "ShiftLeft(d.ReinterpretCast<int32_t>(), a.ReinterpretCast<int32_t>(), 33, 64);": "a shift by 33 bits; allowed are 0 to 32",
     "ReduceSum(d, a, b, 0);": "vcadd: a count of 0 elements; it is at least 1",
     "Trap();": "the kernel called Trap()",
     "if (TILING_KEY_IS(1)) Trap();": "TILING_KEY_IS: which key? Give --define TILING_KEY_VAR=NUMBER",

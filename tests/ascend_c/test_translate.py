@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.ascend_c.translate import key_of
+from ascend_sim.ascend_c.translate import steps_of
 from ascend_sim.ascend_c.words import FORMATS, WORDS, Word
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache
-from ascend_sim.isa.vector import Mask, ReduceWithIndex
+from ascend_sim.isa.transfer import DataCopy, DataCopyExtreme
+from ascend_sim.isa.vector import Mask, ReduceWithIndex, VectorCopy
 
 CHIP = load_chip("ascend910b3")
 ALL = {"counting": 0, "mask_high": -1, "mask_low": -1}
@@ -31,6 +32,13 @@ def word(name: str, **fields: Any) -> Word:
     }
     usual |= {"right": 0} | fields
     return Word(name, {field: usual[field] for field in WORDS[name].fields})
+
+
+def key_of(one: Word) -> Any:
+    """The key of a word that is one instruction."""
+    (step,) = steps_of(one, CHIP)
+    assert step[1:] == (0, 0, 0)
+    return step.key
 
 
 @pytest.mark.parametrize(
@@ -53,8 +61,8 @@ def word(name: str, **fields: Any) -> Word:
     ],
 )
 def test_elements_of_a_vector_word(fields: dict[str, int], found: tuple[Any, ...]) -> None:
-    key = key_of(word("vadd", **fields), CHIP)
-    assert key is not None and key[3:] == found
+    key = key_of(word("vadd", **fields))
+    assert key[3:] == found
 
 
 @pytest.mark.parametrize(
@@ -63,18 +71,16 @@ def test_elements_of_a_vector_word(fields: dict[str, int], found: tuple[Any, ...
         ("vadd", {"repeat": 256}, "repeat 256; a repeat is 1 to 255"),
         ("vadd", {"mask_high": 0, "mask_low": 0}, "the mask selects none of the 128 elements"),
         ("vadd", {"format": FORMATS.index("float32"), "mask_low": 0}, "the mask selects none of the 64 elements"),
-        ("vadd", {"counting": 1, "mask_low": 200, "src0_repeat": 4}, "a count of 200 elements with gaps"),
         ("vadd", {"format": 0}, "elements of a type that is no number format"),
         ("vcmpv", {"mode": 0, "repeat": 0}, "fill no whole repeat of 256 bytes"),
-        ("vsel", {"mode": 0, "repeat": 2, "mask_offset": 0, "other_offset": 0}, "VSEL_CMPMASK_SPR for 256 elements"),
-        ("vsel", {"mode": 2, "adjoining": 0}, "vsel: operands with gaps are not simulated"),
-        ("vbrcb", {"dst_repeat": 16, "repeat": 2}, "vbrcb: results with gaps are not simulated"),
+        ("vadd", {"counting": 1, "mask_low": 0}, "a count of 0 elements; it is at least 1"),
         ("vbrcb", {"repeat": 0}, "vbrcb: repeat 0"),
-        ("vcmpv", {"mode": 0, "src0_block": 2}, "operands with gaps are not simulated"),
-        ("vcadd", {"order": 0, "dst_repeat": 4, "repeat": 2}, "results 4 elements apart are not simulated"),
-        ("vcadd", {"dst_repeat": 1, "mask_high": 0, "mask_low": 5}, "a reduction of scattered elements (mask 0x5)"),
-        ("vcgadd", {"dst_repeat": 1, "mask_high": 0, "mask_low": 5}, "a mask, or repeats with gaps"),
-        ("vconv", {"source": 3, "target": 1, "mode": 1, "mask_low": 5, "mask_high": 0}, "a cast of scattered elements"),
+        ("vcmpv", {"mode": 0, "dst_block": 2}, "bits with gaps are not simulated"),
+        ("vsel", {"mode": 2, "counting": 1, "mask_low": 200, "src0_block": 2}, "a count of 200 elements with gaps"),
+        ("vcopy", {"counting": 1, "mask_low": 200, "src_block": 2}, "with gaps between blocks"),
+        ("vgather", {"mask_low": 5, "mask_high": 0, "source_bytes": 64}, "a mask with gaps is not simulated"),
+        ("vreducev2", {"counting": 1, "mask_low": 20, "src_block": 2, "pattern": 1}, "GatherMask: mask 20"),
+        ("vreducev2", {"repeat": 0, "pattern": 1}, "vreducev2: repeat 0"),
         ("copy_gm_to_ubuf", {"count": 0, "length": 1}, "0 blocks of 32 bytes; a copy moves at least one of each"),
         (
             "copy_gm_to_ubuf_align_b16",
@@ -85,7 +91,7 @@ def test_elements_of_a_vector_word(fields: dict[str, int], found: tuple[Any, ...
 )
 def test_what_no_instruction_can_say_is_refused(name: str, fields: dict[str, int], said: str) -> None:
     with pytest.raises(SimError) as caught:
-        key_of(word(name, **fields), CHIP)
+        key_of(word(name, **fields))
     assert said in str(caught.value)
 
 
@@ -114,21 +120,33 @@ def test_what_no_instruction_can_say_is_refused(name: str, fields: dict[str, int
     ],
 )
 def test_bytes_of_a_copy(name: str, fields: dict[str, int], found: tuple[Any, ...]) -> None:
-    key = key_of(word(name, **fields), CHIP)
-    assert key is not None and key[1:] == found
+    key = key_of(word(name, **fields))
+    assert key[1:] == found
+
+
+@pytest.mark.parametrize(("kind", "keep"), [(1, "max"), (2, "min")])
+def test_a_copy_to_gm_keeps_an_extreme(kind: int, keep: str) -> None:
+    f = {"count": 1, "length": 1, "atomic": 3 | kind << 8}
+    assert key_of(word("copy_ubuf_to_gm", **f)) == (DataCopyExtreme, *("UB", "GM", 32, 1, 0, 0, "float32", ""), keep)
+    assert key_of(word("copy_gm_to_ubuf", **f)) == (DataCopy, "GM", "UB", 32, 1, 0, 0, "", "")
+
+
+def test_a_copy_in_count_mode_takes_the_count_in_every_repeat() -> None:
+    f = {"counting": 1, "mask_low": 200, "repeat": 3, "dst_repeat": 16, "src_repeat": 20}
+    assert key_of(word("vcopy", **f)) == (VectorCopy, "float16", 200, 3, 512, 640, None, ())
 
 
 def test_a_register_has_no_row() -> None:
-    assert key_of(word("set_vector_mask", high=0, low=0), CHIP) is None
+    assert not steps_of(word("set_vector_mask", high=0, low=0), CHIP)
 
 
 @pytest.mark.parametrize(("order", "told"), [(1, "value index"), (2, "index value"), (3, "index")])
 def test_an_extreme_with_its_index(order: int, told: str) -> None:
-    found = key_of(word("vcmax", order=order, repeat=2, dst_repeat=1, mask_low=0b101, mask_high=0), CHIP)
+    found = key_of(word("vcmax", order=order, repeat=2, dst_repeat=1, mask_low=0b101, mask_high=0))
     assert found == (ReduceWithIndex, 2, 3, 256, "max", "float16", told, Mask(0b101, 128))
 
 
 def test_the_data_cache_is_made_alike_with_gm_alone() -> None:
-    assert key_of(Word("dcci", {"lines": 1, "side": 2}), CHIP) == (CleanDataCache, True)
+    assert key_of(Word("dcci", {"lines": 1, "side": 2})) == (CleanDataCache, True)
     with pytest.raises(SimError, match="CACHELINE_ALL and CACHELINE_OUT are simulated"):
-        key_of(Word("dcci", {"lines": 1, "side": 1}), CHIP)
+        key_of(Word("dcci", {"lines": 1, "side": 1}))

@@ -137,6 +137,8 @@ IN_NUMPY = {
     "Elementwise": "a table of arithmetic: numbers are computed where they stand",
     "ReduceRows": "numbers of a row become one",
     "ReduceBlocks": "numbers of a block become one",
+    "ReducePieces": "numbers of a piece become one",
+    "GatherMask": "bits of another operand say which numbers it takes",
     "NamedInstruction": "its file computes numbers",
     "Compare": "numbers become bits",
     "Select": "bits of another operand say which number it is",

@@ -14,7 +14,9 @@ from ascend_sim.isa.vector.arithmetic import (
 )
 from ascend_sim.isa.vector.base import Mask, VectorInstruction
 from ascend_sim.isa.vector.conversion import VectorCast
+from ascend_sim.isa.vector.gather_mask import GatherMask
 from ascend_sim.isa.vector.movement import BroadcastColumn, Duplicate, Gather, VectorCopy
+from ascend_sim.isa.vector.pieces import ReducePieces
 from ascend_sim.isa.vector.rearrangement import Interleave, Scatter, Transpose, TransposeBlocks
 from ascend_sim.isa.vector.reduction import ReduceBlocks, ReduceRows, ReduceWithIndex
 from ascend_sim.isa.vector.selection import COMPARISONS, Compare, Select
@@ -28,9 +30,11 @@ __all__ = [
     "Compare",
     "Duplicate",
     "Gather",
+    "GatherMask",
     "Interleave",
     "Mask",
     "ReduceBlocks",
+    "ReducePieces",
     "ReduceRows",
     "ReduceWithIndex",
     "Scatter",

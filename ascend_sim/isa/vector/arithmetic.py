@@ -74,8 +74,14 @@ WITH_SCALAR = {
     "mins": Operation(np.minimum),
     "leaky_relu": Operation(lambda x, slope: np.where(x > 0, x, x * slope)),
     "axpy": Operation(lambda x, scalar, total: x * scalar + total),
+    "shift_left": Operation(np.left_shift),
+    "shift_right": Operation(np.right_shift),
+    "shift_right_round": Operation(lambda x, bits: x.astype(np.int64) + ((1 << int(bits)) >> 1) >> int(bits)),
 }
-"""Operations with a scalar, an immediate of the operands' format; `axpy` adds to dst and rounds the product too."""
+"""The scalar is an immediate of the format of the operands; `axpy` adds to what stands in dst and rounds the product too.
+
+A shift of signed numbers keeps the sign; `shift_right_round` adds half of the last place before it (asc-devkit, ShiftRight).
+"""
 
 
 def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:

@@ -135,6 +135,59 @@ def view_of_blocks(memory: Memory, address: int, dtype: str, layout: tuple[int, 
     return memory.array("UB", address, (rows, count // per, per), held, (stride, block, held.itemsize))
 
 
+def regions_of(
+    operand: str, dtype: str, layout: tuple[int, int, int], mask: Mask | None = None, blocks: tuple[int, ...] = ()
+) -> tuple[Region, ...]:
+    """Return the bytes of an operand; `layout` is its count, rows and stride, `blocks` the block strides of all operands."""
+    if blocks:
+        return blocks_of(operand, dtype, layout, blocks[OPERANDS.index(operand)], mask)
+    return rows_of(operand, dtype, *layout, mask)
+
+
+def place_of(
+    operand: str, dtype: str, layout: tuple[int, int, int], mask: Mask | None = None, blocks: tuple[int, ...] = ()
+) -> Place:
+    """Return the elements of an operand in order, or those that a mask selects, as `regions_of` has its bytes."""
+    if not blocks:
+        return items_of(operand, dtype, *layout, mask)
+    count, rows, stride = layout
+    size = size_of(dtype)
+    per = BLOCK_BYTES // size
+    shape, steps = (rows, count // per, per), (stride, blocks[OPERANDS.index(operand)], size)
+    if mask is None:
+        return loops(operand, "UB", shape, steps, size)
+    return listed(operand, "UB", offsets_of(shape, steps).reshape(rows, count)[:, mask.selected(count)], size)
+
+
+def elements(
+    memory: Memory, address: int, operand: str, dtype: str, layout: tuple[int, int, int], blocks: tuple[int, ...] = ()
+) -> NDArray[Any]:
+    """Return the elements of an operand as an array; with block strides as [rows, blocks, elements of one]."""
+    if blocks:
+        return view_of_blocks(memory, address, dtype, layout, blocks[OPERANDS.index(operand)])
+    return view(memory, address, dtype, *layout)
+
+
+def operands_fit(
+    chip: ChipSpec,
+    what: str,
+    dtype: str,
+    layout: tuple[int, int, int],
+    sources: tuple[int, ...] = (),
+    blocks: tuple[int, ...] = (),
+) -> None:
+    """Raise SimError if pieces of dst overlap or a stride is no multiple of blocks.
+
+    `layout` is that of dst, `sources` are the strides of the sources.
+    """
+    count, rows, stride = layout
+    if blocks:
+        whole_blocks(chip, what, stride, *sources, *blocks)
+        blocks_fit(chip, what, count * size_of(dtype), rows, (stride, blocks[0]))
+    else:
+        rows_fit(chip, what, dtype, count, rows, stride, *sources)
+
+
 def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, stride: int = 0) -> NDArray[Any]:
     """Return a view of an operand's elements in UB, [rows, count], or [count] for one row."""
     held = storage(dtype)
@@ -144,8 +197,8 @@ def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, st
 
 
 _STRIDES = ("dst_stride", "src_stride", "src1_stride")
-_LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "mask": None, "blocks": ()}
-"""Fields of an operand with several rows, a mask or block strides -> their values for one run of elements."""
+_LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "bits_stride": 0, "mask": None, "blocks": ()}
+"""Fields of an operand that is more than one run of elements, and what they are where it is one."""
 
 
 @frozen
@@ -225,26 +278,16 @@ class Elementwise(VectorInstruction):
         return super().pipe(chip)
 
     def _fit(self, chip: ChipSpec, *src_strides: int) -> None:
-        what = f"{self.name} {self.operation}"
-        if self.blocks:
-            whole_blocks(chip, what, self.dst_stride, *src_strides, *self.blocks)
-            blocks_fit(chip, what, self.count * size_of(self.dtype), self.rows, (self.dst_stride, self.blocks[0]))
-        else:
-            rows_fit(chip, what, self.dtype, self.count, self.rows, self.dst_stride, *src_strides)
+        layout = self.count, self.rows, self.dst_stride
+        operands_fit(chip, f"{self.name} {self.operation}", self.dtype, layout, src_strides, self.blocks)
 
     def _bytes(self, operand: str, stride: int) -> tuple[Region, ...]:
-        """Return the regions of an operand whose rows lie `stride` bytes apart."""
-        if self.blocks:
-            layout = self.count, self.rows, stride
-            return blocks_of(operand, self.dtype, layout, self.blocks[OPERANDS.index(operand)], self.mask)
-        return rows_of(operand, self.dtype, self.count, self.rows, stride, self.mask)
+        """Return the bytes of an operand whose rows lie `stride` bytes apart."""
+        return regions_of(operand, self.dtype, (self.count, self.rows, stride), self.mask, self.blocks)
 
     def _view(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
-        """Return a view of the elements of `operand` at `address`, whose rows lie `stride` bytes apart."""
-        if self.blocks:
-            layout = self.count, self.rows, stride
-            return view_of_blocks(memory, address, self.dtype, layout, self.blocks[OPERANDS.index(operand)])
-        return view(memory, address, self.dtype, self.count, self.rows, stride)
+        """Return the elements of an operand whose rows lie `stride` bytes apart."""
+        return elements(memory, address, operand, self.dtype, (self.count, self.rows, stride), self.blocks)
 
     def reads(self) -> tuple[Region, ...]:
         return self._bytes("src0", self.src_stride)

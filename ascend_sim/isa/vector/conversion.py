@@ -6,7 +6,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, moves
-from ascend_sim.isa.vector.base import VectorInstruction, items_of, rows_fit, rows_of, size_of
+from ascend_sim.isa.vector.base import Mask, VectorInstruction, operands_fit, place_of, regions_of, size_of
 from ascend_sim.memory.regions import Region
 
 
@@ -15,7 +15,8 @@ class VectorCast(VectorInstruction):
     """dst = src0 in another format; `rounding` is a cast mode of the vector unit (RINT is nearest even).
 
     A pair of formats or a mode that the chip lacks is refused when the instruction is made (chip file, vector.casts). `rows`
-    rows of `count` elements, strides in bytes. Integers take the nearest of their range, and 0 for NaN (assumed).
+    rows of `count` elements, strides in bytes; `blocks` are the bytes from block to block of dst and of src0. Integers take
+    the nearest of their range, and 0 for NaN (assumed).
     """
 
     source: str
@@ -25,12 +26,14 @@ class VectorCast(VectorInstruction):
     rows: int = 1
     dst_stride: int = 0
     src_stride: int = 0
+    mask: Mask | None = None
+    blocks: tuple[int, ...] = ()
 
     name = "vector_cast"
 
     def pipe(self, chip: ChipSpec) -> str:
         chip.vector.cast_mode(self.source, self.target, self.rounding)
-        rows_fit(chip, self.name, self.target, self.count, self.rows, self.dst_stride, self.src_stride)
+        operands_fit(chip, self.name, self.target, self._dst, (self.src_stride,), self.blocks)
         return super().pipe(chip)
 
     @property
@@ -44,14 +47,22 @@ class VectorCast(VectorInstruction):
     def _rows(self) -> int:
         return self.rows
 
+    @property
+    def _dst(self) -> tuple[int, int, int]:
+        return self.count, self.rows, self.dst_stride
+
+    @property
+    def _src(self) -> tuple[int, int, int]:
+        return self.count, self.rows, self.src_stride
+
     def reads(self) -> tuple[Region, ...]:
-        return rows_of("src0", self.source, self.count, self.rows, self.src_stride)
+        return regions_of("src0", self.source, self._src, self.mask, self.blocks)
 
     def writes(self) -> tuple[Region, ...]:
-        return rows_of("dst", self.target, self.count, self.rows, self.dst_stride)
+        return regions_of("dst", self.target, self._dst, self.mask, self.blocks)
 
     def moves(self, model: ValueModel) -> Moves:
-        take = items_of("src0", self.source, self.count, self.rows, self.src_stride)
-        put = items_of("dst", self.target, self.count, self.rows, self.dst_stride)
+        take = place_of("src0", self.source, self._src, self.mask, self.blocks)
+        put = place_of("dst", self.target, self._dst, self.mask, self.blocks)
         how = {"source": self.source, "target": self.target, "rounding": self.rounding, "saturate": model.saturate}
         return moves(take, put=put, **how)

@@ -17,7 +17,9 @@ from ascend_sim.isa.vector.base import (
     Mask,
     VectorInstruction,
     bits_of,
-    items_of,
+    operands_fit,
+    place_of,
+    regions_of,
     row_cost,
     rows_fit,
     rows_of,
@@ -30,7 +32,10 @@ from ascend_sim.memory.regions import Region
 
 @frozen
 class Duplicate(VectorInstruction):
-    """Set `rows` rows of `count` elements of dst, `dst_stride` bytes apart, to `value`."""
+    """Set `rows` rows of `count` elements of dst, `dst_stride` bytes apart, to `value`.
+
+    `blocks` are the bytes from block to block of dst, as for element-wise instructions.
+    """
 
     dtype: str
     count: int
@@ -38,6 +43,7 @@ class Duplicate(VectorInstruction):
     rows: int = 1
     dst_stride: int = 0
     mask: Mask | None = None
+    blocks: tuple[int, ...] = ()
 
     name = "duplicate"
 
@@ -53,20 +59,27 @@ class Duplicate(VectorInstruction):
 
     def pipe(self, chip: ChipSpec) -> str:
         immediate(self.dtype, self.value, self.name)
-        rows_fit(chip, self.name, self.dtype, self.count, self.rows, self.dst_stride)
+        operands_fit(chip, self.name, self.dtype, self._dst, (), self.blocks)
         return super().pipe(chip)
 
+    @property
+    def _dst(self) -> tuple[int, int, int]:
+        return self.count, self.rows, self.dst_stride
+
     def writes(self) -> tuple[Region, ...]:
-        return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask)
+        return regions_of("dst", self.dtype, self._dst, self.mask, self.blocks)
 
     def moves(self, model: ValueModel) -> Moves:
         value = np.asarray(self.value).astype(storage(self.dtype)).tobytes()
-        return moves(put=items_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask), fill=value)
+        return moves(put=place_of("dst", self.dtype, self._dst, self.mask, self.blocks), fill=value)
 
 
 @frozen
 class VectorCopy(VectorInstruction):
-    """Copy `rows` rows of `count` elements from src0 to dst, both in UB; a `src_stride` of 0 broadcasts one row to all."""
+    """`rows` rows of `count` elements from src0 to dst, both in UB; a `src_stride` of 0 broadcasts one row to all.
+
+    `blocks` are the bytes from block to block of dst and of src0, as for element-wise instructions.
+    """
 
     dtype: str
     count: int
@@ -74,6 +87,7 @@ class VectorCopy(VectorInstruction):
     dst_stride: int = 0
     src_stride: int = 0
     mask: Mask | None = None
+    blocks: tuple[int, ...] = ()
 
     name = "vector_copy"
 
@@ -91,18 +105,26 @@ class VectorCopy(VectorInstruction):
         return 0  # its repeat strides have 12 bits, or the gaps of a copy by blocks 16
 
     def pipe(self, chip: ChipSpec) -> str:
-        rows_fit(chip, self.name, self.dtype, self.count, self.rows, self.dst_stride, self.src_stride)
+        operands_fit(chip, self.name, self.dtype, self._dst, (self.src_stride,), self.blocks)
         return super().pipe(chip)
 
+    @property
+    def _dst(self) -> tuple[int, int, int]:
+        return self.count, self.rows, self.dst_stride
+
+    @property
+    def _src(self) -> tuple[int, int, int]:
+        return self.count, self.rows, self.src_stride
+
     def reads(self) -> tuple[Region, ...]:
-        return rows_of("src0", self.dtype, self.count, self.rows, self.src_stride, self.mask)
+        return regions_of("src0", self.dtype, self._src, self.mask, self.blocks)
 
     def writes(self) -> tuple[Region, ...]:
-        return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask)
+        return regions_of("dst", self.dtype, self._dst, self.mask, self.blocks)
 
     def moves(self, model: ValueModel) -> Moves:
-        take = items_of("src0", self.dtype, self.count, self.rows, self.src_stride, self.mask)
-        return moves(take, put=items_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask))
+        take = place_of("src0", self.dtype, self._src, self.mask, self.blocks)
+        return moves(take, put=place_of("dst", self.dtype, self._dst, self.mask, self.blocks))
 
 
 @frozen

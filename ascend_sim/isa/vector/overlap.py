@@ -64,7 +64,7 @@ def _stays_behind(instruction: ReduceRows) -> bool:
 
 
 def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> str:
-    if isinstance(instruction, Elementwise) and instruction.blocks:
+    if instruction.blocks:
         return _of_blocks(instruction, operand, distance)
     written, read = _repeats(instruction, chip, "dst", 0), _repeats(instruction, chip, operand, distance)
     same = (written.start == read.start) & (written.end == read.end)
@@ -82,24 +82,23 @@ def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance
     return ""
 
 
-def _of_blocks(i: Elementwise, operand: str, distance: int) -> str:
-    """Return the fault of operands whose blocks do not adjoin, compared block by block, a row being a repeat; "" if there is
-    none.
-    """
-    shape = i.rows, i.count * size_of(i.dtype) // BLOCK_BYTES
-    strides = {"dst": i.dst_stride, "src0": i.src_stride, "src1": getattr(i, "src1_stride", 0)}
+def _of_blocks(i: _ByElements, operand: str, distance: int) -> str:
+    """Return the reason why repeats whose blocks do not adjoin may not lie so, block by block; a row is a repeat."""
+    target, source = _sizes(i)
+    strides = _strides(i)
+    held = [i.count * size // BLOCK_BYTES for size in (target, source)]
     written, read = (
-        start + offsets_of(shape, (strides[one], i.blocks[OPERANDS.index(one)])).ravel()
-        for start, one in ((0, "dst"), (distance, operand))
+        start + offsets_of((i.rows, many), (strides[one], i.blocks[OPERANDS.index(one)]))
+        for many, start, one in zip(held, (0, distance), ("dst", operand), strict=True)
     )
-    number = np.arange(written.size)
-    for first in range(0, written.size, shape[1]):
-        row = slice(first, first + shape[1])
-        over = np.abs(written[:, None] - read[row]) < BLOCK_BYTES
-        if over[:first].any():
+    for row in range(i.rows):
+        over = np.abs(written.reshape(-1, 1) - read[row]) < BLOCK_BYTES
+        if over[: row * held[0]].any():
             return f"{operand} begins {distance} bytes from dst: a repeat reads what an earlier one wrote"
-        same = (number[row, None] == number[row]) & (written[row, None] == read[row])
-        if (over[row] & ~same).any():
+        inside = over[row * held[0] : (row + 1) * held[0]]
+        if target == source:
+            inside &= ~(np.eye(held[0], dtype=np.bool_) & (written[row][:, None] == read[row]))
+        if inside.any():
             return f"{operand} begins {distance} bytes from dst and lies partly over it within a repeat"
     return ""
 
@@ -116,15 +115,24 @@ def _repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: i
     has.
     """
     i = instruction
-    if isinstance(i, VectorCast):
-        target, source = size_of(i.target), size_of(i.source)
-    else:
-        target = source = size_of(i.dtype)
-    strides = {"dst": i.dst_stride, "src0": i.src_stride, "src1": getattr(i, "src1_stride", 0)}
+    target, source = _sizes(i)
+    strides = _strides(i)
     size, elements = target if operand == "dst" else source, chip.vector.repeat_bytes // max(target, source)
     first = np.arange(ceil_div(i.count, elements)) * elements
     rows = distance + np.arange(i.rows)[:, None] * (strides[operand] if i.rows > 1 else 0)
     return Pieces((rows + first * size).ravel(), (rows + np.minimum(first + elements, i.count) * size).ravel())
+
+
+def _sizes(i: _ByElements) -> tuple[int, int]:
+    """Return the bytes of an element of dst and of a source."""
+    if isinstance(i, VectorCast):
+        return size_of(i.target), size_of(i.source)
+    return size_of(i.dtype), size_of(i.dtype)
+
+
+def _strides(i: _ByElements) -> dict[str, int]:
+    """Return the bytes from row to row of each operand."""
+    return {"dst": i.dst_stride, "src0": i.src_stride, "src1": getattr(i, "src1_stride", 0)}
 
 
 def _touched(regions: Sequence[Region], operand: str, distance: int) -> list[Pieces]:

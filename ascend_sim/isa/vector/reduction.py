@@ -23,10 +23,9 @@ _ORDERS = ("value index", "index value", "index")
 _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
 
 
-def _reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return rows [rows, columns] reduced to [rows] in their own format by "sum", "max" or "min".
-
-    Sums are pairwise, like the unit's adder tree.
+def reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return [rows, columns] reduced to [rows] in the format of the elements; sums are pairwise, like the unit's adder
+    tree.
     """
     function = _REDUCTIONS[operation]
     if function is not None:
@@ -97,7 +96,7 @@ class ReduceRows(VectorInstruction):
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         held = storage(self.dtype)
         rows = memory.array("UB", src0, (self.rows, self.columns), held, (self.row_stride, held.itemsize))
-        return memory.model.settled(_reduced(self.operation, rows))
+        return memory.model.settled(reduced(self.operation, rows))
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         view(memory, dst, self.dtype, self.rows)[...] = pending
@@ -190,9 +189,9 @@ class ReduceBlocks(VectorInstruction):
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         values = view(memory, src0, self.dtype, self.count)
         whole = self.count // self._block * self._block
-        parts = [_reduced(self.operation, values[:whole].reshape(-1, self._block))] if whole else []
+        parts = [reduced(self.operation, values[:whole].reshape(-1, self._block))] if whole else []
         if whole < self.count:
-            parts.append(_reduced(self.operation, values[None, whole:]))
+            parts.append(reduced(self.operation, values[None, whole:]))
         return memory.model.settled(np.concatenate(parts))
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
@@ -13,7 +15,16 @@ from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.arithmetic import immediate
-from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, view
+from ascend_sim.isa.vector.base import (
+    Mask,
+    VectorInstruction,
+    elements,
+    operands_fit,
+    regions_of,
+    size_of,
+    store,
+    whole_blocks,
+)
 from ascend_sim.memory.regions import Region
 
 COMPARISONS: dict[str, Callable[..., Any]] = {
@@ -32,13 +43,18 @@ class Compare(VectorInstruction):
     """Bit i of dst = src0[i] `mode` src1[i], or `mode` a scalar; bit i lies in byte i // 8, the lowest bit first.
 
     `count` elements must fill whole repeats (asc-devkit, Compare page: others take no part). Comparisons with NaN are false,
-    but "ne" is true.
+    but "ne" is true. The bits of `rows` rows of `count` elements lie one behind the other in dst (assumed: the page has no
+    stride for them); strides and `blocks` are those of the sources, as for element-wise instructions.
     """
 
     mode: str
     dtype: str
     count: int
     scalar: float | None = None
+    rows: int = 1
+    src_stride: int = 0
+    src1_stride: int = 0
+    blocks: tuple[int, ...] = ()
 
     name = "compare"
 
@@ -51,33 +67,41 @@ class Compare(VectorInstruction):
         return ("compare" if self.scalar is None else "compares") + ("_eq" if self.mode == "eq" else "")
 
     def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
+        return self.dtype, self.rows * self.count * size_of(self.dtype)
 
     def pipe(self, chip: ChipSpec) -> str:
         if self.scalar is not None:
             immediate(self.dtype, self.scalar, self.name)
         dtype, size = self._cost_key()
-        if size % chip.vector.repeat_bytes:
+        if size // self.rows % chip.vector.repeat_bytes:
             raise SimError(
                 f"compare: {self.count} {dtype} elements are {size} bytes, not whole repeats of {chip.vector.repeat_bytes} "
                 f"(asc-devkit, Compare page: what does not fill one takes no part)"
             )
+        whole_blocks(chip, self.name, self.src_stride, self.src1_stride, *self.blocks)
         return super().pipe(chip)
 
+    @property
+    def _sources(self) -> list[tuple[str, tuple[int, int, int]]]:
+        """Return the operands that are tensors with their layouts."""
+        listed = [("src0", self.src_stride)] + ([("src1", self.src1_stride)] if self.scalar is None else [])
+        return [(one, (self.count, self.rows, stride)) for one, stride in listed]
+
     def reads(self) -> tuple[Region, ...]:
-        second = rows_of("src1", self.dtype, self.count) if self.scalar is None else ()
-        return (*rows_of("src0", self.dtype, self.count), *second)
+        return tuple(
+            region for one, layout in self._sources for region in regions_of(one, self.dtype, layout, None, self.blocks)
+        )
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", "UB", ceil_div(self.count, 8)),)
+        return (Region("dst", "UB", ceil_div(self.rows * self.count, 8)),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        left = view(memory, src0, self.dtype, self.count)
-        if self.scalar is None:
-            right = view(memory, src1, self.dtype, self.count)
-        else:
-            right = immediate(self.dtype, self.scalar, self.name)
-        return np.packbits(COMPARISONS[self.mode](left, right).astype(np.bool_), bitorder="little")
+        sides = [
+            elements(memory, at, one, self.dtype, layout, self.blocks)
+            for at, (one, layout) in zip((src0, src1), self._sources, strict=False)
+        ]
+        right = sides[1] if self.scalar is None else immediate(self.dtype, self.scalar, self.name)
+        return np.packbits(COMPARISONS[self.mode](sides[0], right).astype(np.bool_), axis=None, bitorder="little")
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.array("UB", dst, pending.shape, np.uint8)[...] = pending
@@ -87,9 +111,11 @@ class Compare(VectorInstruction):
 class Select(VectorInstruction):
     """dst[i] = src0[i] where bit i of the mask is set, else element i of a second tensor, or `scalar`.
 
-    A row has addresses for two sources, this instruction needs three: src1 is the lower of the addresses of mask and second
-    tensor, and `mask_offset` and `other_offset` are the distances of both from it (the vendor hands the third address over in a
-    register).
+    A row has addresses for two sources, this instruction has three: src1 is the lower of the addresses of mask and second
+    tensor, and `mask_offset` and `other_offset` say where behind it each begins (the vendor hands the third address over in a
+    register). `rows`, strides, `mask` and `blocks` (of dst, src0 and the second tensor) are those of element-wise
+    instructions; the bits of a row lie `bits_stride` bytes behind those of the row before, which is 0 where every repeat
+    takes the same bits.
     """
 
     dtype: str
@@ -97,6 +123,13 @@ class Select(VectorInstruction):
     mask_offset: int = 0
     other_offset: int = 0
     scalar: float | None = None
+    rows: int = 1
+    dst_stride: int = 0
+    src_stride: int = 0
+    src1_stride: int = 0
+    bits_stride: int = 0
+    mask: Mask | None = None
+    blocks: tuple[int, ...] = ()
 
     name = "select"
 
@@ -107,6 +140,9 @@ class Select(VectorInstruction):
     def _cost_key(self) -> tuple[str, int]:
         return self.dtype, self.count * size_of(self.dtype)
 
+    def _rows(self) -> int:
+        return self.rows
+
     def pipe(self, chip: ChipSpec) -> str:
         block = chip.alignment.block
         if self.mask_offset % block or self.other_offset % block:
@@ -116,26 +152,38 @@ class Select(VectorInstruction):
             )
         if self.scalar is not None:
             immediate(self.dtype, self.scalar, self.name)
+        sources = self.src_stride, self.src1_stride
+        operands_fit(chip, self.name, self.dtype, self._layout(self.dst_stride), sources, self.blocks)
         return super().pipe(chip)
 
+    def _layout(self, stride: int) -> tuple[int, int, int]:
+        return self.count, self.rows, stride
+
     def reads(self) -> tuple[Region, ...]:
-        regions = [*rows_of("src0", self.dtype, self.count)]
-        regions.append(Region("src1", "UB", ceil_div(self.count, 8), offset=self.mask_offset))
+        regions = [*regions_of("src0", self.dtype, self._layout(self.src_stride), self.mask, self.blocks)]
+        bits = Region("src1", "UB", ceil_div(self.count, 8), self.bits_stride, self.rows, offset=self.mask_offset)
+        regions.append(bits)
         if self.scalar is None:
-            regions.append(Region("src1", "UB", self.count * size_of(self.dtype), offset=self.other_offset))
+            other = regions_of("src1", self.dtype, self._layout(self.src1_stride), self.mask, self.blocks)
+            regions += [replace(one, offset=one.offset + self.other_offset) for one in other]
         return tuple(regions)
 
     def writes(self) -> tuple[Region, ...]:
-        return rows_of("dst", self.dtype, self.count)
+        return regions_of("dst", self.dtype, self._layout(self.dst_stride), self.mask, self.blocks)
+
+    def _elements(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
+        return elements(memory, address, operand, self.dtype, self._layout(stride), self.blocks)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        bits = memory.array("UB", src1 + self.mask_offset, (ceil_div(self.count, 8),), np.uint8)
-        chosen = np.unpackbits(bits, count=self.count, bitorder="little").astype(np.bool_)
+        shape, steps = (self.rows, ceil_div(self.count, 8)), (self.bits_stride, 1)
+        bits = memory.array("UB", src1 + self.mask_offset, shape, np.uint8, steps)
+        first = self._elements(memory, src0, "src0", self.src_stride)
+        chosen = np.unpackbits(bits, axis=1, count=self.count, bitorder="little").astype(np.bool_).reshape(first.shape)
         if self.scalar is None:
-            other = view(memory, src1 + self.other_offset, self.dtype, self.count)
+            other = self._elements(memory, src1 + self.other_offset, "src1", self.src1_stride)
         else:
             other = immediate(self.dtype, self.scalar, self.name)
-        return np.where(chosen, view(memory, src0, self.dtype, self.count), other)
+        return np.where(chosen, first, other)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        view(memory, dst, self.dtype, self.count)[...] = pending
+        store(self._elements(memory, dst, "dst", self.dst_stride), pending, self.mask)

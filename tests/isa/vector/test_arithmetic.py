@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.memory import Memory, ValueModel
-from ascend_sim.isa.vector import BINARY, UNARY, WITH_SCALAR, Mask, VectorBinary, VectorScalar, VectorUnary
-from ascend_sim.isa.vector.arithmetic import MULTIPLY_ADD
+from ascend_sim.isa.vector import (
+    BINARY,
+    UNARY,
+    WITH_SCALAR,
+    Mask,
+    VectorBinary,
+    VectorMulAdd,
+    VectorScalar,
+    VectorUnary,
+)
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.numerics import reference
 from tests.support.isa.workbench import CHIP, Workbench
@@ -52,6 +60,8 @@ EXACT = {
     "max": max, "min": min, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
     "adds": lambda a, b: a + b, "muls": lambda a, b: a * b, "maxs": max, "mins": min, "abs": abs, "not": lambda a: ~a,
     "relu": lambda a: max(a, 0 * a),
+    "shift_left": lambda a, b: a << b, "shift_right": lambda a, b: a >> b,
+    "shift_right_round": lambda a, b: a + (1 << b >> 1) >> b,
 }  # fmt: skip
 
 
@@ -93,7 +103,9 @@ def test_two_sources_are_exact_and_round_once(operation: str, dtype: str) -> Non
     assert bench.get("UB", 2048, TYPES[dtype], 200).astype(np.float64).tolist() == wanted
 
 
-SCALAR_CASES = [(operation, dtype) for operation in ("adds", "muls", "maxs", "mins") for dtype in formats(operation)]
+SHIFTS = ("shift_left", "shift_right", "shift_right_round")
+SCALARS = ("adds", "muls", "maxs", "mins", *SHIFTS)
+SCALAR_CASES = [(operation, dtype) for operation in SCALARS for dtype in formats(operation)]
 
 
 @pytest.mark.parametrize(("operation", "dtype"), SCALAR_CASES)
@@ -302,7 +314,32 @@ def test_costs_on_paper() -> None:
 
 
 def test_every_operation_of_the_tables_has_a_cost_somewhere() -> None:
-    operations = {*UNARY, *BINARY, *MULTIPLY_ADD, *WITH_SCALAR}
-    without_cost = {name: operations - set(load_chip(name).vector.ops) for name in ("ascend910b3", "ascend950pr_9589")}
-    of_2201 = {"add_relu", "sub_relu", "fused_mul_add", "fused_mul_add_relu"}
-    assert without_cost == {"ascend910b3": set(), "ascend950pr_9589": of_2201}
+    of_one = {"add_relu", "sub_relu", *SHIFTS}
+    for operation in (*UNARY, *BINARY, *WITH_SCALAR):
+        assert operation in load_chip("ascend910b3").vector.ops
+        assert (operation in load_chip("ascend950pr_9589").vector.ops) != (operation in of_one)
+
+
+MUL_ADDS = {
+    "mul_add": lambda x, y, stands: x * y + stands,
+    "fused_mul_add": lambda x, y, stands: x * stands + y,
+    "fused_mul_add_relu": lambda x, y, stands: max(x * stands + y, 0),
+}
+
+
+@pytest.mark.parametrize("operation", MUL_ADDS)
+def test_products_and_what_stands_in_dst(operation: str) -> None:
+    """Small whole numbers, so that no rounding shows."""
+    rng = np.random.default_rng(3)
+    x, y, stands = (rng.integers(-9, 10, 70).astype(np.float16) for _ in range(3))
+    bench = Workbench()
+    for at, values in ((0, x), (512, y), (1024, stands)):
+        bench.put("UB", at, values)
+    bench.do(VectorMulAdd(operation, "float16", 70), 1024, 0, 512)
+    wanted = [MUL_ADDS[operation](*map(int, one)) for one in zip(x, y, stands, strict=True)]
+    assert bench.get("UB", 1024, np.float16, 70).astype(int).tolist() == wanted
+
+
+def test_a_product_without_a_rule_is_refused() -> None:
+    with pytest.raises(SimError, match="no vector operation 'add' here; there are mul_add, fused_mul_add"):
+        VectorMulAdd("add", "float16", 8)

@@ -61,7 +61,7 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
         return [name, dst, offsets, source, fields["dst_repeat"], fields["repeat"]]
     if name.startswith("scatter_vnchwconv"):
         return [name, 0, 2, fields["repeat"], fields["dst_repeat"], fields["src_repeat"]]
-    if form.register:
+    if form.register and "GM" not in form.addresses:
         return [name, *(value for field, value in fields.items() if field != "unused")]
     listed: list[Any] = [
         f"GM0+{at - (1 << GM_SHIFT):#x}" if space == "GM" else at
@@ -79,17 +79,14 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
         dst, src0, base = addresses
         by_scalar = fields["mode"] == 1
         src1 = base + fields["mask_offset" if by_scalar else "other_offset"]
-        strides = fields["dst_repeat"], fields["src0_repeat"], fields["src1_repeat"]
+        sides = [f"{side}_{what}" for what in ("block", "repeat") for side in ("dst", "src0", "src1")]
         return [
             name,
             dst,
             src0,
             src1,
             fields["repeat"],
-            1,
-            1,
-            1,
-            *strides,
+            *[fields[side] for side in sides],
             *([fields["mode"]] if fields["mode"] else []),
         ]
     if name in ("vmaxs", "vmins"):

@@ -31,6 +31,45 @@ template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTens
     asim_gather(site, dst, src, offsets, base, stride, repeat);
 }
 
+enum class GatherMaskMode : uint8_t { VERSION_V1, VERSION_V2 };
+constexpr GatherMaskMode defaultGatherMaskMode = GatherMaskMode::VERSION_V2;
+struct GatherMaskParams {
+    GatherMaskParams() = default;
+    GatherMaskParams(uint8_t block, uint16_t repeat, uint16_t stride, uint8_t bits)
+        : src0BlockStride(block), repeatTimes(repeat), src0RepeatStride(stride), src1RepeatStride(bits) {}
+    uint8_t src0BlockStride = 1;
+    uint16_t repeatTimes = 0, src0RepeatStride = 0;
+    uint8_t src1RepeatStride = 0;
+};
+// Mode registers stand around the word; it leaves the count mode behind. The pattern of a number has an address of its own.
+template <class T> inline void asim_gather_mask(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t bits,
+                                                int64_t pattern, bool counts, uint32_t mask, const GatherMaskParams &p) {
+    static_assert(sizeof(T) == 2 || sizeof(T) == 4, "GatherMask: elements of 2 or 4 bytes");
+    asim::set_counting(site, counts);
+    asim::set_vector_mask(site, 0, mask);
+    asim::record(site, asim::Word::vreducev2, {asim::at(dst), asim::at(src), bits},
+                 {asim::format_of<T>(), p.repeatTimes, p.src0BlockStride, pattern, p.src0RepeatStride, p.src1RepeatStride, ASIM_MASK});
+}
+template <class T, GatherMaskMode mode = defaultGatherMaskMode>
+inline void GatherMask(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint8_t pattern, const bool counts,
+                       const uint32_t mask, const GatherMaskParams &p, uint64_t &kept, ASIM_SITE) {
+    if (pattern < 1 || pattern > 7) asim::refuse(site, "GatherMask: src1Pattern %d; allowed are 1 to 7", pattern);
+    asim_gather_mask(site, dst, src, asim::at(src) + 256 * (int64_t)(sizeof(T) * sizeof(T)), pattern, counts, mask, p);
+    asim::set_counting(site, false);
+    int64_t each = counts ? mask : 256 / sizeof(T), step = pattern == 7 ? 1 : pattern < 3 ? 2 : 4;
+    int64_t first = pattern == 7 ? 0 : pattern < 3 ? pattern - 1 : pattern - 3;
+    kept = p.repeatTimes * ((each - first + step - 1) / step);
+}
+// How many bits are set in a pattern that a tensor has: the values ahead say it.
+template <class T, class U, GatherMaskMode mode = defaultGatherMaskMode>
+inline void GatherMask(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &bits, const bool counts,
+                       const uint32_t mask, const GatherMaskParams &p, uint64_t &kept, ASIM_SITE) {
+    static_assert(sizeof(T) == sizeof(U), "GatherMask: the pattern's elements are as wide as those that it selects");
+    asim_gather_mask(site, dst, src, asim::at(bits), 0, counts, mask, p);
+    if (!asim::ON_CUBE) kept = asim::value_of_last_row(site);
+    asim::set_counting(site, false);
+}
+
 template <class T> inline void Transpose(const LocalTensor<T> &dst, const LocalTensor<T> &src, ASIM_SITE) {
     asim::vector_call();
     asim::record(site, asim::Word::vtranspose, {asim::at(dst), asim::at(src)}, {asim::format_of<T>()});

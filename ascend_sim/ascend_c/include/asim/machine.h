@@ -31,8 +31,24 @@ inline void InitSocState(ASIM_SITE) {
     if (!asim::ON_CUBE) asim::set_vector_mask(site, -1, -1);
 }
 inline void Trap(ASIM_SITE) { asim::refuse(site, "the kernel called Trap()"); }
+// Bit 48 of CTRL is the only one that these cores have here: 1 keeps infinities and NaN, which the option `overflow` of a
+// launch decides for all values.
+template <int8_t first, int8_t last> inline int64_t GetCtrlSpr() {
+    static_assert(first == 48 && last == 48, "startBit and endBit must be both 48 on these cores");
+    return (uint64_t)asim::recorder.registers.control >> 48 & 1;
+}
+template <int8_t first, int8_t last> inline void SetCtrlSpr(int64_t value, ASIM_SITE) {
+    static_assert(first == 48 && last == 48, "startBit and endBit must be both 48 on these cores");
+    auto &control = asim::recorder.registers.control;
+    control = (control & ~(1ll << 48)) | (value & 1) << 48;
+    asim::record(site, asim::Word::set_ctrl_, {0}, {control});
+}
 inline __gm__ uint8_t *GetUserWorkspace(GM_ADDR workspace) { return workspace; }
-inline void SetSysWorkspace(GM_ADDR) {}
+inline GM_ADDR asim_system_workspace = nullptr;
+inline void SetSysWorkspace(GM_ADDR workspace) { asim_system_workspace = workspace; }
+inline __gm__ uint8_t *GetSysWorkSpacePtr() { return asim_system_workspace; }
+
+enum class DataFormat : uint8_t { ND, NZ, NCHW, NC1HWC0, NHWC, NCDHW, NDC1HWC0, FRACTAL_Z_3D };
 
 }  // namespace AscendC
 

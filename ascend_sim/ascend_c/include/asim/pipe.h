@@ -313,4 +313,39 @@ private:
 };
 inline TPipe *GetTPipePtr() { return TPipe::current_; }
 
+// Buffers without a TPipe: one behind the other from address 0 of a memory.
+template <Hardware memory = Hardware::UB> class LocalMemAllocator {
+public:
+    uint32_t GetCurAddr() const { return used_; }
+    template <TPosition position, class T> LocalTensor<T> Alloc(uint32_t elements, ASIM_SITE) {
+        static_assert(asim::hardware_of(position) == memory, "LocalMemAllocator: the position lies in another memory");
+        int64_t size = ((int64_t)elements * (int64_t)sizeof(T) + 31) / 32 * 32, total = asim::bytes_of(memory);
+        if (size <= 0 || used_ + size > total)
+            asim::refuse(site, "Alloc: %lld bytes at %lld; %s has %lld bytes", (long long)size, (long long)used_,
+                         asim::name_of(memory), (long long)total);
+        used_ += size;
+        return LocalTensor<T>(position, used_ - size, elements);
+    }
+    template <class T> LocalTensor<T> Alloc(uint32_t elements, ASIM_SITE) { return Alloc<PLACE, T>(elements, site); }
+    template <TPosition position, class T, uint32_t elements> LocalTensor<T> Alloc(ASIM_SITE) { return Alloc<position, T>(elements, site); }
+    template <class T, uint32_t elements> LocalTensor<T> Alloc(ASIM_SITE) { return Alloc<PLACE, T>(elements, site); }
+
+private:
+    static constexpr TPosition PLACE = memory == Hardware::UB    ? TPosition::VECCALC
+                                       : memory == Hardware::L1  ? TPosition::A1
+                                       : memory == Hardware::L0A ? TPosition::A2
+                                       : memory == Hardware::L0B ? TPosition::B2
+                                       : memory == Hardware::L0C ? TPosition::CO1
+                                       : memory == Hardware::BIAS ? TPosition::C2
+                                                                  : TPosition::C2PIPE2GM;
+    int64_t used_ = 0;
+};
+
+// Flags of a pair of pipes.
+template <pipe_t source, pipe_t destination> class TQueSync {
+public:
+    void SetFlag(TEventID id, ASIM_SITE) { asim::record(site, asim::Word::set_flag, {0}, {source, destination, asim::event_id(site, "SetFlag", id)}); }
+    void WaitFlag(TEventID id, ASIM_SITE) { asim::record(site, asim::Word::wait_flag, {0}, {source, destination, asim::event_id(site, "WaitFlag", id)}); }
+};
+
 }  // namespace AscendC

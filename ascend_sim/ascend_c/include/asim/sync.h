@@ -47,10 +47,13 @@ inline void set_counting(Site site, bool counting) {
 inline int64_t low_bits(int64_t count) { return count >= 64 ? -1 : count <= 0 ? 0 : (1ll << count) - 1; }
 inline void mask_of_count(Site site, int64_t count) { set_vector_mask(site, low_bits(count - 64), low_bits(count)); }
 // Numbers meet in GM as their sum (0), the larger (1) or the smaller (2); the register holds that above a byte of the format.
-template <class T> inline void set_atomic(Site site, Word word, int64_t operation) {
+template <class T> inline void set_atomic_format(Site site, int64_t operation) {
     recorder.registers.atomic = operation << 8 | format_of<T>();
-    record(site, word);
     record(site, Word::set_atomic_format, {0}, {format_of<T>()});
+}
+template <class T> inline void set_atomic(Site site, Word word, int64_t operation) {
+    record(site, word);
+    set_atomic_format<T>(site, operation);
 }
 inline void set_atomic_none(Site site) {
     recorder.registers.atomic = 0;
@@ -81,6 +84,7 @@ template <class T, MaskMode mode = MaskMode::NORMAL> inline void SetVectorMask(i
 template <class T> inline void SetAtomicAdd(ASIM_SITE) { asim::set_atomic<T>(site, asim::Word::set_atomic_add, 0); }
 template <class T> inline void SetAtomicMax(ASIM_SITE) { asim::set_atomic<T>(site, asim::Word::set_atomic_max, 1); }
 template <class T> inline void SetAtomicMin(ASIM_SITE) { asim::set_atomic<T>(site, asim::Word::set_atomic_min, 2); }
+template <class T> inline void SetAtomicType(ASIM_SITE) { asim::set_atomic_format<T>(site, asim::recorder.registers.atomic >> 8); }
 inline void SetAtomicNone(ASIM_SITE) { asim::set_atomic_none(site); }
 
 inline int64_t GetSubBlockIdx() { return asim::recorder.request.sub_block; }
@@ -100,6 +104,13 @@ template <class T, CacheLine lines, DcciDst target = DcciDst::CACHELINE_OUT>
 inline void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst, ASIM_SITE) {
     asim::record(site, asim::Word::dcci, {asim::at(dst)}, {(int64_t)lines, (int64_t)target});
 }
+
+// A hint: the line of an element comes to the data cache. And a barrier of the scalar unit's own accesses, which are in order.
+template <class T> inline void DataCachePreload(const GlobalTensor<T> &src, const int64_t offset, ASIM_SITE) {
+    asim::record(site, asim::Word::dc_preload, {asim::at(src)}, {offset});
+}
+enum class MemDsbT : uint8_t { ALL, DDR, UB, SEQ };
+template <MemDsbT which> inline void DataSyncBarrier(ASIM_SITE) { asim::record(site, asim::Word::dsb, {0}, {(int64_t)which}); }
 
 // Flags between cores. The word of a wait has the flag alone: it is of the mode of the core's own sets of that flag; where the
 // core sets none, a kernel of cube and vector cores waits for the other kind (mode 2).

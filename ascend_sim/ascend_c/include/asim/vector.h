@@ -157,6 +157,39 @@ ASIM_SCALAR(LeakyRelu, vlrelu)
 ASIM_SCALAR(Axpy, vaxpy)
 #undef ASIM_SCALAR
 
+template <class T> inline void asim_shift(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
+                                          int64_t bits, int64_t repeat, const UnaryRepeatParams &p, bool rounds) {
+    static_assert(std::is_integral_v<T> && (sizeof(T) == 2 || sizeof(T) == 4), "shifts: whole numbers of 16 or 32 bits");
+    if (bits < 0 || bits > 8 * (int64_t)sizeof(T))
+        asim::refuse(site, "a shift by %lld bits; allowed are 0 to %d", (long long)bits, 8 * (int)sizeof(T));
+    if (word == asim::Word::vshl) return asim::scalar(site, word, dst, src, (T)bits, repeat, p);
+    asim::record(site, word, {asim::at(dst), asim::at(src)},
+                 {asim::format_of<T>(), bits, repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride, rounds, ASIM_MASK});
+}
+#define ASIM_SHIFT(Name, word, rounds, ...)                                                                                 \
+    template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits,   \
+                                        const int32_t &count, ASIM_SITE) {                                                  \
+        asim::Counted around(site, count, false);                                                                           \
+        asim_shift(site, asim::Word::word, dst, src, bits, 1, {}, false);                                                   \
+    }                                                                                                                       \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits, uint64_t mask[],     \
+                     const uint8_t repeat, const UnaryRepeatParams &p __VA_ARGS__, ASIM_SITE) {                             \
+        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim_shift(site, asim::Word::word, dst, src, bits, repeat, p, rounds);                                              \
+    }                                                                                                                       \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits, uint64_t mask,       \
+                     const uint8_t repeat, const UnaryRepeatParams &p __VA_ARGS__, ASIM_SITE) {                             \
+        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim_shift(site, asim::Word::word, dst, src, bits, repeat, p, rounds);                                              \
+    }
+#define ASIM_ROUNDS , bool round = false
+ASIM_SHIFT(ShiftLeft, vshl, false)
+ASIM_SHIFT(ShiftRight, vshr, round, ASIM_ROUNDS)
+#undef ASIM_ROUNDS
+#undef ASIM_SHIFT
+
 template <class T>
 inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, const int32_t &count, ASIM_SITE) {
     asim::Counted around(site, count, false);
@@ -263,8 +296,8 @@ inline void asim_select(asim::Site site, const LocalTensor<T> &dst, const LocalT
     int64_t bits = asim::at(mask), other = src1 ? asim::at(*src1) : bits, base = bits < other ? bits : other;
     asim::record(site, asim::Word::vsel, {asim::at(dst), asim::at(src0), base},
                  {asim::format_of<T>(), (int64_t)mode, asim::immediate(scalar), bits - base, other - base,
-                  repeat, p.dstRepStride, p.src0RepStride, p.src1RepStride,
-                  p.dstBlkStride == 1 && p.src0BlkStride == 1 && p.src1BlkStride == 1, ASIM_MASK});
+                  repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride, p.src0RepStride,
+                  p.src1RepStride, ASIM_MASK});
 }
 template <class T, class U> inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0,
                                                const LocalTensor<T> &src1, SELMODE mode, uint32_t count, ASIM_SITE) {
@@ -409,9 +442,14 @@ template <class T> inline void asim_sum(asim::Site site, const LocalTensor<T> &d
                                         int32_t repeat, int32_t stride) {
     asim_reduce(site, asim::Word::vcadd, work, src, repeat, stride, 0);
     asim_barrier(site);
+    constexpr int32_t LANES = 256 / (int32_t)sizeof(T);
     asim::set_counting(site, true);
-    asim::set_vector_mask(site, 0, repeat);
-    asim_reduce(site, asim::Word::vcadd, work, work, 1, 8, 0);
+    for (int32_t left = repeat; ; left = (left + LANES - 1) / LANES) {  // one sum for each LANES sums
+        asim::set_vector_mask(site, 0, left);
+        asim_reduce(site, asim::Word::vcadd, work, work, 1, 8, 0);
+        if (left <= LANES) break;
+        asim_barrier(site);
+    }
     asim::set_counting(site, false);
     asim_barrier(site);
     asim_result(site, dst, work);

@@ -1,0 +1,170 @@
+"""The repeats of a vector word: which elements take part, and how far apart repeats and blocks lie."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ascend_sim.ascend_c.cube_words import Fields
+from ascend_sim.ascend_c.words import FORMATS
+from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.errors import SimError
+from ascend_sim.isa.vector import Mask
+from ascend_sim.isa.vector.base import size_of
+
+REPEAT = 256
+"""Bytes that a vector word takes up in one repeat (public documentation of the repeat parameters)."""
+MOST_REPEATS = 255
+"""Repeats of one word (the same)."""
+ORDERS = ("", "value index", "index value", "index")
+"""Orders of results by their number (asim/vector.h, asim_order)."""
+OF_REPEATS, OF_BLOCKS = ("vcadd", "vcmax", "vcmin"), ("vcgadd", "vcgmax", "vcgmin")
+"""Reductions of whole repeats, and of blocks."""
+REGISTER = 0
+"""Mode of a selection by the mask register (asim/types.h, SELMODE)."""
+
+
+class WordRows(NamedTuple):
+    """The elements of a vector word that take part: `rows` of `columns` elements; `mask` for each repeat, None for all.
+
+    `blocks` are the bytes from block to block of each operand, empty where all blocks adjoin.
+    """
+
+    columns: int
+    rows: int
+    strides: tuple[int, ...]
+    mask: Mask | None
+    blocks: tuple[int, ...] = ()
+
+
+def dtype_of(number: int) -> str:
+    """Return the number format with a recorded number. Raises SimError for none of the machine's."""
+    if not 0 < number < len(FORMATS):
+        raise SimError("elements of a type that is no number format of the machine")
+    return FORMATS[number]
+
+
+def sides_of(name: str, f: Fields) -> tuple[str, ...]:
+    """Return the operands of a word that have repeat strides, in the order of its addresses."""
+    found = tuple(side for side in ("dst", "src", "src0", "src1") if f"{side}_repeat" in f)
+    return found[:1] if name == "vector_dup" else found
+
+
+def _sizes(f: Fields) -> tuple[int, ...]:
+    """Return the bytes of an element of dst and of a source."""
+    if "target" in f:
+        return size_of(dtype_of(f["target"])), size_of(dtype_of(f["source"]))
+    return (size_of(dtype_of(f["format"])),) * 2
+
+
+def _units(name: str, f: Fields) -> list[int]:
+    """Return the bytes that the repeat stride of each side counts: blocks, but for the results of a reduction."""
+    size = _sizes(f)[0]
+    results = {
+        **dict.fromkeys(OF_REPEATS, size * (len(ORDERS[f.get("order", 0)].split()) or 1)),
+        **dict.fromkeys(OF_BLOCKS, REPEAT // BLOCK_BYTES * size),
+        "vcpadd": REPEAT // 2,
+    }
+    return [results.get(name, BLOCK_BYTES) if side == "dst" else BLOCK_BYTES for side in sides_of(name, f)]
+
+
+def strides_of(name: str, f: Fields) -> tuple[int, ...]:
+    """Return the bytes from repeat to repeat of each operand."""
+    units = zip(sides_of(name, f), _units(name, f), strict=True)
+    return tuple(f[f"{side}_repeat"] * unit for side, unit in units)
+
+
+def in_repeats(name: str, f: Fields) -> list[tuple[Fields, tuple[int, ...]]]:
+    """Return the parts of a word with the offsets of their operands: a count over gaps is whole repeats and a rest.
+
+    A count of elements that adjoin stays as it is, and so does a sum in the register of the unit.
+    """
+    if not f["counting"] or name == "vcopy":
+        return [(f, ())]
+    count, per = f["mask_low"], REPEAT // max(_sizes(f))
+    if count < 1:
+        raise SimError(f"{name}: a count of {count} elements; it is at least 1")
+    strides = strides_of(name, f)
+    gaps = any(f.get(f"{side}_block", 1) != 1 for side in sides_of(name, f))
+    if count > per:
+        in_register = name == "vsel" and f["mode"] == REGISTER
+        gaps |= strides != _adjoining(name, f) or name in OF_REPEATS or in_register
+    if not gaps or (name == "vcadd" and f["order"]):
+        return [(f, ())]
+    if name == "vsel" and f["mode"] != REGISTER:
+        raise SimError(f"{name}: a count of {count} elements with gaps is not simulated")
+    whole, rest = divmod(count, per)
+    parts = [
+        (first, f | {"counting": 0, "repeat": min(whole - first, MOST_REPEATS), "mask_low": -1, "mask_high": -1})
+        for first in range(0, whole, MOST_REPEATS)
+    ]
+    if rest:
+        parts.append((whole, as_mask(f | {"repeat": 1}, rest)))
+    if name == "vsel":  # the mask stays where it is
+        moved = [(first, part | {"other_offset": f["other_offset"] + first * strides[2]}) for first, part in parts]
+        return [(part, (first * strides[0], first * strides[1])) for first, part in moved]
+    return [(part, tuple(first * stride for stride in strides)) for first, part in parts]
+
+
+def _adjoining(name: str, f: Fields) -> tuple[int, ...]:
+    """Return the strides of operands whose repeats adjoin."""
+    target, source = _sizes(f)
+    per = REPEAT // max(target, source)
+    results = {**dict.fromkeys(OF_BLOCKS, REPEAT // BLOCK_BYTES * target), "vcpadd": REPEAT // 2}
+    return (results.get(name, per * target), *(per * source for _ in sides_of(name, f)[1:]))
+
+
+def as_mask(f: Fields, count: int) -> Fields:
+    """Return the fields of a word in repeat mode whose first `count` elements take part."""
+    bits = (1 << count) - 1
+    return f | {"counting": 0, "mask_low": bits & (1 << 64) - 1, "mask_high": bits >> 64}
+
+
+def spread(name: str, f: Fields, sizes: tuple[int, ...], sides: tuple[str, ...]) -> WordRows:
+    """Return the elements that a word touches in its operands `sides`, whose elements have `sizes` bytes."""
+    per = REPEAT // max(sizes)
+    nothing = (0,) * len(sides)
+    if f["counting"]:
+        return WordRows(f["mask_low"], 1, nothing, None)
+    steps = tuple(f[f"{side}_repeat"] * BLOCK_BYTES for side in sides)
+    adjoining = all(step == per * size for step, size in zip(steps, sizes, strict=True))
+    repeat = repeat_of(name, f)
+    bits = mask_of(name, f, per)
+    count = bits.bit_length()
+    blocks = tuple(f.get(f"{side}_block", 1) * BLOCK_BYTES for side in sides)
+    if count * max(sizes) > BLOCK_BYTES and any(block != BLOCK_BYTES for block in blocks):
+        columns = whole_blocks(count, min(sizes))
+        mask = None if bits == (1 << columns) - 1 else Mask(bits, per)
+        return WordRows(columns, repeat, steps if repeat > 1 else nothing, mask, blocks)
+    if bits != (1 << count) - 1:
+        mask = Mask(bits, per)
+        if repeat == 1 or adjoining:
+            return WordRows(per * repeat, 1, nothing, mask)
+        return WordRows(per, repeat, steps, mask)
+    if repeat == 1:
+        return WordRows(count, 1, nothing, None)
+    if count == per and adjoining:
+        return WordRows(count * repeat, 1, nothing, None)
+    return WordRows(count, repeat, steps, None)
+
+
+def whole_blocks(count: int, size: int) -> int:
+    """Return a count of elements rounded up to whole blocks."""
+    held = BLOCK_BYTES // size
+    return -(-count // held) * held
+
+
+def repeat_of(name: str, f: Fields) -> int:
+    if not 1 <= f["repeat"] <= MOST_REPEATS:
+        raise SimError(
+            f"{name}: repeat {f['repeat']}; a repeat is 1 to {MOST_REPEATS} (public documentation, repeatTimes)"
+        )
+    return f["repeat"]
+
+
+def mask_of(name: str, f: Fields, per: int) -> int:
+    """Return the mask registers as a number whose bit i stands for element i of a repeat of `per` elements."""
+    bits = (f["mask_high"] & (1 << 64) - 1) << 64 | f["mask_low"] & (1 << 64) - 1
+    bits &= (1 << per) - 1
+    if not bits:
+        raise SimError(f"{name}: the mask selects none of the {per} elements of a repeat")
+    return bits

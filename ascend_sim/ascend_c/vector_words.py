@@ -1,0 +1,325 @@
+"""From the words of the vector unit to instructions, by their operands' repeats (repeats.py)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+
+from ascend_sim.ascend_c.cube_words import Fields, Steps, WordStep
+from ascend_sim.ascend_c.repeats import (
+    MOST_REPEATS,
+    OF_BLOCKS,
+    OF_REPEATS,
+    ORDERS,
+    REGISTER,
+    REPEAT,
+    WordRows,
+    as_mask,
+    dtype_of,
+    in_repeats,
+    mask_of,
+    repeat_of,
+    sides_of,
+    spread,
+    strides_of,
+    whole_blocks,
+)
+from ascend_sim.ascend_c.words import BINARY, SCALAR, SHIFTS, UNARY
+from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.errors import SimError
+from ascend_sim.isa.vector import (
+    BroadcastColumn,
+    Compare,
+    Duplicate,
+    Gather,
+    GatherMask,
+    Mask,
+    ReduceBlocks,
+    ReducePieces,
+    ReduceRows,
+    ReduceWithIndex,
+    Select,
+    Transpose,
+    VectorBinary,
+    VectorCast,
+    VectorCopy,
+    VectorMulAdd,
+    VectorScalar,
+    VectorUnary,
+)
+from ascend_sim.isa.vector.arithmetic import MULTIPLY_ADD
+from ascend_sim.isa.vector.base import size_of
+from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
+from ascend_sim.kernel.program import Key
+from ascend_sim.numerics.integers import INTEGERS
+
+_OPERATIONS = dict(
+    zip(
+        BINARY,
+        (
+            *("add", "sub", "mul", "div", "max", "min", "and", "or", "add_relu", "sub_relu"),
+            *MULTIPLY_ADD,
+        ),
+        strict=True,
+    )
+)
+_OPERATIONS |= dict(zip(UNARY, ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu", "not"), strict=True))
+_OPERATIONS |= dict(zip(SCALAR, ("adds", "muls", "maxs", "mins", "leaky_relu", "axpy"), strict=True))
+_OPERATIONS |= {"vshl": "shift_left", "vshr": "shift_right"}
+_ROUNDING = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
+_SCALE_OF_ONE = 0x3C00
+"""The bits of 1 as float16, which SetDeqScale puts into its register."""
+_COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
+_REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", "vcgmax": "max", "vcgmin": "min"}
+_REDUCTIONS |= {"vcpadd": "sum"}
+_SCALAR_MODE = 1
+"""Mode of a selection with a scalar (asim/types.h, SELMODE)."""
+
+
+def vector_steps(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """Return the instructions of a word of the vector unit with their offsets.
+
+    Raises SimError for fields that no instruction here can say.
+    """
+    if name in _STEP_MAKERS:
+        return _STEP_MAKERS[name](name, f, chip)
+    return [WordStep(_KEY_MAKERS[name](name, part, chip), *at) for part, at in in_repeats(name, f)]
+
+
+def _immediate(dtype: str, bits: int) -> float:
+    """Return the number of a scalar operand, which is recorded as the bits of a float32 for floats."""
+    if dtype in INTEGERS:
+        return bits
+    return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
+
+
+def _binary(name: str, f: Fields, chip: ChipSpec) -> Key:
+    dtype, operation = dtype_of(f["format"]), _OPERATIONS[name]
+    it = spread(name, f, (size_of(dtype),) * 3, ("dst", "src0", "src1"))
+    dst, first, second = it.strides
+    kind = VectorMulAdd if operation in MULTIPLY_ADD else VectorBinary
+    return kind, operation, dtype, it.columns, it.rows, dst, first, it.mask, it.blocks, second
+
+
+def _unary(name: str, f: Fields, chip: ChipSpec) -> Key:
+    dtype = dtype_of(f["format"])
+    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+    return VectorUnary, _OPERATIONS[name], dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks
+
+
+def _scalar(name: str, f: Fields, chip: ChipSpec) -> Key:
+    dtype = dtype_of(f["format"])
+    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+    operation = _OPERATIONS[name] + ("_round" if f.get("rounds") else "")
+    value = _immediate(dtype, f["scalar"])
+    return VectorScalar, operation, dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks, value
+
+
+def _duplicate(name: str, f: Fields, chip: ChipSpec) -> Key:
+    dtype = dtype_of(f["format"])
+    it = spread(name, f, (size_of(dtype),), ("dst",))
+    return Duplicate, dtype, it.columns, _immediate(dtype, f["scalar"]), it.rows, *it.strides, it.mask, it.blocks
+
+
+def _copy(name: str, f: Fields, chip: ChipSpec) -> Key:
+    """Return the key of a copy; in count mode each repeat takes the whole count (stated: asc-devkit, Copy)."""
+    dtype = dtype_of(f["format"])
+    per, count = REPEAT // size_of(dtype), f["mask_low"]
+    if f["counting"] and count > per:
+        if any(f[f"{side}_block"] != 1 for side in ("dst", "src")):
+            raise SimError(
+                f"{name}: a count of {count} elements with gaps between blocks; a repeat's {per} are possible"
+            )
+        strides = tuple(f[f"{side}_repeat"] * BLOCK_BYTES for side in ("dst", "src"))
+        return VectorCopy, dtype, count, repeat_of(name, f), *(strides if f["repeat"] > 1 else (0, 0)), None, ()
+    if f["counting"]:
+        f = as_mask(f, max(count, 0))
+    it = spread(name, f, (size_of(dtype),) * 2, ("dst", "src"))
+    return VectorCopy, dtype, it.columns, it.rows, *it.strides, it.mask, it.blocks
+
+
+def _convert(name: str, f: Fields, chip: ChipSpec) -> Key:
+    source, target = dtype_of(f["source"]), dtype_of(f["target"])
+    it = spread(name, f, (size_of(target), size_of(source)), ("dst", "src"))
+    if (source, target) == ("int32", "float16") and f["deq_scale"] != _SCALE_OF_ONE:
+        raise SimError(
+            "Cast of int32 to half multiplies by SetDeqScale(scale), of which 1 is simulated; call SetDeqScale((half)1)"
+        )
+    rounding = chip.vector.cast_mode(source, target, _ROUNDING[f["mode"]])
+    return VectorCast, source, target, it.columns, rounding, it.rows, *it.strides, it.mask, it.blocks
+
+
+def _compare(name: str, f: Fields, chip: ChipSpec) -> Key:
+    """Return the key of a comparison, which has no mask; the bits of its repeats lie one behind the other."""
+    dtype, repeat = dtype_of(f["format"]), f["repeat"]
+    if repeat < 1:
+        raise SimError(f"{name}: the elements fill no whole repeat of {REPEAT} bytes (public documentation of Compare)")
+    if f["dst_block"] != 1 or (repeat > 1 and f["dst_repeat"] != 8):
+        raise SimError(f"{name}: bits with gaps are not simulated; a block stride of 1 and a repeat stride of 8 are")
+    sources = [side for side in sides_of(name, f) if side != "dst"]
+    blocks = tuple(f[f"{side}_block"] * BLOCK_BYTES for side in ("dst", *sources))
+    strides = [f[f"{side}_repeat"] * BLOCK_BYTES for side in sources] + [0] * (2 - len(sources))
+    scalar = _immediate(dtype, f["scalar"]) if name == "vcmpvs" else None
+    per, one = REPEAT // size_of(dtype), all(block == BLOCK_BYTES for block in blocks)
+    key = Compare, _COMPARISONS[f["mode"]], dtype
+    if one and (repeat == 1 or all(stride == REPEAT for stride in strides[: len(sources)])):
+        return (*key, repeat * per, scalar) if scalar is not None else (*key, repeat * per)
+    return (*key, per, scalar, repeat, *strides, () if one else blocks)
+
+
+def _select(name: str, f: Fields, chip: ChipSpec) -> Key:
+    """Return the key of a selection: the bits of a mask continue from repeat to repeat, the mask register has one
+    repeat's.
+    """
+    dtype = dtype_of(f["format"])
+    by_scalar = f["mode"] == _SCALAR_MODE
+    sides = ("dst", "src0") if by_scalar else ("dst", "src0", "src1")
+    it = spread(name, f, (size_of(dtype),) * len(sides), sides)
+    per = REPEAT // size_of(dtype)
+    if f["mode"] == REGISTER and it.columns > per:
+        it = it._replace(columns=per, rows=it.columns // per, strides=(REPEAT,) * len(sides))
+    scalar = _immediate(dtype, f["scalar"]) if by_scalar else None
+    key = Select, dtype, it.columns, f["mask_offset"], 0 if by_scalar else f["other_offset"], scalar
+    if it.rows == 1 and it.mask is None and not it.blocks:
+        return key
+    strides = (*it.strides, 0)[:3]
+    bits = 0 if f["mode"] == REGISTER or it.rows == 1 else per // 8
+    return (*key, it.rows, *strides, bits, it.mask, it.blocks)
+
+
+def _reduce(name: str, f: Fields, chip: ChipSpec) -> Key:
+    """Return the key of a reduction of whole repeats, whose results lie without gaps, or of any others."""
+    dtype, order = dtype_of(f["format"]), ORDERS[f["order"]]
+    if order and name == "vcadd":
+        if not f["counting"]:
+            raise SimError("vcadd: a sum in the register of the unit is simulated for a count alone")
+        return ReduceRows, 1, f["mask_low"], f["mask_low"] * size_of(dtype), "sum", dtype
+    if f["counting"]:
+        f = as_mask(f | {"repeat": 1}, f["mask_low"])
+    it = _reduced(name, f, dtype)
+    contiguous = not it.blocks and (it.rows == 1 or f["dst_repeat"] == 1)
+    stride = it.strides[1] if it.rows > 1 else it.columns * size_of(dtype)
+    whole = it.rows, it.columns, stride, _REDUCTIONS[name], dtype
+    if order and contiguous:
+        return ReduceWithIndex, *whole, order, it.mask
+    if contiguous and it.mask is None:
+        return ReduceRows, *whole
+    return _pieces("repeat", name, it, dtype, order)
+
+
+def _reduced(name: str, f: Fields, dtype: str) -> WordRows:
+    """Return the elements of a reduction, repeat by repeat; strides are those of results and of src."""
+    per = REPEAT // size_of(dtype)
+    bits, repeat = mask_of(name, f, per), repeat_of(name, f)
+    columns, block, mask = bits.bit_length(), f["src_block"] * BLOCK_BYTES, None
+    blocks: tuple[int, ...] = ()
+    if block != BLOCK_BYTES and columns * size_of(dtype) > BLOCK_BYTES:
+        columns, blocks = whole_blocks(columns, size_of(dtype)), (BLOCK_BYTES, block)
+    if bits != (1 << columns) - 1:
+        mask = Mask(bits, per)
+    return WordRows(columns, repeat, strides_of(name, f) if repeat > 1 else (0, 0), mask, blocks)
+
+
+def _pieces(piece: str, name: str, it: WordRows, dtype: str, order: str = "") -> Key:
+    dst, src = it.strides
+    return ReducePieces, piece, _REDUCTIONS[name], dtype, it.columns, it.rows, src, dst, it.mask, it.blocks, order
+
+
+def _reduce_parts(name: str, f: Fields, chip: ChipSpec) -> Key:
+    """Return the key of a reduction of blocks or of pairs: of elements one behind the other, or of any others."""
+    dtype = dtype_of(f["format"])
+    size, pairs = size_of(dtype), name == "vcpadd"
+    it = WordRows(f["mask_low"], 1, (0, 0), None) if f["counting"] else _reduced(name, f, dtype)
+    per = REPEAT // size
+    adjoins = it.rows == 1 or (it.columns == per and f["src_repeat"] == REPEAT // BLOCK_BYTES and f["dst_repeat"] == 1)
+    count = it.rows * it.columns
+    if not adjoins or it.mask is not None or it.blocks or (pairs and count % 2):
+        return _pieces("pair" if pairs else "block", name, it, dtype)
+    return (PairReduceSum, dtype, count // 2) if pairs else (ReduceBlocks, _REDUCTIONS[name], dtype, count)
+
+
+def _gather_mask(name: str, f: Fields, chip: ChipSpec) -> Key:
+    """Return the key of a GatherMask; a count is that of each repeat (stated: asc-devkit, GatherMask, products A2, A3)."""
+    dtype, repeat = dtype_of(f["format"]), repeat_of(name, f)
+    size = size_of(dtype)
+    count, block = f["mask_low"] if f["counting"] else REPEAT // size, f["src_block"] * BLOCK_BYTES
+    if count < 1 or (block != BLOCK_BYTES and count * size % BLOCK_BYTES):
+        raise SimError(
+            f"GatherMask: mask {count}; it is at least 1, and with a src0BlockStride of {f['src_block']} whole blocks"
+        )
+    blocks = () if block == BLOCK_BYTES else (BLOCK_BYTES, block)
+    strides = (f["src_repeat"] * BLOCK_BYTES, f["bits_repeat"] * BLOCK_BYTES) if repeat > 1 else (0, 0)
+    return GatherMask, dtype, count, f["pattern"], repeat, *strides, blocks
+
+
+def _gather(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """One repeat after the other reads its offsets; what they reach ends with the source's tensor."""
+    dtype = dtype_of(f["format"])
+    size = size_of(dtype)
+    it = spread(name, f, (size,), ("dst",))
+    if it.mask is not None:
+        raise SimError(f"{name}: a mask with gaps is not simulated; the first elements of each repeat are")
+    if f["source_bytes"] < size:
+        raise SimError(f"{name}: srcBaseOffset lies behind the source's tensor")
+    key = Gather, dtype, it.columns, f["source_bytes"] // size
+    offsets = REPEAT // size * 4  # the bytes of the offsets of a repeat
+    return [WordStep(key, row * it.strides[0], 0, row * offsets) for row in range(it.rows)]
+
+
+def _square(name: str, f: Fields, chip: ChipSpec) -> Key:
+    dtype = dtype_of(f["format"])
+    if size_of(dtype) != 2:
+        raise SimError(f"Transpose: elements of {dtype}; a square of 16 x 16 elements of 2 bytes is simulated")
+    return Transpose, dtype, 16, 16, BLOCK_BYTES, BLOCK_BYTES
+
+
+def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """Sixteen rows of a block each, turned: rows of 16 elements of 2 bytes, or of 4 bytes, two addresses a row."""
+    dtype, repeat = dtype_of(f["format"]), f["repeat"]
+    size, dst_step, src_step = size_of(dtype), f["dst_step"], f["src_step"]
+    if not 1 <= repeat <= MOST_REPEATS:
+        raise SimError(f"TransDataTo5HD: repeatTimes {repeat}; a repeat is 1 to {MOST_REPEATS} (public documentation)")
+    pair = dst_step * (size // 2)
+    key = Transpose, dtype, 16, BLOCK_BYTES // size, pair, src_step
+    return [WordStep(key, n * f["dst_repeat"] * BLOCK_BYTES, n * f["src_repeat"] * BLOCK_BYTES) for n in range(repeat)]
+
+
+def _broadcast(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """Eight elements a repeat, each over a block; repeats that do not go on where the one before ends are steps."""
+    dtype, repeat = dtype_of(f["format"]), repeat_of(name, f)
+    each, size = REPEAT // BLOCK_BYTES, size_of(dtype)
+    step = f["dst_block"] * BLOCK_BYTES
+    together = repeat if repeat == 1 or f["dst_repeat"] == each * f["dst_block"] else 1
+    key = BroadcastColumn, dtype, BLOCK_BYTES // size, each * together, step
+    return [WordStep(key, n * f["dst_repeat"] * BLOCK_BYTES, n * each * size) for n in range(0, repeat, together)]
+
+
+def _alone(make: Callable[[str, Fields, ChipSpec], Key]) -> Callable[[str, Fields, ChipSpec], Steps]:
+    """Return a maker of the one step of a word."""
+    return lambda name, f, chip: [WordStep(make(name, f, chip))]
+
+
+_STEP_MAKERS: Mapping[str, Callable[[str, Fields, ChipSpec], Sequence[WordStep]]] = {
+    "vgather": _gather,
+    "vbrcb": _broadcast,
+    "scatter_vnchwconv_b16": _columns,
+    "scatter_vnchwconv_b32": _columns,
+    "vreducev2": _alone(_gather_mask),
+    "vtranspose": _alone(_square),
+    "vcmpv": _alone(_compare),
+    "vcmpvs": _alone(_compare),
+}
+_KEY_MAKERS: Mapping[str, Callable[[str, Fields, ChipSpec], Key]] = {
+    **dict.fromkeys(BINARY, _binary),
+    **dict.fromkeys(UNARY, _unary),
+    **dict.fromkeys((*SCALAR, *SHIFTS), _scalar),
+    "vector_dup": _duplicate,
+    "vcopy": _copy,
+    "vconv": _convert,
+    "vsel": _select,
+    **dict.fromkeys(OF_REPEATS, _reduce),
+    **dict.fromkeys((*OF_BLOCKS, "vcpadd"), _reduce_parts),
+}
+"""By word: the key of one instruction, and of words without a count, the steps."""
+VECTOR_WORDS = frozenset((*_KEY_MAKERS, *_STEP_MAKERS))

@@ -1,0 +1,117 @@
+"""Further calls of the API in compiled kernels: bits, gathering, atomics, joins with a workspace, buffers without a TPipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_sim as asim
+from tests.support.ascend_c.kernels import IN, OUT, floats, made, needs_compiler, vector_kernel
+
+pytestmark = needs_compiler
+
+WAIT_S = "SetFlag<HardEvent::V_S>(1); WaitFlag<HardEvent::V_S>(1);"
+WHOLE = "auto w = a.ReinterpretCast<int32_t>(), v = d.ReinterpretCast<int32_t>();"
+CALLS = {
+    f"{WHOLE} ShiftLeft(v, w, 3, 64)": lambda x: (x.view(np.int32) << 3).view(np.float32),
+    f"{WHOLE} ShiftRight(v, w, 5, 64)": lambda x: (x.view(np.int32) >> 5).view(np.float32),
+    f"{WHOLE} ShiftRight(v, w, 4, (uint64_t)64, 1, {{1, 1, 8, 8}}, true)": (
+        lambda x: ((x.view(np.int32).astype(np.int64) + 8) >> 4).astype(np.int32).view(np.float32)
+    ),
+    "Duplicate(d, 2.0f, 64); PipeBarrier<PIPE_V>(); FusedMulAdd(d, a, b, 64)": lambda x: x * 2 + x[::-1],
+    "AddRelu(d, a, b, 64)": lambda x: np.maximum(x + x[::-1], 0),
+    "SubRelu(d, a, b, 64)": lambda x: np.maximum(x - x[::-1], 0),
+    "CreateVecIndex(d, 3.0f, 64)": lambda x: np.arange(3, 67, dtype=np.float32),
+    "Duplicate(d, 0.0f, 64); PipeBarrier<PIPE_V>(); uint64_t kept = 0; GatherMask(d, a, (uint8_t)2, false, 0u, "
+    "GatherMaskParams(1, 1, 8, 0), kept); if (kept != 32) Trap()": lambda x: np.concatenate(
+        (x[1::2], np.zeros(32, np.float32))
+    ),
+    "auto m = b[64].ReinterpretCast<uint8_t>(); CompareScalar(m, a, 0.0f, CMPMODE::GT, 64); Duplicate(d, 0.0f, 64); "
+    "PipeBarrier<PIPE_V>(); uint64_t kept = 0; GatherMask(d, a, m.ReinterpretCast<uint32_t>(), false, 0u, "
+    f"GatherMaskParams(1, 1, 8, 0), kept); {WAIT_S} d.SetValue(63, (float)kept); SetFlag<HardEvent::S_MTE3>(1); "
+    "WaitFlag<HardEvent::S_MTE3>(1)": lambda x: np.concatenate(
+        (x[x > 0], np.zeros((x <= 0).sum() - 1, np.float32), [(x > 0).sum()])
+    ),
+    "Duplicate(d, 1.0f, (uint64_t)32, 1, 2, 8); Duplicate(d[8], 2.0f, (uint64_t)32, 1, 2, 8)": (
+        lambda x: np.repeat(np.tile([1, 2], 4), 8).astype(np.float32)
+    ),
+    "auto h = b.ReinterpretCast<half>(); Cast(h, a, RoundMode::CAST_RINT, (uint64_t)32, 2, {1, 1, 4, 4}); "
+    "PipeBarrier<PIPE_V>(); Cast(d, h, RoundMode::CAST_NONE, (uint64_t)32, 2, {1, 1, 4, 4})": lambda x: x.astype(
+        np.float16
+    ).astype(np.float32),
+    "SetMaskCount(); SetVectorMask<float, MaskMode::COUNTER>(64); "
+    "Adds<float, false>(d, a, 1.0f, MASK_PLACEHOLDER, 1, {1, 0, 8, 8}); SetMaskNorm(); ResetMask()": lambda x: (
+        np.tile(x[:8], 8) + 1
+    ),
+}
+"""Calls that fill 64 elements of d from 64 of a and, reversed, of b, and what numpy says of them."""
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A kernel that makes one of the calls, by its number."""
+    cases = "\n".join(f"if (which == {number}) {{ {call}; }}" for number, call in enumerate(CALLS))
+    body = f"DataCopy(b, yg, 64); {IN} {cases} {OUT}"
+    return made(tmp_path_factory.mktemp("calls"), vector_kernel(body, numbers="int32_t which"))
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)))
+def test_a_call_computes_what_numpy_does(calls: Any, number: int) -> None:
+    x = floats(64)
+    run = asim.launch(calls, 1, x, x[::-1].copy(), asim.empty(64, "float32"), which=number)
+    np.testing.assert_array_equal(
+        run.outputs["z"].view(np.int32), [*CALLS.values()][number](x).astype(np.float32).view(np.int32)
+    )
+    assert not run.findings
+
+
+def test_a_copy_to_gm_keeps_the_larger_or_the_smaller(tmp_path: Path) -> None:
+    body = f"""{IN} Adds(d, a, 0.0f, 64); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    if (which == 0) SetAtomicMax<float>(); else SetAtomicMin<float>();
+    DataCopy(zg, d, 64); SetAtomicNone();"""
+    kernel = made(tmp_path, vector_kernel(body, tensors="x z", numbers="int32_t which"))
+    x, z = floats(64), floats(64, 1)
+    for which, kept in ((0, np.maximum), (1, np.minimum)):
+        run = asim.launch(kernel, 1, x, z.copy(), which=which)
+        np.testing.assert_array_equal(run.outputs["z"], kept(x, z))
+
+
+def test_cores_join_by_a_workspace(tmp_path: Path) -> None:
+    """Each writes its number, joins the others, and reads the next one's."""
+    body = """GlobalTensor<int32_t> cg; cg.SetGlobalBuffer((__gm__ int32_t *)w); auto u = b.ReinterpretCast<int32_t>();
+    zg.SetValue(16 * GetBlockIdx(), (float)GetBlockIdx());
+    DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE, DcciDst::CACHELINE_OUT>(zg);
+    SyncAll(cg, u);
+    float v = zg.GetValue(16 * ((GetBlockIdx() + 1) % GetBlockNum()));
+    for (int i = 1; i < 16; i++) zg.SetValue(16 * GetBlockIdx() + i, v);"""
+    kernel = made(tmp_path, vector_kernel(body, tensors="z w"))
+    run = asim.launch(kernel, 4, asim.empty(64, "float32"), np.zeros(32, np.int32))
+    wanted = np.repeat(np.roll(np.arange(4, dtype=np.float32), -1), 16).reshape(4, 16)
+    wanted[:, 0] = np.arange(4)
+    np.testing.assert_array_equal(run.outputs["z"], wanted.ravel())
+    assert run.outputs["w"][::8].tolist() == [1, 1, 1, 1]
+    assert not run.findings
+
+
+def test_buffers_and_flags_without_a_pipe(tmp_path: Path) -> None:
+    body = """LocalMemAllocator<> all; auto one = all.Alloc<float, 64>(); auto two = all.Alloc<TPosition::VECOUT, float>(64);
+    TQueSync<PIPE_MTE2, PIPE_V> in; TQueSync<PIPE_V, PIPE_MTE3> out;
+    DataCopy(one, xg, 64); in.SetFlag(0); in.WaitFlag(0);
+    Adds(two, one, (float)all.GetCurAddr(), 64); out.SetFlag(0); out.WaitFlag(0); DataCopy(zg, two, 64);"""
+    run = asim.launch(made(tmp_path, vector_kernel(body, tensors="x z")), 1, floats(64), asim.empty(64, "float32"))
+    np.testing.assert_array_equal(run.outputs["z"], floats(64) + np.float32(512))
+    assert not run.findings
+
+
+def test_a_level_of_sums_for_many_repeats(tmp_path: Path) -> None:
+    """A repeat holds 64 sums, so that more repeats take one level more."""
+    body = (
+        f"DataCopy(a, xg, 8192); {IN.partition(';')[2]} ReduceSum(d, a, b, 64, 128, 8); "
+        f"{OUT.partition('DataCopy')[0]} DataCopy(zg, d, 8);"
+    )
+    x = np.random.default_rng(0).integers(-8, 9, 8192).astype(np.float32)
+    run = asim.launch(made(tmp_path, vector_kernel(body, tensors="x z")), 1, x, asim.empty(8, "float32"))
+    assert run.outputs["z"][0] == x.sum()
