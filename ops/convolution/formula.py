@@ -44,7 +44,7 @@ class Formula:
     added: tuple[str, int] | None = None
 
     def turned(self) -> Formula:
-        """Return the formula with left and right exchanged."""
+        """Return the formula with the two factors of each product exchanged; `kind`, `place` and `added` stay."""
         return replace(self, left_name=self.right_name, right_name=self.left_name, left=self.right, right=self.left)
 
 

@@ -1,4 +1,4 @@
-/* A number from one format to another: what numpy and ml_dtypes do to it, NaN patterns too. The twin is in ../../numerics. */
+/* Conversions of numbers, with the results of numpy and ml_dtypes, NaN patterns too. The twin is in ../../numerics. */
 #ifndef ASCEND_SIM_CASTS_H
 #define ASCEND_SIM_CASTS_H
 

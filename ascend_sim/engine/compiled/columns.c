@@ -1,9 +1,9 @@
-/* The columns of a program's timeline, packed as its rows come to their end (../columns.py, `Packed`, is the Python twin;
+/* The columns of a program's timeline, packed as its rows finish (../columns.py, `Packed`, is the Python twin;
  * docs/design.md, "Hazards are a sweep over the finished timeline").
  *
- * Rows come to their end in the order of each pipe, so a piece of them fills up for a while; it is packed when it is full.
- * The times of a few thousand rows lie close together, and most of the other columns are small or zero: 80 bytes of a row
- * become about 20, and nobody holds the others. A packed piece goes to the end of a file, or stays in memory if that is full. */
+ * The rows of each pipe finish in order, those of different pipes do not, so several pieces fill up at a time; a full piece is
+ * packed. The times of a few thousand rows are close together, and most other columns are small or zero: a row of 80 bytes
+ * takes about 20. A packed piece is appended to a file, or stays in memory if the file is full. */
 #define _POSIX_C_SOURCE 200809L /* files: lseek, write */
 #define _FILE_OFFSET_BITS 64
 #include "columns.h"
@@ -16,7 +16,7 @@
 enum { SHIFT = 12, PIECE_ROWS = 1 << SHIFT };
 enum { OF_ALL = sizeof(Times) / sizeof(i64), OF_MOVES = sizeof(Move) / sizeof(i64) - 1, TIMES = OF_ALL + OF_MOVES };
 
-/* Times of a row, `end` and `retire` as what they exceed the one before by; and what a transfer has besides, `at` that row. */
+/* Times of a row, `end` and `retire` as differences to the time before; and the columns of a transfer, in row `at`. */
 typedef struct {
     i64 times[OF_ALL];
 } Row;
@@ -24,7 +24,7 @@ typedef struct {
     i64 at, numbers[OF_MOVES];
 } Moved;
 
-/* While it fills up: its rows, and behind the `moves` of them that are transfers those. */
+/* A piece that fills up: its rows, and behind them `moves` transfers. */
 typedef struct {
     Row *rows;
     i64 missing, packed_at, moves;
@@ -34,13 +34,13 @@ struct Kept {
     i64 count;
     Piece *pieces;
     Row *spare;
-    char *packed; /* what is not in the file, one piece behind the other as they come to their end */
+    char *packed; /* packed pieces that are not in the file, in the order of packing */
     i64 size, room, file;
 };
 
 static i64 piece_count(const Kept *kept) { return (kept->count + PIECE_ROWS - 1) >> SHIFT; }
 
-/* For a program of so many rows; `file` is a descriptor, or -1: none. NULL: no memory. */
+/* Return empty columns for `count` rows; `file` is a descriptor, or -1 for none. NULL: no memory. */
 Kept *kept_new(i64 count, i64 file) {
     Kept *kept = malloc(sizeof *kept);
     if (!kept) return NULL;
@@ -67,7 +67,7 @@ static i64 rows_of(const Kept *kept, i64 piece) {
 
 static i64 width_of(uint64_t most) { return !most ? 0 : !(most >> 8) ? 1 : !(most >> 16) ? 2 : !(most >> 32) ? 4 : 8; }
 
-/* Every `step`-th of `count` numbers, in `width` bytes what it is above `base`. */
+/* Write every `step`-th number, `count` of them, as its difference to `base` in `width` bytes. */
 static void write_narrow(char *to, const i64 *numbers, i64 step, i64 count, i64 base, i64 width) {
     const uint64_t least = (uint64_t)base;
     if (width == 1) {
@@ -85,7 +85,7 @@ static void write_narrow(char *to, const i64 *numbers, i64 step, i64 count, i64 
     }
 }
 
-/* A column of transfers: 0 in the other rows. */
+/* Write a column of transfers, with 0 in all other rows. */
 static void write_moves(char *to, const Moved *moves, i64 count, int column, i64 rows, const Packing *packing) {
     const i64 none = 0;
     if (count < rows) write_narrow(to, &none, 0, rows, packing->base, packing->width);
@@ -93,7 +93,7 @@ static void write_moves(char *to, const Moved *moves, i64 count, int column, i64
         write_narrow(to + one->at * packing->width, &one->numbers[column], 0, 1, packing->base, packing->width);
 }
 
-/* Room for so many bytes more, behind those that are there. NULL: no memory. */
+/* Return room for `size` more bytes at the end of `packed`. NULL: no memory. */
 static char *more_room(Kept *kept, i64 size) {
     if (kept->size + size > kept->room) {
         const i64 room = 2 * kept->room + size;
@@ -107,7 +107,7 @@ static char *more_room(Kept *kept, i64 size) {
     return found;
 }
 
-/* Bytes behind all that the file holds: where they begin. -1: it takes no more. */
+/* Append bytes to the file and return their offset. -1: the file takes no more. */
 static i64 append(int file, const char *bytes, i64 size) {
     const off_t begin = lseek(file, 0, SEEK_END);
     for (i64 done = 0; begin >= 0 && done < size;) {
@@ -118,7 +118,7 @@ static i64 append(int file, const char *bytes, i64 size) {
     return begin;
 }
 
-/* The last `size` bytes of what is packed go to the file, if it takes them. Where they are: there, or as -1 - at in memory. */
+/* Move the last `size` packed bytes to the file, if it takes them. Returns their offset there, or -1 - offset in memory. */
 static i64 put_away(Kept *kept, i64 size) {
     const i64 at = kept->size - size, begin = kept->file < 0 ? -1 : append((int)kept->file, kept->packed + at, size);
     if (begin < 0) {
@@ -136,7 +136,7 @@ static inline void widen(i64 *least, i64 *most, i64 number) {
 
 static Moved *moves_of(const Piece *piece) { return (Moved *)(void *)(piece->rows + PIECE_ROWS); }
 
-/* All rows of a piece are over. 0: no memory. */
+/* Pack a piece whose rows are all finished. 0: no memory. */
 static int pack(Kept *kept, i64 number) {
     Piece *piece = &kept->pieces[number];
     const Row *rows = piece->rows;
@@ -171,7 +171,7 @@ static int pack(Kept *kept, i64 number) {
     return 1;
 }
 
-/* A row is over; `move`: what it has of a transfer, NULL for zeros. 0: no memory. */
+/* Add a finished row; `move`: its columns of a transfer, NULL for zeros. 0: no memory. */
 int kept_row(Kept *kept, i64 row, const Times *times, const Move *move) {
     Piece *piece = &kept->pieces[row >> SHIFT];
     if (!piece->rows) {
@@ -188,7 +188,7 @@ int kept_row(Kept *kept, i64 row, const Times *times, const Move *move) {
     return --piece->missing ? 1 : pack(kept, row >> SHIFT);
 }
 
-/* The pieces in memory, which are the caller's from now on, how many bytes they are, and where each of all pieces is. NULL: none. */
+/* Return the pieces in memory, which the caller then owns, their bytes in `size`, and the place of every piece. NULL: none. */
 char *kept_take(Kept *kept, i64 *size, i64 *places) {
     for (i64 i = 0; i < piece_count(kept); i++) places[i] = kept->pieces[i].packed_at;
     *size = kept->size;

@@ -1,12 +1,12 @@
-/* The columns of a program's timeline, packed as its rows come to their end (columns.c). */
+/* The columns of a program's timeline, packed as its rows finish (columns.c). */
 #ifndef ASCEND_SIM_COLUMNS_H
 #define ASCEND_SIM_COLUMNS_H
 
 #include "base.h"
 #include "program.h"
 
-/* How a column of a piece is packed: `base` is the least of its numbers, and what they exceed it by stands in `width` bytes
- * each, `at` bytes behind the beginning of the piece; nothing stands there where all are the same (width 0). */
+/* Packing of a column of a piece: `base` is its smallest number; the differences to it begin `at` bytes into the piece, each of
+ * `width` bytes (0 if all numbers are equal). */
 typedef struct {
     i64 base, width, at;
 } Packing;

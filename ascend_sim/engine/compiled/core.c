@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Something that Python has to hear of; `at` is the instruction with which it happens, NULL for none. */
+/* Append an event for Python; `at` is the instruction that causes it, or NULL. */
 static void tell(Cores *cores, enum happening what, const Core *core, i64 pipe, const Instruction *at, i64 time) {
     cores->events = grow(cores->way_out, cores->events, &cores->event_room, cores->event_end + 1, sizeof(Event));
     const i64 instruction = at ? at - core->table->instructions : -1;
@@ -25,10 +25,10 @@ static const Shape *shape_of(const Core *core, i64 row, i64 *first) {
 
 /* -- flags ------------------------------------------------------------------------------------------------------------ */
 
-/* Room for the n-th set and wait of a flag, beside those that are asked for from now on. */
+/* Make room for the n-th set and wait of a flag; those that are still needed stay. */
 static void make_room(Cores *cores, const Core *core, Flag *flag, i64 n) {
     const i64 least = flag->paired - core->program.flag_max, needed = least < 0 ? 0 : least;
-    if (2 * (n - needed) >= flag->mask) { /* seldom, though the rest may be, too */
+    if (2 * (n - needed) >= flag->mask) { /* seldom */
         i64 room = 0;
         Use *more = grow(cores->way_out, NULL, &room, flag->uses ? 2 * (flag->mask + 1) : 32, sizeof(Use));
         for (i64 i = needed; i < n; i++) more[i & (room - 1)] = flag->uses[i & flag->mask];
@@ -39,22 +39,22 @@ static void make_room(Cores *cores, const Core *core, Flag *flag, i64 n) {
     flag->end = needed + flag->mask + 1;
 }
 
-/* A set that arrives at this cycle. */
+/* Append a set that arrives at this cycle. */
 static inline void raise(Cores *cores, const Core *core, Flag *flag, i64 arrives) {
     const i64 n = flag->raised++;
     if (n >= flag->end) make_room(cores, core, flag, n);
     flag->uses[n & flag->mask].arrives = arrives;
 }
 
-/* A wait that is over at this cycle. */
+/* Append a wait that is over at this cycle. */
 static inline void lower(Cores *cores, const Core *core, Flag *flag, i64 over) {
     const i64 n = flag->lowered++;
     if (n >= flag->end) make_room(cores, core, flag, n);
     flag->uses[n & flag->mask].over = over;
 }
 
-/* Find the sets of the first `waits` waits; 0 while the last of them is not known (CoreFlag.pair; "A flag is one bit"). A set is
- * lost that retires before the wait was over which is as many before its own as the flag holds. */
+/* Find the sets of the first `waits` waits; 0 while the last set is unknown (CoreFlag.pair; "A flag is one bit"). If a flag
+ * holds n sets, a set is lost if it retires before the end of the n-th wait before its own. */
 static inline int pair(const Core *core, Flag *flag, i64 waits) {
     const i64 most = core->program.flag_max;
     for (; flag->paired < waits; flag->paired++) {
@@ -71,7 +71,7 @@ static inline int pair(const Core *core, Flag *flag, i64 waits) {
     return 1;
 }
 
-/* Set the flag of an instruction at this cycle, and wake who sleeps on it. */
+/* Set the flag of an instruction at this cycle, and wake the unit that sleeps on the flag. */
 static inline void set(Cores *cores, Core *core, const Instruction *instruction, i64 time) {
     Flag *flag = &core->flags[instruction->other];
     raise(cores, core, flag, time + core->table->numbers.flag_latency);
@@ -79,7 +79,7 @@ static inline void set(Cores *cores, Core *core, const Instruction *instruction,
     flag->sleeper = 0;
 }
 
-/* When the set of the next wait of an instruction's flag arrives; where it is not known 0, and the instruction's pipe sleeps. */
+/* Find the arrival of the set for the next wait of an instruction's flag; 0 if unknown, and the instruction's pipe sleeps. */
 static inline int known_set(const Core *core, const Instruction *instruction, i64 *arrived) {
     Flag *flag = &core->flags[instruction->other];
     if (!pair(core, flag, flag->lowered + 1)) {
@@ -90,7 +90,7 @@ static inline int known_set(const Core *core, const Instruction *instruction, i6
     return 1;
 }
 
-/* After a run: the number of the first set of a flag that was lost, or -1 (CoreFlag.lost_set). */
+/* Return, after a run, the number of the first lost set of a flag, or -1 (CoreFlag.lost_set). */
 i64 lost_set(const Core *core, Flag *flag) {
     pair(core, flag, flag->raised);
     return flag->lost ? flag->first_lost : -1;
@@ -98,7 +98,7 @@ i64 lost_set(const Core *core, Flag *flag) {
 
 /* -- pipes ------------------------------------------------------------------------------------------------------------ */
 
-/* `times` are read where they were written: a copy of numbers that are still on their way to memory waits for them. */
+/* `times` is a pointer, because copying numbers that were just stored would wait for the stores. */
 static __attribute__((noinline)) void show(
     Cores *cores, const Core *core, const Instruction *instruction, i64 row, const Times *times, const Move *move
 ) {
@@ -106,8 +106,8 @@ static __attribute__((noinline)) void show(
     if (!watch_row(core->watch, instruction, row, times, move)) fail(cores->way_out, NO_MEMORY);
 }
 
-/* A row is over: its times go where the columns are kept, and to whoever watches. `move`: what it has of a transfer in a GM
- * which is shared, else NULL. */
+/* Store the times of a finished row in the columns, and pass them to the watch. `move`: the columns of a transfer in a shared
+ * GM, else NULL. */
 static inline void row_is_over(
     Cores *cores, Core *core, const Instruction *instruction, i64 row, Times times, const Move *move
 ) {
@@ -124,12 +124,12 @@ static inline void row_is_over(
 
 static inline i64 later(i64 a, i64 b) { return a > b ? a : b; }
 
-/* The row at the head leaves the queue at that cycle, but not before a wait with a lead that it may have run ahead of. */
+/* Let the head of the queue leave at cycle `t`, but not before the set of an earlier wait with a lead has arrived. */
 static inline void leave(Pipe *pipe, i64 t) {
     pipe->place[(pipe->position + pipe->depth) & pipe->mask] = later(t, pipe->known);
 }
 
-/* The row at the head has left its queue at cycle `leaves`, and is over. */
+/* Finish the row at the head, which leaves its queue at cycle `leaves`. */
 static inline enum pipe_state finish(
     Cores *cores, Core *core, Pipe *pipe, const Instruction *instruction, i64 row, i64 leaves, Times times, const Move *move
 ) {
@@ -140,8 +140,8 @@ static inline enum pipe_state finish(
     return IDLE;
 }
 
-/* When the row at the head begins that could at cycle `t`: not before the oldest of those in flight has retired (CoreRun._pipe,
- * `retired`; "Time runs ahead of the clock"). `gap` and `cause` as in `work_off`. */
+/* Return the start of the row at the head: cycle `t`, or the retirement of the oldest row in flight if that is later
+ * (CoreRun._pipe, `retired`; "Time runs ahead of the clock"). `gap` and `cause` as in `work_off`. */
 static inline i64 take_flight(const Pipe *pipe, i64 t, i64 *gap, i64 *cause) {
     if (*pipe->oldest <= t) return t;
     *cause = *gap == 0 ? OUTSTANDING : NOTHING_TO_DO; /* too many in flight */
@@ -149,12 +149,12 @@ static inline i64 take_flight(const Pipe *pipe, i64 t, i64 *gap, i64 *cause) {
     return *pipe->oldest;
 }
 
-/* How long it works that begins at cycle `t`: behind other work without the head of the first (CoreRun._pipe, `busy_until`). */
+/* Return the cycles of work from cycle `t` on: without a head if the pipe is busy until then (CoreRun._pipe, `busy_until`). */
 static inline i64 work_of(const Pipe *pipe, const Instruction *instruction, i64 t) {
     return t > pipe->busy_until ? instruction->first : instruction->stream;
 }
 
-/* What is at work is so until cycle `t`; returns when it has retired. */
+/* Mark the pipe busy until cycle `t`, and return the retirement cycle. */
 static inline i64 work_until(Pipe *pipe, i64 t, i64 latency) {
     i64 *const oldest = pipe->oldest;
     pipe->busy_until = t;
@@ -194,8 +194,8 @@ static __attribute__((noinline)) enum pipe_state transfer(
     return finish(cores, core, pipe, instruction, row, begun, times, &move);
 }
 
-/* A row that was issued to a pipe whose rows before it are over (CoreRun._pipe). Returns IDLE when it is over too, or what the
- * pipe sleeps on: called again for what became known meanwhile, it begins anew and comes as far by the same numbers. */
+/* Execute the first unfinished row of a pipe (CoreRun._pipe). Returns IDLE when the row is over, or the state in which the pipe
+ * sleeps. The next call begins the row anew: it computes the same numbers, and goes on with the input that was missing. */
 static inline __attribute__((always_inline)) enum pipe_state work_off(
     Cores *cores, Core *core, Pipe *pipe, const Instruction *instruction, i64 row, i64 issued
 ) {
@@ -210,14 +210,14 @@ static inline __attribute__((always_inline)) enum pipe_state work_off(
         const i64 retires = work_until(pipe, end, instruction->latency);
         return finish(cores, core, pipe, instruction, row, t, (Times){t, end, retires, gap, cause}, NULL);
     }
-    case SET: { /* raised when all before it has retired, seen a latency later; who sleeps on it wakes (CoreRun._pipe, SET; "Time
-                 * runs ahead of the clock") */
+    case SET: { /* raised when all before it has retired, seen a latency later; wakes the flag's sleeper (CoreRun._pipe, SET;
+                 * "Time runs ahead of the clock") */
         const i64 retires = later(pipe->last_retire, begun);
         set(cores, core, instruction, retires);
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, retires, gap, cause}, NULL);
     }
-    case WAIT: { /* takes the oldest set that nobody took and that was not lost; one with a lead goes on so much sooner, and what leaves the queue
-                  * behind it does not (CoreRun._pipe, WAIT; "The unit flag") */
+    case WAIT: { /* takes the oldest set that is neither taken nor lost; with a lead the pipe goes on that much sooner, but
+                  * later rows leave the queue no sooner (CoreRun._pipe, WAIT; "The unit flag") */
         Flag *flag = &core->flags[instruction->other];
         i64 t = begun, arrived;
         if (!known_set(core, instruction, &arrived)) {
@@ -245,12 +245,12 @@ static inline __attribute__((always_inline)) enum pipe_state work_off(
         if (t > begun && t - begun >= gap) cause = PIPE_BUSY;
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, t, t, gap + t - begun, cause}, NULL);
     }
-    case DISARMED: /* a wait that holds nothing, and counts all the same (CoreRun._pipe, DISARMED; "Hazards are a sweep over the
+    case DISARMED: /* a wait that holds nothing, but takes its set (CoreRun._pipe, DISARMED; "Hazards are a sweep over the
                     * finished timeline") */
         lower(cores, core, &core->flags[instruction->other], begun);
         pair(core, &core->flags[instruction->other], core->flags[instruction->other].lowered);
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, begun, gap, cause}, NULL);
-    case CROSS_SET: { /* Python knows who waits on other cores (CoreRun._pipe, CROSS_SET; ../cross.py; "Two engines, one law") */
+    case CROSS_SET: { /* Python knows waits of other cores (CoreRun._pipe, CROSS_SET; ../cross.py; "Two engines, one law") */
         const i64 retires = later(pipe->last_retire, begun);
         tell(cores, RAISES, core, instruction->pipe, instruction, retires);
         return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, retires, gap, cause}, NULL);
@@ -284,7 +284,7 @@ static void run_pipe(Cores *cores, Core *core, Pipe *pipe) {
     }
 }
 
-/* Work off the queues of all pipes that are to be called, and of those that they wake. */
+/* Work off the queues of all pipes in `wake`, and of the pipes that these wake. */
 static void run_pipes(Cores *cores, Core *core) {
     while (core->wake) {
         Pipe *pipe = &core->pipes[__builtin_ctzll((uint64_t)core->wake)];
@@ -293,7 +293,7 @@ static void run_pipes(Cores *cores, Core *core) {
     }
 }
 
-/* The cycle by which the pipes of `mask` have worked off all that was issued to them, -1 while they have not
+/* Return the cycle at which the pipes of `mask` have finished all issued rows, or -1 while a row is unfinished
  * (CoreRun._all_drained). */
 static i64 drained(const Core *core, i64 mask) {
     i64 over = core->program.begin;
@@ -307,7 +307,7 @@ static i64 drained(const Core *core, i64 mask) {
     return over;
 }
 
-/* The first row that somebody may still ask for. */
+/* Return the first row that a pipe or the scalar unit still needs. */
 static i64 first_needed(const Core *core) {
     i64 first = core->row;
     for (int p = 1; p < PIPES; p++) {
@@ -319,13 +319,13 @@ static i64 first_needed(const Core *core) {
     return first;
 }
 
-enum { NOT_YET = -1 }; /* when a wait is over of which nobody knows */
-/* Rows are read once, from memory that has long left the caches: so many rows before they are asked for, they are sent for. */
+enum { NOT_YET = -1 }; /* the end of a wait, while it is unknown */
+/* Rows are read once, and no cache holds them: each is prefetched AHEAD rows before it is needed. */
 enum { AHEAD = 32 };
 
 /* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar; "Time runs
- * ahead of the clock"). Whose pipe is awake has nothing before it, and is worked off at once; behind a pipe that sleeps
- * instructions wait in its queue. */
+ * ahead of the clock"). A pipe that is awake has an empty queue, and executes its instruction at once; the instructions of a
+ * sleeping pipe wait in its queue. */
 static void run_scalar(Cores *cores, Core *core) {
     const i64 count = core->program.count, issue = core->program.issue;
     const Instruction *instructions = core->table->instructions;
@@ -430,7 +430,7 @@ static void run_scalar(Cores *cores, Core *core) {
     core->state = row == count ? ISSUED : state;
 }
 
-/* The cycle before which no row of this core starts that is not over yet. */
+/* Return the earliest cycle at which an unfinished row of this core can start. */
 static i64 horizon(const Core *core) {
     i64 least = NEVER;
     for (int p = 1; p < PIPES; p++) {
@@ -444,7 +444,7 @@ static i64 horizon(const Core *core) {
     return least;
 }
 
-/* A core has something to do, and those of its pipes: put it on the list of those whom `advance_listed` calls. */
+/* Put a core on the list for `advance_listed`, and mark its pipes of mask `pipes` to be called. */
 static void list(Cores *cores, Core *core, i64 pipes) {
     core->wake |= pipes;
     if (core->in_list) return;
@@ -470,7 +470,7 @@ static void advance(Cores *cores, Core *core) {
     tell(cores, FINISHED, core, S, NULL, core->finish);
 }
 
-/* Look at what all cores did in the GM, as far as nothing can come before it; blocks still to come begin now or later. */
+/* Check the accesses of all cores to GM, up to the earliest cycle at which another can start; new blocks start now or later. */
 static void watch_gm(Cores *cores) {
     i64 until = cores->traffic->now;
     for (Core *core = cores->first; core; core = core->next) {
@@ -485,13 +485,13 @@ static void watch_gm(Cores *cores) {
 /* The scalar unit of a new core begins. */
 void begin(Cores *cores, Core *core) { list(cores, core, 0); }
 
-/* What a pipe waited for was over at this cycle. */
+/* Let a pipe go on: its transfer, or its wait for a cross-core flag, ended at this cycle. */
 void go_on(Cores *cores, Core *core, i64 pipe, i64 over) {
     core->pipes[pipe].over = over;
     list(cores, core, (i64)1 << pipe);
 }
 
-/* Advance every core on the list. 0: as many rows were issued as may be, and not all are as far as they get. */
+/* Advance every core on the list. 0: the limit of issued rows is reached, and cores are left on the list. */
 int advance_listed(Cores *cores) {
     while (cores->to_advance) {
         if (cores->pieces <= 0) return 0;

@@ -10,12 +10,12 @@
 #include "traffic.h"
 #include "watch.h"
 
-/* What a core needs to know of its chip. */
+/* Numbers of the chip that a core uses. */
 typedef struct {
     i64 line, flag_latency, barrier_latency, depth[PIPES], outstanding[PIPES];
 } CoreNumbers;
 
-/* What a core tells Python: that it is over, or that it is at a cross-core flag (../cross.py). */
+/* Events of a core for Python: its end, or a cross-core flag (../cross.py). */
 enum happening { FINISHED, RAISES, PASSES_BY, WAITS };
 typedef struct {
     i64 what, core, pipe, instruction, time;
@@ -30,24 +30,24 @@ typedef struct Table {
     Way *accesses; /* of transfers */
     int32_t **shape_of;
     Touched *touched;
-    void **blocks; /* what `touched` points into */
+    void **blocks; /* memory of the arrays in `touched` */
     Shape **shapes;
     i64 count, flags, number, block_count, shape_count, shape_room;
 } Table;
 
-/* What was issued to a pipe, and when. */
+/* A row that was issued to a pipe, and the cycle of its issue. */
 typedef struct {
     i64 time, row, instruction;
 } Issued;
 
-/* When the n-th set of a flag arrives and when its n-th wait is over. */
+/* The arrival of the n-th set of a flag, and the end of its n-th wait. */
 typedef struct {
     i64 arrives, over;
 } Use;
 
-/* core_flag.py: sets and waits of a flag, the n-th of each at place `n & mask`; for those before `end` there is room. Of
- * `paired` waits the set is known, and `lost` sets were. A set is kept until its wait found it, a wait until the set was looked
- * at that is as many behind it as the flag holds (Program, flag_max). */
+/* core_flag.py: sets and waits of a flag, the n-th of each at place `n & mask`, with room for numbers below `end`. The sets of
+ * the first `paired` waits are known; `lost` sets were lost. A set is kept until its wait has found it; a wait until the set of
+ * the wait `flag_max` later is found (Program). */
 typedef struct {
     Use *uses;
     i64 mask, end, raised, lowered, paired, lost, first_lost;
@@ -57,13 +57,13 @@ typedef struct {
 enum pipe_state { IDLE, ON_FLAG, MOVING, ON_CROSS };
 typedef struct {
     i64 free, busy_until, last_retire, known; /* as in CoreRun._pipe */
-    i64 position, waiting;    /* how many rows are over, and how many more were issued to it: none while it is awake */
+    i64 position, waiting;    /* count of finished rows, and of issued rows that wait: 0 while the pipe is awake */
     int32_t depth, mask;
-    i64 *place;               /* when the n-th row finds a place in the queue, at place `n & mask` */
+    i64 *place;               /* cycle at which the queue has room for the n-th row, at place `n & mask` */
     i64 *retired, *oldest, *newest; /* a ring of retirements, as many as may be in flight, its first and its last number */
-    i64 state, begun;         /* what it sleeps on, and when the row began at which it does */
-    i64 over;                 /* when that was over: the end of a transfer, the instant of a cross-core flag */
-    Issued *queue;            /* those that are not over, place `n & mask`; one more than `depth`, for the one at work */
+    i64 state, begun;         /* its state, and the cycle at which the row began on which it sleeps */
+    i64 over;                 /* cycle at which the sleep ended: end of a transfer, or of a cross-core wait */
+    Issued *queue;            /* unfinished rows, at place `n & mask`: `depth`, and the one that is executed */
     Transfer *transfer;
 } Pipe;
 
@@ -76,21 +76,21 @@ struct Core {
     i64 row, t, begun, state, want, queue_full, finish;
     i64 wake;    /* mask of the pipes to call */
     i64 in_list; /* of the cores to advance */
-    i64 flag_count; /* of its program: another one that began meanwhile may have brought the table more */
+    i64 flag_count; /* flags of its program; the table may have got more since, from other programs */
     Pipe *pipes;
     Flag *flags;
     void *memory;
-    Watch *watch; /* NULL: the columns alone are asked for */
-    Kept *kept;   /* of a watched core: its columns, packed; NULL where it keeps none */
+    Watch *watch; /* NULL: only columns are wanted */
+    Kept *kept;   /* packed columns of a watched core, or NULL */
 };
 
-/* All cores, and what they have to say. */
+/* All cores, and their events. */
 typedef struct {
     WayOut *way_out;
     Traffic *traffic;
-    GmWatch *gm_watch; /* NULL: nobody watches */
+    GmWatch *gm_watch; /* NULL: GM is not watched */
     Core *first, *to_advance;
-    i64 pieces, last; /* of rows that may still be issued before Python is heard; behind the `last` cycle no core goes on */
+    i64 pieces, last; /* pieces of rows to issue before the call returns; the last cycle of a run */
     Event *events;
     i64 event_head, event_end, event_room;
 } Cores;

@@ -1,4 +1,4 @@
-/* Hazards (../hazards.py, which says the rule): every access is compared with those that are in flight when it starts
+/* Hazards (../hazards.py, which says the rule): every access is compared with the accesses in flight at its start
  * (docs/design.md, "Hazards are a sweep over the finished timeline"). */
 #include "hazards.h"
 
@@ -10,7 +10,7 @@ enum { KNOWN = 4096, TASK_SHIFT = 24 };
 static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
 static inline i64 most(i64 a, i64 b) { return a > b ? a : b; }
 
-/* Whether a row of `a` shares a byte with the bytes from `low` to `high`. */
+/* 1 if a row of `a` shares a byte with the bytes from `low` to `high`. */
 static int meets(const Touch *a, i64 low, i64 high) {
     for (i64 plane = 0; plane < a->planes; plane++) {
         const i64 base = a->offset + plane * a->plane_stride;
@@ -22,7 +22,7 @@ static int meets(const Touch *a, i64 low, i64 high) {
     return 0;
 }
 
-/* Whether two regions share a byte when the address of `b` is `distance` bytes behind that of `a` (memory/regions.py). */
+/* 1 if two regions share a byte when the address of `b` is `distance` bytes behind that of `a` (memory/regions.py). */
 static int overlap(const Touch *a, const Touch *b, i64 distance) {
     for (i64 plane = 0; plane < b->planes; plane++)
         for (i64 row = 0; row < b->rows; row++) {
@@ -32,7 +32,7 @@ static int overlap(const Touch *a, const Touch *b, i64 distance) {
     return 0;
 }
 
-/* The same, remembered. -1: no memory. */
+/* Cached `overlap`. -1: no memory. */
 static i64 known_overlap(Known **known, const Touch *a, const Touch *b, i64 distance) {
     if (a->rows * a->planes == 1 && b->rows * b->planes == 1) return 1; /* their hulls meet */
     if (!*known && !(*known = calloc(KNOWN, sizeof(Known)))) return -1;
@@ -65,7 +65,7 @@ static int report(Found *found, const Access *early, const Access *late) {
 
 static i64 address_in(const Access *access) { return access->low - access->touch->offset; }
 
-/* Whether two accesses to L0C are a product and a drain with the unit flag that never overtake each other (_in_step). */
+/* 1 if two accesses to L0C are a product and a drain with the unit flag that never overtake each other (_in_step). */
 static int in_step(const Access *early, const Access *late) {
     const Touch *a = early->touch, *b = late->touch;
     if (!a->paced || !b->paced || early->ran->pipe == late->ran->pipe) return 0;
@@ -76,7 +76,7 @@ static int in_step(const Access *early, const Access *late) {
     return late->ran->start >= over - overlap;
 }
 
-/* Whether two accesses that meet in time and hull may not do so (_sweep). */
+/* 1 if two accesses that meet in time and hull are a hazard (_sweep). */
 static int is_hazard(const Access *early, const Access *late) {
     const Touch *a = early->touch, *b = late->touch;
     if (!(a->writes || b->writes) || (a->atomic && b->atomic)) return 0;
@@ -86,7 +86,7 @@ static int is_hazard(const Access *early, const Access *late) {
     return a->writes && one->row != other->row && !(b->space == L0C_SPACE && one->pipe == CUBE);
 }
 
-/* Two accesses whose hulls meet while the earlier one is in flight. 0: no memory. */
+/* Add a hazard if two accesses, whose hulls meet while the earlier one is in flight, are one. 0: no memory. */
 static int meet(const Access *early, const Access *late, Found *found, Known **known) {
     if (!is_hazard(early, late)) return 1;
     const i64 do_so = known_overlap(known, early->touch, late->touch, address_in(late) - address_in(early));
@@ -98,8 +98,8 @@ void flight_free(Flight *active) {
     free(active->aside);
 }
 
-/* Nothing begins before the horizon any more, and the rows that were looked at are given up: those of accesses that are in
- * flight beyond it are set aside. 0: no memory. */
+/* Drop accesses that retire by the horizon, before which no access starts any more, and copy the rows of the others aside: the
+ * memory of compared rows is used again. 0: no memory. */
 int flight_set_aside(Flight *active, i64 horizon) {
     i64 kept = 0;
     for (i64 i = 0; i < active->count; i++)
@@ -116,8 +116,8 @@ int flight_set_aside(Flight *active, i64 horizon) {
     return 1;
 }
 
-/* Compare the access of a row to the bytes from `low` to `high` with the active ones of its space, and make it one of them. Its
- * numbers stay apart until then: to copy what was just written waits for it. 0: no memory. */
+/* Compare the access of a row to the bytes from `low` to `high` with the active ones of its space, and add it to them. It comes
+ * as single numbers, because copying a structure that was just stored would wait for the store. 0: no memory. */
 int hazards_of(Flight *active, const Ran *ran, const Touch *touch, i64 low, i64 high, Found *found, Known **known) {
     if (active->count == active->room) {
         const i64 room = active->room ? 2 * active->room : 32;
@@ -143,7 +143,7 @@ int hazards_of(Flight *active, const Ran *ran, const Touch *touch, i64 low, i64 
 
 /* -- the GM, which all programs share --------------------------------------------------------------------------------- */
 
-/* What waits to be looked at: an access with its row. */
+/* An access that waits for its comparison, with its row. */
 typedef struct {
     Ran ran;
     const Touch *touch;
@@ -197,7 +197,7 @@ static int in_turn(const void *one, const void *other) {
     return (a->touch > b->touch) - (a->touch < b->touch);
 }
 
-/* What the task has, NULL where there is no memory. */
+/* Return the hazards of a task. NULL: no memory. */
 Found *gm_watch_found(GmWatch *gm, i64 task) {
     if (task >= gm->tasks) {
         Found *more = realloc(gm->of_task, (task + 1) * sizeof(Found));
@@ -210,7 +210,7 @@ Found *gm_watch_found(GmWatch *gm, i64 task) {
     return &gm->of_task[task];
 }
 
-/* Look at all accesses that start before the horizon. 0: no memory. */
+/* Compare all accesses that start before the horizon. 0: no memory. */
 int gm_watch_work_off(GmWatch *gm, i64 horizon) {
     Waiting *items = gm->waiting;
     i64 ready = 0;

@@ -5,20 +5,20 @@
 #include "base.h"
 #include "program.h"
 
-/* A hazard: the earlier and the later of two accesses, each with its program's `order`, its row and what stands in it. */
+/* A hazard: the earlier and the later of two accesses, each with its program's `order`, its row and the row's columns. */
 typedef struct {
     i64 program[2], table[2], row[2], writes[2], values[2][COLUMNS];
     i64 space, low, high, start, retire;
 } Hazard;
 
-/* A row that is over, of the program with this `order` and the table with this number, and what stands in it. */
+/* A finished row, with its program's `order`, the number of its table and its columns. */
 typedef struct {
     i64 start, end, retire, row, program;
     int32_t table, pipe;
     i64 values[COLUMNS];
 } Ran;
 
-/* One of its accesses, the bytes from `low` to `high`. */
+/* An access of a row: the bytes from `low` to `high`. */
 typedef struct {
     i64 retire, low, high;
     const Touch *touch;
@@ -36,8 +36,8 @@ typedef struct {
     i64 distance, meet;
 } Known;
 
-/* Those in flight, in order of start. Their rows stand where they waited to be looked at, and `aside` once that place is needed
- * again. */
+/* Accesses in flight, in order of start. Their rows stay where they waited for the comparison; `aside` has copies once that
+ * memory is used again. */
 typedef struct {
     Access *items;
     Ran *aside;

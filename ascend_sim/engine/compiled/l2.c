@@ -1,22 +1,21 @@
 /* The L2 cache (../l2.py): a line is resident exactly while fewer than `capacity` lines were allocated after it
  * (docs/design.md, "The L2 as stamps").
  *
- * The Python twin looks at every line of a transfer; here what is known of a whole block is taken for all of its lines. */
+ * The Python twin looks at every line of a transfer; here the bounds of a block often answer for all of its lines. */
 #include "l2.h"
 
 #include <string.h>
 
-/* What a transfer meets: so many lines are absent, and `found` are the stamps of the others from `asked` on, so many as
- * `present`. */
+/* Lines that a transfer meets in the L2: the count of `absent` ones, and `present` stamps in `found`, those from `asked` on. */
 typedef struct {
     const i64 threshold, asked;
     i64 absent, present, *found;
 } Look;
 
-/* Whether all stamps of a block lie before this one. */
+/* 1 if all stamps of a block are known to be below `stamp`. */
 static inline int all_before(const Block *block, i64 stamp) { return block->behind && block->behind <= stamp; }
 
-/* Look at every one of some lines of a block, and keep what is seen of the block if those are all. */
+/* Look at each of some lines of a block; if these are all of its lines, note the bounds of their stamps. */
 static inline void look_at_each(const L2 *l2, i64 line, i64 end, Look *look) {
     Block *block = &l2->blocks[line >> BLOCK_SHIFT];
     i64 oldest = INT64_MAX, newest = 0, absent = 0, present = look->present;
@@ -36,14 +35,14 @@ static inline void look_at_each(const L2 *l2, i64 line, i64 end, Look *look) {
     block->behind = newest + 1;
 }
 
-/* Look at some lines of a block. */
+/* Look at some lines of a block: by its bounds if they suffice. */
 static inline void look_at(const L2 *l2, i64 line, i64 end, Look *look) {
     const Block *block = &l2->blocks[line >> BLOCK_SHIFT];
     if (all_before(block, look->threshold)) look->absent += end - line;
     else if (block->oldest < look->threshold || !all_before(block, look->asked)) look_at_each(l2, line, end, look);
 }
 
-/* Give lines that follow each other a place, the first one `*place`; counts the dirty ones that had to leave. */
+/* Give contiguous lines places from `*place` on; returns the count of dirty lines that are evicted. */
 static i64 allocate_all(L2 *l2, i64 line, i64 end, uint8_t dirty, i64 *place) {
     const i64 clock = l2->clock - line;
     i64 victims = 0;
@@ -60,7 +59,7 @@ static i64 allocate_all(L2 *l2, i64 line, i64 end, uint8_t dirty, i64 *place) {
     return victims;
 }
 
-/* Give each absent one of some lines of a block a place. Many at a time, as numpy does it, come to the same. */
+/* Give each absent line, of some lines of a block, a place; returns the count of evicted dirty lines. */
 static i64 allocate(L2 *l2, i64 line, i64 end, i64 threshold, uint8_t dirty, i64 *place) {
     Block *block = &l2->blocks[line >> BLOCK_SHIFT];
     if (block->oldest >= threshold) return 0;
@@ -77,16 +76,16 @@ static i64 allocate(L2 *l2, i64 line, i64 end, i64 threshold, uint8_t dirty, i64
     return victims;
 }
 
-/* Read `lines`, of which those that are `bypass` behind the first are fetched without being kept (L2Cache.read).
+/* Read `lines`; the lines at the offsets `bypass` from the first are fetched and not kept (L2Cache.read).
  *
- * Returns the lines from HBM, adds dirty lines written back to `victims`, and puts the stamps of those that were there
- * into `found`, `hits` of them; but for those before `since`, of which nobody wants to know.
+ * Returns the count of lines from HBM, adds dirty lines written back to `victims`, and puts the stamps of resident lines, if
+ * they are at least `since`, into `found`, `hits` of them.
  */
 i64 l2_read(L2 *l2, Lines lines, const i64 *bypass, i64 bypassed, i64 since, i64 *victims, i64 *found, i64 *hits) {
     const i64 threshold = l2->clock - l2->capacity, asked = since > threshold ? since : threshold;
     const Run *const behind = lines.runs + lines.run_count;
     Look kept = {.threshold = threshold, .asked = asked, .found = found};
-    i64 past = bypassed ? lines.first + bypass[0] : NEVER, b = 0; /* the next one that is not kept */
+    i64 past = bypassed ? lines.first + bypass[0] : NEVER, b = 0; /* the next line that is not kept */
     for (const Run *run = lines.runs; run < behind; run++)
         for (i64 line = lines.first + run->low, next; line < lines.first + run->end; line = next) {
             next = next_block(line, lines.first + run->end);
@@ -117,7 +116,7 @@ i64 l2_read(L2 *l2, Lines lines, const i64 *bypass, i64 bypassed, i64 since, i64
     return kept.absent + bypassed;
 }
 
-/* Write `lines`; an absent one of those that are `partial` behind the first is fetched (L2Cache.write). Returns the lines
+/* Write `lines`; absent lines at the offsets `partial` from the first are fetched (L2Cache.write). Returns the count of lines
  * from HBM. */
 i64 l2_write(L2 *l2, Lines lines, const i64 *partial, i64 partials, i64 *victims) {
     i64 threshold = l2->clock - l2->capacity, fetched = 0, unasked[BLOCK];
@@ -137,7 +136,7 @@ i64 l2_write(L2 *l2, Lines lines, const i64 *partial, i64 partials, i64 *victims
             *victims += allocate(l2, line, next, threshold, 1, &place);
         }
     if (all.absent == lines.count) return fetched;
-    threshold = l2->clock - l2->capacity; /* to bring lines in may have driven some of the others out */
+    threshold = l2->clock - l2->capacity; /* the new lines may have evicted some of the others */
     const i64 lap = l2->clock - l2->clock % l2->capacity; /* a division for every line would cost more than the rest */
     for (const Run *run = lines.runs; run < behind; run++)
         for (i64 line = lines.first + run->low; line < lines.first + run->end; line++) {

@@ -13,16 +13,16 @@ typedef struct {
     const Run *runs;
 } Lines;
 
-/* Of BLOCK neighbouring lines: all stamps are at least `oldest`, and before `behind`, of which 0 says nothing. Most transfers
- * have hundreds of lines, all of them there for long or none: then this is all that has to be looked at. Those of `read`, a
- * bit for each, are read until cycle `until`; where it is 0 each line has its own cycle, none behind `until` (traffic.c). */
+/* Bounds for BLOCK neighbouring lines: their stamps are at least `oldest` and below `behind` (0: unknown). Most transfers have
+ * hundreds of lines, all long resident or all absent: then these bounds suffice. Lines with a bit in `read` are read until
+ * cycle `until`; if `read` is 0, each line has its own cycle, at most `until` (traffic.c). */
 enum { BLOCK_SHIFT = 5, BLOCK = 1 << BLOCK_SHIFT };
 typedef struct {
     i64 oldest, behind, until;
     uint32_t read;
 } Block;
 
-/* Behind a line those of its block that come before `end`. */
+/* Return the end of the block of a line, at most `end`. */
 static inline i64 next_block(i64 line, i64 end) {
     const i64 next = (line | (BLOCK - 1)) + 1;
     return next < end ? next : end;

@@ -15,7 +15,7 @@ static int mark(uint8_t *lines, i64 count, i64 line, i64 address, i64 bytes) {
     return 1;
 }
 
-/* What all lines of the GM are marked with. */
+/* Marks of all lines of the GM. */
 typedef struct {
     const Program *program;
     const i64 *first;
@@ -24,7 +24,7 @@ typedef struct {
     i64 line, count;
 } Marks;
 
-/* What the row to which a walk has come touches in GM; atomics read. */
+/* Mark the lines that the current row of a walk touches in GM; atomics read. */
 static i64 mark_row(const Marks *marks, Walk *walk, i64 instruction) {
     const i64 *const first = marks->first + instruction, *row = NULL;
     for (const Touch *touch = marks->touches + first[0]; touch < marks->touches + first[1]; touch++) {
@@ -43,8 +43,8 @@ static i64 mark_row(const Marks *marks, Walk *walk, i64 instruction) {
     return 0;
 }
 
-/* What the rows of a program touch in GM. `first` and `touches` are those of its table (kernel/program.py, Touches), `read` and
- * `written` have an entry for each of the `count` lines of GM. */
+/* Mark the lines that the rows of a program touch in GM. `first` and `touches` are those of its table (kernel/program.py,
+ * Touches), `read` and `written` have an entry for each of the `count` lines of GM. */
 EXPORT i64 mark_lines(
     const Program *program, const i64 *first, const Touch *touches, i64 line, uint8_t *read, uint8_t *written, i64 count
 ) {

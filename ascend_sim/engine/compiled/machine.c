@@ -1,20 +1,20 @@
-/* The compiled machine: cores and the GM that they share, equal to the SimPy engine to the cycle. Here is what Python calls.
+/* The compiled machine: cores and their shared GM, equal to the SimPy engine to the cycle. This file: functions for Python.
  *
- * The SimPy engine (../core.py, ../traffic.py, ../l2.py) is the reference; a rule stands in both under the same name, and
- * docs/design.md says why it is so ("Time runs ahead of the clock", "GM transfers in classes", "The L2 as stamps"). What
- * differs is how one waits: a SimPy process sleeps on an event, here a pipe keeps a state and its core a mask of the units to
- * call next. Each file calls those below it and none above (tests/engine/test_c_files.py):
+ * The SimPy engine (../core.py, ../traffic.py, ../l2.py) is the reference; a rule has the same name in both, and
+ * docs/design.md has its reason ("Time runs ahead of the clock", "GM transfers in classes", "The L2 as stamps"). Only waiting
+ * differs: a SimPy process sleeps on an event, here a pipe keeps a state and its core a mask of the units to call next.
+ * Each file calls those below it and none above (tests/engine/test_c_files.py):
  *
- *   machine.c                  what Python calls: a run and its memory
+ *   machine.c                  functions for Python: a run and its memory
  *   core.c       core.py       one program on one core
  *   rows.c       sheet.py      the rows of a program, written out a piece at a time or looked at where they stand
  *   traffic.c    traffic.py    transfers, their classes and rates, the instants at which they begin and end
  *   l2.c         l2.py         resident and dirty lines
- *   watch.c      totals.py     what is known of a program without its columns: totals, hazards, how full its buffers were
+ *   watch.c      totals.py     totals of a program, without its columns: times, hazards, occupancy of its buffers
  *   hazards.c    hazards.py    accesses to the same bytes at the same time
- *   occupancy.c  occupancy.py  how full a buffer is over time
+ *   occupancy.c  occupancy.py  occupancy of a buffer over time
  *   lines.c      lines.py      the lines that a program reads and writes
- *   memory.c                   memory, and the way out of a call for which there is none
+ *   memory.c                   memory, and the way out of a call that gets none
  *
  * Every call that can fail returns a negative `enum failure`; after that only `machine_free` may follow. */
 #include "columns.h"
@@ -37,9 +37,9 @@
         if (why) return why;                         \
     } while (0)
 
-/* Between two looks at signals: instants, and pieces of rows that cores issue or that are surveyed. */
+/* The most work of one call, after which Python handles signals: instants, and pieces of rows (issued or surveyed). */
 enum { TURNS = 1 << 16, SLICE = 1 << 4 };
-/* What a call comes to behind which cores are to be advanced. */
+/* Results of the calls that advance cores. */
 enum { SETTLED, SPOKEN, AGAIN, UNFINISHED };
 
 typedef struct {
@@ -52,7 +52,8 @@ typedef struct {
     i64 table_count, hazard_limit, watch_batch;
 } Machine;
 
-/* How large what Python fills and reads is here, in order (built.py): a library of older sources says otherwise, or nothing. */
+/* Return the bytes of structure `number` that Python fills or reads (built.py): a library of older sources returns another
+ * number, or 0. */
 EXPORT i64 machine_sizes(i64 number) {
     static const i64 sizes[] = {
         sizeof(Way), sizeof(Instruction), sizeof(Program), sizeof(Stamp), sizeof(Event), sizeof(CoreNumbers), sizeof(GmNumbers),
@@ -60,7 +61,7 @@ EXPORT i64 machine_sizes(i64 number) {
     return number < (i64)(sizeof sizes / sizeof *sizes) ? sizes[number] : 0;
 }
 
-/* The oldest thing not yet heard of; 0 when there is none. */
+/* Take the oldest event that Python has not yet got; 0 if there is none. */
 EXPORT i64 machine_hear(Machine *machine, Event *event) {
     Cores *cores = &machine->cores;
     if (cores->event_head == cores->event_end) return cores->event_head = cores->event_end = 0;
@@ -70,7 +71,7 @@ EXPORT i64 machine_hear(Machine *machine, Event *event) {
 
 /* -- life and death --------------------------------------------------------------------------------------------------- */
 
-/* Behind the `last` cycle the run is given up: no core computes ahead further than a slice. */
+/* The run is given up after cycle `last`: past it, no core computes ahead by more than a slice. */
 EXPORT Machine *machine_new(const GmNumbers *gm, i64 now, i64 last) {
     Machine *machine = calloc(1, sizeof *machine);
     if (!machine) return NULL;
@@ -79,8 +80,8 @@ EXPORT Machine *machine_new(const GmNumbers *gm, i64 now, i64 last) {
     return machine;
 }
 
-/* Programs that are `watched` find up to `limit` hazards each, and each task as many in the GM. Some `batch` of rows that are
- * over wait before they are looked at. */
+/* Keep up to `limit` hazards of each `watched` program, and as many in GM for each task. About `batch` finished rows wait
+ * before they are compared. */
 EXPORT i64 machine_watch(Machine *machine, i64 limit, i64 batch) {
     MAY_FAIL(machine);
     machine->hazard_limit = limit;
@@ -90,7 +91,7 @@ EXPORT i64 machine_watch(Machine *machine, i64 limit, i64 batch) {
     return 0;
 }
 
-/* The run is over. The hazards in the GM; the machine keeps them. */
+/* Return the hazards in GM after a run; the machine owns them. */
 EXPORT GmWatch *machine_gm(Machine *machine) { return machine->cores.gm_watch; }
 
 static void free_core(Core *core) {
@@ -155,8 +156,8 @@ EXPORT Table *table_new(Machine *machine, const CoreNumbers *numbers) {
     return table;
 }
 
-/* The table has `count` instructions more, of which the i-th touches `touches` from first[i] to first[i + 1], and `flags` flags
- * in all; `accesses` say of transfers how they go. */
+/* Append `count` instructions to the table, which then has `flags` flags. The i-th touches `touches` from first[i] to
+ * first[i + 1]; `accesses` has the direction and port of each transfer. */
 EXPORT i64 table_extend(
     Machine *machine, Table *table, const Instruction *more, const Way *accesses, const i64 *first, const Touch *touches,
     i64 count, i64 flags
@@ -188,7 +189,7 @@ EXPORT i64 table_extend(
     return 0;
 }
 
-/* The shape of an instruction's access at one phase. */
+/* Add the shape of an instruction's access at one phase. */
 static void add_shape(Machine *machine, Table *table, i64 instruction, i64 phase) {
     const Touched *touched = &table->touched[instruction];
     const Touch *touch = touched->touches, *behind = touch + touched->count;
@@ -203,8 +204,8 @@ static void add_shape(Machine *machine, Table *table, i64 instruction, i64 phase
     table->shape_of[instruction][phase] = (int32_t)(table->shape_count - 1);
 }
 
-/* What a program needs before it can begin: the shapes of its `transfers` that are not known yet, how many those are, and how
- * many lines the L2 has to know (`reach`). The next call goes on at row `*at`, which is the first one at first. */
+/* Prepare a program: add the missing shapes of its transfers, count them in `transfers`, and raise `reach` to the count of
+ * lines that the L2 needs. A call surveys a slice from row `*at` on, which is 0 at first. */
 EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program, i64 *at, i64 *transfers, i64 *reach) {
     MAY_FAIL(machine);
     const i64 line = table->numbers.line, left = program->count - *at, slice = (i64)SLICE << PIECE_SHIFT;
@@ -235,14 +236,14 @@ EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program
 
 /* -- running ---------------------------------------------------------------------------------------------------------- */
 
-/* Places of a queue: of what is in it, and of what the pipe works at. */
+/* Return the places of a queue, a power of two: its depth, and one for the row that the pipe executes. */
 static i64 places_of(const CoreNumbers *numbers, int p) {
     i64 places = 1;
     while (places <= numbers->depth[p]) places *= 2;
     return places;
 }
 
-/* Let all cores compute ahead as far as they get, or to the end of a slice. */
+/* Let all cores compute ahead until they need unknown inputs, or to the end of a slice. */
 static i64 compute(Machine *machine) {
     if (machine->cores.pieces <= 0) machine->cores.pieces = SLICE;
     if (!advance_listed(&machine->cores)) return UNFINISHED;
@@ -250,7 +251,7 @@ static i64 compute(Machine *machine) {
     return machine->cores.event_end ? SPOKEN : AGAIN;
 }
 
-/* Behind a call that came to UNFINISHED, and before any other: the next slice. */
+/* Compute the next slice: the only call that may follow UNFINISHED. */
 EXPORT i64 machine_go_on(Machine *machine) {
     MAY_FAIL(machine);
     return compute(machine);
@@ -305,14 +306,14 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
     return compute(machine);
 }
 
-/* The cross-core flag for which a pipe waits is there: the wait is over at cycle `over`. */
+/* End the wait of a pipe for a cross-core flag at cycle `over`. */
 EXPORT i64 core_pass(Machine *machine, Core *core, i64 pipe, i64 over) {
     MAY_FAIL(machine);
     go_on(&machine->cores, core, pipe, over);
     return compute(machine);
 }
 
-/* Of the first flag from `*flag` on of which a set was lost: the number of the first such set; -1 for none (CoreRun.lost_sets). */
+/* Find the first flag from `*flag` on that lost a set; return the number of its first lost set, or -1 (CoreRun.lost_sets). */
 EXPORT i64 core_lost_set(const Core *core, i64 *flag) {
     for (; *flag < core->flag_count; ++*flag) {
         const i64 lost = lost_set(core, &core->flags[*flag]);
@@ -321,28 +322,28 @@ EXPORT i64 core_lost_set(const Core *core, i64 *flag) {
     return -1;
 }
 
-/* What was seen of a watched core that is over: the totals, and up to `limit` hazards. Returns how many those are. */
+/* Read the totals and up to `limit` hazards of a watched core that is over. Returns the count of the hazards. */
 EXPORT i64 core_watched(const Core *core, Totals *totals, Hazard *hazards) {
     return watch_read(core->watch, core->finish, core->queue_full, totals, hazards);
 }
 
-/* The packed columns of a core that is over: those in memory, how many bytes they are, and where each piece of all is (columns.c).
- * The caller has them dropped. */
+/* Return the packed columns of a core that is over: those in memory, their bytes in `size`, and the place of every piece
+ * (columns.c). The caller frees them by `kept_drop`. */
 EXPORT char *core_kept(Core *core, i64 *size, i64 *places) { return kept_take(core->kept, size, places); }
 EXPORT void kept_drop(char *bytes) { free(bytes); }
 
 EXPORT i64 core_issued_until(const Core *core) { return core->t; }
 EXPORT i64 core_queue_full(const Core *core) { return core->queue_full; }
 
-/* For the tale of a deadlock: how many instructions were issued to a pipe and how many have left its queue. */
+/* Count the instructions issued to a pipe and those that have left its queue, for the message of a deadlock. */
 EXPORT void core_progress(const Core *core, i64 pipe, i64 *issued, i64 *left) {
     const Pipe *of = &core->pipes[pipe];
     *issued = of->position + of->waiting;
     *left = of->position + (of->state == MOVING);
 }
 
-/* Where the scalar unit stands: the pipe in whose queue it wants a place, S at a wait of its own, PIPES at a barrier, -1 if
- * nowhere. */
+/* Return the reason why the scalar unit stands still: a pipe whose queue is full, S for a wait of its own, PIPES for a barrier,
+ * -1 for none. */
 EXPORT i64 core_scalar_wants(const Core *core, i64 *row) {
     *row = core->row;
     return core->state == WANTS ? core->want : core->state == HOLDS ? S : core->state == DRAINS ? PIPES : -1;
@@ -354,7 +355,7 @@ EXPORT void core_free(Machine *machine, Core *core) {
     free_core(core);
 }
 
-/* Complete what ends now; the cores that waited for it go on. */
+/* Complete the transfers that end now; the cores that waited for them go on. */
 static i64 advance_to(Machine *machine, i64 now) {
     for (Transfer *over = instant(&machine->traffic, now), *next; over; over = next) {
         next = over->next;
@@ -363,14 +364,14 @@ static i64 advance_to(Machine *machine, i64 now) {
     return compute(machine);
 }
 
-/* What happens at cycle `now`; `machine_run` has to follow at the same one. */
+/* Run the instant at cycle `now`; `machine_run` must follow at the same cycle. */
 EXPORT i64 machine_instant(Machine *machine, i64 now) {
     MAY_FAIL(machine);
     return advance_to(machine, now);
 }
 
-/* Settle, then all instants before `until`. Returns SPOKEN behind an instant in which a core said something, so that it is not
- * yet settled; AGAIN to be called again; SETTLED when nothing is left before `until`. */
+/* Settle, then run all instants before `until`. Returns SPOKEN after an instant with an event for Python, which is not settled
+ * yet; AGAIN to be called again; SETTLED when nothing is left before `until`. */
 EXPORT i64 machine_run(Machine *machine, i64 until) {
     MAY_FAIL(machine);
     for (int turn = 0; turn < TURNS; turn++) {

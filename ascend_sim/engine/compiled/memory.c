@@ -1,11 +1,11 @@
-/* Memory, and the way out of a call for which there is none. */
+/* Memory, and the way out of a call that gets none. */
 #include "memory.h"
 
 #include <stdlib.h>
 
 _Noreturn void fail(WayOut *way_out, enum failure why) { longjmp(way_out->failed, why); }
 
-/* `old` with room for at least `least` items of `size` bytes. */
+/* Return `old` with room for at least `least` items of `size` bytes. */
 void *grow(WayOut *way_out, void *old, i64 *room, i64 least, i64 size) {
     if (least <= *room) return old;
     i64 more = 2 * *room > least ? 2 * *room : least;
@@ -16,7 +16,7 @@ void *grow(WayOut *way_out, void *old, i64 *room, i64 least, i64 size) {
     return found;
 }
 
-/* `count` items of `size` bytes, all 0. */
+/* Return `count` items of `size` bytes, all 0. */
 void *zeros(WayOut *way_out, i64 count, i64 size) {
     void *found = calloc((size_t)(count ? count : 1), (size_t)size);
     if (!found) fail(way_out, NO_MEMORY);

@@ -1,4 +1,4 @@
-/* Memory, and the way out of a call for which there is none (memory.c). */
+/* Memory, and the way out of a call that gets none (memory.c). */
 #ifndef ASCEND_SIM_MEMORY_H
 #define ASCEND_SIM_MEMORY_H
 
@@ -7,7 +7,7 @@
 
 enum failure { NO_MEMORY = -1, CLOCK_OVERFLOW = -2, BAD_ROW = -3, BAD_SHAPE = -4 };
 
-/* Where a call that fails goes on. */
+/* The point at which a failed call goes on. */
 typedef struct {
     jmp_buf failed;
 } WayOut;

@@ -1,10 +1,10 @@
-/* Copies between a buffer and bytes that lie one behind the other, converted on the way where that is asked for. What they do
- * to a value is what numpy and ml_dtypes do to it, NaN patterns included: the twin is in ../../isa and ../../numerics. */
+/* Copies between a buffer and bytes that lie one behind the other, with a conversion if wanted. Values are
+ * those of numpy and ml_dtypes, NaN patterns included: the twin is in ../../isa and ../../numerics. */
 #include "moves.h"
 
 #include "casts.h"
 
-/* Everything here becomes part of the few functions at the end, which are compiled once for every processor and once for those
+/* These parts are inlined into the few functions at the end, which are compiled once for every processor and once for those
  * with vectors of 32 bytes. */
 #define PART static inline __attribute__((always_inline))
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -15,16 +15,16 @@
 #define IS_WIDE 0
 #endif
 
-/* A loop: how often it runs, and its steps in the buffer and in what is on its way. */
+/* A loop: its count, and its steps in the buffer and in the packed bytes. */
 typedef struct {
     i64 count, stride, apart;
 } Loop;
 
-/* What is done to the items of two nested loops; `how` is the rule's. */
+/* The work on the items of two nested loops; `how` is a parameter of the conversion. */
 typedef void Plane(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, uint32_t how);
 
-/* What is on its way is `to_size` bytes for `from_size` of the buffer; or nothing (0). Neither loop has to be the inner one:
- * the longer is. */
+/* Work on all loops of a place, two at a time. `to_size` packed bytes belong to `from_size` of the buffer (0: none). The longer
+ * of the two loops is the inner one. */
 PART void over_planes(
     const Place *place, uint8_t *at, uint8_t *packed, i64 from_size, i64 to_size, Plane *plane, uint32_t how) {
     Loop loops[MOST_LOOPS], none = {1, 0, 0};
@@ -57,7 +57,7 @@ PART void over_planes(
     }
 }
 
-/* One item after the other; the compiler makes a plain move of each where it knows the size. */
+/* Copy item by item; if the size is a constant, the compiler makes a plain move of each. */
 PART void step(uint8_t *restrict to, i64 to_step, const uint8_t *restrict from, i64 from_step, i64 count, size_t item) {
     for (i64 i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, item);
 }
@@ -74,7 +74,7 @@ PART void copy_run(uint8_t *to, i64 to_step, const uint8_t *from, i64 from_step,
     }
 }
 
-/* The bits of `low` from `by` on that `mask` says change places with those of `high` that stand `by` lower. */
+/* Exchange the bits of `mask` in `high` with the bits `by` higher in `low`. */
 PART void swap(uint64_t *low, uint64_t *high, int by, uint64_t mask) {
     uint64_t differ = ((*low >> by) ^ *high) & mask;
     *high ^= differ;
@@ -134,7 +134,7 @@ PART void put_plane(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 si
     copy_plane(at, outer.stride, inner.stride, packed, outer.apart, inner.apart, outer.count, inner.count, size);
 }
 
-/* What is done to an item of `size` bytes; `usual` is the one that most have: for it the compiler makes straight code. */
+/* The work on an item of `size` bytes; for the `usual` size the compiler makes code without a loop. */
 typedef void Item(uint8_t *at, uint8_t *packed, i64 size, uint32_t how);
 
 PART void each(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, i64 usual, Item *act, uint32_t how) {
@@ -177,7 +177,7 @@ PART void keep_width(Rule *rule, uint32_t how, i64 count, const uint8_t *restric
     }
 }
 
-/* The conversions as what is done to an item, and to the items of two loops. */
+/* The conversions, for an item and for the items of two loops. */
 #define CONVERSION(name, loop, rule, width, usual) \
     PART void name##_item(uint8_t *at, uint8_t *packed, i64 size, uint32_t how) { loop(rule, how, size / width, at, packed); } \
     PART void name(uint8_t *at, uint8_t *packed, Loop outer, Loop inner, i64 size, uint32_t how) { \
@@ -190,7 +190,7 @@ CONVERSION(float_to_half, narrow, half_of, 4, 64)
 CONVERSION(float_to_bfloat, narrow, bfloat_of, 4, 64)
 CONVERSION(float_to_float, keep_width, float_as_said, 4, 64)
 
-/* Of two NaN the first stays, as it does in numpy: which one a compiler adds to the other is not said. */
+/* The first of two NaN stays, as in numpy; a plain C sum leaves the choice to the compiler. */
 PART uint32_t sum(uint32_t held, uint32_t more) {
     uint32_t total = bits_of(float_of(held) + float_of(more)), nan = -(uint32_t)is_nan(held);
     return (total & ~nan) | ((held | 0x400000) & nan);
@@ -313,17 +313,17 @@ static void sum_plain(const Place *place, uint8_t *at, uint8_t *packed) {
     over_planes(place, at, packed, 1, 1, sum_plane, 0);
 }
 
-/* The items of a place, one behind the other. */
+/* Pack the items of a place, converted. */
 void gather(const Place *place, const uint8_t *at, Conversion as, uint8_t *packed) {
     (IS_WIDE ? gather_wide : gather_plain)(place, at, as, packed);
 }
 
-/* The other way round; a place that is written has loops and no list. */
+/* Unpack items to a place, which has loops and no list. */
 void scatter(const Place *place, uint8_t *at, const uint8_t *packed) {
     over_planes(place, at, (uint8_t *)packed, 1, 1, put_plane, 0);
 }
 
-/* Add float32, or int32 where they are `whole`, to what a place holds. */
+/* Add float32, or int32 if `whole`, to the items of a place. */
 void scatter_sum(const Place *place, uint8_t *at, const uint8_t *packed, int whole) {
     if (whole) {
         over_planes(place, at, (uint8_t *)packed, 1, 1, whole_plane, 0);
@@ -332,12 +332,12 @@ void scatter_sum(const Place *place, uint8_t *at, const uint8_t *packed, int who
     (IS_WIDE ? sum_wide : sum_plain)(place, at, (uint8_t *)packed);
 }
 
-/* Nothing is on its way to these. */
+/* Set the items of a place to 0. */
 void scatter_zeros(const Place *place, uint8_t *at) { over_planes(place, at, at, 1, 0, zero_plane, 0); }
 
 void make_finite(const Place *place, uint8_t *at) { over_planes(place, at, at, 1, 0, finite_plane, 0); }
 
-/* How many bytes come out of a conversion. */
+/* Return the bytes of converted items, from their bytes before. */
 i64 converted_bytes(i64 cast, i64 bytes) {
     if (cast == HALF_TO_FLOAT || cast == BFLOAT_TO_FLOAT) return 2 * bytes;
     return cast == FLOAT_TO_HALF || cast == FLOAT_TO_BFLOAT ? bytes / 2 : bytes;

@@ -11,12 +11,12 @@ enum cast { AS_IS, HALF_TO_FLOAT, BFLOAT_TO_FLOAT, FLOAT_TO_HF32, FLOAT_TO_HALF,
  * zero: an item of zeros). All lie from `low` to before `high` behind the address that `column` of a row holds. */
 typedef struct {
     i64 space, column, low, high;
-    i64 item, count; /* bytes of an item, and how many there are */
-    i64 offset, loops, shape[MOST_LOOPS], strides[MOST_LOOPS], packed[MOST_LOOPS]; /* packed: of what is on its way */
+    i64 item, count; /* bytes of an item, and the count of items */
+    i64 offset, loops, shape[MOST_LOOPS], strides[MOST_LOOPS], packed[MOST_LOOPS]; /* packed: strides of the packed bytes */
     const int32_t *list;
 } Place;
 
-/* Numbers to another format, a `cast`; `bits` of the mantissa stay in hf32, `saturate`: all that comes out is finite. */
+/* Conversion to another format, a `cast`; hf32 keeps `bits` of the mantissa; `saturate`: all results are finite. */
 typedef struct {
     i64 cast, bits, saturate;
 } Conversion;

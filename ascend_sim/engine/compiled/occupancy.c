@@ -1,13 +1,13 @@
-/* How full a buffer is over time (../occupancy.py, which says the rule): one pass over the accesses in order of start
+/* Occupancy of a buffer over time (../occupancy.py, which has the rule): one pass over the accesses in order of start
  * (docs/design.md, "Hazards are a sweep over the finished timeline").
  *
  * The Python twin cuts the buffer at the edges of all accesses first. Here a piece is cut when an access ends inside it, and
- * both parts keep what was known of the whole.
+ * both parts keep the state of the whole.
  *
- * Who wants the peak alone forgets the past on the way. What is held at a cycle may be known only long after it: a piece that
- * nobody read lately is held until its last read, unless another one comes. So the past is kept as stretches of time and the
- * most that was held in each, one for every cycle at which such a piece may turn out to have ended: whatever is taken off
- * later is taken off whole stretches. They are as many as there are pieces, however long the program.
+ * If only the peak is wanted, the past is joined on the way. The bytes held at a cycle may be known only long after it: a piece
+ * is held until its last read, and whether a read was the last is known late. So the past is kept as stretches of time with the
+ * most bytes held in each. Each cycle at which the tenure of a piece may have ended is an edge of stretches, so a later fall
+ * concerns whole stretches only. There are about as many stretches as pieces, however long the program.
  */
 #include "occupancy.h"
 
@@ -22,8 +22,7 @@ struct Piece {
 
 enum { NOTHING = -1 };
 
-/* Sort by key, digit by digit; what has the same key stays in the order in which it came. Returns the array that holds the
- * result. */
+/* Sort by key, digit by digit; items with equal keys stay in order. Returns the array that holds the result. */
 static Item *sorted(Item *items, Item *spare, i64 count) {
     enum { BITS = 8, DIGITS = 1 << BITS };
     i64 in_order = 1, least = INT64_MAX, most = INT64_MIN;
@@ -45,13 +44,13 @@ static Item *sorted(Item *items, Item *spare, i64 count) {
     return items;
 }
 
-/* The piece in which this byte lies; a kernel asks for the same bytes again and again. */
+/* Return the piece of this byte. Kernels touch the same bytes again and again, so `near` caches pieces. */
 static i64 piece_of(Buffer *buffer, i64 byte) {
     int32_t *near = &buffer->near[(uint64_t)byte * 0x9E3779B97F4A7C15u >> (64 - NEAR_BITS)];
     const Piece *last = &buffer->pieces[*near];
     if (last[0].low <= byte && byte < last[1].low) return *near;
     i64 low = 0;
-    for (i64 left = buffer->piece_count; left > 1;) { /* it is one of the `left` from `low` on; no branch to guess */
+    for (i64 left = buffer->piece_count; left > 1;) { /* it is one of the `left` from `low` on; without branches */
         const i64 half = left / 2;
         low = buffer->pieces[low + half].low <= byte ? low + half : low;
         left -= half;
@@ -60,7 +59,7 @@ static i64 piece_of(Buffer *buffer, i64 byte) {
     return low;
 }
 
-/* The piece that begins at this byte, which lies in piece `low`; 1 more of them where it was inside. NOTHING: no memory. */
+/* Return the piece that begins at this byte of piece `low`, which is cut there if necessary. NOTHING: no memory. */
 static i64 cut(Buffer *buffer, i64 low, i64 byte) {
     if (buffer->pieces[low].low == byte) return low;
     if (buffer->piece_count == buffer->piece_room) {
@@ -84,8 +83,8 @@ static int has_room(Items *steps) {
     return 1;
 }
 
-/* From this cycle on so many bytes more are held. What lies a little before the last ones, as the ends of tenures do, goes to
- * its place, so that there is mostly nothing to sort. 0: no memory. */
+/* Add a step: `bytes` more are held from this cycle on. A step just before the last ones, as the ends of tenures are, is
+ * inserted at its place, so that little is left to sort. 0: no memory. */
 static int step(Items *steps, i64 cycle, i64 bytes) {
     enum { LITTLE = 8 };
     const i64 first = steps->count > LITTLE ? steps->count - LITTLE : 0;
@@ -96,20 +95,20 @@ static int step(Items *steps, i64 cycle, i64 bytes) {
         return 1;
     }
     if (!has_room(steps)) return 0;
-    if (at == first) at = steps->count; /* it lies far before them */
+    if (at == first) at = steps->count; /* far before the last ones: sorted later */
     for (i64 i = steps->count++; i > at; i--) steps->items[i] = steps->items[i - 1];
     steps->items[at] = (Item){cycle, bytes};
     return 1;
 }
 
-/* The tenure of a piece is over at this cycle. Returns its bytes. */
+/* End the tenure of a piece at this cycle. Returns its bytes. */
 static i64 leave(Buffer *buffer, const Piece *piece, i64 cycle) {
     const i64 bytes = piece[1].low - piece[0].low;
     buffer->area += bytes * (cycle - piece->begin);
     return bytes;
 }
 
-/* An access, which starts no earlier than those before it; of one cycle the reads come first (_tenures). 0: no memory. */
+/* Add an access. Accesses come in order of start; at the same cycle, reads come first (_tenures). 0: no memory. */
 int buffer_touch(Buffer *buffer, i64 low, i64 high, i64 start, i64 retire, i64 writes) {
     if (low >= high) return 1;
     if (!buffer->pieces) {
@@ -129,7 +128,7 @@ int buffer_touch(Buffer *buffer, i64 low, i64 high, i64 start, i64 retire, i64 w
             if (cut(buffer, at, high) < 0) return 0;
             piece = &buffer->pieces[at];
         }
-        if (!writes) { /* of a piece that nobody wrote it does not count */
+        if (!writes) { /* a read of a piece without a write does not count */
             piece->last_read = retire > piece->last_read ? retire : piece->last_read;
             continue;
         }
@@ -147,10 +146,10 @@ int buffer_touch(Buffer *buffer, i64 low, i64 high, i64 start, i64 retire, i64 w
     return !writes || step(&buffer->rises, start, more);
 }
 
-/* When the tenure of a piece is over if nothing comes any more. */
+/* Return the end of the tenure of a piece if no access follows. */
 static i64 last_use(const Piece *piece) { return piece->last_read != NOTHING ? piece->last_read : piece->retire; }
 
-/* Nothing comes any more. 0: no memory. */
+/* End all tenures, after the last access. 0: no memory. */
 int buffer_end(Buffer *buffer) {
     for (Piece *piece = buffer->pieces; piece < &buffer->pieces[buffer->piece_count]; piece++) {
         const i64 end = last_use(piece);
@@ -159,8 +158,7 @@ int buffer_end(Buffer *buffer) {
     return 1;
 }
 
-/* The falls in order, as the rises are that come in order of start; behind both stands a step that is never reached. 0: no
- * memory. */
+/* Sort the falls (the rises come in order of start), and put a step that is never reached behind both. 0: no memory. */
 static int in_order(Buffer *buffer) {
     Items *falls = &buffer->falls, *rises = &buffer->rises;
     if (!has_room(falls) || !has_room(rises)) return 0;
@@ -173,7 +171,7 @@ static int in_order(Buffer *buffer) {
     return 1;
 }
 
-/* How many bytes more are held from this cycle on, by the next rises and falls. */
+/* Return the sum of all rises and falls at this cycle, and pass them. */
 static inline i64 steps_at(i64 cycle, const Item **rise, const Item **fall) {
     i64 bytes = 0;
     for (; (*rise)->key == cycle; (*rise)++) bytes += (*rise)->value;
@@ -183,9 +181,9 @@ static inline i64 steps_at(i64 cycle, const Item **rise, const Item **fall) {
 
 static inline i64 next_of(const Item *rise, const Item *fall) { return rise->key < fall->key ? rise->key : fall->key; }
 
-/* Join what is known of the past: in place of all steps those between stretches of it. A stretch ends where a piece may turn out
- * to have ended. It is asked between cycles: whatever comes starts later than all that was touched. Since a piece is held until the next write to it, what is held at last is the most of all: no stretch begins
- * behind the last step, and the rises stay in order. 0: no memory. */
+/* Join the past: replace all steps by those between stretches. A stretch ends where the tenure of a piece may have ended.
+ * Called between cycles: later accesses start after all earlier ones. A piece counts as held until the next write to it, so the
+ * bytes held last are the most of all: no stretch begins behind the last step, and the rises stay in order. 0: no memory. */
 int buffer_forget(Buffer *buffer) {
     Item *ends = malloc((size_t)(2 * buffer->piece_count + 1) * sizeof(Item));
     Items past = {0};

@@ -6,7 +6,8 @@
 
 enum { MOST_WIDTH = 64 };
 
-/* [m, k] times [k, n], of factors whose rows hold `held` numbers. `width` products are added at a time; 0: the caller multiplies. */
+/* Product [m, k] times [k, n]; rows of the factors hold `held` numbers. `width` products are added at a time; 0: the caller
+ * multiplies. */
 typedef struct {
     i64 m, n, k, held, width;
 } Product;

@@ -1,4 +1,4 @@
-/* Programs as Python hands them over: rows, instructions, and what those touch. */
+/* Programs as Python passes them: rows, instructions, and the bytes that these touch. */
 #ifndef ASCEND_SIM_PROGRAM_H
 #define ASCEND_SIM_PROGRAM_H
 
@@ -21,14 +21,14 @@ typedef struct {
     i64 extent;  /* TRANSFER: bytes from that address to the end of the last one touched */
 } Instruction;
 
-/* Rows that a program has at some places; `moves` are (number of them all, axis, step by which it moves), in order
- * (kernel/stamp.py). */
+/* Rows that a program repeats at several places; `moves` are (index of a number in `rows`, axis, step by which it moves), in
+ * order (kernel/stamp.py). */
 typedef struct {
     const i64 *rows, *moves;
     i64 row_count, move_count, axes;
 } Stamp;
 
-/* What the columns of a timeline have of every row, and besides of one that is a transfer (../timeline.py). */
+/* Columns of a timeline: those of every row, and those of transfers (../timeline.py). */
 typedef struct {
     i64 start, end, retire, stall, cause;
 } Times;
@@ -36,11 +36,11 @@ typedef struct {
     i64 row, l2_wait, hbm_wait, l2_hits, l2_misses, hbm_bytes;
 } Move;
 
-/* A program, and where the columns of its timeline go: `times` of all rows and `moves`, so many by now, as transfers come to
- * their end. Both are NULL where a `watched` one keeps none, or, if it is to be `packed`, keeps them otherwise (columns.c), in
- * `file` as long as that takes them. Its rows are stamps (kernel/sheet.py): `which` of its task's or, as -1 - i, of its `own`,
- * with the first tile of each and all places; rows.c writes them out. A flag can be set `flag_max` times before a wait, 0: any
- * number of times. */
+/* A program, and memory for the columns of its timeline: `times` of all rows, and `moves` in the order in which transfers end,
+ * `move_count` so far. Both are NULL for a `watched` program, which keeps no columns, or if `packed` keeps them in `file` or in
+ * memory (columns.c). Its rows are stamps (kernel/sheet.py): `which` is a number of the task's stamps, or -1 - i for stamp i of
+ * its `own`, with the first tile of each and all places; rows.c writes them out. A flag can be set `flag_max` times before a
+ * wait; 0: any number of times. */
 typedef struct {
     const Stamp *stamps, *own;
     const int32_t *which;
@@ -50,7 +50,7 @@ typedef struct {
     Move *moves;
 } Program;
 
-/* Where an operand in GM lies. */
+/* The slot and the address of an operand in GM. */
 static inline i64 slot_of(i64 operand) { return operand >> SLOT_SHIFT; }
 static inline i64 address_of(const Program *program, i64 operand) {
     return program->bases[slot_of(operand)] + (operand & (((i64)1 << SLOT_SHIFT) - 1));
@@ -67,7 +67,7 @@ typedef struct {
 /* The address operand in a column of a row; 0 for a region without one, which lies where its instruction says. */
 static inline i64 operand_of(const i64 *row, i64 column) { return column ? row[column] : 0; }
 
-/* What one instruction touches: reads before writes. */
+/* Accesses of one instruction: reads before writes. */
 typedef struct {
     const Touch *touches;
     i64 count;

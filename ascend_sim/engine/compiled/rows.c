@@ -1,6 +1,6 @@
 /* The rows of a program, written out a piece at a time, or looked at where they stand (../../kernel/sheet.py): stamps at their
- * places, of which nobody holds all (docs/design.md, "Tiles that repeat are stamped"). Who is done with rows says so, and their
- * pieces are given back. */
+ * places, never all at once (docs/design.md, "Tiles that repeat are stamped"). `rows_forget` frees the pieces of rows that the
+ * caller has finished. */
 #include "rows.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 static i64 piece_count(const Rows *rows) { return (rows->program->count + PIECE - 1) >> PIECE_SHIFT; }
 
-/* 0: no memory. */
+/* Begin with the first row. 0: no memory. */
 int rows_open(Rows *rows, const Program *program) {
     *rows = (Rows){.program = program};
     rows->pieces = calloc((size_t)piece_count(rows) + 1, sizeof *rows->pieces);
@@ -29,8 +29,8 @@ static const Stamp *stamp_at(const Program *program, i64 put) {
     return which < 0 ? &program->own[-1 - which] : &program->stamps[which];
 }
 
-/* The next `count` rows where they stand in one stamp and nothing moves them, else NULL: a program that was built row by row is
- * one stamp, which nobody has to copy. */
+/* Return the next `count` rows if they lie in one stamp and no move changes them, else NULL. A program that was built row by
+ * row is one stamp, which is never copied. */
 static const i64 *as_they_stand(Rows *rows, i64 count) {
     const Stamp *stamp = stamp_at(rows->program, rows->put);
     if (stamp->row_count - rows->at < count || rows->program->tiles[rows->put]) return NULL;
@@ -40,7 +40,7 @@ static const i64 *as_they_stand(Rows *rows, i64 count) {
     return stamp->rows + at * COLUMNS;
 }
 
-/* The next `count` rows. */
+/* Write out the next `count` rows. */
 static void write_out(Rows *rows, i64 *to, i64 count) {
     const Program *program = rows->program;
     while (count) {
@@ -81,7 +81,7 @@ int rows_go_on(Rows *rows) {
     return 1;
 }
 
-/* Nobody asks for rows before this one any more. */
+/* Free the pieces of rows before this one. */
 void rows_forget(Rows *rows, i64 row) {
     for (const i64 kept = row >> PIECE_SHIFT; rows->first < kept && rows->first < rows->end; rows->first++) {
         if (!rows->own[rows->first]) continue;
@@ -100,7 +100,7 @@ void walk_into(Walk *walk) {
     walk->moved = 0;
 }
 
-/* The row that the walk has come to, at its place; asked for at most once. Its tile counts from the stamp's first one. */
+/* Return the current row of the walk, at its place; called at most once a row. Its tile counts from the stamp's first one. */
 const i64 *walk_row(Walk *walk) {
     const Stamp *stamp = walk->stamp;
     const i64 *at = walk->next - COLUMNS, cell = at - stamp->rows;

@@ -5,9 +5,8 @@
 #include "base.h"
 #include "program.h"
 
-/* Pieces of so many rows; those from `first` to `end` are there: a piece of its `own`, or the stamp's rows themselves where
- * they are a whole piece as they stand. What comes next stands behind `at` rows and `moved` moves of stamp `put`, whose place
- * begins at `where`. */
+/* Pieces of PIECE rows. Those from `first` to `end` are available: each is memory of its `own`, or lies in a stamp, where whole
+ * pieces need no change. The next row comes after `at` rows and `moved` moves of stamp `put`, whose place begins at `where`. */
 enum { PIECE_SHIFT = 12, PIECE = 1 << PIECE_SHIFT };
 typedef struct {
     const Program *program;
@@ -27,8 +26,8 @@ static inline const i64 *row_at(const Rows *rows, i64 row) {
     return rows->pieces[row >> PIECE_SHIFT] + (row & (PIECE - 1)) * COLUMNS;
 }
 
-/* A way through all rows in order, where they stand: nothing is written out but a row that somebody asks for. Those of a stamp
- * are left from `next` to `behind`. */
+/* A walk through all rows in order, inside the stamps: only rows that the caller asks for are written out. The stamp has the
+ * rows from `next` to `behind` left. */
 typedef struct {
     const Program *program;
     const Stamp *stamp;

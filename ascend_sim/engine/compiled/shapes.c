@@ -1,4 +1,4 @@
-/* Which lines of GM an access meets at one phase inside a line (../lines.py, footprint, is the readable twin; docs/design.md,
+/* Lines of GM that an access meets at one phase inside a line (../lines.py, footprint, is the readable twin; docs/design.md,
  * "GM transfers in classes"). */
 #include "shapes.h"
 
@@ -9,8 +9,8 @@ static int by_line(const void *left, const void *right) {
     return (a->line > b->line) - (a->line < b->line);
 }
 
-/* Every row's part of every line that it meets, by line; how many there are. A tail is where a row that is as long as a line,
- * and so begins in another one, ends inside one. */
+/* List the part that each row has of each line, by line, and return their count. A tail is the last part
+ * of a row that is at least as long as a line and ends inside one. */
 static i64 collect(WayOut *way_out, Parts *parts, const Touch *touch, i64 phase, i64 line) {
     i64 count = 0, sorted = 1;
     for (i64 plane = 0; plane < touch->planes; plane++)
@@ -29,7 +29,7 @@ static i64 collect(WayOut *way_out, Parts *parts, const Touch *touch, i64 phase,
     return count;
 }
 
-/* Parts of one line become one; how many lines there are. */
+/* Merge the parts of each line, and return the count of lines. */
 static i64 merge(Part *parts, i64 count) {
     i64 lines = 0;
     for (i64 i = 0; i < count; i++) {

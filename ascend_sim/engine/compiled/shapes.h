@@ -1,4 +1,4 @@
-/* Which lines of GM an access meets (shapes.c). */
+/* The lines of GM that an access meets (shapes.c). */
 #ifndef ASCEND_SIM_SHAPES_H
 #define ASCEND_SIM_SHAPES_H
 
@@ -6,7 +6,7 @@
 #include "program.h"
 #include "traffic.h"
 
-/* What a row has of a line. */
+/* The part that a row has of a line. */
 typedef struct {
     i64 line, bytes, tail;
 } Part;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define LATEST ((i64)1 << 61) /* the last cycle of a run (headroom.py) */
-#define REBASE ((i64)1 << 60) /* what a class has served at most; the difference to its members' targets is all that counts */
+#define REBASE ((i64)1 << 60) /* limit of `served`; only its difference to the targets of the members counts */
 
 static inline i64 floor_div(i64 a, i64 b) { return a / b - (a % b < 0); }
 
@@ -56,22 +56,22 @@ static Transfer *new_transfer(Traffic *traffic) {
     return transfer;
 }
 
-/* One of those who need it does so no longer. */
+/* Give up one use of a transfer; the last one returns it to the unused. */
 void release(Traffic *traffic, Transfer *transfer) {
     if (--transfer->uses) return;
     transfer->next = traffic->unused;
     traffic->unused = transfer;
 }
 
-/* What is known of its lines has left the processor's cache mostly; there will be other work before it is asked for. */
+/* Prefetch block and stamps of the first lines, which have mostly left the processor's cache; their use comes later. */
 static inline void fetch_early(const Traffic *traffic, const Shape *shape, i64 first) {
-    enum { OF_ONE = 8, SOME = 4 * OF_ONE }; /* numbers of a line of that cache; what stands behind comes by itself */
+    enum { OF_ONE = 8, SOME = 4 * OF_ONE }; /* stamps in a line of that cache; its own prefetching brings the rest */
     const i64 low = first + shape->runs[0].low, end = first + shape->runs[0].end;
     __builtin_prefetch(&traffic->l2.blocks[low >> BLOCK_SHIFT], 1);
     for (i64 line = low; line < end && line < low + SOME; line += OF_ONE) __builtin_prefetch(&traffic->l2.stamp[line], 1);
 }
 
-/* A transfer that begins at cycle `start` (now or later); `order` breaks ties at one instant (Traffic.request). */
+/* Request a transfer that begins at cycle `start` (now or later); `order` breaks ties at one instant (Traffic.request). */
 Transfer *request(Traffic *traffic, i64 start, i64 order, const Shape *shape, i64 first) {
     Transfer *transfer = new_transfer(traffic);
     transfer->start = start;
@@ -83,7 +83,7 @@ Transfer *request(Traffic *traffic, i64 start, i64 order, const Shape *shape, i6
     return transfer;
 }
 
-/* Be there when the first of them begins. */
+/* Move the next instant forward to the first requested start. */
 void hurry(Traffic *traffic) {
     if (traffic->pending_count && traffic->pending[0]->start < traffic->next) traffic->next = traffic->pending[0]->start;
 }
@@ -98,7 +98,7 @@ static void forget_fills(Traffic *traffic, i64 now) {
         release(traffic, traffic->fills[traffic->fill_head++].transfer);
 }
 
-/* Room for one more fill; none is lost that anybody may still have to wait for. */
+/* Make room for one more fill; only fills that have arrived are dropped. */
 static void make_room_for_fill(Traffic *traffic, i64 now) {
     if (traffic->fill_end < traffic->fill_room) return;
     i64 kept = 0;
@@ -111,7 +111,7 @@ static void make_room_for_fill(Traffic *traffic, i64 now) {
     traffic->fills = grow(traffic->way_out, traffic->fills, &traffic->fill_room, 2 * kept + 64, sizeof(Fill));
 }
 
-/* The fill that took in the line with this stamp, NULL if it has long arrived. */
+/* Return the fill that brings in the line with this stamp; NULL if it has long arrived. */
 static Fill *owner_of(Traffic *traffic, i64 stamp) {
     i64 low = traffic->fill_head, high = traffic->fill_end;
     if (low == high || stamp < traffic->fills[low].begin) return NULL;
@@ -141,11 +141,11 @@ static Follower *new_follower(Traffic *traffic) {
     return found;
 }
 
-/* A reader that hits lines which are still on their way (`stamps` tell whose) cannot be done before they are there
+/* Let a reader that hits lines of unfinished fills wait for these; `stamps` are those of the lines
  * (Traffic._await_fills; "GM transfers in classes"). */
 static void await_fills(Traffic *traffic, Transfer *transfer, const i64 *stamps, i64 count) {
     traffic->asking++;
-    i64 begin = 0, end = 0; /* of the owner of the line before: neighbours mostly have the same */
+    i64 begin = 0, end = 0; /* of the fill of the line before: neighbours mostly share it */
     for (i64 i = 0; i < count; i++) {
         if (begin <= stamps[i] && stamps[i] < end) continue;
         Fill *fill = owner_of(traffic, stamps[i]);
@@ -168,7 +168,7 @@ static void await_fills(Traffic *traffic, Transfer *transfer, const i64 *stamps,
 
 /* -- classes ---------------------------------------------------------------------------------------------------------- */
 
-/* Make a transfer, of which HBM moves `m` bytes a byte, a member of the class of its like. */
+/* Add a transfer to its class; HBM moves `m` bytes for each byte of it. */
 static void join(Traffic *traffic, Transfer *transfer, i64 m, i64 weight) {
     const ShapeNumbers *shape = &transfer->shape->n;
     i64 c = 0;
@@ -200,8 +200,8 @@ static inline i64 writes(const Class *kind) { return kind->direction != READ; }
 
 static inline i64 rest(i64 left, i64 taken) { return left > taken ? left - taken : 0; }
 
-/* Progressive filling: raise all rates together, freeze whoever meets a limit, go on with the rest (Traffic._fill; "GM transfers
- * in classes"). */
+/* Progressive filling: raise all rates together, freeze the classes that meet a limit, go on with the rest (Traffic._fill; "GM
+ * transfers in classes"). */
 static void share(Traffic *traffic) {
     i64 left_read = traffic->gm.l2_read << FRACTION, left_write = traffic->gm.l2_write, left_hbm = traffic->gm.hbm << FRACTION;
     i64 unfrozen = traffic->class_count;
@@ -241,8 +241,8 @@ static void share(Traffic *traffic) {
 
 /* -- the model -------------------------------------------------------------------------------------------------------- */
 
-/* How many of some lines of a block, read from now until that cycle, others are reading now. Where the block has no other
- * readers, or those read no lines but these, one cycle says it of them all, and nobody looks at what each has of its own. */
+/* Note that some lines of a block are read from now to cycle `until`; return the count of those that others read now. If the
+ * block has no other readers, or only of these lines, one cycle serves the block, and the lines' own cycles are not read. */
 static i64 meet_readers(Traffic *traffic, i64 line, i64 end, i64 now, i64 until) {
     Block *block = &traffic->l2.blocks[line >> BLOCK_SHIFT];
     const i64 low = line & ~(i64)(BLOCK - 1);
@@ -265,8 +265,8 @@ static i64 meet_readers(Traffic *traffic, i64 line, i64 end, i64 now, i64 until)
     return met;
 }
 
-/* How many of `lines`, read from now until that cycle, others are reading now, in eighths rounded down (Traffic._shared; "GM
- * transfers in classes"). */
+/* Note that `lines` are read from now to cycle `until`; return the share of them that others read now, in eighths rounded down
+ * (Traffic._shared; "GM transfers in classes"). */
 static i64 shared_eighths(Traffic *traffic, Lines lines, i64 now, i64 until) {
     i64 met = 0;
     for (const Run *run = lines.runs; run < lines.runs + lines.run_count; run++)
@@ -277,7 +277,7 @@ static i64 shared_eighths(Traffic *traffic, Lines lines, i64 now, i64 until) {
     return met * SHARED_STEPS / lines.count;
 }
 
-/* Begin a transfer: what its lines meet in the L2, and with it the class whose rate it gets (Traffic._start; "GM transfers in
+/* Begin a transfer: look its lines up in the L2, and add it to the class for its rate (Traffic._start; "GM transfers in
  * classes"). */
 static void start(Traffic *traffic, Transfer *transfer, i64 now) {
     const Shape *shape = transfer->shape;
@@ -316,7 +316,7 @@ static void start(Traffic *traffic, Transfer *transfer, i64 now) {
     join(traffic, transfer, moved / shape->n.touched, weight);
 }
 
-/* Its own bytes, or those of a fill that it waits for, are through (Traffic._complete; "GM transfers in classes"). */
+/* Count the end of its own bytes, or of a fill that it waits for (Traffic._complete; "GM transfers in classes"). */
 static void complete(Traffic *traffic, Transfer *transfer, i64 now) {
     if (--transfer->open) return;
     if (transfer->misses && now + traffic->gm.miss_latency > transfer->ready) transfer->ready = now + traffic->gm.miss_latency;
@@ -336,7 +336,7 @@ static void complete(Traffic *traffic, Transfer *transfer, i64 now) {
 }
 
 /* Complete every transfer that ends at cycle `now` (Traffic._instant; "GM transfers in classes"). They come linked by `next`;
- * whoever waited for them goes on before `settle`, which finds the next instant. */
+ * the cores that waited for them go on before `settle`, which finds the next instant. */
 Transfer *instant(Traffic *traffic, i64 now) {
     if (now > LATEST) fail(traffic->way_out, CLOCK_OVERFLOW);
     const i64 elapsed = now - traffic->now;
@@ -366,8 +366,8 @@ Transfer *instant(Traffic *traffic, i64 now) {
     return over;
 }
 
-/* Start what is due, share the bandwidth anew; `next` is then the next start or completion (Traffic._settle; "GM transfers in
- * classes"). */
+/* Start the transfers that are due, share the bandwidth anew; `next` is then the next start or completion (Traffic._settle;
+ * "GM transfers in classes"). */
 void settle(Traffic *traffic) {
     const i64 now = traffic->now;
     while (traffic->pending_count && traffic->pending[0]->start <= now) start(traffic, pop(traffic), now);
@@ -385,8 +385,8 @@ void settle(Traffic *traffic) {
 
 /* -- its memory ------------------------------------------------------------------------------------------------------- */
 
-/* Work on the memory of an L2Cache, whose `clock` counts only the first time, and note in `read_until` how long lines
- * are read. */
+/* Use the memory of an L2Cache, and `read_until` for the cycles until which lines are read; `clock` is used only the first
+ * time. */
 void lend_l2(Traffic *traffic, i64 *stamp, i64 *read_until, i64 reach, uint8_t *dirty, i64 capacity, i64 clock) {
     const L2 *known = &traffic->l2;
     const i64 count = (reach + BLOCK - 1) >> BLOCK_SHIFT;

@@ -10,7 +10,7 @@ enum { FRACTION = 16, SHARED_STEPS = 8 }; /* traffic.py */
 enum direction { READ, WRITE, ATOMIC };
 enum limit { PORT, L2_SHARE, HBM_SHARE };
 
-/* What the shared GM needs to know of its chip; `shared` 0: every transfer runs at the speed of its port. */
+/* Numbers of the chip for the shared GM; `shared` 0: every transfer runs at the speed of its port. */
 typedef struct {
     i64 shared, line, l2_read, l2_write, hbm, miss_latency, same_line, write_back;
 } GmNumbers;
@@ -18,11 +18,11 @@ typedef struct {
 /* The lines of one access at one phase inside a line, relative to the line of its address (../lines.py, Footprint). */
 typedef struct {
     i64 direction, port, touched, count;
-    i64 specials;    /* of a read those that go past the L2, of a write those not covered whole */
-    i64 port_cycles; /* how long it takes alone */
+    i64 specials;    /* lines that a read takes past the L2, or that a write covers in part */
+    i64 port_cycles; /* cycles of the access alone */
 } ShapeNumbers;
 
-/* How an instruction's bytes in GM go: to their lines there is what is `special`. */
+/* Access of an instruction to GM; `special` selects the lines that bypass the L2 or are written in part. */
 typedef struct {
     i64 direction, port, special;
 } Way;
@@ -33,7 +33,7 @@ typedef struct Transfer Transfer;
 
 typedef struct {
     ShapeNumbers n;
-    i64 *special; /* as lines, as those of the runs */
+    i64 *special; /* lines, counted like the runs */
     Run *runs;
     i64 run_count;
 } Shape;
@@ -44,20 +44,20 @@ typedef struct Follower {
     Transfer *transfer;
 } Follower;
 
-/* traffic.py, Transfer. It lives while its pipe waits for it and while it stands among the fills (`uses`). */
+/* traffic.py, Transfer. It is kept while its pipe waits for it, and while it is one of the fills (`uses`). */
 struct Transfer {
-    Transfer *all, *next, *previous; /* all that were ever made; neighbours in its class, `next` also among those that
-                                         are over, and the unused */
+    Transfer *all, *next, *previous; /* list of all transfers; neighbours in its class, `next` also in the lists of
+                                         finished and of unused ones */
     const Shape *shape;
     Follower *followers;
-    Core *core; /* who asked for it, and for which pipe: what becomes of them is nothing to traffic.c */
+    Core *core; /* core and pipe that requested it; traffic.c does not use them */
     i64 pipe;
     i64 start, order, first, open, ready, stamp, misses, hits, allocated, hbm_bytes, wait_l2, wait_hbm;
     i64 target, l2, hbm; /* in its class: served at the end, waits at the start */
     int uses;
 };
 
-/* Lines with stamps from `begin` to `end` are those that `transfer` took in. */
+/* Lines that `transfer` brings into the L2: those with stamps from `begin` to `end`. */
 typedef struct {
     i64 begin, end, asked;
     Transfer *transfer;
@@ -88,7 +88,7 @@ typedef struct {
     Follower *spare;
     Follower **follower_blocks;
     i64 follower_block_count;
-    i64 *read_until; /* of every line that the L2 knows: when its last reader is through; numpy's memory */
+    i64 *read_until; /* for every line: the cycle at which its last reader ends; numpy's memory */
     i64 *found, found_room;
 } Traffic;
 

@@ -1,6 +1,6 @@
 /* Values of instructions that move bytes, row by row. The twin is in Python: ../functional.py and ../replay.py, and `read` and
- * `commit` of the instructions. What C does not know it leaves to them, and so it does with what lies outside of memory: a call
- * returns what it stopped at, and its course says where that is. In which order values come about: docs/design.md, "Values
+ * `commit` of the instructions. Python executes instructions that C does not know, or whose bytes lie outside of memory: a
+ * call returns the reason of its stop, and the course has the position. The order of values: docs/design.md, "Values
  * follow time". */
 #include "values.h"
 
@@ -10,7 +10,7 @@
 
 enum { READ = 0, WRITTEN = 1, DST = 1 };
 
-/* Where a place begins; NULL where some of it is outside of memory. */
+/* Return the address of a place; NULL if a part of it is outside of memory. */
 static uint8_t *begin_of(const Values *values, const Place *place, const i64 *row) {
     i64 operand = operand_of(row, place->column), address = operand;
     const Bytes *space = &values->buffers[place->space];
@@ -25,7 +25,7 @@ static uint8_t *begin_of(const Values *values, const Place *place, const i64 *ro
     return space->bytes + address;
 }
 
-/* Whether the row is C's: its instruction moves something, all of it inside of memory. */
+/* 1 if C executes the row: its instruction moves or multiplies bytes, all inside of memory. */
 static int is_known(const Values *values, const Action *action, const i64 *row) {
     if (action->what != MOVES && action->what != MULTIPLIES) return 0;
     for (i64 i = 0; i < action->takes; i++)
@@ -40,8 +40,8 @@ static int is_known(const Values *values, const Action *action, const i64 *row) 
     return 1;
 }
 
-/* ../values.py, ProgramValues: look whether blocks that are read were written, or note that they are. What is accumulated
- * into is read late. */
+/* ../values.py, ProgramValues: return 1 if all blocks that are read were written (`all_written`), or mark blocks as written
+ * (`note_written`). Accumulators are read late. */
 static int all_written(const Values *values, const i64 *row, int late) {
     for (i64 i = values->first[row[0]]; i < values->first[row[0] + 1]; i++) {
         const Touch *touch = &values->touches[i];
@@ -73,7 +73,7 @@ static void note_written(const Values *values, const i64 *row) {
     }
 }
 
-/* What a product begins with is taken as it is. */
+/* The place of the numbers with which a product begins; they are not converted. */
 enum { START = 2 };
 static Conversion conversion_of(const Action *action, i64 number) {
     Conversion none = {AS_IS, 0, 0};
@@ -84,7 +84,7 @@ static i64 taken_bytes(const Action *action, i64 number) {
     return converted_bytes(conversion_of(action, number).cast, action->from[number].count * action->from[number].item);
 }
 
-/* The items of a place, converted. */
+/* Take the items of a place, converted. */
 static void take(const Values *values, const Action *action, i64 number, const i64 *row, uint8_t *to) {
     gather(&action->from[number], begin_of(values, &action->from[number], row), conversion_of(action, number), to);
 }
@@ -100,7 +100,7 @@ static void put(const Values *values, const Action *action, const i64 *row, cons
     if (action->settles) make_finite(&action->to, at);
 }
 
-/* The sum that a product leaves: what its rows begin with, what stands there, or zeros, and all products. */
+/* Compute a sum of products: it begins with the given rows, with the numbers at its place, or with zeros. */
 static void multiply(const Values *values, const Scratch *scratch, const Action *action, const i64 *row) {
     const Product *product = &action->product;
     size_t line = (size_t)product->n * sizeof(float);
@@ -115,11 +115,10 @@ static void multiply(const Values *values, const Scratch *scratch, const Action 
                  (float *)(void *)scratch->product.bytes);
 }
 
-/* Whether a place is bytes one behind the other. */
+/* 1 if the bytes of a place are contiguous. */
 static int is_one(const Place *place) { return !place->loops && !place->list; }
 
-/* Take and put at once: where one of the two places is bytes one behind the other, and they do not meet, nothing is laid out
- * between them. */
+/* Take and put at once: without scratch memory if one of the two places is contiguous and they do not overlap. */
 static void move(const Values *values, const Scratch *scratch, const Action *action, const i64 *row) {
     const Place *from = &action->from[0], *to = &action->to;
     if (action->takes) {
@@ -147,7 +146,7 @@ static enum stop stop_at(Course *course, i64 position, i64 owner, i64 row, const
     return why;
 }
 
-/* Run the rows of `order` from where the course is, one after the other, to one that the caller has to do something about. */
+/* Run the rows of `order` from the position of the course to the first that the caller has to handle. */
 EXPORT i64 values_run(Course *course) {
     const Values *values = course->values;
     const Scratch *scratch = course->scratch;
@@ -182,7 +181,7 @@ EXPORT i64 values_run(Course *course) {
     return ENDED;
 }
 
-/* Of what has started and taken nothing yet. */
+/* The mark of an instruction that has started and taken nothing. */
 static uint8_t open_mark;
 #define OPEN (&open_mark)
 
@@ -190,7 +189,7 @@ static i64 *list_of(const Events *events, i64 owner, int in_gm) {
     return &events->open[in_gm ? events->program_count : owner];
 }
 
-/* Whether all that it takes lies in GM; what begins does not take from GM and elsewhere. */
+/* 1 if an action on a list takes from GM; `begin` lists none that takes from GM and elsewhere. */
 static int reads_gm(const Action *action) { return action->takes && action->from[0].space == GM; }
 
 static const Action *action_of(const Events *events, i64 owner, i64 row_number, const i64 **row) {
@@ -199,7 +198,7 @@ static const Action *action_of(const Events *events, i64 owner, i64 row_number, 
     return &values->actions[(*row)[0]];
 }
 
-/* Take what a started instruction reads into bytes of its own; whether there is memory for them. */
+/* Copy the operands of a started instruction to memory of its own. 0: no memory. */
 static int hold(const Events *events, i64 pair) {
     i64 owner = events->owner[events->begun[pair]], size = 0;
     const i64 *row;
@@ -217,7 +216,7 @@ static void close_one(const Events *events, i64 *list, i64 pair) {
     *list = events->next[pair];
 }
 
-/* Before bytes `low` to `high` are written: who is to have read there holds it from now on. */
+/* Copy the operands of all listed instructions that read bytes `low` to `high`, before these are written. 0: no memory. */
 static int hold_before(const Events *events, i64 *list, const uint8_t *low, const uint8_t *high) {
     for (i64 pair = *list; pair >= 0; pair = *list) {
         const i64 *row;
@@ -237,7 +236,7 @@ static int hold_before(const Events *events, i64 *list, const uint8_t *low, cons
     return 1;
 }
 
-/* Before Python writes, nobody knows where: whoever reads in that program or in GM holds it from now on. */
+/* Copy the operands of all listed instructions of a program and of GM, before Python writes unknown bytes. 0: no memory. */
 static int hold_all(const Events *events, i64 owner) {
     for (int which = 0; which < 2; which++) {
         i64 *list = list_of(events, owner, which);
@@ -249,7 +248,7 @@ static int hold_all(const Events *events, i64 owner) {
     return 1;
 }
 
-/* An instruction starts: it has read from now on, as far as anybody can tell. */
+/* Start an instruction: list it, so that later writes cannot change its operands. 0: no memory. */
 static int begin(const Events *events, i64 position, const Action *action) {
     i64 pair = events->pair[position], in_gm = 0;
     events->begun[pair] = position;
@@ -262,7 +261,7 @@ static int begin(const Events *events, i64 position, const Action *action) {
     return 1;
 }
 
-/* Factors go where those of a product stand: from where they are, or from what the instruction holds. */
+/* Bring factors to the scratch memory: from their places, or from the bytes that the instruction holds. */
 static void lay_out(const Values *values, const Scratch *scratch, const Action *action, const i64 *row, const uint8_t *held) {
     for (i64 i = 0; i < action->takes; i++) {
         if (held == OPEN) {
@@ -274,7 +273,7 @@ static void lay_out(const Values *values, const Scratch *scratch, const Action *
     }
 }
 
-/* Run events from where the course is, to one that the caller has to do something about. NO_MEMORY where there is none. */
+/* Run events from the position of the course to the first that the caller has to handle. Can return NO_MEMORY. */
 EXPORT i64 values_replay(Course *course) {
     const Events *events = course->events;
     const Scratch *scratch = course->scratch;
@@ -330,7 +329,7 @@ EXPORT i64 values_replay(Course *course) {
     return ENDED;
 }
 
-/* Give back what instructions hold that started and will not retire. */
+/* Free the operands of instructions that started and will not retire. */
 EXPORT void values_drop(uint8_t **held, i64 count) {
     for (i64 i = 0; i < count; i++)
         if (held[i] != OPEN) free(held[i]);

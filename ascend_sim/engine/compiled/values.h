@@ -8,13 +8,13 @@
 
 enum what { NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON };
 
-/* What one distinct instruction does: it takes the items of up to two places and converts them when it starts, and puts them,
- * or the product of both, to another one when it retires (../../isa/moves.py). A third place is what the rows of the product
- * begin with, as it is. */
+/* The effect of a distinct instruction: at its start it takes the items of up to two places and converts them; at its
+ * retirement it puts them, or their product, to another place (../../isa/moves.py). A third place holds the numbers with which
+ * the rows of the product begin, unconverted. */
 typedef struct {
     i64 what, takes; /* takes: none are zeros */
     Conversion as;
-    i64 adds, settles; /* how they are put; adds: 1 float32, 2 int32 */
+    i64 adds, settles; /* adds: 1 float32, 2 int32; settles: no infinity and no NaN stays */
     Product product;
     Place from[3], to;
 } Action;
@@ -25,7 +25,7 @@ typedef struct {
     i64 size;
 } Bytes;
 
-/* A program and the memory that it works on; `written` has a flag for each block of a buffer that somebody wrote. */
+/* A program and its memory; `written` has a flag for each block of a buffer: 1 once it is written. */
 typedef struct {
     const i64 *rows, *order; /* of the rows, those that have values */
     i64 count;
@@ -37,22 +37,22 @@ typedef struct {
     Bytes buffers[SPACES], written[SPACES];
 } Values;
 
-/* Where factors and products stand, in float32; and between two places, where it cannot go straight, what is on its way. */
+/* Memory for factors and products in float32, and for items between two places that `move` cannot copy directly. */
 typedef struct {
     Bytes factors[3], product;
 } Scratch;
 
-/* What a call stopped at. */
+/* The reason why a call returned. */
 enum stop { ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED };
 
-/* How far the caller is with what it stopped at. */
+/* The progress of the caller with the row at which a call stopped. */
 enum stage { FRESH, LOOKED_AT, MULTIPLIED, DONE };
 
-/* A start and a retirement of the instructions of many programs, in an order (../events.py). What an instruction reads stays
- * where it is until it retires, or until before that somebody writes there: `open` lists the instructions that have started
- * and not taken anything yet, those of each program and behind them those that read GM; `next` is the list's next one by the
- * number of an instruction (-1 ends a list), `begun` the place of its start. `held` is what an instruction has taken; OPEN
- * while it is on a list, nothing before its start. `left` are the events that each program has yet. */
+/* The starts and retirements of the instructions of many programs, in order (../events.py). An instruction takes its operands
+ * when it retires, or earlier if they are about to be overwritten. `open` has the first of each list of instructions that have
+ * started and taken nothing: a list for each program, and a last one for those that read GM. `next` is the next instruction of
+ * the list (-1: none), `begun` the position of its start, `held` its operands: OPEN while it is on a list, NULL before its
+ * start. `left` is the count of events left of each program. */
 typedef struct {
     const i64 *owner, *row, *pair;
     const int8_t *starts, *watched;
@@ -62,8 +62,8 @@ typedef struct {
     i64 *left, *open, *next, *begun;
 } Events;
 
-/* A run of the rows of a program, or of events: where it is, and how far the caller is with what stopped it there, which is a
- * row of a program and its instruction. */
+/* A run through the rows of a program, or through events: its position, the row and instruction at which it stopped, and the
+ * progress of the caller with them. */
 typedef struct {
     const Values *values;
     const Events *events;

@@ -1,4 +1,4 @@
-/* What is known of a program without its columns (../totals.py): totals of its pipes, hazards, how full its buffers were
+/* Totals of a program, without its columns (../totals.py): times of its pipes, hazards, occupancy of its buffers
  * (docs/design.md, "Hazards are a sweep over the finished timeline").
  */
 #include "watch.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of one pipe that are over and touch something, in order of start. */
+/* Finished rows of a pipe that touch memory, in order of start. */
 typedef struct {
     Ran *items;
     i64 head, end, room;
@@ -59,12 +59,12 @@ void watch_free(Watch *watch) {
     free(watch);
 }
 
-/* Its table has grown, and stands somewhere else. */
+/* Take the new address of the table, which has grown. */
 void watch_know(Watch *watch, const Touched *touched) { watch->touched = touched; }
 
 int watch_is_full(const Watch *watch) { return watch->waiting >= watch->full; }
 
-/* A row is over; `move`: what it has of a transfer, NULL for zeros (ProgramRun.busy, ProgramRun.stalls). 0: no memory. */
+/* Add a finished row; `move`: its columns of a transfer, or NULL (ProgramRun.busy, ProgramRun.stalls). 0: no memory. */
 int watch_row(Watch *watch, const Instruction *instruction, i64 row, const Times *times, const Move *move) {
     const i64 start = times->start, end = times->end, stall = times->stall, cause = times->cause;
     const i64 pipe = instruction->pipe, kind = instruction->kind;
@@ -105,10 +105,10 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const Times
     return 1;
 }
 
-/* When the next row of a pipe starts, INT64_MAX where there is none. */
+/* Return the start of the next row of a pipe, INT64_MAX if there is none. */
 static i64 next_start(const Line *line) { return line->head < line->end ? line->items[line->head].start : INT64_MAX; }
 
-/* The pipe whose next row starts first, -1 for none before the horizon; `starts` has that of each. */
+/* Return the pipe whose next row starts first, by `starts`; -1 if none starts before the horizon. */
 static int first_line(const Watch *watch, const i64 *starts, i64 horizon) {
     const Line *lines = watch->lines;
     int best = 1;
@@ -119,7 +119,7 @@ static int first_line(const Watch *watch, const i64 *starts, i64 horizon) {
     return starts[best] < horizon ? best : -1;
 }
 
-/* What a row touches: hazards, reads of buffers, and writes, which wait for the reads of the same cycle. 0: no memory. */
+/* Check the accesses of a row for hazards and note its reads; writes wait for the reads of the same cycle. 0: no memory. */
 static int look_at(Watch *watch, const Ran *ran) {
     const Touched *touched = &watch->touched[ran->values[0]];
     for (const Touch *touch = touched->touches; touch < touched->touches + touched->count; touch++) {
@@ -182,7 +182,7 @@ int watch_work_off(Watch *watch, i64 horizon) {
     return 1;
 }
 
-/* No row comes any more. 0: no memory. */
+/* Finish after the last row. 0: no memory. */
 int watch_end(Watch *watch) {
     if (!watch_work_off(watch, INT64_MAX)) return 0;
     for (int space = 0; space < SPACES; space++) {
@@ -195,8 +195,8 @@ int watch_end(Watch *watch) {
     return 1;
 }
 
-/* What was found of a program that ended at cycle `finish`: the totals, and up to `limit` hazards. Returns how many those
- * are. */
+/* Read the totals and up to `limit` hazards of a program that ended at cycle `finish`. Returns the count of the
+ * hazards. */
 i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *totals, Hazard *hazards) {
     *totals = watch->totals;
     const Program *program = watch->program;
@@ -210,10 +210,10 @@ i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *totals, H
     return watch->found.count;
 }
 
-/* No program comes any more. */
+/* Compare all accesses to GM that still wait, after the last program. */
 EXPORT i64 gm_end(GmWatch *gm) { return gm_watch_work_off(gm, INT64_MAX) ? 0 : NO_MEMORY; }
 
-/* How many hazards in the GM a task has; up to `limit` of them are in `hazards`, and so many in `count`. */
+/* Return the count of all hazards of a task in GM; `hazards` gets those that are kept, `count` of them. */
 EXPORT i64 gm_read(GmWatch *gm, i64 task, Hazard *hazards, i64 *count) {
     const Found *found = gm_watch_found(gm, task);
     if (!found) return NO_MEMORY;

@@ -1,7 +1,7 @@
-/* What is known of a program without its columns: totals, hazards, how full its buffers were (watch.c).
+/* Totals of a program, without its columns: times, hazards, occupancy of its buffers (watch.c).
  *
- * Rows come pipe by pipe as they are over. What they touch is looked at in order of start, as far as a horizon before which
- * nothing begins any more; nothing behind it is kept. Functions return 0 where there is no memory. */
+ * Rows come pipe by pipe as they finish. Their accesses are checked in order of start, up to a horizon before which no row
+ * starts any more; checked rows are dropped. Functions return 0 if they get no memory. */
 #ifndef ASCEND_SIM_WATCH_H
 #define ASCEND_SIM_WATCH_H
 
@@ -10,7 +10,7 @@
 #include "program.h"
 #include "rows.h"
 
-/* What a program comes to (../totals.py). `stalls` by cause; `end` is that of the last row. */
+/* Totals of a program (../totals.py). `stalls` by cause; `end` is that of the last row. */
 enum { CAUSES = 10 };
 typedef struct {
     i64 rows, busy, end, stalls[CAUSES], l2_wait, hbm_wait;

@@ -1,13 +1,14 @@
-/* The words of a recorded kernel as the rows of a program (../../ascend_c/rows.py, which does the same in numpy; docs/design.md,
+/* Translation of the words of a recorded kernel to rows of a program (twin in numpy: ../../ascend_c/rows.py; docs/design.md,
  * "A program is a table of interned instructions").
  *
- * A word is five numbers: its shape, its line and three addresses. Of a shape `shapes` has five numbers too: its first step, how
- * many steps it has, and which addresses lie in GM. A step is an instruction and how far its operands lie from the addresses. */
+ * A word is five numbers: its shape, its line and three addresses. A shape is five numbers of `shapes`: its first step,
+ * its count of steps, and for each address 1 if it is in GM. A step is an instruction and the offsets of its operands to the
+ * addresses. */
 #include "program.h"
 
 enum { WIDTH = 5, STEP = 4, OPERANDS = 3, POINTER_SHIFT = 40 };
 
-/* The number of rows, or -1 for a pointer into GM that lies in none of the tensors. */
+/* Write the rows of all words and return their count, or -1 for a pointer into GM outside of all tensors. */
 EXPORT i64 words_to_rows(const i64 *words, i64 count, const i64 *shapes, const i64 *steps, i64 tensors, const int32_t *line_numbers,
                          i64 *rows, int32_t *lines) {
     const i64 *const begin = rows;
@@ -29,8 +30,8 @@ EXPORT i64 words_to_rows(const i64 *words, i64 count, const i64 *shapes, const i
     return (rows - begin) / WIDTH;
 }
 
-/* For each flag the first word that sets it above `most`, or -1. `moves` has the flag of each shape (-1: none) and by how much it
- * goes up; `stands` begins with zeros, `twice` with -1. */
+/* Find for each flag the first word that raises it above `most`, in `twice`, and return the count of such flags. `moves` has
+ * the flag of each shape (-1: none) and its change; `stands`, the levels, begins with zeros, `twice` with -1. */
 EXPORT i64 words_set_twice(const i64 *words, i64 count, const i64 *moves, i64 most, i64 *stands, i64 *twice) {
     i64 found = 0;
     for (i64 i = 0; i < count; i++) {

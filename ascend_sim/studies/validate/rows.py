@@ -51,7 +51,10 @@ _FROM_ZERO = ("pad_d_total", "pad_h_total", "pad_w_total", *_FLAGS)
 
 
 def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
-    """Return the measured rows of the package that are not sealed; `l2` and `told` as in `read_rows`."""
+    """Return the measured rows of the package that are not sealed.
+
+    `l2` is the L2 state of rows without one of their own; `told` names the facts of TOLD that predictions may use.
+    """
     return [row for row in _all_shipped(l2, told) if not is_sealed(row.cells)]
 
 

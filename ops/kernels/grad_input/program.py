@@ -143,8 +143,10 @@ def has_open_rows(call: CubeCall, op_type: str) -> bool:
 
 
 class KernelForm(NamedTuple):
-    """Form of the kernel: `turned`: vector cores bring dx to NCDHW; `unit_flag`: it hands tiles of L0C over;
-    `open_rows`: it has the open kernel's instructions; `cleared`: it first clears dx.
+    """Variant of the kernel's program: `turned`: vector cores bring dx to NCDHW (`turn_program`).
+
+    `unit_flag`: cube and Fixpipe hand tiles of L0C over fractal by fractal (`has_unit_flag`). `open_rows`: it has the
+    instructions of ops-nn's open kernel (`has_open_rows`). `cleared`: before its tiles, the cube cores set dx to 0.
     """
 
     turned: bool = False

@@ -137,8 +137,10 @@ def _multiplied_in(call: ConvolutionCall, gradient: str) -> str:
 
 
 def _weight_out(call: ConvolutionCall, dtype: str) -> str:
-    """Return the dtype of a MatMul's dW: fp32, as from filter kernels (inferred), but fp16 in the library's profile
-    with cubeMathType 2 (USE_FP16: stated).
+    """Return the dtype of a MatMul's dW; `dtype` is that of its operands.
+
+    It is float32, as from filter kernels (inferred), but float16 in the library's profile if cubeMathType is 2 and the
+    operands are float16 (USE_FP16: stated).
     """
     narrow = call.conformance == "library" and call.cube_math_type == 2 and dtype == "float16"
     return "float16" if narrow else "float32"

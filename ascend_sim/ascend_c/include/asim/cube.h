@@ -22,7 +22,7 @@ inline int64_t map_of(uint16_t height, uint16_t width, const uint8_t pads[4]) {
     for (int i = 0; i < 4; i++) value |= (int64_t)pads[i] << (32 + 8 * i);
     return value;
 }
-// A padding as the register has it: elements of one byte twice.
+// Value of the padding register: an element of one byte is in it twice.
 template <class T> inline int64_t padding_of(T value) {
     int64_t all = bits(value);
     return sizeof(T) == 1 ? all | all << 8 : all;
@@ -119,7 +119,7 @@ inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const
                   {p.strideW, p.strideH, p.filterW, p.filterH, p.dilationFilterW, p.dilationFilterH},
                   {p.filterSizeW, p.filterSizeH, p.enTranspose, p.fMatrixCtrl, p.enSmallK}, p.channelSize);
 }
-// Its fields are packed, and the word has them as they are shifted (recorded words).
+// Several fields are packed in each number of `p`; the word has the shifted numbers (recorded words).
 template <class T>
 inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2Pro &p, ASIM_SITE) {
     uint64_t e = p.extConfig, f = p.filterConfig;
@@ -186,7 +186,8 @@ inline void SetFixpipeNz2ndFlag(uint16_t matrices, uint16_t src_matrix, uint16_t
 inline void SetFixpipePreQuantFlag(uint64_t scale, ASIM_SITE) {
     asim::set_register(site, asim::Word::set_quant_pre, asim::recorder.registers.scale, scale);
 }
-// Where the Fixpipe buffer has scales (units of 128 bytes) and ReLU's slopes (units of 64), and the unit flag (recorded words).
+// Places of the scales (units of 128 bytes) and of ReLU's slopes (units of 64) in the Fixpipe buffer, and the unit flag
+// (recorded words).
 template <class T, bool relu = false> inline void SetFixPipeConfig(const LocalTensor<T> &data, bool unit = false, ASIM_SITE) {
     int64_t place = relu ? asim::at(data) >> 6 : asim::at(data) >> 7 << 8;
     asim::set_register(site, asim::Word::set_fpc, asim::recorder.registers.configuration, place | (int64_t)((uint64_t)unit << 63));

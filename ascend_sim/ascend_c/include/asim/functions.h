@@ -9,7 +9,7 @@ namespace asim {
 using Floats = AscendC::LocalTensor<float>;
 constexpr int64_t LANES = 64;  // floats of a repeat
 
-// Temporary space of a call: the caller's tensor, or what TPipe leaves of the Unified Buffer.
+// Temporary space of a call: the caller's tensor, or the rest of the Unified Buffer that TPipe has not handed out.
 struct Temporary {
     int64_t start, bytes;
     bool given;
@@ -113,7 +113,7 @@ inline void in_pieces(Site site, const char *call, const AscendC::LocalTensor<T>
     }
 }
 
-// -- what each function does with a piece (formulas: public documentation; the steps are assumed)
+// -- the steps of each function on a piece (formulas: public documentation; the steps are assumed)
 
 inline void sigmoid_of(Piece &p, const Floats &argument) {  // 1 / (1 + exp(-argument)) in t[0]; t[1] is used
     p.muls(p.t[0], argument, -1);
@@ -132,7 +132,7 @@ inline void tanh_of(Piece &p, const Floats &d, const Floats &a, const Floats &t)
     p.adds(d, d, -1);
     p.div(d, d, t);
 }
-inline void erf_of(Piece &p, const Floats &d, const Floats &a, const Floats &z, const Floats &low) {  // a fraction of own making
+inline void erf_of(Piece &p, const Floats &d, const Floats &a, const Floats &z, const Floats &low) {  // a fraction of ours
     constexpr float TOP[] = {-1.3696070560753562e-08f, 4.787519647678083e-06f, 0.0003829060268857863f, 0.0038375756616648537f,
                              0.054329735384381045f, 0.18464206636187389f, 1.1283791828675986f};
     constexpr float BOTTOM[] = {6.40766777471484e-05f, 0.0013094762665154505f, 0.015450315712461278f, 0.1138035701426259f,

@@ -60,7 +60,7 @@ inline void GatherMask(const LocalTensor<T> &dst, const LocalTensor<T> &src, con
     int64_t first = pattern == 7 ? 0 : pattern < 3 ? pattern - 1 : pattern - 3;
     kept = p.repeatTimes * ((each - first + step - 1) / step);
 }
-// How many bits are set in a pattern that a tensor has: the values ahead say it.
+// Count of the set bits of a pattern in a tensor, from the values computed so far.
 template <class T, class U, GatherMaskMode mode = defaultGatherMaskMode>
 inline void GatherMask(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &bits, const bool counts,
                        const uint32_t mask, const GatherMaskParams &p, uint64_t &kept, ASIM_SITE) {
@@ -83,7 +83,7 @@ struct TransDataTo5HDParams {
     uint8_t repeatTimes = 1;
     uint16_t dstRepStride = 0, srcRepStride = 0;
 };
-// How far each address of a list lies behind the one before; of 4-byte elements two addresses make a row of dst.
+// Distance between the addresses of a list; with 4-byte elements two addresses make a row of dst.
 inline int64_t asim_list_step(asim::Site site, const char *what, const uint64_t list[16], int64_t together) {
     int64_t step = list[together] - list[0];
     for (int64_t i = 0; i < 16; i++)

@@ -1,4 +1,4 @@
-// How a request calls the kernel: its arguments by their types, and what ends a kernel that does not end by itself.
+// Calls of a kernel by a request: arguments by their types, and the end of a kernel that does not end by itself.
 #pragma once
 #include "asim/sync.h"
 
@@ -8,7 +8,7 @@ namespace asim {
 enum class Kind : int64_t { POINTER, INTEGER, FLOAT, STRUCT };
 constexpr int64_t WHOLE = -1, FLOATING = -2, FILLED = -3;
 struct Argument {
-    int64_t value, offset;  // where its bytes begin behind the arguments, or what the value is: WHOLE, FLOATING, FILLED
+    int64_t value, offset;  // offset of its bytes after the arguments, or the kind of the value: WHOLE, FLOATING, FILLED
     double number() const {
         double real;
         memcpy(&real, &value, sizeof real);

@@ -40,7 +40,7 @@ inline int64_t up(int64_t value, int64_t unit) { return (value + unit - 1) / uni
 inline int64_t pieces_of(int64_t value, int64_t unit) { return (value + unit - 1) / unit; }
 inline int64_t part_of(int64_t whole, int64_t unit, int64_t index) { return whole - index * unit < unit ? whole - index * unit : unit; }
 
-// Rooms in L1 for the pieces of an operand. A row of tiles keeps all its pieces of K where they fit; else they go round.
+// Rooms in L1 for the pieces of an operand. A row of tiles keeps all its pieces of K if they fit; else rooms are used in turn.
 struct PieceRooms {
     static constexpr int MOST = 64;
     int64_t start = 0, bytes = 0;
@@ -130,7 +130,7 @@ public:
         SetHF32Mode(on, site);
         if (transMode) SetHF32TransMode(true, site);
     }
-    // Rooms and addresses that only vector cores use, who ask a cube core by messages.
+    // Calls for vector cores, which ask a cube core by messages; here without effect.
     void SetSubBlockIdx(uint8_t) {}
     void SetUserDefInfo(uint64_t) {}
     template <class D> void SetSelfDefineData(D) {}
@@ -189,7 +189,7 @@ private:
         if (t.isBias && t.baseN * 4 > asim::bytes_of(Hardware::BIAS))
             asim::refuse(site, "Matmul: a bias of %d elements does not fit into the bias table", t.baseN);
     }
-    // Rooms for pieces: all of K where stepKa (stepKb) says so, else depthA1 (depthB1) of them.
+    // Make rooms for pieces: for all of K if stepKa (stepKb) covers it, else depthA1 (depthB1) of them.
     void begin(asim::Site site) {
         int64_t pieces = asim::pieces_of(k_, tiling_.baseK), next = asim::pool->used[(int)Hardware::L1];
         int64_t sizes[2] = {(int64_t)tiling_.baseM * asim::up(tiling_.baseK, 16) * (int64_t)sizeof(T),
@@ -212,7 +212,7 @@ private:
         if ((b_turned_ || Types::BYTES) && (n_ % 16 || k_ % 16)) clear(site, rooms_[1].start, rooms_[1].bytes * rooms_[1].count);
         if (tiling_.isBias && n_ * sizeof(BiasT) % 64) clear(site, bias_room_, asim::up(tiling_.baseN * (int64_t)sizeof(BiasT), 64));
     }
-    // Fractals and biases are loaded whole: what the copies do not fill of their rooms is zero.
+    // Zero a room: fractals and biases are loaded whole, but copies do not fill all of a room.
     void clear(asim::Site site, int64_t start, int64_t bytes) {
         LocalTensor<half> all(TPosition::A1, start, bytes / 2);
         InitConstValue(all, InitConstValueParams<half>(1, bytes / 32, 0, 0), site);
@@ -243,7 +243,7 @@ private:
             }
         reclaim(site, bias_event_);
     }
-    // The address of a piece in L1, loaded where it is not there.
+    // Address of a piece in L1; it is loaded if no room has it.
     template <class Load> int64_t piece(asim::Site site, int side, int64_t tile, int64_t number, const Load &load) {
         asim::PieceRooms &rooms = rooms_[side];
         int room = rooms.whole ? (int)number : rooms.next;

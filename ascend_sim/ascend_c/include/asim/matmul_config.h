@@ -1,5 +1,5 @@
-// MatmulConfig, with the fields of the public API in their order, and the functions that make one. What would change values or
-// the cores that take part, and is not simulated, is refused where a Matmul is made of it; the rest changes time alone.
+// MatmulConfig, with the fields of the public API in their order, and the functions that make one. A Matmul refuses fields that
+// would change values or the cores that take part, if they are not simulated; all others change time alone.
 #pragma once
 #include "asim/types.h"
 

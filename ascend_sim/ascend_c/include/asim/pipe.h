@@ -15,7 +15,7 @@ struct Queue {
     int first, count;
     bool fixed;  // events of depth 0 belong to the buffers
 };
-// Bytes of a memory, by what came with the request.
+// Bytes of a memory, from the request.
 inline int64_t bytes_of(AscendC::Hardware where) { return recorder.request.buffer_bytes[(int)where - 1]; }
 struct Pool {
     static constexpr int MOST_BUFFERS = 64;  // of a TPipe (public documentation of InitBuffer)
@@ -36,7 +36,7 @@ struct Pool {
         events[(int)event] |= 1 << id;
         return id;
     }
-    int take_queue_event(Site site, AscendC::HardEvent event) {  // that of a queue, as a check is told
+    int take_queue_event(Site site, AscendC::HardEvent event) {  // of a queue: its row tells checks so
         int id = take_event(site, event);
         record(site, Word::queue_event_, {0}, {PIPES_OF_EVENT[(int)event][0], PIPES_OF_EVENT[(int)event][1], id});
         return id;
@@ -83,7 +83,7 @@ constexpr AscendC::HardEvent event_between(AscendC::TPosition source, AscendC::T
     if (in) return full ? H::MTE2_V : H::V_MTE2;
     return full ? H::V_MTE3 : H::MTE3_V;
 }
-// Where the data of a TQue come from, and where they go.
+// Source and destination of the data of a TQue.
 constexpr AscendC::TPosition source_of(AscendC::TPosition position) {
     using P = AscendC::TPosition;
     switch (position) {
@@ -98,7 +98,7 @@ constexpr AscendC::TPosition destination_of(AscendC::TPosition position) {
     using P = AscendC::TPosition;
     return position == P::VECOUT ? P::GM : position == P::CO1 ? P::CO2 : position;
 }
-// The memory in which the buffers of a queue lie: that of its destination, for results that of its source.
+// Memory of the buffers of a queue: that of its destination, for results that of its source.
 constexpr AscendC::TPosition held_in(AscendC::TPosition source, AscendC::TPosition destination) {
     bool result = hardware_of(source) == AscendC::Hardware::L0C || hardware_of(source) == AscendC::Hardware::UB;
     return source == AscendC::TPosition::GM || !result ? destination : source;

@@ -13,7 +13,7 @@
 
 namespace asim {
 
-// Where the kernel's source calls the API: the default argument of every public function.
+// Source line of an API call in the kernel: the default argument of every public function.
 struct Site {
     const char *file;
     int line;
@@ -23,7 +23,7 @@ struct Site {
 enum class Frame : int64_t { SHAPE = 1, LINE, ROWS, END, ASK };
 enum class Ending : int64_t { FINE, REFUSED, CRASHED, TOO_LONG };
 
-// What arrives with a request (recorder.py writes the same numbers in the same order).
+// Numbers of a request (recorder.py writes the same numbers in the same order).
 struct Request {
     int64_t block, blocks, sub_block, sub_blocks;  // sub_blocks: vector cores of a block with a cube core, else 0
     int64_t most_rows, milliseconds, registers, arguments, fields;
@@ -35,7 +35,7 @@ constexpr bool ON_CUBE = true;
 constexpr bool ON_CUBE = false;
 #endif
 
-// Registers of the machine that decide what a word does.
+// Registers of the machine on which the effect of a word depends.
 struct Registers {
     int64_t counting = 0, mask_high = -1, mask_low = -1, atomic = 0;
     int64_t fmatrix[2] = {-1, -1}, padding = 0, boundary = 0;  // of LoadData: left and right map, value of the padding, size
@@ -52,7 +52,7 @@ template <class Key> struct Table {
         if (!more) abort();
         return more;
     }
-    // The number of an entry, and whether it is new.
+    // Number of an entry; `fresh` is set if it is new.
     template <class Same, class Make> int64_t number(uint64_t hash, Same same, Make make, bool &fresh) {
         if (2 * count >= capacity) grow();
         int64_t cell = hash & (capacity - 1);
@@ -217,7 +217,7 @@ template <int A, int F> inline void record(Site site, Word word, const int64_t (
 }
 inline void record(Site site, Word word) { record(site, word, {0}, {0}); }
 
-// The value that the last row reads: whoever takes the words has executed the rows before it. That time is not the kernel's.
+// Value that the last row reads. The receiver executes all rows before it; the wait does not count for the time limit.
 inline uint64_t value_of_last_row(Site site) {
     flush();
     frame(Frame::ASK, 0);

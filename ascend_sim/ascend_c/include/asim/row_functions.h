@@ -48,7 +48,7 @@ struct RowNeeds { int64_t wides, more, unit; };
 
 // Rows of `columns` elements, `stride` elements apart.
 struct RowShape { int64_t rows, columns, stride; };
-// A word's share of rows: some columns of all rows (across), or one row. What belongs to a row or to a column stands still then.
+// A word's share of rows: some columns of all rows (across), or one row. An operand with one value for each does not advance.
 struct RowPart {
     int64_t row, column, elements, repeat;
     bool across;
@@ -70,12 +70,12 @@ template <class Each> inline void over(const RowShape &shape, const Each &each) 
             }
 }
 
-// Rows of a tile and what they need of the temporary space.
+// Rows of a tile, and their tensors in the temporary space.
 struct RowWork {
     Site site;
     Floats spread, blocks, values, wide, second;  // [rows, 64], [rows, 8], [rows], and two times [rows, stride]
     void barrier() const { AscendC::asim_barrier(site); }
-    // One word for each part: d = s with what belongs to its row, or to its column.
+    // One word for each part: d = s combined with the value of its row, or of its column.
     void binary(Word word, const RowShape &shape, const Floats &d, const Floats &s, const Floats &other, bool by_row) const {
         over(shape, [&](const RowPart &part) {
             set_mask(part.elements);

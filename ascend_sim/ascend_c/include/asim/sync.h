@@ -1,4 +1,4 @@
-// Flags, barriers, mask and atomic registers, and who this block is.
+// Flags, barriers, mask and atomic registers, and the number of this block.
 #pragma once
 #include "asim/tensor.h"
 
@@ -17,7 +17,7 @@ constexpr int CROSS_FLAGS = 16;
 inline void cross_id(Site site, const char *call, int64_t flag) {
     if (flag < 0 || flag >= CROSS_FLAGS) refuse(site, "%s: flag %lld; allowed are 0 to %d", call, (long long)flag, CROSS_FLAGS - 1);
 }
-// Events that the core has not: their flags are no words (public API, HardEventAic and HardEventAiv).
+// Pipes of this core; flags of events with other pipes make no words (public API, HardEventAic and HardEventAiv).
 constexpr bool has_pipe(int64_t pipe) { return ON_CUBE ? pipe != 1 : pipe != 2 && pipe != 3 && pipe != 10; }
 constexpr bool has_event(int64_t source, int64_t destination) { return has_pipe(source) && has_pipe(destination); }
 inline void set_flag(Site site, AscendC::HardEvent event, int64_t id) {
@@ -159,13 +159,13 @@ inline void wait_flag(pipe_t source, pipe_t destination, int32_t id, ASIM_SITE) 
 }
 inline void pipe_barrier(pipe_t pipe, ASIM_SITE) { asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)pipe}); }
 
-// What a kernel that is launched before the end of the one before it would wait for: each kernel here ends before the next.
+// Waits of a kernel that is launched before the end of the one before it; here each kernel ends before the next begins.
 namespace AscendC {
 inline void SetNextTaskStart() {}
 inline void WaitPreTaskEnd() {}
 }  // namespace AscendC
 
-// What a kernel prints goes to the errors of the command.
+// A kernel's prints go to the standard error of the command.
 namespace AscendC {
 using ::printf;
 template <class T> inline auto asim_printed(T value) {

@@ -6,7 +6,7 @@
 
 namespace asim {
 
-// A library has the symbol of a mark if its kernel comes to `marked` anywhere (recorder.py): it joins all cores, so that all
+// A library has the symbol of a mark if its kernel calls `marked` anywhere (recorder.py): it joins all cores, so that all
 // its blocks must run at once; it calls the cube or the vector unit; it gives hints to the L2; it names
 // the cores that it runs on (KernelMetaType).
 constexpr int ALL_CORES = 0, CUBE_CALLS = 1, VECTOR_CALLS = 2, CACHE_HINTS = 3, TASK_TYPES = 16;
@@ -28,7 +28,7 @@ template <class T> inline void scalar_store(Site site, Word word, int64_t addres
     memcpy(&bits, &value, sizeof value);
     record(site, word, {address, bits}, {(int64_t)sizeof(T)});
 }
-// What operator() of a tensor returns.
+// Result of operator() of a tensor.
 template <class T> class Element {
 public:
     Element(Site site, int64_t address, bool in_gm) : site_(site), address_(address), in_gm_(in_gm) {}
@@ -95,7 +95,7 @@ public:
     uint32_t GetLength() const { return bytes_; }
     void SetSize(uint32_t elements) { bytes_ = elements * sizeof(T); }
     TPosition GetPosition() const { return position_; }
-    // An address of the simulated buffer, where no memory of this process lies.
+    // An address in the simulated buffer; it is no memory of this process.
     T *GetPhyAddr() const { return (T *)(uint64_t)address_; }
     T *GetPhyAddr(uint32_t offset) const { return GetPhyAddr() + offset; }
     T GetValue(uint32_t index, ASIM_SITE) const {

@@ -274,7 +274,7 @@ inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const
     CompareScalar(dst, src, value, mode, count, site);
 }
 
-// A selection finds the other operand's place through a scratch of the library at the end of the buffer.
+// The place of a selection's other operand is passed in scratch memory of the library, at the end of the buffer.
 constexpr int64_t ASIM_SCRATCH = 188416, ASIM_SCRATCH_ELEMENTS = 32;
 inline void asim_barrier(asim::Site site) {
     asim::record(site, asim::Word::own_barrier_);
@@ -412,7 +412,7 @@ ASIM_BLOCKS(BlockReduceMin, vcgmin)
 // Reductions of many elements to one. The scalar unit moves the last value to its place.
 inline void asim_between(asim::Site site, HardEvent event, int32_t id = 0) {
     auto pair = asim::PIPES_OF_EVENT[(int)event];
-    asim::record(site, asim::Word::queue_event_, {0}, {pair[0], pair[1], id});  // the library's own, as a check is told
+    asim::record(site, asim::Word::queue_event_, {0}, {pair[0], pair[1], id});  // the library's own: this row tells checks
     asim::set_flag(site, event, id);
     asim::wait_flag(site, event, id);
 }
