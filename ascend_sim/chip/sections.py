@@ -399,7 +399,6 @@ class MemoryRates(Section):
     same_line_read_ratio: Ratio
     write_back_ratio: Ratio
     partial_line_refetch: Flag
-    atomic_read_ratio: Ratio
 
 
 class Sync(Section):
@@ -410,7 +409,6 @@ class Sync(Section):
     """
 
     flag_ids: Count
-    reserved_flag_ids: Count
     flag_pairs: dict[CoreKind, dict[Pipe, tuple[Pipe, ...]]] = {}
     flag_pairs_source: str = "unknown"
     flag_max: Annotated[Count, Field(gt=0)]
