@@ -149,7 +149,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def kernels(self, call: Call, chip: ChipSpec) -> Plan:
-        """Return the plan of an accepted call, placed; TilingError where no tiling fits."""
+        """Return the plan of an accepted call, with its workspace placed. Raises TilingError where no tiling fits."""
 
     def product(self, chip: ChipSpec) -> ProductSpec:
         """Return the accepted arguments of the operator on a chip; AclnnError 161002 for an unknown product.
@@ -320,8 +320,8 @@ class Operator(ABC, Generic[Arguments, Call]):
         return None
 
     def computed_in(self, call: Call, output: str) -> str:
-        """Return the dtype whose values are multiplied, or only added if the cube does not compute the output: here the
-        compute dtype.
+        """Return the dtype of the values that are multiplied for an output, or only added where the cube does not compute
+        it. The default is the call's compute dtype.
         """
         return call.compute_dtype
 

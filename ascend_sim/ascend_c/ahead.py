@@ -146,7 +146,11 @@ class _Block:
             self.session.close()
 
     def _polls_again(self, rows: NDArray[np.int64]) -> bool:
-        """Return True if the rows only load from GM, as scalar code does, and equal those of the last time."""
+        """Return True if the block polls GM: the rows equal those of the last call and are only scalar loads and cache cleans,
+        the last one of GM.
+
+        `_MANY` rows or more never count. The rows are kept for the next call.
+        """
         instructions = self.table.instructions
         told: list[list[int]] = rows[:, :4].tolist() if len(rows) < _MANY else []
         again = bool(told) and told == self._last

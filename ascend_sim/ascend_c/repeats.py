@@ -74,9 +74,11 @@ def strides_of(name: str, f: Fields) -> tuple[int, ...]:
 
 
 def in_repeats(name: str, f: Fields) -> list[tuple[Fields, tuple[int, ...]]]:
-    """Return the parts of a word with the offsets of their operands: a count over gaps is whole repeats and a rest.
+    """Return the words into which a word splits, each with its operands' offsets in bytes: a count of elements over gaps
+    becomes whole repeats (at most MOST_REPEATS a word), and one repeat with a mask for the rest.
 
-    A count of elements that adjoin stays as it is, and so does a sum in the register of the unit.
+    A word in repeat mode, a count of elements that adjoin, and a sum in the unit's register stay one word, without offsets.
+    Raises SimError for a count below 1, and for a selection over gaps that is not by the mask register.
     """
     if not f["counting"] or name == "vcopy":
         return [(f, ())]

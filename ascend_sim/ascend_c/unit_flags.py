@@ -76,8 +76,9 @@ class _Tiles:
         return SetFlag, source, destination, flag.identity
 
     def _wait(self, source: str, destination: str, name: str, early: int | None) -> Key:
-        """Return the key of a wait that ends `early` cycles before the flag arrives; a plain wait for None (a drain without a
-        pace).
+        """Return the key of a wait for the unit flag `name` that ends `early` cycles before the flag arrives.
+
+        If `early` is None (an instruction without a pace), it is a plain wait. Counts the wait against the flag's sets.
         """
         flag = self.k.unit_flag(source, destination, name)
         self.k.count_flag(flag, -1)

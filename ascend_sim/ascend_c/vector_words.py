@@ -189,7 +189,10 @@ def _select(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _reduce(name: str, f: Fields, chip: ChipSpec) -> Key:
-    """Return the key of a reduction of whole repeats, whose results lie without gaps, or of any others."""
+    """Return the key of a reduction of repeats: `ReduceRows`, or `ReduceWithIndex` with an order, if results lie without gaps.
+
+    Other reductions become pieces (`_pieces`). Raises SimError for a vcadd into the unit's register without a count.
+    """
     dtype, order = dtype_of(f["format"]), ORDERS[f["order"]]
     if order and name == "vcadd":
         if not f["counting"]:

@@ -196,7 +196,10 @@ def _of_size(a: Accesses, kinds: Rows, hears: Ints, footprint: Ints, half: Ints,
 
 
 def _joined(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Pairs:
-    """Return the pairs (one of `mine`, one of `theirs`) in the same half whose programs are in the same group (`hears`)."""
+    """Return the pairs (one of `mine`, one of `theirs`) with equal `half` and equal `hears`, the group of their program.
+
+    `mine` and `theirs` are indices into both arrays.
+    """
     theirs = theirs[np.lexsort((hears[theirs], half[theirs]))]
     base = int(hears.max(initial=0)) + 1
     keys, own = half[theirs] * base + hears[theirs], half[mine] * base + hears[mine]
@@ -205,7 +208,10 @@ def _joined(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Pairs:
 
 
 def _others(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Bits:
-    """Return True for each of `mine` that shares its half with one of `theirs` whose program is in another group (`hears`)."""
+    """Return True for each of `mine` that shares its half with one of `theirs` whose program is in another group (`hears`).
+
+    `mine` and `theirs` are indices into `half` and `hears`.
+    """
     if not len(theirs):
         return np.zeros(len(mine), np.bool_)
     theirs = theirs[np.lexsort((hears[theirs], half[theirs]))]

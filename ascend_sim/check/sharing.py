@@ -72,7 +72,8 @@ def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
     """Return the pairs of footprints that share a byte and must be in order (`meet`), each once, and a write with itself
     too.
 
-    None if the pairs, or the questions about them, are many more than accesses.
+    None if there are too many: pairs, or accesses that a check would have to compare for them (the fewer of each pair's two
+    counts), far above the number of accesses.
     """
     found = list(_candidates(a, shapes))
     if sum(int(counts.sum()) for _, _, counts, _ in found) > MOST_PAIRS * len(a.row) + _FEW:
@@ -125,8 +126,9 @@ def _exactly(a: Accesses, f: Ints, g: Ints, shapes: Shapes) -> Pairs:
 
 
 def pairs_among(a: Accesses, shapes: Shapes, chosen: Ints) -> Iterator[Pairs]:
-    """Yield the pairs of `chosen` footprints that share a byte and must be in order, some at a time, in the order of
-    `as_told`.
+    """Yield the pairs of `chosen` footprints that share a byte and must be in order, in chunks.
+
+    Over all chunks the pairs are in the order of messages (`as_told`), so a caller that wants only the first can stop early.
     """
     order = chosen[np.lexsort((chosen, a.start[chosen]))]
     written, read = order[a.writes[order]], order[~a.writes[order]]

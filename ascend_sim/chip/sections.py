@@ -380,11 +380,11 @@ class Vector(Section):
 
 
 class MemoryRates(Section):
-    """HBM and L2: rates per AIC sum to the chip, streams reach their efficiency; `hbm_latency`: a miss adds it to a path's.
+    """Rates of HBM and the L2. The chip's L2 rate is the rate per AIC times its AICs; streams reach rate times efficiency.
 
-    `same_line_read_ratio` is what the read of a line costs the L2 while others read the same line, a plain read being 1.
-    `write_back_ratio` is how many bytes of HBM's time it takes to write back a byte that a read drives out of the L2; one that
-    a write drives out takes 1.
+    `hbm_latency`: cycles that a miss adds. `same_line_read_ratio`: L2 time of a read of a line that others read (plain: 1).
+    `write_back_ratio`: HBM time of writing back a byte that a read evicts (a byte that a write evicts: 1).
+    `partial_line_refetch`: a row longer than a line reads the partial line at its end from HBM even if the L2 holds it.
     """
 
     hbm_bytes: Bytes
@@ -399,7 +399,6 @@ class MemoryRates(Section):
     same_line_read_ratio: Ratio
     write_back_ratio: Ratio
     partial_line_refetch: Flag
-    atomic_read_ratio: Ratio
 
 
 class Sync(Section):
@@ -410,7 +409,6 @@ class Sync(Section):
     """
 
     flag_ids: Count
-    reserved_flag_ids: Count
     flag_pairs: dict[CoreKind, dict[Pipe, tuple[Pipe, ...]]] = {}
     flag_pairs_source: str = "unknown"
     flag_max: Annotated[Count, Field(gt=0)]

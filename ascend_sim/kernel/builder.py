@@ -281,7 +281,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     ) -> None:
         """Transpose between [channels][pixels] and [pixels][C0] in UB; see `TransposeBlocks`.
 
-        `to_c0` is True for the way to blocks, in which missing channels become zero.
+        `to_c0` True is the direction to [pixels][C0]: channels that a block lacks become zero.
         """
         self._emit((TransposeBlocks, to_c0, itemsize, channels, pixels, *layout), dst, src)
 

@@ -47,7 +47,7 @@ def status_summary(result: CheckResult) -> Grid:
         rules.setdefault(verdict, []).append(identity)
     title = "" if result.failure else f"status {result.status}"  # a failure has its own line
     table = Grid(title, ("verdict", ">rules", "~which"))
-    for verdict in sorted(rules, key=lambda one: one != "fail"):
-        style = {"fail": "bold red", "pass": "green"}.get(verdict, "dim")
-        table.row(Text(verdict, style=style), str(len(rules[verdict])), ", ".join(rules[verdict]))
+    for name in sorted(rules, key=lambda one: one != "fail"):
+        style = {"fail": "bold red", "pass": "green"}.get(name, "dim")
+        table.row(Text(name, style=style), str(len(rules[name])), ", ".join(rules[name]))
     return table

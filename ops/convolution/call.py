@@ -66,7 +66,7 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def x(self) -> str:
-        """Return the name of the tensor that has the shape of the convolution's input map x: the map read if `forward`,
+        """Return the name of the tensor that has the shape of the convolution's input map x: `maps.read` if `forward`,
         else `maps.like`.
         """
         return self.maps.read if self.forward else self.maps.like
@@ -74,7 +74,7 @@ class ConvolutionCall(AcceptedCall):
     @property
     def y(self) -> str:
         """Return the name of the tensor that has the shape of the convolution's output map y: `maps.like` if `forward`,
-        else the map read.
+        else `maps.read`.
         """
         return self.maps.like if self.forward else self.maps.read
 

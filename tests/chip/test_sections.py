@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
-from ascend_sim.chip import load_chip
+from ascend_sim.chip import load_chip, sections
 from ascend_sim.errors import ConfigError
+from tests.support.sources import parsed, python_files
 
 
 def refused(tmp_path: Path, text: str, field: str, said: str) -> None:
@@ -100,3 +102,21 @@ PATH = f"{{pipe: MTE3, bytes_per_cycle: {{value: 1, unit: bytes/cycle, source: x
 )
 def test_sections_that_disagree_are_refused(tmp_path: Path, text: str, field: str, said: str) -> None:
     refused(tmp_path, f"extends: ascend910b3\n{text}\n", field, said)
+
+
+def test_every_number_of_a_chip_file_is_read_somewhere() -> None:
+    """Except the banks of UB, which stand behind `bank_conflict`: a number that nobody reads would change nothing."""
+    attributes = {
+        node.attr
+        for folder in ("ascend_sim", "ops")
+        for path in python_files(folder)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute)
+    }
+    fields = {
+        name
+        for one in vars(sections).values()
+        if isinstance(one, type) and issubclass(one, sections.Section) and one is not sections.UbBanks
+        for name in one.__annotations__
+    }
+    assert fields - attributes == {"banks"}

@@ -180,7 +180,7 @@ class CompiledMachine:
         self._go_on()
 
     def survey(self, table: Table, program: c.ProgramStruct) -> int:
-        """Register the shapes of a program's transfers in C; return their number.
+        """Register the shapes of a program's transfers in C; return the number of transfers.
 
         The L2's arrays are extended to the lines reached.
         """

@@ -104,7 +104,10 @@ def _of_blocks(i: _ByElements, operand: str, distance: int) -> str:
 
 
 def _runs_on(instruction: _ByElements, operand: str, distance: int) -> bool:
-    """Return True if each row continues from the result of the row before: dst and src1 in one place, one with stride 0."""
+    """Return True if each row of an add, sub, mul, max or min may read the result of the row before as `operand`.
+
+    It may if `operand` is src1, begins at the address of dst (`distance` 0), and it or dst has stride 0.
+    """
     if not isinstance(instruction, VectorBinary) or instruction.operation not in _RUNNING or operand != "src1":
         return False
     return distance == 0 and instruction.rows > 1 and 0 in (instruction.dst_stride, instruction.src1_stride)

@@ -264,8 +264,9 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
 
 
 def _mmads(explanation: Explanation, part: SumPart, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
-    """Return one part's "list" of mmads with "tile" and "tiles" of L0C (`_tiles`); each mmad shows at most 64 products, 12
-    where there are over 4,000.
+    """Return one part's "list" of mmads with "tile" and "tiles" of L0C (`_tiles`).
+
+    Each mmad shows at most 64 products, or 12 if the part's mmads have over 4,000 together.
     """
     tiles, tile = _tiles(part)
     products = [len(real_products(m)) for m in part.mmads]

@@ -32,7 +32,8 @@ _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb")
 class _Pixels(NamedTuple):
     """Steps and loads over the pixels of one image.
 
-    `steps`: (pixels, times, times at even places); `spans_a` and `spans_b`: (bytes per channel block, number of loads).
+    `steps`: (pixels of a step, number of such steps, how many of them stand at an even place, from 0, among all);
+    `spans_a` and `spans_b`: (bytes per channel block, number of loads).
     """
 
     steps: tuple[tuple[int, int, int], ...]

@@ -116,10 +116,10 @@ def borrowing(kinds: Sequence[ErrorKind]) -> list[Borrowed]:
 
 
 def _hits(kind: ErrorKind, between: float, one: MeasuredError) -> tuple[bool, bool] | None:
-    """Return two truths, each True if the kernel's measured time lies in the interval of `kind`: of the shipped prediction,
-    and of one by costs fitted without its layer.
+    """Return two bools: True if the kernel's measured time lies in the interval of `kind` around the shipped prediction, and
+    True if it lies in the one around a prediction by costs that were fitted without the kernel's layer.
 
-    None if `kind` gives no interval.
+    None if `kind` gives no interval. `between` is the variance of a network, as in `of_kind`.
     """
     found = of_kind(kind, one.chip, one.us, between)
     return None if found is None else (_inside(found, one.us, one.error), _inside(found, one.us, one.left_out))

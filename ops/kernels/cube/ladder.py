@@ -48,8 +48,8 @@ class Refusal:
 class Rung(Generic[Q_contra, T_co]):
     """One way to a tiling: if it `applies` to a question, `tiling(question)` returns a tiling or a refusal.
 
-    `mark` is one of MARKS, or returns one for a question. Where no rung answers, the caller gets the last refusal of a
-    rung that `explains`; False for a rung beside the usual way.
+    `mark` is one of MARKS, or returns one for a question. Where no rung has a tiling, the caller gets the last refusal
+    of a rung that `explains`. A rung beside the usual way does not explain: its refusal is used only without such a rung.
     """
 
     name: str

@@ -232,7 +232,7 @@ ROWS: tuple[GradWeightRung, ...] = (
 def _rows_of(
     q: GradWeightQuestion, inp: TilingInput, *, split_wo: int = 0, split_kernel: int = 0
 ) -> GradWeightTiling | Refusal:
-    """Return the stand-in for `inp`, the problem in strips of `split_wo` columns or in single taps, or the last refusal."""
+    """Return the tiling by `ROWS` of `inp`, which is in strips or single taps, with the given split fields; or a refusal."""
     rows = climb(ROWS, q.part(inp))
     if isinstance(rows, Refusal):
         return rows

@@ -76,8 +76,9 @@ def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: 
 
 @known_loop
 def _work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> KernelWork:
-    """Return the work: blocks get whole lines of 512 elements, at most one block for each tile; a piece fits UB twice
-    on both sides, with the fp32 copy between.
+    """Return the work: blocks get whole lines of 512 elements, at most one block for each tile.
+
+    UB holds two pieces before the cast, two behind it, and one fp32 copy between them if neither dtype is float32.
     """
     each = 2 * (numpy_dtype(from_dtype).itemsize + numpy_dtype(to_dtype).itemsize)
     each += 0 if WIDE in (from_dtype, to_dtype) else numpy_dtype(WIDE).itemsize

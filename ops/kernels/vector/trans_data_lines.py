@@ -84,7 +84,7 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def blocks_at_once(self) -> int:
-        """Return the number of channel blocks of a unit: all, or as many as a line holds with the unit's positions."""
+        """Return the number of channel blocks of a unit: as many as a line holds with `run` positions each, at most all."""
         return min(self.cin1, self.most // ceil_to(self.run, _EVEN))
 
     @cached_property
@@ -167,7 +167,7 @@ class GradientLines(FilterUnits):
 
     def _load(self, k: KernelBuilder, room: int, unit: LineUnit, where: tuple[int, int]) -> None:
         """Append the load of a unit to [shared line][channel block][position][co][C0], one copy for each kernel plane
-        and block, since planes lie apart in GM.
+        and block, since planes lie apart in GM. `where` is as in `_put`.
         """
         first, c1 = where
         pitch = ceil_to(self.c_out, FRACTAL) * _CELL
@@ -254,8 +254,10 @@ class GradientLines(FilterUnits):
                 target, at = target + taken * pair, at + taken
 
     def _put(self, k: KernelBuilder, result: int, unit: LineUnit, where: tuple[int, int]) -> None:
-        """Append the store of a unit: all lines in one copy if it has all positions, else line by line with a row for
-        each channel.
+        """Append the store of a unit from UB byte `result` to the plain gradient in GM: all lines in one copy if the unit
+        has all kernel positions, else line by line with a row for each channel.
+
+        `where` is (first output channel, first channel block).
         """
         first, c1 = where
         row, line = self.positions * ITEM, self.line * ITEM

@@ -92,7 +92,10 @@ class Merge:
             self._stored, self._read = k.flag("MTE3", "MTE2", "rows stored"), k.flag("MTE2", "MTE3", "blocks kept")
 
     def store(self, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-        """Append the store of rows of `size` bytes one by one; each must begin at or behind the end of the one before."""
+        """Append the store of rows of `size` bytes one by one; each must begin at or behind the end of the one before.
+
+        With `kept`, the block behind each row is loaded before the store and put back after it.
+        """
         k = self._k
         if self._keeps:
             k.set_flag(self._stored)

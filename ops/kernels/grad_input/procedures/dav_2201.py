@@ -199,10 +199,10 @@ def _either_steps(block: GradInputTiling, inp: TilingInput) -> tuple[GradInputTi
 
 
 def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the pixels of one task: those of a tile in whole rows, or of several tiles if all cores still get as many
-    tasks and L2 holds the data.
+    """Return the pixels of one task: those of a tile in whole rows, or of several tiles if the tasks still divide evenly
+    among the cores, or are very many, and L2 holds their data.
 
-    For a kernel with tile tasks (dav-3510) it is one tile, or the map at most if images fill the cores evenly.
+    For a kernel with tile tasks (dav-3510) it is one tile, cut off to the map if the images divide evenly among the cores.
     """
     problem = inp.problem
     width, map_pixels = problem.w_in, problem.h_in * problem.w_in

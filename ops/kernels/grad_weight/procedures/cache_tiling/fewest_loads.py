@@ -96,7 +96,9 @@ class _Parts:
     held: bool
 
     def whole(self, lines_b: int) -> bool:
-        """Return True if all of A, or `lines_b` lines of B, fit L1 beside the least of the other operand."""
+        """Return True if all of A, or `lines_b` lines of B, fit L1 beside the least that it holds of the other operand;
+        always False unless `held`.
+        """
         a, b = self.m * self.line_a + self.least_b, lines_b * self.line_b + self.least_a
         return self.held and min(a, b) <= self.room
 
