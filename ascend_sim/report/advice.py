@@ -71,10 +71,10 @@ class TrialSource(Protocol):
 class Statement:
     """One statement on one or more parts of a waterfall: its `text`, and `cycles`, their cost.
 
-    `change` is the change whose gain the text promises, {} for none: {"batch": f} a batch f times as large, {"channels": c}
-    channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is in cycles of the
-    whole kernel, against as many of these calls as do the same work; None where nothing is promised. `at_most`: no change was
-    found, and `gain` is the cost of the parts.
+    `change` is the change whose `gain` the text promises, {} for none: {"batch": f} a batch f times as large, {"channels": c}
+    channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is the saving in
+    cycles of the whole kernel for the same work (one call of a larger batch against f of these), None where nothing is
+    promised. `at_most`: no change was found, and `gain` is the cost of the parts.
     """
 
     parts: tuple[str, ...]
@@ -104,7 +104,9 @@ def statements(
 
 @frozen
 class _Advice:
-    """Advice on parts of a waterfall, from which a `Statement` is made; fields as there."""
+    """Advice on parts of a waterfall, from which a `Statement` is made: `words` become the end of its text, the other fields
+    are those of the statement.
+    """
 
     words: str
     command: str = ""
@@ -327,8 +329,11 @@ class _Speaker:
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
-    """Return a tiling field's value times up / down, in whole fractals, or at most 2 for a number of buffers; `value` itself
-    where that is no step.
+    """Return the value of a tiling field to try next: `value` times `up` / `down`, rounded down to whole fractals (16), 16 at
+    least.
+
+    A field that ends in Pbuffer counts buffers: `value` times `up`, 2 at most. The result equals `value` where no step is
+    possible.
     """
     if field.endswith("Pbuffer"):
         return min(value * up, _BUFFERS_AT_MOST)

@@ -147,10 +147,10 @@ def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Ind
 
 
 def _group(channel: Index, size: int, other: int) -> Index:
-    """Return the first channel of the group of `channel` on the other side, as a number, or as text where `channel` is a
-    letter.
+    """Return the first channel that belongs to the group of `channel` on the weight's other channel axis: a number, or text
+    where `channel` is a letter.
 
-    Groups have `size` channels on this side and `other` on the other.
+    A group has `size` channels on the axis of `channel` and `other` on the other axis.
     """
     return channel // size * other if isinstance(channel, int) else f"{channel} div {size} x {other}"
 

@@ -137,15 +137,17 @@ class _Map:
         self.planes = {key: number for number, key in enumerate(keys)}
 
     def key(self, first: int, second: int, third: int) -> tuple[int, ...]:
-        """Return the key of the plane in which a position is drawn: all three coordinates in a small map, otherwise the
-        image and depth (depth alone of a weight).
+        """Return the key of the plane in which a position is drawn, from its first three coordinates: n, c, d, or co, ci, kd of
+        a weight.
+
+        In a small map the key is all three. In a larger one it is (n, d), and (kd,) for a weight.
         """
         if self.numbers:
             return first, second, third
         return (third,) if self.stored == "weight" else (first, third)
 
     def places(self, flat: Array) -> tuple[Array, ...]:
-        """Return arrays of the five problem coordinates of flat indices: two of image and channel, depth, row, column."""
+        """Return the positions of flat indices into the tensor: arrays n, c, d, h, w; of a weight co, ci, kd, kh, kw."""
         return places(self.explanation.call, self.tensor, self.shape, flat)
 
     def cells(self, flat: Array) -> list[int]:

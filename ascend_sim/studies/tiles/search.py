@@ -255,8 +255,10 @@ class _Search:
         return self.kernel.sharper_bound(self.bounds, fields, self.blocks[number], self.launches[number])
 
     def _enough(self) -> int | None:
-        """Return the cycles at which a simulation can stop, those of the `top`-th best other result; None without `top` or
-        with fewer results.
+        """Return the cycles beyond which a simulation is stopped: those of the `top`-th best result, the simulator's own choice
+        not counted.
+
+        None, for no limit, without `top` or as long as there are fewer results.
         """
         if self.top is None:
             return None

@@ -97,11 +97,11 @@ def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int, buffers: i
 
 
 def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
-    """Return the tiling for whole rows of x in L1, with `buffers` buffers of each operand there, or one where that
-    allows larger tiles. TilingError where none fits.
+    """Return the tiling that loads whole rows of x to L1. Raises TilingError where no tile fits.
 
-    The tile halves its pixels until it fits; if no height fits, the small tile that loads the fewest lines to L0 is
-    taken.
+    Tiles have as many channels as are allowed, and their pixels are halved until `buffers` L1 buffers of each operand
+    fit. If no height fits, tiles with fewer channels, and with fewer buffers, are tried: the one that loads the fewest
+    lines to L0 is taken.
     """
     p = inp.problem
     pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)

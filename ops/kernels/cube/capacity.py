@@ -28,7 +28,7 @@ def l0_bytes(tiling: ConvTiling, inp: TilingInput) -> dict[str, int]:
 
 
 def fits_l0(tiling: ConvTiling, inp: TilingInput) -> bool:
-    """Return True if a base block fits L0A, L0B and L0C."""
+    """Return True if L0A, L0B and L0C hold a base block in as many buffers as the tiling has there."""
     return all(used <= inp.buffers[name] for name, used in l0_bytes(tiling, inp).items())
 
 
@@ -49,6 +49,9 @@ _BUFFERS = [name for name in ConvTiling.VENDOR if name.endswith("_buffers")]
 
 
 def check_block(tiling: ConvTiling, inp: TilingInput) -> None:
+    """Raise TilingError where a side of the base block is no multiple of its unit, a step, number of buffers or
+    block_dim is out of range, or L0 cannot hold the block.
+    """
     names = type(tiling).VENDOR
     for name in _BASES:
         value = getattr(tiling, name)
@@ -84,6 +87,7 @@ def _overflow(name: str, tiling: ConvTiling, inp: TilingInput) -> TilingError:
 
 
 def check_steps(tiling: ConvTiling) -> None:
+    """Raise TilingError unless one of step_ka and step_kb is a multiple of the other."""
     low, high = sorted((tiling.step_ka, tiling.step_kb))
     if high % low:
         raise TilingError(
@@ -101,6 +105,7 @@ def check_l1(used: tuple[int, int], inp: TilingInput, words: Callable[[], tuple[
 
 
 def check_load3d_k(name: str, extent: int, inp: TilingInput) -> None:
+    """Raise TilingError if `extent`, which the message calls `name`, is more than load3d's K field can hold."""
     if extent > inp.load3d.k_extent:
         raise TilingError(f"load3d: {name} = {extent} > {inp.load3d.k_extent}, the limit of its k extent")
 

@@ -140,9 +140,9 @@ def answered(answer: T | Refusal) -> T:
 class TilingQuestion:
     """Question to a ladder: the problem, the chip (None: a 910B) and the call's demands.
 
-    `fields` are the user's, by the vendor's names; None if the user names none, {} if only the kernel whose fields they
-    would be. `dtype` is the cube's ("" for any), `op_type` the library's operator ("" for the open kernel itself),
-    `blocks` the number of blocks that the call asks for.
+    `fields` are the user's, by the vendor's names: None if the user gives none, {} if the user sets no field but asks
+    for the kernel that has such fields. `dtype` is the cube's ("" for any), `op_type` the library's operator ("" for
+    the open kernel itself), `blocks` the number of blocks that the call asks for.
     """
 
     inp: TilingInput
@@ -209,11 +209,12 @@ S = TypeVar("S", bound=Tiled)
 def widest_that_fits(
     width: int, may_fit: Callable[[int], bool], cut: Callable[[int], S | Refusal], spare: int, widest: int = WIDEST
 ) -> S | Refusal:
-    """Return the tiling of the widest strips for which `cut(width of a strip)` has one, as wide as its tile, which then
-    uses all that is loaded.
+    """Return the tiling of the widest strips for which `cut(width of a strip)` returns one; the last refusal where none
+    does.
 
-    Widths tried are `widest` columns, half, a quarter ... `may_fit` returns False for widths that `cut` need not be
-    asked about; `spare` is that of `even_strip`. Where no strip fits, the last refusal is returned.
+    Widths tried are about `widest` columns, half, a quarter ..., made even by `even_strip` with `spare`; those for
+    which `may_fit` is False are left out, except the narrowest. Where the tile found is narrower than its strip, `cut`
+    is asked again for strips as wide as the tile.
     """
 
     def fitted(strip: int) -> S | Refusal:

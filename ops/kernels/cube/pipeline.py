@@ -153,11 +153,13 @@ class CubePipeline:
         self._release()
 
     def _take(self) -> None:
+        """Hand the filled halves of L0A and L0B over to M, which waits for them."""
         self._queues[-1].publish()
         for queue in self._queues:
             queue.take()
 
     def _release(self) -> None:
+        """Free the halves of L0A and L0B that M took, behind its last instruction."""
         for queue in self._queues:
             queue.release()
 

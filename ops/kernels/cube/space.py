@@ -18,6 +18,7 @@ def even_parts(total: int, unit: int = 1) -> list[int]:
 
 
 def axis(given: Fixed, name: str, values: Any) -> Any:
+    """Return the values to try for field `name`: the user's value alone if `given` has it, else `values`."""
     return (given[name],) if name in given else values
 
 

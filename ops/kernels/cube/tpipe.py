@@ -25,7 +25,9 @@ stated).
 
 
 class RaisedQueue(BufferQueue[int]):
-    """Queue of buffers whose free flags, and spare ones up to `RAISED` in all, are set when the program begins."""
+    """Queue of buffers whose free flags are set when the program begins, with spare flags, which have no buffer, where
+    there are fewer than `RAISED` buffers.
+    """
 
     def __init__(
         self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: Sequence[int]

@@ -125,11 +125,12 @@ class GradInputQuestion(TilingQuestion):
         return (NO_HK, NO_HK_WK) if may_cut else ()
 
     def part(self, strip: int, cut: int) -> GradInputQuestion:
-        """Return the question for the whole rows of a strip (0: of the map) and one piece of a cut kernel.
+        """Return the question for a strip of `strip` columns (0: the whole map), in whole rows, and one piece of a
+        kernel cut by `cut`.
 
-        A part is not split where the library would split its kernel by both axes. The part has fields given even if the
-        user gives none, which keeps the procedure of coupled chips away: it deals out a whole map, of which a strip is
-        a part.
+        A kernelSplitMode of the user stays; else the part is not split if it is cut, or if the library would split both
+        axes. Fields are always given, so that the procedure of coupled chips, which deals out whole maps, does not
+        apply.
         """
         fields = {"loadB1Condition": UNCUT}
         if self.mode is not None:
@@ -178,7 +179,8 @@ def _procedure(q: GradInputQuestion) -> GradInputTiling | Refusal:
 def _own_rows(q: GradInputQuestion) -> GradInputTiling:
     """Return a tiling of our own for whole rows of gradOutput in L1; TilingError where they do not fit.
 
-    Kernels that load whole slices get the stand-in tiling, raised to more pixels; others the one with the most room.
+    It is the stand-in tiling with taller tiles; for kernels that need no whole slices also with second buffers where
+    they fit (`roomy_grad_input`).
     """
     inp = q.dealt
     return taller(sound_grad_input(inp), inp) if q.variant.whole_slices else roomy_grad_input(inp)
@@ -204,11 +206,11 @@ ROWS = (PROCEDURE, UNSPLIT, OWN_ROWS)
 
 
 def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputTiling | Refusal:
-    """Return the stand-in tiling for strips of `strip` columns (0: the whole map) and a kernel cut as `cut` says, or
-    the refusal.
+    """Return the stand-in tiling for strips of `strip` columns (0: the whole map) and a kernel cut by `cut` (0 none, 2
+    row by row, 3 tap by tap), or the refusal.
 
-    Each strip's whole rows get the tiling of the rungs ROWS; with a cut tiles have no more rows than load3d can take
-    for padding, and no weights stay.
+    It is the tiling that the rungs ROWS find for the whole rows of one strip. With a cut kernel L1 keeps no weights,
+    and tiles have no more rows than load3d can take for padding.
     """
     inp = q.inp
     check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)

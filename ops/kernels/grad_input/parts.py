@@ -98,6 +98,7 @@ class _Axis:
 
 
 def _axis(stride: int, kernel: int, pad: int, size: int) -> list[_Axis]:
+    """Return the residue classes of `size` dx positions modulo `stride`, each with the kernel taps that reach it."""
     found = []
     for first in range(min(stride, size)):
         above, residue = divmod(first + pad, stride)
@@ -107,10 +108,10 @@ def _axis(stride: int, kernel: int, pad: int, size: int) -> list[_Axis]:
 
 @lru_cache(maxsize=64)
 def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[MapPart, ...]:
-    """Return the parts of dx, of one strip after the other, and by rows in a strip; without a split or strips one part,
-    the whole problem. Cached.
+    """Return the parts of dx in order: all of one strip before the next, in a strip by row, then column. Cached.
 
-    TilingError for a split with dilation, since the taps of a part are then not evenly apart.
+    `mode` is the kernelSplitMode, `strip` the columns of a strip (0: whole rows); without both there is one part, the
+    whole problem. TilingError for a split with dilation, since the taps of a part are then not evenly apart.
     """
     if not strip:
         return _split(problem, mode)

@@ -44,6 +44,9 @@ def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) ->
 
 
 def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
+    """Yield the tilings of the grid that fit, all with the strips, kernel cut and split of `given` or, if not given, of
+    the ladder's tiling.
+    """
     parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi", "load_b1": "loadB1Condition"}
     own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
     start = GradInputQuestion(inp, own, chip).tiling()
@@ -116,4 +119,5 @@ def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) ->
 
 
 def _passes(tiling: GradInputTiling, inp: TilingInput) -> bool:
+    """Return True if the kernel can run with the tiling (`check_grad_input`)."""
     return not isinstance(attempt(check_grad_input, tiling, inp), Refusal)

@@ -32,8 +32,10 @@ class DataTile(NamedTuple):
 
 
 def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[int, DataTile], int]]:
-    """Yield ((number, tile of image 0), image) for each tile, as a stamped loop needs them; the number is `turn_of` the
-    tile's position.
+    """Yield ((number, tile with image 0 in its task), image) for each tile, in order: the piece and the place of a
+    stamped loop.
+
+    `number` is the tile's position, reduced by `turn_of` with `turns`, so that equal tiles share a stamp.
     """
     for number, tile in enumerate(tiles):
         if not number or tile.task is not tiles[number - 1].task:
@@ -42,7 +44,9 @@ def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[
 
 
 def turn_of(number: int, turns: int) -> int:
-    """Return a tile's number for stamps: `number` below `turns`, then `turns` .. 2 * `turns` - 1 in turn; 0 without turns."""
+    """Return position `number` reduced to 2 * `turns` values: `number` itself below `turns`, else `turns` + `number` %
+    `turns`; 0 if `turns` is 0.
+    """
     return min(number, turns + number % turns) if turns else 0
 
 

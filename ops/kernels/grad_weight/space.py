@@ -42,6 +42,7 @@ _WORK_SLACK = (11, 10)  # how much more work than in the most even grid the busi
 
 
 def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradWeightTiling]:
+    """Yield the tilings of the grid that fit, with the user's fields `given`."""
     cuts = {name: given[name] for name in ("split_wo", "split_kernel") if name in given}
     own = {GradWeightTiling.VENDOR[name]: value for name, value in cuts.items()}
     start = (
@@ -71,6 +72,7 @@ def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -
 def _completed(
     tiling: GradWeightTiling, inp: TilingInput, given: Fixed, chip: ChipSpec | None
 ) -> GradWeightTiling | None:
+    """Return the tiling with all fields that follow from the others (`completed`); None where it cannot run."""
     found = attempt(completed, tiling, inp, given, chip)
     return None if isinstance(found, Refusal) else found
 

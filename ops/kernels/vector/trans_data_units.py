@@ -336,11 +336,11 @@ def used_bytes(ub: int) -> int:
 
 
 def deal(units: tuple[int, ...], cores: int, spare: Collection[int] = ()) -> tuple[int, int, int]:
-    """Return (axis, number of its units, units of one block) for the axis whose units keep most cores busy, the first
-    of equal ones (stated).
+    """Return (axis, number of its units, units of one block) for the axis of `units` that keeps the most cores busy,
+    the first of equal ones (stated).
 
-    However many full rounds of cores an axis has, they count once; the last round counts by its cores. An axis of
-    `spare` whose rounds are all full has no last one.
+    Full rounds of all cores count once, whatever their number; a partial last round counts by its cores. Without a
+    partial round a second full round is counted, but not for an axis in `spare`.
     """
 
     def busy(axis: int) -> int:

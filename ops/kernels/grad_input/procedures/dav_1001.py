@@ -190,9 +190,9 @@ class _PartGrid:
 
 
 def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
-    """Return the grid with the fewest rounds, then the most cores, then the smallest load; `ragged` asks for shares
-    with an end of their own. A dx with less than 16 elements an image has one core, one with fewer fractals than cores
-    `_few_tiles`.
+    """Return the grid with the fewest rounds, then the most cores, then the smallest load; `_few_tiles` if dx has fewer
+    fractals than cores, one core for images of less than 16 elements. `ragged`: a share has two fractals or more, the
+    last at least one.
     """
     p, m_total = inp.problem, _pixels(inp)
     if p.h_in * p.w_in * p.c_in < FRACTAL:
@@ -417,11 +417,11 @@ class _CoreShare:
     def _tiles_and_rows(
         self, m0: int, n: int, k_a: int, k_b: int, buffers: tuple[int, int], height: int
     ) -> tuple[int, int] | None:
-        """Return (L0 blocks of M, rows of gradOutput that they read) of a load beside `n` fractals of weights; None
-        where L1 has no room.
+        """Return (L0 blocks along M, rows of gradOutput that they read) of one L1 load beside `n` fractals of weights;
+        None where L1 has no room.
 
-        With all of K in a load, M has as many blocks as L1 has room for and as divide the core's (all of them read
-        `height` rows times the stride); else one.
+        A load of a part of K has one block; one of all K the most that fit L1 and divide the core's. Where these are
+        all of the core's, the rows are `height` * stride_h.
         """
         p, whole = self.inp.problem, k_a == self.k_blocks
         if not whole:
@@ -440,7 +440,7 @@ class _CoreShare:
         return m, self._extent(m * m0 * FRACTAL)
 
     def _extent(self, pixels: int) -> int:
-        """Return the rows of gradOutput that `pixels` pixels read, as the procedure counts them when it compares loads."""
+        """Return the vendor's estimate of how many gradOutput rows a run of `pixels` dx pixels reads."""
         p = self.inp.problem
         if pixels < p.w_in:
             return p.k_h if p.w_in % pixels == 0 else p.k_h + 1

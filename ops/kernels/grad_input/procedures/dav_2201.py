@@ -148,7 +148,8 @@ def make_fit(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Return the tiling, if L1 does not hold it, with a smaller block or, where none fits, with fewer buffers too. It
     may still not fit.
 
-    Once the vendor's procedure gives up buffers it goes through all three counts, even past one that fits.
+    Where no block fits, (2, 1), (1, 2) and (1, 1) buffers of A and B are all tried in turn, as the vendor does, even if
+    the first ones fit.
     """
     if grad_input_fits_l1(tiling, inp) or grad_input_fits_l1(tiling := _shrink(tiling, inp), inp):
         return tiling
@@ -188,6 +189,7 @@ def _shrink(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _either_steps(block: GradInputTiling, inp: TilingInput) -> tuple[GradInputTiling, bool]:
+    """Return (block with the L1 steps of `_ladder` or, where they do not fit, of `_equal_halves`; True if it fits L1)."""
     ladder = _ladder(block, inp)
     if grad_input_fits_l1(ladder, inp):
         return ladder, True

@@ -379,8 +379,9 @@ def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False
 
 
 def _worth_it_for_16_bits(p: DataProblem, tiling: GradInputTiling) -> bool:
-    """Return True if transposing 16-bit weights first pays: at least as many tasks read the same weights as run at a
-    time, and they are more, or weights are few, or blocks are wide.
+    """Return True if transposing 16-bit weights first pays: more tasks read the same weights than tasks run at a time.
+
+    An equal number is enough if the weights are few, or base_n is much longer than base_m.
     """
     problem, cores = p.inp.problem, p.inp.cores
     depths = ceil_div(problem.d_in, tiling.single_core_din)

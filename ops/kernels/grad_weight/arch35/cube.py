@@ -207,7 +207,9 @@ class DirectCubeBuilder(CubeBuilder):
         """Do nothing: each round has flagged its own end."""
 
     def slot(self, task: GradWeightTask) -> tuple[GradWeightTask, int] | None:
-        """Return (task, as if of group 0; block whose slot its tiles go to), None for dW: slots look alike for all groups."""
+        """Return (task with group 0, block to whose slot its tiles go), or None if they go to dW; slots are alike for
+        all groups.
+        """
         return super().slot(replace(task, group=0))
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
@@ -250,8 +252,9 @@ class DirectCubeBuilder(CubeBuilder):
             self.step(plane.tile, strip, step)
 
     def bring(self, operand: PlaneOperand, chunks: Sequence[Any], load: Callable[[Any], Hashable]) -> None:
-        """Load the first of `chunks` and make it the one in use; load the second ahead where the library's version does
-        so and there are two buffers.
+        """Load the first of `chunks` to L1 and make it the chunk that loads to L0 read.
+
+        The others are loaded ahead if the library's version does so and the operand has two buffers.
         """
         key = load(chunks[0])
         if self.kernel["prefetch"] and operand.buffers > 1:

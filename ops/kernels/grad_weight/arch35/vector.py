@@ -185,8 +185,10 @@ class DirectVectorBuilder:
         return (number > 0, tree, tuple(held)), first
 
     def add_up(self, tree: Tree, tile: Tile, target: int) -> None:
-        """Append the sum of a tile's pieces over all slots, level by level of the tree, for one part that fits UB after
-        the other; then store or hand on the sum.
+        """Append the sum of a tile's slots, level by level of the `tree`, and its store to dW from offset `target` on,
+        or to the slot from which another core adds it.
+
+        The parts of `tile`, each of which fits UB, follow one after the other.
         """
         k, pair, blocks = self.k, tree.pair, tree.blocks
         for number, shares in enumerate(tile):

@@ -67,12 +67,16 @@ def _fits(tiling: GradWeightTiling, p: InL1) -> bool:
 
 
 def _excess(tiling: GradWeightTiling, p: InL1) -> int:
+    """Return the bytes that L1 lacks for the tiling's operands; 0 if it holds them."""
     return max(p.used(tiling) - p.inp.buffers["L1"], 0)
 
 
 def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, bool]:
-    """Return (tiling with base_k lowered, True if it fits L1). If the estimate is below one fractal, base_k is one
-    fractal and the result False.
+    """Return (tiling with base_k lowered, True if L1 then holds it).
+
+    base_k is lowered by an estimate from the bytes that L1 lacks, then fractal by fractal, until L1 holds it or fewer
+    pixels need no fewer rows. If the estimate leaves less than one fractal, base_k is one fractal and the second value
+    False.
     """
     a_per_step = tiling.base_m * FRACTAL * p.inp.itemsize
     row_bytes = p.channels(tiling.base_n) * p.seen * p.inp.problem.stride_h * p.inp.itemsize

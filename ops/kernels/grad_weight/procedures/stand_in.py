@@ -258,7 +258,7 @@ def _side_m(inp: TilingInput, columns: int, tiles: int = 2) -> int:
 
 
 def _even(total: int, limit: int, unit: int) -> int:
-    """Return the size of equal tiles that cut `total`: the fewest of about `limit` at most, in multiples of `unit`."""
+    """Return the size of equal tiles, a multiple of `unit` and at most `limit`, that cut `total` into the fewest tiles."""
     limit = floor_to(limit, unit)
     return ceil_to(ceil_div(total, ceil_div(total, limit)), unit)
 

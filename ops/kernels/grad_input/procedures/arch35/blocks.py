@@ -53,8 +53,11 @@ def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
 
 
 def _is_middling(p: DataProblem, m: int, n: int) -> bool:
-    """Return True if the tasks of m x n are few (between MIDDLE_TASKS for each core) and whole rows cost a further
-    tile, so that shorter blocks balance better.
+    """Return True if shorter blocks balance better than m x n: tasks for each core are within MIDDLE_TASKS (least,
+    most), and whole rows do not help.
+
+    They do not where m is whole rows already or less than one, or where rounding it down to whole rows needs a further
+    tile.
     """
     rows, parts = p.rows_of(m), ceil_div(p.pixels, m)
     few, many = (count * p.inp.cores for count in MIDDLE_TASKS)
@@ -62,10 +65,11 @@ def _is_middling(p: DataProblem, m: int, n: int) -> bool:
 
 
 def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block lowered to fit L0 and the problem: a side that M or N cuts short lets the other grow, then K is
-    aligned.
+    """Return the block with its sides lowered to L0 and to M and N of the problem, and base_k aligned to the kernel; if
+    one side is cut short, the other grows.
 
-    One buffer of L0C is filled (two if `block` has two); the result has two buffers where both fit.
+    A tile may fill L0C, or half of it if `block` has two L0C buffers. The result has two L0C buffers where both fit,
+    else one.
     """
     accumulators = p.inp.buffers["L0C"] // block.cl0_buffers // ACCUMULATOR_BYTES
     m = min(block.base_m, p.inp.buffers["L0A"] // 2 // (p.c0 * p.itemsize), p.m)
@@ -87,9 +91,10 @@ def longest_k(block: GradInputTiling, p: DataProblem) -> int:
 
 
 def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
-    """Return the longest K that is whole kernel rows, kernel columns or slices, or divides a slice.
+    """Return the longest K that L0A holds and that is a multiple of a kernel row, kernel column or slice, or divides a
+    slice.
 
-    Where only C0 would be so, it is the block's own K, or the longest that fits if that is less.
+    If no K longer than C0 does, return base_k, or the longest K that L0A holds if that is less.
     """
     top, kernel = longest_k(block, p), p.inp.problem
     for k in range(top, p.c0, -p.c0):
@@ -103,8 +108,8 @@ def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
 def k_segment(p: DataProblem) -> int:
     """Return how many output channels are summed in L0C at a time, in whole C0; 0 for all of them.
 
-    Only if K reaches the limit of a segment it is fewer, as many as that limit holds; cut problems and planar (NCDHW)
-    32-bit tensors have limits of their own. Packed and grouped problems are never segmented.
+    It is 0 if K is below the limit SEGMENT, else as many channels as the limit holds. Cut kernels and planar (NCDHW)
+    32-bit tensors have limits of their own; packed and grouped problems are never segmented.
     """
     if p.packed or p.inp.problem.groups > 1:
         return 0
@@ -168,10 +173,11 @@ def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
 
 
 def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with L1 steps that fill half of L1 with each operand, in whole channel blocks; one step divides
-    the other.
+    """Return the block with L1 steps with which each operand fills half of L1, in whole channel blocks; the larger step
+    is lowered to a multiple of the smaller.
 
-    A's step is at most load3d's K field; A's channels are counted as the vendor does.
+    A's step is at most load3d's K field. A block of A counts as EQUAL_CHANNELS channels, whatever C0 is (stated), or as
+    CUT_PIXELS elements where pixels are loaded one by one.
     """
     half = p.inp.buffers["L1"] // 2
     single = p.cut == NO_HK_WK or (p.cut == NO_HK and p.width == 1)  # as the vendor counts these: no channels
@@ -187,8 +193,8 @@ def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _share(blocks: int, buffers: int, p: DataProblem) -> int:
-    """Return `blocks` as the channel blocks of one of `buffers` buffers: at least 1, at most an even share of all
-    channel blocks.
+    """Return the channel blocks of one L1 buffer: `blocks`, but at least 1, and at most all channel blocks divided by
+    `buffers`.
     """
     return min(max(blocks, 1), ceil_div(p.blocks, buffers))
 
@@ -242,8 +248,8 @@ def shrunk(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """Return the tiling with a smaller block or, where none fits, with fewer L1 buffers too; unchanged if it fits. The
     result may not fit.
 
-    Once the vendor's procedure gives up buffers it goes on to single ones, even past counts that fit, each time with
-    the block that the time before has left.
+    The numbers of buffers are lowered step by step down to (1, 1), even if an earlier step fits, as the vendor does;
+    each step starts from the block of the one before.
     """
     tiling = _stage(tiling, p)
     if fits(tiling, p):
@@ -279,6 +285,9 @@ def _stage(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _smaller_k(tiling: GradInputTiling, p: DataProblem, start: int) -> Attempt:
+    """Return (tiling with the longest base_k below `start`, in steps of C0, that fits, True), or (the last one tried,
+    False).
+    """
     return _first_that_fits(tiling, ((tiling.base_m, k, tiling.base_n) for k in _down(start, p.c0)), p)
 
 
@@ -303,6 +312,10 @@ def _smaller_sides(tiling: GradInputTiling, p: DataProblem) -> Iterable[tuple[in
 
 
 def _first_that_fits(tiling: GradInputTiling, blocks: Iterable[tuple[int, int, int]], p: DataProblem) -> Attempt:
+    """Return (tiling with the first of `blocks`, (M, K, N), that fits L1, True), or (the last one tried, False).
+
+    Each block is tried with the L1 steps of `ladder`, then with those of `equal`.
+    """
     ways: tuple[Callable[[GradInputTiling, DataProblem], GradInputTiling], ...] = (ladder, equal)
     for m, k, n in blocks:
         for way in ways:

@@ -66,16 +66,19 @@ class CycleModel:
     # ---- one instruction each
 
     def mmad(self, t: Tile) -> int:
+        """Return the cycles of one Mmad of the L0 tile."""
         passes = 2 if self.p.fp32 and not self.p.hf32 else 1
         return t.m_l0 * t.k_l0 * t.n_l0 * passes + self.costs.mmad_head
 
     def to_l0a(self, t: Tile) -> int:
+        """Return the cycles of one load of A from L1 to L0A."""
         c, moved = self.costs, FRACTAL_BYTES * t.m_l0 * t.k_l0 // self.costs.l0a_rate
         if self.p.fp32:
             return c.load3d_head + moved
         return c.load2d_head + FRACTAL_BYTES * t.k_l0 // c.load2d_line_rate + moved
 
     def to_l0b(self, t: Tile) -> int:
+        """Return the cycles of one load of B from L1 to L0B, by the problem's path."""
         c, size = self.costs, FRACTAL_BYTES * t.k_l0 * t.n_l0
         if self.p.load is Load.LOAD2D:
             return c.load2d_head + FRACTAL_BYTES * t.n_l0 // c.load2d_line_rate + size // c.l0b_rate
@@ -83,15 +86,18 @@ class CycleModel:
 
     @property
     def _load3d_rate(self) -> int:
+        """Return the bytes per cycle of load3d, by the stride along W and the row lengths."""
         problem = self.p.problem
         pixels = FRACTAL - 1 if FRACTAL % problem.w_out == 0 else FRACTAL
         cycles = self.costs.load3d_cycles.get(problem.stride_w)
         return FRACTAL_BYTES // (pixels // problem.w_in + cycles) if cycles else self.costs.load3d_slow_rate
 
     def to_l1_a(self, t: Tile) -> int:
+        """Return the cycles of one load of A from GM to L1."""
         return self.costs.gm_head + t.m_al1 * t.m_l0 * t.k_al1 * FRACTAL_BYTES // self.costs.gm_rate
 
     def to_l1_b(self, t: Tile) -> int:
+        """Return the cycles of one load of B from GM to L1, by the problem's path."""
         p, n = self.p, t.n_bl1 * t.n_l0
         if p.load is Load.LOAD2D:
             packets = n * t.k_bl1
@@ -107,6 +113,7 @@ class CycleModel:
         return self.costs.gm_head + packets * FRACTAL_BYTES // self.costs.gm_rate
 
     def way_out(self, t: Tile) -> int:
+        """Return the cycles that the Fixpipe takes for one tile of results: to read L0C and to write GM."""
         size = t.m_l0 * t.n_l0 * ACCUMULATOR_FRACTAL_BYTES
         return size // self.costs.fixpipe_read_rate + size // self.costs.fixpipe_write_rate
 
@@ -210,4 +217,5 @@ class CycleModel:
 
 
 def _together(overlap: bool, load: int, work: int) -> int:
+    """Return the cycles of a `load` and of `work`: the longer of the two if they `overlap`, else their sum."""
     return max(load, work) if overlap else load + work

@@ -72,6 +72,10 @@ def tiling_by_loads(p: FilterProblem) -> CacheTiling:
 
 
 def _best(model: CycleModel, least_blocks: int) -> tuple[Cuts, Share, Tile, int] | None:
+    """Return (cut, share, tile, cycles) with the fewest estimated cycles; None where no tile fits.
+
+    Cuts of fewer than `least_blocks` blocks are left out.
+    """
     p, best = model.p, None
     may_stay = a_may_stay(p)
     for cuts in _cuts(p):

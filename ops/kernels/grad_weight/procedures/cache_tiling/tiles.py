@@ -70,8 +70,11 @@ def cut_counts(number: int, cores: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def share_of(number: int, cut: int, cores: int) -> int:
-    """Return the units of a core's share: the first number with enough divisors on the way from `number` / `cut` to
-    `mapped`(number) / `cut`, which it is if none has; `number` itself if it is not cut and has enough.
+    """Return the units of a core's share if `number` units are cut into `cut` parts: about `number` / `cut`, with
+    enough divisors.
+
+    It is the first such count on the way from `number` / `cut` to `mapped`(number) / `cut`, both rounded up; the latter
+    if none has enough.
     """
     if cut == 1 and _tiles_well(number):
         return number
@@ -82,6 +85,7 @@ def share_of(number: int, cut: int, cores: int) -> int:
 
 
 def _tiles_well(units: int) -> bool:
+    """Return True if `units` is small or has enough divisors to be cut into tiles."""
     if units <= ALWAYS_FINE:
         return True
     small = richness(units, 1, SHARE_SMALL)
