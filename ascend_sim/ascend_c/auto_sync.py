@@ -97,6 +97,7 @@ class _Order:
         return {other: row if other == pipe else self.ended[other, pipe] for other in _PIPES}
 
     def _learn(self, pipe: str, known: dict[str, int]) -> None:
+        """Note that `pipe` knows the rows `known`, {other pipe: its last row that has ended}."""
         for other, row in known.items():
             self.ended[other, pipe] = max(self.ended[other, pipe], row)
 
@@ -110,6 +111,9 @@ class _Order:
         )
 
     def _keys(self, source: str, destination: str) -> tuple[Key, ...]:
+        """Return the keys of the instructions that order `destination` after `source`: a barrier for one pipe, else a set and a
+        wait.
+        """
         if source == destination:
             return ((PipeBarrier, source),)
         flag = self.k.unit_flag(source, destination, f"automatic {source} to {destination}")
@@ -152,6 +156,7 @@ def with_auto_sync(
 
 
 def _spans(one: Instruction) -> list[_Span]:
+    """Return the bytes of UB that an instruction reads and writes, relative to its operands."""
     sides = [(region, False) for region in one.reads()] + [(region, True) for region in one.writes()]
     return [
         _Span(_OPERANDS[region.operand], region.offset, region.extent, written)

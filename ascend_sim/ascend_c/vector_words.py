@@ -225,6 +225,7 @@ def _reduced(name: str, f: Fields, dtype: str) -> WordRows:
 
 
 def _pieces(piece: str, name: str, it: WordRows, dtype: str, order: str = "") -> Key:
+    """Return the key of a ReducePieces of each `piece` ("repeat", "block" or "pair") of the repeats `it`."""
     dst, src = it.strides
     return ReducePieces, piece, _REDUCTIONS[name], dtype, it.columns, it.rows, src, dst, it.mask, it.blocks, order
 

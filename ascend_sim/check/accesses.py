@@ -54,6 +54,7 @@ class Shapes:
         return known
 
     def _form(self, region: Region) -> int:
+        """Return the number of a region's shape, regardless of its address; a new shape gets the next number."""
         plain = region.simplified()
         key = (plain.row_bytes, plain.row_stride if plain.rows > 1 else 0, plain.rows,
                plain.plane_stride if plain.planes > 1 else 0, plain.planes)  # fmt: skip

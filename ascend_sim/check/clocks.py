@@ -71,12 +71,12 @@ class Clocks:
 
 
 class Events:
-    """Places at which pipes learn that rows have retired, by pipe and in order of rows; number 0 is before all of them.
+    """Events: points at which a pipe learns that rows have retired, sorted by track (pipe of a program) and row; number 0 is
+    before all.
 
-    A track is a pipe of a program that has rows. At event i `heard[i, q]` rows of pipe q have retired, and all that pipe knew
-    at its event `through[i, q]` is known. Sets of other cores, number `released[i]` counted from 1 on, may end it, in column
-    `meets[i]` of `inputs`. A wait of the scalar unit is an event of every pipe: for S its own end, for the others that S has
-    passed it.
+    At event i the pipe learns that `heard[i, q]` rows of pipe q have retired, and all that pipe q knew at its event `through[i,
+    q]`. A wait for other cores also learns what their set number `released[i]` - 1 hands on (0: none), in column `meets[i]` of
+    `inputs`. A wait of the scalar unit is an event of every pipe, as later rows are issued after it.
     """
 
     def __init__(self, synced: Sequence[SyncRows], matches: Matches, counter: Ints) -> None:
@@ -175,6 +175,7 @@ class Events:
         return self._last(of.program[items] * self.columns + self.column[of.pipe[items]], of.row[items])
 
     def _last(self, track: Ints, row: Rows) -> Ints:
+        """Return for each (track, row) the last event of the track before the row; 0 if there is none."""
         number = np.searchsorted(self._key, track.astype(np.int64) * self._far + row)
         return np.where(number > self._first[track], number, 0)
 

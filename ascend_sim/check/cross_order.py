@@ -15,7 +15,10 @@ from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, CrossCounte
 
 
 class Walker(Protocol):
-    """Interface of a walk over one program, as `CrossMatches` uses it."""
+    """Interface of a walk over one program, as `CrossMatches` uses it: the program's number `index`, and `free_pass`.
+
+    With `free_pass`, which ends a deadlock, its waits pass before their sets.
+    """
 
     index: int
     free_pass: bool
@@ -129,6 +132,7 @@ class CrossMatches:
         self._met: dict[tuple[int, int], tuple[CrossCounter, Counter]] = {}
 
     def _counter(self, index: int, code: int) -> tuple[CrossCounter, Counter]:
+        """Return (key, state) of the counter that instruction `code` of program `index` raises or waits for."""
         known = self._met.get((index, code))
         if known is None:
             group = self.meetings.group(index, code)

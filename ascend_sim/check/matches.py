@@ -117,6 +117,9 @@ class Matches:
         return not self._rounds(walks) and not self.faults.waits
 
     def _walk(self) -> None:
+        """Match sets and waits by walks over all programs; in a deadlock record the pipes that are stuck and let their waits
+        pass.
+        """
         waiting: Sequence[ProgramWalk] = [
             ProgramWalk(index, one, self.items.first[index], self.partner, self.cross, self.faults)
             for index, one in enumerate(self.synced)

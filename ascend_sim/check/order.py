@@ -70,6 +70,7 @@ class TaskOrder:
 
     @cached_property
     def _tiles(self) -> Bits:
+        """Return a mask over all rows that synchronise: True for waits for unit flags."""
         return self._rows({i: one.tile_waits for i, one in enumerate(self.synced)})
 
     def _rows(self, chosen: Mapping[int, Sequence[int] | Ints]) -> Bits:
@@ -100,6 +101,7 @@ class TaskOrder:
 
     @cached_property
     def _scratch(self) -> tuple[Rows, Rows]:
+        """Return copies of the known and retired rows, which `part` overwrites."""
         known = self.known.copy()
         return known, self.clocks.retired.copy() if self.events.inputs else known
 

@@ -85,6 +85,11 @@ class Questions:
     def _need(
         self, access: Ints, footprint: Ints, other: Ints, place: Rows, clocks: Clocks
     ) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return (program, event, owner, rows): at the last event before each access, `rows` rows of the pipe of `other` must
+        have retired.
+
+        That is all up to `place`, the place in its pipe of the access of `other` that must be over.
+        """
         program = self.a.owner[footprint] // WIDTH
         return program, clocks.event[clocks.offset[program] + self.a.row[access]], self.a.owner[other], place + 1
 
@@ -126,6 +131,7 @@ class Questions:
             yield b, np.searchsorted(keys, g * self._base + np.minimum(known, self._base - 1)), f, g
 
     def _parts(self) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """Yield the questions in chunks of limited size, as arrays (access of f, footprint f, footprint g)."""
         if not len(self.f):
             return
         total = np.cumsum(self.a.counts[self.f])

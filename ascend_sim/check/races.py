@@ -29,6 +29,7 @@ def find_races(subject: Subject) -> list[CheckFinding]:
 
 
 def _in_space(subject: Subject, space: str) -> Iterator[CheckFinding]:
+    """Yield findings on the races of one space; races between the same lines, of one kind, are one finding."""
     a = subject.accesses[space]
     early, late = _roots(subject, space)
     if not len(early):

@@ -71,6 +71,7 @@ def find_redundant(subject: Subject, strict: bool) -> tuple[list[CheckFinding], 
 
 
 def _group_words(subject: Subject, key: _Group, number: int) -> tuple[str, ...]:
+    """Return a line on the pipes and the name of a flag's group; () for groups of other kinds."""
     if key[0] != "flag":
         return ()
     source, destination, identity = key[2:5]
@@ -105,6 +106,7 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
 
 
 def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Group:
+    """Return the key of the group in which a wait or barrier can be left out; () for other rows and for those of a library."""
     synced, core = subject.synced[number], subject.programs[number].core_kind
     if kind == WAIT:
         notes = synced.program.notes

@@ -263,7 +263,7 @@ class CoreRun:
             waiter.succeed()
 
     def _rows_of(self, p: int) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """Yield (row, kind, first, stream, latency, argument) of every instruction on pipe `p`, in order."""
+        """Yield (row, kind, cycles when idle before, cycles back to back, latency, instruction number) of pipe `p`'s rows."""
         columns = self._queues[p]
         return chain.from_iterable(
             zip(*(column[at : at + CHUNK].tolist() for column in columns), strict=True)

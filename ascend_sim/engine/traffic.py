@@ -265,6 +265,7 @@ class Traffic:
         return shared * SHARED_STEPS // count
 
     def _start(self, transfer: Transfer, now: int) -> None:
+        """Start a transfer at cycle `now`: pass its lines through the L2, count the HBM bytes, and put it into its class."""
         access = transfer.access
         first, phase = divmod(transfer.address, self.line)
         _, shape, port = self._shapes.get((id(access), phase)) or self._shape(access, phase)

@@ -96,6 +96,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+        """Append a row: the instruction `key` (class and fields) with its operands. A key that the table refuses goes to
+        `_refuse`.
+        """
         if self._trace is not None:
             key = settled(key)
         index = self._index.get(key)

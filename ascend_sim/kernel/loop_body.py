@@ -64,6 +64,7 @@ def _first_line(function: ast.FunctionDef) -> int:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and, recursively, those of the functions inside it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
@@ -71,6 +72,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _same(one: CodeType, other: CodeType) -> bool:
+    """Return True if two code objects have equal name, first line, bytecode and variables."""
     names = ("co_name", "co_firstlineno", "co_code", "co_names", "co_varnames", "co_cellvars", "co_freevars")
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
@@ -149,12 +151,18 @@ class _Names:
         self.written: set[str] = set()
 
     def block(self, statements: Iterable[ast.stmt], own: set[str] | None) -> set[str] | None:
+        """Follow statements in order and return the names surely written after them, in `own` or since; None once no statement
+        can follow.
+        """
         for statement in statements:
             if own is not None:
                 own = self.statement(statement, own)
         return own
 
     def statement(self, node: ast.stmt, own: set[str]) -> set[str] | None:
+        """Follow one statement; return the names surely written after it, None if it ends the block. Raises NotFollowed for
+        other kinds.
+        """
         match node:
             case ast.Assign():
                 self.read(node.value, own)
@@ -270,6 +278,7 @@ class _Names:
                 self.read_all(ast.iter_child_nodes(target), own)
 
     def take(self, name: str, own: set[str]) -> None:
+        """Record that `name` is written, and that it is from now on."""
         self.written.add(name)
         own.add(name)
 

@@ -203,6 +203,7 @@ class StampedLoops:
         return carried, tuple(self._balance.values())
 
     def _resume(self, phase: Any) -> None:
+        """Set the builder's state to `phase`: the carried attributes and the balances of flags."""
         carried, balance = phase
         for (owner, name), value in zip(self._carried, carried, strict=True):
             setattr(owner, name, value)
@@ -233,4 +234,5 @@ class StampedLoops:
             raise self._too_far("an address") from None
 
     def _too_far(self, what: str) -> SimError:
+        """Return the SimError for a number, `what`, that does not fit into 64 bits."""
         return SimError(f"block {self.block} {self.core_kind}: {what} must fit into 64 bits")

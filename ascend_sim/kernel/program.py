@@ -120,6 +120,7 @@ def _whole_fields(kind: type[Instruction]) -> tuple[tuple[int, str], ...]:
 
 
 def _check_whole(key: Key) -> None:
+    """Raise SimError if an integer field of the instruction `key` has a value that is no whole number."""
     for place, name in _whole_fields(key[0]):
         if place < len(key) and not isinstance(key[place], int | np.integer):
             raise SimError(f"{key[0].name}: {name} is {key[place]!r}; a whole number is allowed (n // 2, not n / 2)")

@@ -200,7 +200,9 @@ class Sheet:
                     seen.add(number)
 
     def counts(self) -> Numbers:
-        """Return how often each instruction occurs, up to the highest number that occurs."""
+        """Return an array with the number of times that each instruction occurs, by its number in the table; it ends with the
+        last that occurs.
+        """
         if self._counts is None:
             self._counts = self._counted()
         return self._counts

@@ -107,10 +107,12 @@ class Moving:
         return self // other, self % other
 
     def _whole(self, other: int, operation: str) -> None:
+        """Raise SimError for the division or remainder `operation` unless all steps are multiples of `other`."""
         if any(step % other for step in self.steps):
             self._refuse(f"a step of {self} {operation} {other}")
 
     def _minus(self, other: Any) -> int:
+        """Return the difference to a `Moving` with equal steps, which no place changes. Raises SimError for anything else."""
         if type(other) is not Moving or other.steps != self.steps:
             self._refuse(f"a comparison of {self} and {other}")
         return self.start - other.start
@@ -242,6 +244,7 @@ def meets(guards: Sequence[Guard], axes: int) -> Callable[[Place], bool]:
 
 
 def _meets(guard: Guard, gone: int) -> bool:
+    """Return True if `gone`, steps * place, meets the guard."""
     return guard.low <= gone <= guard.high and gone % guard.unit == guard.rest
 
 

@@ -134,6 +134,11 @@ class TracedLoops(StampedLoops):
         return iter(items) if names is None else self._turns(items, frame, names)
 
     def _turns(self, items: Sequence[Any], frame: FrameType, names: frozenset[str]) -> Iterator[Any]:
+        """Yield the items of a traced loop; a turn whose stamp is known is appended without running the body.
+
+        `frame` runs the loop, `names` are the outer names that its body reads. The rest of the loop is a plain one where turns
+        turn out to depend on each other or tracing does not pay.
+        """
         stamps, line = self.table.stamps, (frame.f_code, frame.f_lineno)
         snapshots = Snapshots(frame.f_globals, self)
         try:

@@ -199,6 +199,7 @@ def _is_simple(place: Place) -> bool:
 
 
 def _place(place: Place, kept: list[Any]) -> Any:
+    """Return the C struct of a place as a tuple; an array of listed offsets is appended to `kept`, to keep it alive."""
     where = SPACES.index(place.space), OPERAND_COLUMN.get(place.operand, PLACED), *place.span
     listed = 0
     if place.listed is not None:

@@ -64,6 +64,10 @@ def _stays_behind(instruction: ReduceRows) -> bool:
 
 
 def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> str:
+    """Return the reason why an element-wise instruction's source may not begin `distance` bytes behind dst; "" if it may.
+
+    A repeat may not read what an earlier one wrote, nor overlap its own result in part; exactly equal bytes are allowed.
+    """
     if instruction.blocks:
         return _of_blocks(instruction, operand, distance)
     written, read = _repeats(instruction, chip, "dst", 0), _repeats(instruction, chip, operand, distance)
