@@ -211,10 +211,10 @@ def contradiction(case: Any, text: str) -> None:
 def output_size(
     case: Any, axis: str, size: int, kernel: int, stride: int, pads: Shape, dilation: int, output_padding: int | None
 ) -> tuple[int, str]:
-    """Return (size of a convolution's output along one axis, its formula as text); it is transposed unless
-    `output_padding` is None.
+    """Return (size of a convolution's output along one axis, its formula as text "H = floor(...) + 1").
 
-    Raises ValueError where the size would be below 1; in a case that keeps its entries as given the size is then 1.
+    `size` is the input's, `pads` is (low, high). The convolution is transposed unless `output_padding` is None. Raises
+    ValueError where the size would be below 1; in a case that keeps its entries as given the size is then 1.
     """
     if case.as_given and stride < 1:
         return 1, ""

@@ -80,8 +80,9 @@ class RunFiles:
 
     @property
     def timeline(self) -> bool | int:
-        """Return the timeline that a timing run keeps: True (all) for --out or --html, else the most instructions for the
-        printed report.
+        """Return the `timeline` option of a timing run: True, for a whole timeline, with --out or --html.
+
+        Otherwise it is a number: a run of more instructions keeps no timeline, and its printed report does without.
         """
         return True if self.out is not None or self.html is not None else _ROWS_OF_TEXT
 

@@ -71,10 +71,10 @@ class TrialSource(Protocol):
 class Statement:
     """One statement on one or more parts of a waterfall: its `text`, and `cycles`, their cost.
 
-    `change` is the change whose gain the text promises, {} for none: {"batch": f} a batch f times as large, {"channels": c}
-    channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is in cycles of the
-    whole kernel, against as many of these calls as do the same work; None where nothing is promised. `at_most`: no change was
-    found, and `gain` is the cost of the parts.
+    `change` is the change whose `gain` the text promises, {} for none: {"batch": f} a batch f times as large, {"channels": c}
+    channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is the saving in
+    cycles of the whole kernel for the same work (one call of a larger batch against f of these), None where nothing is
+    promised. `at_most`: no change was found, and `gain` is the cost of the parts.
     """
 
     parts: tuple[str, ...]
@@ -104,7 +104,9 @@ def statements(
 
 @frozen
 class _Advice:
-    """Advice on parts of a waterfall, from which a `Statement` is made; fields as there."""
+    """Advice on parts of a waterfall, from which a `Statement` is made: `words` become the end of its text, the other fields
+    are those of the statement.
+    """
 
     words: str
     command: str = ""
@@ -176,10 +178,10 @@ class _Speaker:
         return f"ascend-sim {verb} {self.case} {options}" if self.case else ""
 
     def _added(self, change: Mapping[str, Any], *, whole: bool = True) -> int | None:
-        """Return the number of cycles that the kernel takes more with a change of the call; None without trials or if
-        unknown.
+        """Return the number of cycles that the kernel takes more with a change of the call, below zero for a gain; None without
+        trials or if unknown.
 
-        A kernel of over 100,000 instructions, or one that is not wanted `whole`, is tried with one block.
+        All its blocks are tried; only one if `whole` is False or the kernel has over 100,000 instructions.
         """
         if self.trials is None:
             return None
@@ -201,8 +203,10 @@ class _Speaker:
         return None if added is None or added > -_WORTH_DOING * self._elapsed else (chosen[1], -added)
 
     def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
-        """Return (causes in words, advice) for costs that come once a launch and for cores without a block: more blocks,
-        else a larger batch.
+        """Return (causes in words, advice) for the `parts` that cost the same in every launch (such as start and launch) and
+        for idle cores.
+
+        The advice is a block for every core if that saves enough, else a larger batch.
         """
         blocks, cores = self.kernel["block_dim"], self.chip.cores.aic
         causes = [f"{_CAUSES[name]} ({self._share(self._parts[name])})" for name in parts if name in _CAUSES]
@@ -327,8 +331,11 @@ class _Speaker:
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
-    """Return a tiling field's value times up / down, in whole fractals, or at most 2 for a number of buffers; `value` itself
-    where that is no step.
+    """Return the value of a tiling field to try next: `value` times `up` / `down`, rounded down to whole fractals (16), 16 at
+    least.
+
+    A field that ends in Pbuffer counts buffers: `value` times `up`, 2 at most. The result equals `value` where no step is
+    possible.
     """
     if field.endswith("Pbuffer"):
         return min(value * up, _BUFFERS_AT_MOST)

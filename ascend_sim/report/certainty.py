@@ -47,7 +47,11 @@ _FEWEST = 2
 
 
 class MeasuredError(NamedTuple):
-    """A measured kernel: chip, predicted us, and log(measured / predicted), also by costs fitted without its layer."""
+    """A measured kernel: its chip, the predicted time `us`, and `error`, the log of measured / predicted time.
+
+    `left_out` is that log for a prediction by costs that were fitted without the kernel's layer; equal to `error` where nothing
+    was fitted on it.
+    """
 
     chip: str
     us: float
@@ -322,10 +326,12 @@ def as_row(found: Interval) -> dict[str, Any]:
 
 
 def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a dict with the interval of the summed time of kernels that have "task_us" and "interval".
+    """Return a dict with the 80 % interval of the summed time of kernels that have "task_us" and "interval": "of_us", "low_us",
+    "high_us".
 
-    Bounds are added, as if all errors went the same way. "unmeasured_us" has the us of operators without measured rows, and
-    "borrowed" the kinds whose intervals they have; "other_chips_us" is the time whose intervals are from rows of these chips.
+    Bounds are added, as if all errors went the same way. "unmeasured_us" is {operator without measured rows: us of its
+    kernels}, "borrowed" {such an operator: the kind whose interval it has}, "other_chips_us" {names of chips: us of the kernels
+    whose intervals were measured on these chips}.
     """
     rows = list(kernels)
     unmeasured: dict[str, float] = {}

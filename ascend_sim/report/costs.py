@@ -19,10 +19,10 @@ _NOTHING_TO_DO = CAUSES.index("nothing to do")
 
 @frozen
 class LineCost:
-    """Cost of the instructions of one kind from one source line, over all blocks of a kernel.
+    """Cost of the instructions of one kind from one source line, over all blocks of a kernel; `count` of them ran.
 
-    `cycles` occupied their `pipe`, in `stalled` the pipe stood still before or in them for a reason, `critical` are on the
-    critical path; `index` and `row` are the program and row of one of them.
+    `cycles` occupied their `pipe`. `stalled` are cycles in which the pipe stood still before or in them, other than for lack of
+    work; `critical` are those on the critical path. `index` and `row` are the program and row of one of them.
     """
 
     instruction: str

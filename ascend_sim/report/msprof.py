@@ -172,10 +172,8 @@ def _write_kernel(
 
 
 def _block_rows(runs: Sequence[ProgramRun], chip: ChipSpec, per_block: bool) -> Iterator[dict[str, Value]]:
-    """Yield a row of figures for every program of a kernel; without `per_block` one for the whole kernel, and none if
-    nothing ran.
-
-    The vendor's tables of that kind have no block.
+    """Yield a row of figures for every program of a kernel, with its block; without `per_block` one row for the whole kernel,
+    or none if nothing ran.
     """
     if not per_block:
         work = WorkFigures()

@@ -36,11 +36,12 @@ _ESTIMATED = ("L1->GM",)  # the vendor's column name says so
 
 @dataclass
 class WorkFigures:
-    """Work of some programs in figures that add up; cycles of `busy`, `waiting` and `kinds` are those of pipes.
+    """Work of some programs in figures that add up; `busy` and `waiting` are cycles by pipe.
 
     `blocks` counts programs and `cycles` their spans from dispatch to end. `moved` is bytes by data path as the report counts
-    them, `touched` bytes of L0A, L0B, L0C and UB that the cube and the vector unit read and write, `instructions` those that
-    are neither flag nor barrier, by pipe. `kinds` are cycles of cube and vector instructions by (pipe, dtype).
+    them, `through` bytes by the pipe that moves them, `touched` bytes of L0A, L0B, L0C and UB that the cube and the vector unit
+    read and write. `instructions` counts those that are neither flag nor barrier, by pipe; `kinds` are cycles of cube and
+    vector instructions by (pipe, dtype).
     """
 
     blocks: int = 0

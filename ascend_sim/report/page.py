@@ -366,7 +366,9 @@ def _kernel(
     path: Sequence[PathStep],
     figures: Figures | None,
 ) -> str:
-    """Return the HTML section of one kernel, its timeline on block `run`; without `figures` only timeline, costs and tiling."""
+    """Return the HTML section of kernel `task`, its timeline on block `run`, which is program `place` of the run; without
+    `figures` only timeline, costs and tiling.
+    """
     from ascend_sim.report import figures as drawings
 
     lines = [

@@ -119,8 +119,8 @@ class Report:
         """Return the report as new dicts, lists, strings and numbers; infinities and NaN are None.
 
         "timeline" stands there only if the run kept none, and "gradients" repeats "outputs" if all are gradients. With
-        `statements` kernels have theirs, and "summary" the whole, as printed and written reports do; they need trials, so that
-        a program that reads figures does without.
+        `statements` each kernel with a waterfall has "statements" and the report a "summary", as in printed and written
+        reports. They need further simulations, hence the default.
         """
         kernels = self.kernels
         if statements:

@@ -56,8 +56,11 @@ class LeastWork:
         self.lines.add(program)
 
     def _cycles(self, program: Program, counts: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the program's cycles of each pipe without heads, issue included; a program made by moving the last one gets
-        its result again.
+        """Return an array with the program's cycles on each pipe (by `PIPES`), without heads; the scalar pipe also issues every
+        instruction.
+
+        `counts` has the number of occurrences of each instruction. A program with the same array as the last one gets the last
+        result.
         """
         if self._of_last is not None and self._of_last[0] is counts:
             return self._of_last[1]

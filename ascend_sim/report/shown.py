@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class ShownResult:
-    """Base of results that `print` shows as text and a notebook as HTML, drawn by the function at `_drawn`,
-    "module:function", with the keywords `_options`; a notebook shows `_more`, if it is named, below.
+    """Base of results that `print` shows as text and a notebook as HTML.
 
-    The page of a study imports its results; a result names its page, so that its own import loads no page.
+    The function named in `_drawn`, "module:function", draws the result on a console, with the keywords `_options`; a notebook
+    also shows, below, what the function named in `_more` draws. Functions are named, not imported, because a page imports the
+    results of its study.
     """
 
     _drawn: ClassVar[str] = ""

@@ -185,11 +185,11 @@ class _Waits:
             }
 
     def behind(self, times: Intervals, pipe: str, through: tuple[str, ...] = ()) -> dict[str, int]:
-        """Return {pipe: cycles}: `times` by the pipe that `pipe` waited for in the end, or `pipe` itself where it did not
-        wait.
+        """Return {pipe: cycles}: the cycles of `times`, shared by the pipe that `pipe` waited for; by `pipe` itself where it
+        did not wait.
 
-        If the awaited pipe waits itself, the last one of such a chain is named. A chain that returns to a pipe of `through` is
-        the latency of flags: "flags".
+        If the awaited pipe waited itself, the wait is followed to the last pipe of the chain. `through` are the pipes of the
+        chain so far: one that returns to them is the latency of flags, "flags".
         """
         through = (*through, pipe)
         found: dict[str, int] = {}

@@ -58,9 +58,9 @@ def finish(
 
 
 def _claimed(store: Store, items: Mapping[str, Any], names: list[str], left: list[str]) -> Items:
-    """Yield (name, item) of each of `names` as this process claims it in the store; other names are appended to `left`.
+    """Claim `names` one by one for this process in the store and yield (name, item) of each that it gets.
 
-    Left are items that another process holds or has finished.
+    The other names, which another process holds or has finished, are appended to `left`.
     """
     for name in names:
         if store.claim(name) == "mine":

@@ -228,7 +228,9 @@ class Store:
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """Hold the store's lock during the block; an error of the file becomes a SimError in one line."""
+        """Hold the store's lock during the block; an error of the file becomes the SimError "PATH: cannot be WHAT: ...", `what`
+        being a word such as "read".
+        """
         with self._lock:
             try:
                 yield

@@ -176,8 +176,10 @@ def _unseen_product(node: Any, *, left: Any, right: Any) -> Any:
 
 
 def _forward_name(sim: Watcher) -> str:
-    """Return the layer name for a forward call: the running module's, or in the gradient of a gradient that of the node's
-    layer.
+    """Return the layer name for a forward call: that of the running module.
+
+    In a gradient of a gradient, and in a backward pass outside of modules, it is that of the layer that owns the running
+    autograd node.
     """
     node = torch._C._current_autograd_node()
     if node is not None and (node.name() in _TWICE or not sim.names.in_module):
@@ -186,8 +188,9 @@ def _forward_name(sim: Watcher) -> str:
 
 
 def _named_by_node(sim: Watcher, layer: CalledLayer) -> CalledLayer:
-    """Return the layer with the name of the forward call whose backward is running, found by its autograd node; else OUTSIDE or
-    the module's name.
+    """Return the layer under the name of the forward call whose backward is running, found by its autograd node.
+
+    If that call was made outside of the context, the name is OUTSIDE; without a recorded layer it is the running module's.
     """
     outside = layer.called(OUTSIDE)
     signed = sim.names.of_node(lambda node: None if node.name() in _TWICE else outside)
@@ -195,7 +198,9 @@ def _named_by_node(sim: Watcher, layer: CalledLayer) -> CalledLayer:
 
 
 def _name(sim: Watcher, signed: Any) -> str:
-    """Return the layer's name from the owner recorded for its node; without one the running module's name."""
+    """Return the name of the layer `signed`, recorded for an autograd node alone or first in a tuple; the running module's name
+    if it is no layer.
+    """
     layer = signed[0] if isinstance(signed, tuple) else signed
     return layer.name if isinstance(layer, CalledLayer) else sim.names.here()
 

@@ -157,7 +157,9 @@ class Names:
         return self._prefixes[root]
 
     def sign(self, layer: Any) -> None:
-        """Record `layer` as the owner of this thread's autograd nodes made since the last call, if any."""
+        """Record `layer` as the owner of the autograd nodes that this thread has made since the last `sign`; without new nodes
+        do nothing.
+        """
         thread, number = self._thread, torch._C._autograd._get_sequence_nr()
         if number > thread.looked:
             thread.made[number - 1] = thread.looked, layer
@@ -197,10 +199,11 @@ class Names:
 
 
 def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: Any = None) -> tuple[Any] | None:
-    """Return, in a tuple, the layer that a thread recorded for the node `number`; None if there is none.
+    """Return, as a tuple of one, the layer that a thread recorded for the node `number`; None if there is none. `made` is {a
+    call's last node: (its first node, layer)}.
 
-    `near`: a call may have made several nodes, so later numbers count too. `like`: only a layer with equal tensors counts,
-    because numbers of two threads overlap.
+    `near`: a call may have made several nodes, so records up to a few numbers later count too. `like`: only a layer with equal
+    tensors counts, because numbers of two threads overlap.
     """
     for last in range(number, number + (_TRANSFORMS if near else 1)):
         if last in made:

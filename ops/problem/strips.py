@@ -25,8 +25,8 @@ class Strip:
     source: int
 
     def adjoining(self, width: int, pixel: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (pixels before it, row, column, pixels) for each run of `count` row-major pixels from `pixel` on that
-        lies in one row.
+        """Yield (pixels skipped or done before it, row, column, pixels) for each run of adjoining pixels in one row, of
+        `count` row-major pixels from `pixel` on.
 
         The map is `width` columns wide; pixels beyond the strip's `columns` are left out.
         """

@@ -48,11 +48,12 @@ SOON_DONE = 1 << 28
 
 @frozen
 class Probed:
-    """Result of the probe for an output: `wrong` elements are not the exact sums, `bound` is the verdict on the leaning
-    data, `direction` on which side of the right result its errors lie.
+    """Result of the probe for an output, from a run on exact data (every partial sum fits float32) and one on leaning
+    data (all positive).
 
-    `first_wrong` is the index of the first wrong element. `least_chance` is the least chance, over all elements, that
-    one lost product shows.
+    `wrong` elements differ from the exact sums; `first_wrong` is the index of the first. `bound` is the verdict on the
+    leaning data, `direction` on which side of the right results its errors lie. `least_chance` is the least chance,
+    over all elements, that one lost product shows.
     """
 
     wrong: int
@@ -125,7 +126,9 @@ class Probe:
         return None
 
     def run(self) -> dict[str, Probed]:
-        """Run the call on the exact and on the leaning data; return output -> result."""
+        """Run the call twice and return output -> result: on exact data, whose partial sums all fit float32, and on
+        leaning (positive) data.
+        """
         exact, leaning = (self._outcome(draw) for draw in (self._exact, self._leaning))
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
             return {name: self._judged(name, exact, leaning) for name in exact.outputs}

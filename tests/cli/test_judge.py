@@ -106,10 +106,10 @@ def test_work_of_the_scalar_unit_is_told(tmp_path: Path) -> None:
 
 
 def test_what_is_not_simulated_is_unknown_and_no_fault_of_another_stage(tmp_path: Path) -> None:
-    body = GOOD.replace("Adds(d, a, 1.0f, 64);", "Copy(d, a, (uint64_t)64, 1, CopyRepeatParams(1, 0, 8, 8));")
-    _, (found,) = judged(str(case(tmp_path / "blocks", body)))
+    uneven = "uint64_t l[16] = {0, 32, 96}; TransDataTo5HD<half>(l, l, TransDataTo5HDParams(false, false, 1, 0, 0));"
+    _, (found,) = judged(str(case(tmp_path / "uneven", GOOD.replace("Adds(d, a, 1.0f, 64);", uneven))))
     assert not found["passed"] and found["stage"] == "bounds" and found["init"] is None
-    assert any("cannot run this kernel" in one and "block stride of 0" in one for one in found["unknown"])
+    assert any("cannot run this kernel" in one and "not equally far apart" in one for one in found["unknown"])
 
 
 def test_a_case_that_takes_too_long_is_ended(tmp_path: Path) -> None:

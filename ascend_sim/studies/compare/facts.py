@@ -54,9 +54,10 @@ class Fact:
 
 @frozen
 class KernelFacts:
-    """One kernel in all runs. `rows` are its indices in the runs' reports, None for a run without it.
+    """One kernel in all runs. `rows` has its index in each run's report, None for a run without the kernel.
 
-    `groups` are its facts by kind: "kernel", "waterfall" and so on, as `run.GROUPS` makes them.
+    `groups` maps a kind of facts to its facts: "kernel", "waterfall", "stalls", "bytes", "instructions", "buffers", "tiling",
+    "tensors".
     """
 
     name: str

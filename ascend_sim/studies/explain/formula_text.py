@@ -62,8 +62,10 @@ def _product_lines(explanation: Explanation) -> list[str]:
 
 
 def _symbols(explanation: Explanation) -> list[str]:
-    """Return the lines of the formula: once with letters and once with the element's index, then the conditions of a
-    backward formula: strides and groups.
+    """Return the formula as lines of text: once with letters for the indices, once with the element's own index put in.
+
+    For an element of an input gradient lines on its conditions may follow: which quotients count with a stride, and which
+    output channels with groups.
     """
     p, place = explanation.call.problem, explanation.formula.place
     axes = _axes(explanation)
@@ -147,10 +149,10 @@ def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Ind
 
 
 def _group(channel: Index, size: int, other: int) -> Index:
-    """Return the first channel of the group of `channel` on the other side, as a number, or as text where `channel` is a
-    letter.
+    """Return the first channel that belongs to the group of `channel` on the weight's other channel axis: a number, or text
+    where `channel` is a letter.
 
-    Groups have `size` channels on this side and `other` on the other.
+    A group has `size` channels on the axis of `channel` and `other` on the other axis.
     """
     return channel // size * other if isinstance(channel, int) else f"{channel} div {size} x {other}"
 

@@ -137,15 +137,17 @@ class _Map:
         self.planes = {key: number for number, key in enumerate(keys)}
 
     def key(self, first: int, second: int, third: int) -> tuple[int, ...]:
-        """Return the key of the plane in which a position is drawn: all three coordinates in a small map, otherwise the
-        image and depth (depth alone of a weight).
+        """Return the key of the plane in which a position is drawn, from its first three coordinates: n, c, d, or co, ci, kd of
+        a weight.
+
+        In a small map the key is all three. In a larger one it is (n, d), and (kd,) for a weight.
         """
         if self.numbers:
             return first, second, third
         return (third,) if self.stored == "weight" else (first, third)
 
     def places(self, flat: Array) -> tuple[Array, ...]:
-        """Return arrays of the five problem coordinates of flat indices: two of image and channel, depth, row, column."""
+        """Return the positions of flat indices into the tensor: arrays n, c, d, h, w; of a weight co, ci, kd, kh, kw."""
         return places(self.explanation.call, self.tensor, self.shape, flat)
 
     def cells(self, flat: Array) -> list[int]:
@@ -264,7 +266,8 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
 
 
 def _mmads(explanation: Explanation, part: SumPart, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
-    """Return one part's "list" of mmads with "tile" and "tiles" of L0C (`_tiles`).
+    """Return the mmads of one part as plain data: "list" with a dict for each, and their L0C tiles as "tiles" (base64) with
+    their sizes as "tile", both from `_tiles`.
 
     Each mmad shows at most 64 products, or 12 if the part's mmads have over 4,000 together.
     """
@@ -356,8 +359,8 @@ def _step(explanation: Explanation, step: ItemStep) -> dict[str, Any]:
 
 
 def _in_window(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> list[int]:
-    """Return the sorted rows of the part's program that run within `window` (cycles) and write, at most 8,000, and all of
-    `followed`.
+    """Return the sorted row numbers of the instructions of the part's program that the page draws: all of `followed`, and of
+    those that write something within `window` (first and last cycle) the first 8,000.
     """
     run = explanation.provenance.programs[part.owner]
     works = np.asarray([bool(i.writes()) for i in run.program.table.instructions], np.bool_)[run.program.rows[:, 0]]

@@ -52,9 +52,10 @@ Array = NDArray[Any]
 class Explanation:
     """Result of `explain`: everything about element `index` (in the caller's order) of the output `tensor`.
 
-    `way` holds the steps and parts of the sum in the order of their instructions, `formula` the products, with the cube's left
-    operand as the tensor on the left, `operands` the caller's tensors by our names, 8-bit ones decoded. `reference` is the sum
-    in float64 of the numbers as the cube sees them, `unrounded` that of the caller's numbers.
+    `way` has the parts of the sum and the steps to the output, in the order of their instructions. `formula` has the products;
+    its left tensor is the one that the cube takes as left operand. `operands` are the caller's input tensors by name, 8-bit
+    ones decoded. `reference` is the float64 sum of the numbers as the cube rounds them, `unrounded` that of the caller's
+    numbers.
     """
 
     tensor: str
@@ -112,8 +113,9 @@ class Explanation:
         return np.array_equal(mine[:, np.lexsort(mine)], wanted[:, np.lexsort(wanted)])
 
     def indices(self, operand: MmadOperand, which: Array) -> Array:
-        """Return flat indices into the caller's tensor of the numbers `which` of one operand of an mmad; none of them may be
-        CONSTANT.
+        """Return the flat indices, in the caller's tensor, of the elements `which` of an mmad's operand.
+
+        Every one of them must be a number of the caller: an element that is CONSTANT, such as padding, has no index.
         """
         name = self.formula.left_name if operand.space == "L0A" else self.formula.right_name
         (tensor,) = {t.base: t for task in self.provenance.tasks for t in task.tensors if t.name == name}.values()
@@ -209,8 +211,8 @@ def explain_all(
 
 
 def _left_of(follower: Follower, names: Sequence[str]) -> str | None:
-    """Return the caller's tensor that is the left operand of the mmads that the follower saw; None if they multiply only
-    constants there.
+    """Return the name of the caller's tensor whose numbers are the left operand of the mmads that the follower saw; None if
+    they multiply only constants there.
     """
     inputs = [t for task in follower.provenance.tasks for t in task.tensors if t.name in names]
     for part in follower.way:

@@ -28,8 +28,9 @@ Tiling = GradInputTiling | GradWeightTiling
 
 
 def _last_with_most(tiling: Tiling, tasks: int) -> int:
-    """Return the number of the last block among those with the most of `tasks` tasks; its tasks are often the short ones at
-    the edges.
+    """Return the number of the last of the blocks that have the most tasks, when `tasks` tasks are dealt to the blocks in turn.
+
+    Its tasks are often the short ones at the edges. With StreamK it is the last block that shares one of the last tasks.
     """
     if isinstance(tiling, GradWeightTiling) and tiling.stream_k_type != STREAM_NONE:
         return max(tasks % tiling.block_dim * tiling.core_stream_k, 1) - 1
@@ -45,7 +46,9 @@ class Bounds:
         self._grad_input, self._grad_weight = GradInputWork(call), GradWeightWork(call)
 
     def work(self, tilings: Sequence[Any]) -> TilingWork:
-        """Return the work of the given tilings, which all belong to one kernel."""
+        """Return the `TilingWork` of the tilings, which must all be of one kernel: tasks, least cycles of a block, bytes
+        through the L2.
+        """
         if isinstance(tilings[0], GradInputTiling):
             return self._grad_input.of(tilings)
         return self._grad_weight.of(tilings)
@@ -76,7 +79,8 @@ class Bounds:
     def _all(self, tilings: Sequence[Tiling]) -> tuple[dict[str, Ints], Ints]:
         """Return ({what bounds: array of the least cycles of each tiling}, array of each tiling's block with the most work).
 
-        The busier of the first block and the last with the most tasks counts.
+        Two blocks of each tiling are compared, the first and the last with the most tasks; the bounds are those of the busier
+        one.
         """
         chip, work = self.chip, self.work(tilings)
         first = np.zeros(len(work.tasks), np.int64)
@@ -103,7 +107,10 @@ class Bounds:
         return start + block % chip.cores.aic * chip.cycles(launch.block_us.get(kind, 0.0))
 
     def _of_blocks(self, tilings: Sequence[Tiling], work: TilingWork, blocks: Ints) -> dict[str, Ints]:
-        """Return {pipe or buffer: array of least cycles}, of block `blocks[i]` of each tiling, counted from the launch."""
+        """Return {pipe or buffer: array of the least cycles of each tiling}, counted from the launch to the end of one block.
+
+        `blocks[i]` is the number of that block for the tilings that share entry i of `work`.
+        """
         own, place = work.of_blocks(blocks), work.place
         starts = {block: self.start(block) for block in np.unique(blocks).tolist()}
         start = np.array([starts[block] for block in blocks.tolist()])[place]
@@ -113,11 +120,12 @@ class Bounds:
         return {name: start + cycles.astype(np.int64) for name, cycles in found.items()}
 
     def _turns(self, tilings: Sequence[Tiling], work: LeastCycles) -> dict[str, Floats]:
-        """Return {kind of buffer: least cycles of its turns for each tiling}; in a turn it is filled, handed over by a flag,
-        emptied, handed back.
+        """Return {"L1-A", "L1-B", "L0" or "L0C": least cycles of each tiling for all turns of that buffer}. In a turn it is
+        filled, handed over by a flag, emptied and handed back.
 
-        Of several buffers the busiest takes at least their mean. Unknown, so 0, are the turns of an L0C tile that a unit flag
-        hands over; which half of L0 a step takes counts only where `work` has it.
+        Of several buffers of a kind the busiest takes at least the mean of them all; of the two halves of L0 the busier counts
+        where `work` knows which steps take the first. L0C is 0 where a unit flag hands its tiles over, since their turns are
+        unknown.
         """
         flag, latency = self.chip.sync.flag_latency, self._prices(tilings[0]).latencies()
         names = "al1_buffers", "bl1_buffers", "al0_buffers", "cl0_buffers"
@@ -125,8 +133,11 @@ class Bounds:
         to_l1, to_l0, cube, out = (cycles + flag for cycles in latency)
 
         def turns(cycles: Floats, times: Floats, buffers: Ints, there: int, back: int) -> Floats:
-            """Return the cycles of `times` turns whose fills and drains take `cycles`; the last hand-back of a buffer
-            delays nothing.
+            """Return the least cycles in which `buffers` buffers of a kind make `times` turns whose fills and drains take
+            `cycles` in all.
+
+            Each turn adds `there` cycles for handing the buffer over, and `back` for handing it back, except the last turn of
+            each buffer.
             """
             return (cycles + times * there + np.maximum(times - buffers, 0) * back) / buffers
 

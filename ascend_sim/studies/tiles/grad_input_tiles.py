@@ -21,10 +21,10 @@ Cut = tuple[int, int, int]
 
 
 class _Window(NamedTuple):
-    """Window of gradOutput that a tile holds.
+    """Window of gradOutput that L1 holds for a tile: `rows` x `width` of the map with the zeros of the stride inserted.
 
-    Rows and width of the dilated map, rows that are copied, their bytes from one channel block to the next, and the
-    strides of the dilation.
+    `copied` of the rows hold data and are loaded; `size` is the bytes loaded for each channel block; `strides` are the strides
+    (h, w).
     """
 
     rows: int
@@ -38,8 +38,8 @@ _NOTHING = _Window(0, 0, 0, 0, (1, 1))
 
 
 class _MapTile(NamedTuple):
-    """A tile along the pixels of dx: its rows in the cube, the pixels of them that lie in dx, and the window of each piece
-    of its part.
+    """A tile along the pixels of dx: its `rows` in the cube's left matrix, how many of them are `pixels` of dx, and in
+    `windows` what it reads of gradOutput for each piece of the kernel.
     """
 
     rows: int
@@ -56,13 +56,14 @@ _Kind = tuple[int, int, int, _Maps, _Bands]
 
 
 class Tiles(NamedTuple):
-    """The tiles of a block, which do not depend on the tiling of K; the last number of a row is how often the tile
-    occurs.
+    """The distinct tiles of one block as tuples of numbers, which do not depend on the tiling of K; the last number of each is
+    how often it occurs.
 
-    `drains`: pixels, channels with padding and without, C0 blocks of K (0: the sum is empty). `products`: rows,
-    channels, taps, C0 blocks of K. `maps`, loads of gradOutput: number of the window, output channels. `weights`: 1 if
-    they stay in L1, channels with padding and without, taps, output channels. Of a coupled chip, where L1 may keep either
-    operand, both are empty, and `least` has the least cycles of the loads of gradOutput; else it is 0.
+    `drains`: pixels, channels with padding and without, C0 blocks of K (0: the sum is empty). `products`: rows, channels, taps,
+    C0 blocks of K. `maps`, loads of gradOutput: number of the window, output channels. `weights`, loads of weights: 1 for
+    tilings that keep them in L1 (0: others), channels with padding and without, taps, output channels. On a coupled chip, where
+    L1 may keep either operand, `maps` and `weights` are empty and `least` has the least cycles of the loads of gradOutput;
+    elsewhere it is 0.
     """
 
     drains: tuple[tuple[int, ...], ...]
@@ -92,14 +93,15 @@ class GradInputTiles(Prices):
         return split_parts(self.problem, *cut[:2])
 
     def _pieces(self, cut: Cut, part: int) -> tuple[MapPart, ...]:
-        """Return the pieces of the kernel whose sums add up to the part of that number: the part itself, or several for a
-        cut kernel.
+        """Return the pieces of the kernel (its taps) whose sums add up to part number `part` of dx: one piece, the part itself,
+        or several where `cut` takes the kernel in pieces.
         """
         return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
 
     def _least_loads(self, shape: GradInputTiling, cut: Cut, block: int) -> float:
-        """Return the least cycles of a block's loads of gradOutput on a coupled chip, where L1 may keep either operand: each
-        task's window once for every kernel plane.
+        """Return the least cycles of a block's loads of gradOutput on a coupled chip, where L1 may keep either operand.
+
+        Each task is counted as loading the window of all its pixels once for every kernel plane.
         """
         cycles = 0.0
         for (group, m_start, m_count, _, _, planes, own), times in self._kinds(shape, block).items():
@@ -145,7 +147,9 @@ class GradInputTiles(Prices):
         )
 
     def _task_tiles(self, shape: GradInputTiling, cut: Cut, base_m: int, base_n: int, block: int) -> Counter[_Kind]:
-        """Return a Counter {kind of tasks: number of the block's tasks with these tiles}."""
+        """Return a Counter {(group, kernel planes, part of dx, tiles along pixels, bands of channels): number of the block's
+        tasks with these tiles}.
+        """
         found: Counter[_Kind] = Counter()
         every = range(len(self._parts(cut)))
         for (group, m_start, m_count, n_start, n_end, planes, own), times in self._kinds(shape, block).items():
@@ -155,8 +159,10 @@ class GradInputTiles(Prices):
         return found
 
     def _maps(self, cut: Cut, part: int, start: int, count: int, base_m: int) -> _Maps:
-        """Return the distinct tiles of a task along its pixels, `start` to `start + count`, each with how often it occurs;
-        tiles outside dx are left out.
+        """Return (tile, how often it occurs) for the distinct tiles of at most `base_m` pixels into which the pixels `start` to
+        `start + count` of a part of dx are cut.
+
+        Tiles that lie outside dx are left out.
         """
         own = self._parts(cut)[part]
         end, pieces = min(start + count, own.rows * own.problem.w_in), range(len(self._pieces(cut, part)))
@@ -168,8 +174,8 @@ class GradInputTiles(Prices):
         return tuple(found.items())
 
     def _bands(self, group: int, start: int, end: int, base_n: int) -> _Bands:
-        """Return the distinct bands of `base_n` channels of a task, each as ((channels with padding, without), how often it
-        occurs).
+        """Return ((channels with padding, channels without), how often it occurs) for the distinct bands of at most `base_n`
+        channels into which the channels `start` to `end` of a group are cut.
         """
         channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
         found = Counter((min(base_n, end - n), min(base_n, end - n, channels - n)) for n in range(start, end, base_n))
@@ -205,8 +211,8 @@ class GradInputTiles(Prices):
         return sum(pixels for _, _, pixels in runs(self._parts(cut)[part], self.problem.w_in, m, count))
 
     def _window(self, cut: Cut, part: int, m: int, count: int, piece: int = 0) -> _Window:
-        """Return the window of gradOutput that a tile of a part reads for one piece of the kernel; _NOTHING if that is
-        padding alone.
+        """Return the window of gradOutput that a tile, `count` pixels from pixel `m` of a part of dx, reads for one piece of
+        the kernel; _NOTHING if it reads padding alone.
         """
         p = self._pieces(cut, part)[piece].problem
         window = needed_rows(p, m, count)

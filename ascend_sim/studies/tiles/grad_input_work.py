@@ -30,10 +30,11 @@ _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb", "k_segme
 
 
 class _Steps(NamedTuple):
-    """Steps of the tilings along K, one column for each number.
+    """Numbers that decide a kernel's steps along K: arrays with one element for each tiling.
 
-    baseK; C0 blocks in an L1 step of A and of B; C0 blocks summed at a time (0: all); elements of an L1 step of B; 1 if
-    weights stay in L1 while a task lasts; 1 if they stay from task to task.
+    `base_k`: baseK; `blocks_a` and `blocks_b`: C0 blocks in an L1 step of A and of B; `segment`: C0 blocks summed at a time (0:
+    all); `span_b`: elements along K of an L1 step of B; `resident`: 1 if weights stay in L1 during a task; `full_load`: 1 if
+    they stay from task to task.
     """
 
     base_k: Ints
@@ -86,7 +87,9 @@ class GradInputWork(GradInputTiles):
         return TilingWork(place, tasks, of_blocks, read[of_moved], written[of_moved], missed)
 
     def _shape(self, *fields: int) -> GradInputTiling:
-        """Return a tiling with the fields of `_SHAPE`, which decide the tasks; its other fields have no meaning."""
+        """Return a tiling with these values of the fields of `_SHAPE`, which decide how dx is divided into tasks; its base
+        blocks and steps are placeholders.
+        """
         single_m, single_n, depths, split, strip, cut, blocks = fields
         return GradInputTiling(
             FRACTAL,
@@ -105,18 +108,20 @@ class GradInputWork(GradInputTiles):
         return task_count(shape, self.inp)
 
     def _taps(self, cut: Cut) -> int:
-        """Return the number of the kernel's taps of each block of channels that L1 holds under this cut."""
+        """Return the number of kernel taps that stand along K for each C0 block of output channels under this cut."""
         return part_input(self.inp, *cut).taps
 
     def _right(self, k: int, n: int) -> float:
-        """Return the cycles of the weights' loads into L0B: one load for each C0 of K."""
+        """Return the least cycles of loading a `k` x `n` block of weights from L1 into L0B, one load for each C0 rows of K."""
         c0 = self.inp.c0
         if self.inp.itemsize < 4:
             return k // c0 * self.cycles(LoadData2D("L0B", self.inp.itemsize, ceil_div(n, c0), 1, True))
         return k // c0 * self.load3d("L0B", 1, c0, n, True)
 
     def _work(self, tiles: Sequence[Tiles], which: Ints, steps: _Steps) -> LeastCycles:
-        """Return the least cycles of one block of each tiling: tiling i has the tiles `tiles[which[i]]`."""
+        """Return the least cycles of one block of each tiling: tiling i has the tiles `tiles[which[i]]` and element i of
+        `steps`.
+        """
         work = LeastCycles.none(len(which))
         self._drains(work, Ragged([one.drains for one in tiles], 5).of(which), steps)
         self._products(work, Ragged([one.products for one in tiles], 5).of(which), steps)
@@ -127,7 +132,10 @@ class GradInputWork(GradInputTiles):
         return work
 
     def _drains(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Add to `work` the tiles and their stores from L0C, once for every segment of K."""
+        """Add to `work` the number of tiles and the cycles of their stores from L0C, once for every segment of K.
+
+        `rows` is (index of the tiling of each row, columns of `Tiles.drains`).
+        """
         owner, (pixels, channels, own, blocks, times) = rows
         segments = -(-blocks // np.maximum(_or_all(steps.segment[owner], blocks), 1))
         times = times * np.maximum(segments, 1)
@@ -135,7 +143,10 @@ class GradInputWork(GradInputTiles):
         work.add("out", owner, times * priced(self._out, pixels, channels, own))
 
     def _products(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Add to `work` the loads into L0 and the products, step by step along K."""
+        """Add to `work` the steps along K, with the cycles of their loads into L0 and of their products.
+
+        `rows` is (index of the tiling of each row, columns of `Tiles.products`).
+        """
         owner, (pixels, channels, taps, total, times) = rows
         step = np.minimum(steps.blocks_a, steps.blocks_b)[owner]
         for of_total, blocks, segments in lengths(total, _or_all(steps.segment[owner], total)):
@@ -153,7 +164,10 @@ class GradInputWork(GradInputTiles):
         return self.left(m, k, False)
 
     def _loads(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Add to `work` the loads of gradOutput into L1: all of K at once in NCDHW, else one L1 step at a time."""
+        """Add to `work` the loads of gradOutput into L1: all of K at once if tensors are NCDHW, else one L1 step at a time.
+
+        `rows` is (index of the tiling of each row, columns of `Tiles.maps`).
+        """
         owner, (window, outputs, times) = rows
         windows = list(self._windows)
 
@@ -169,8 +183,10 @@ class GradInputWork(GradInputTiles):
             work.loaded("a", owner[at], times[at] * count, priced(load, window[at], blocks), size[at] > 0)
 
     def _weights(self, work: LeastCycles, rows: tuple[Ints, Ints], steps: _Steps) -> None:
-        """Add to `work` the loads of the weights into L1, one kernel plane at a time; weights that stay in L1 are loaded
-        once or not at all.
+        """Add to `work` the loads of the weights into L1, one kernel plane at a time; weights that stay in L1 are loaded once
+        or not at all.
+
+        `rows` is (index of the tiling of each row, columns of `Tiles.weights`).
         """
         inp, (owner, (stay, channels, own, taps, outputs, times)) = self.inp, rows
         loaded = (steps.resident[owner] == stay) & ~((stay == 1) & (steps.full_load[owner] == 1))
@@ -200,7 +216,11 @@ class GradInputWork(GradInputTiles):
     def _bytes(
         self, shape: GradInputTiling, base_m: int, base_n: int, resident: int, full_load: int
     ) -> tuple[int, int]:
-        """Return (bytes read, bytes written) through the L2 by all blocks; the reads of a coupled chip are a lower bound."""
+        """Return (bytes read, bytes written) through the L2 by all blocks together; on a coupled chip the bytes read are a
+        lower bound.
+
+        `resident` is 1 if weights stay in L1 during a task, `full_load` 1 if they stay from task to task and count as no load.
+        """
         inp, p, coupled, moved = self.inp, self.problem, self.inp.family.coupled, 0
         cut = cut_of(shape)
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))

@@ -32,8 +32,8 @@ _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb")
 class _Pixels(NamedTuple):
     """Steps and loads over the pixels of one image.
 
-    `steps`: (pixels of a step, number of such steps, how many of them stand at an even place, from 0, among all);
-    `spans_a` and `spans_b`: (bytes per channel block, number of loads).
+    `steps`: (pixels of a step, number of such steps, how many of these have an even index among all steps, from 0); `spans_a`
+    and `spans_b`, loads of A and B into L1: (bytes per channel block, number of loads).
     """
 
     steps: tuple[tuple[int, int, int], ...]
@@ -80,7 +80,9 @@ class GradWeightWork(Prices):
         return TilingWork(place, tasks, of_blocks, read, written, np.zeros(len(keys), np.int64))
 
     def _shape(self, *fields: int) -> GradWeightTiling:
-        """Return a tiling with the fields of `_TASKS`, which decide the tasks; its other fields have no meaning."""
+        """Return a tiling with these values of the fields of `_TASKS`, which decide how the work is divided into tasks; its
+        base blocks and steps are placeholders.
+        """
         return GradWeightTiling(FRACTAL, FRACTAL, FRACTAL, **dict(zip(_TASKS, fields, strict=True)))  # type: ignore[arg-type]
 
     def _task_count(self, shape: GradWeightTiling) -> int:
@@ -91,8 +93,10 @@ class GradWeightWork(Prices):
         return tasks * ceil_div(inp.problem.h_out, self._rows(shape)) * ceil_div(inp.images, self._batch(shape))
 
     def _work(self, rows: tuple[Ints, Ints], walks: Sequence[tuple[int, ...]], of_walk: Ints) -> LeastCycles:
-        """Return the least cycles of one block of each tiling; `rows` are rows of `_tiles` with their tiling, which walks
-        its pixels as `walks[of_walk]`.
+        """Return the least cycles of one block of each tiling, as arrays.
+
+        `rows` is (index of the tiling of each row, columns of `_tiles`). Tiling i cuts its pixels by `walks[of_walk[i]]`: the
+        arguments `base_k` to `taps` of `_pixel_spans`.
         """
         owner, (channels, columns, held, stride, atomic, many, pixels, tiles, seen) = rows
         work = LeastCycles.none(len(of_walk))
@@ -153,10 +157,11 @@ class GradWeightWork(Prices):
         return Counter(replace(task, image_start=task.image_start % self.problem.d_out) for task in tasks)
 
     def _tiles(self, shape: GradWeightTiling, base_m: int, base_n: int, block: int) -> tuple[tuple[int, ...], ...]:
-        """Return the distinct tiles of a block as rows of numbers.
+        """Return the distinct tiles of a block as rows of nine numbers.
 
-        Channels, columns, channels of input loaded for them, stride, 1 if sums are added in GM, 1 if L1 keeps nothing from tile
-        to tile, number of the rows of pixels in `_places`; then how many tiles there are, and how many images in them.
+        Channels of M, columns of N, input channels loaded for them, stride along the width, 1 if sums are added in GM, 1 if L1
+        keeps nothing from tile to tile, index in `_places` of its rows of pixels; then how many such tiles there are, and how
+        many images they sum over in all.
         """
         found: dict[tuple[int, ...], list[int]] = {}
         inp = walked_input(self.inp, shape)
@@ -284,7 +289,11 @@ class GradWeightWork(Prices):
         return (inp.images - tail) * (size_a * tiles_n * blocks_m + size_b * blocks_n * tiles_m)
 
     def _loads_of_map(self, rows: int, strips: int, base_k: int, step_ka: int, step_kb: int) -> tuple[int, int]:
-        """Return (bytes of A, bytes of B) per channel block of all loads for one image, in tasks of `rows` rows."""
+        """Return (bytes of A, bytes of B) that all loads of one image take per channel block, when a task has `rows` rows of
+        pixels.
+
+        `strips` are the columns of a strip, 0 for whole rows.
+        """
         height = stacked(self.inp, strips).problem.h_out
         sizes = [0, 0]
         for start in range(0, height, rows):
@@ -294,14 +303,20 @@ class GradWeightWork(Prices):
         return sizes[0], sizes[1]
 
     def _rows_of_tasks(self, single_m: int, base_m: int, planes: bool) -> tuple[int, int]:
-        """Return (number of C0 blocks along M over all tiles, number of tiles along M); `planes`: kernel planes are split."""
+        """Return (C0 blocks of output channels, summed over all tiles along M; number of these tiles).
+
+        A task has `single_m` rows of M, a tile `base_m` of them; `planes`: True if each kernel plane (kd) is a matrix product
+        of its own.
+        """
         m = min(gemm(self.inp, planes)[0], self.problem.c_out)
         rows = [cut for task in cuts(m, single_m) for cut in cuts(task, base_m)]
         return sum(ceil_div(count, self.inp.c0) for count in rows), len(rows)
 
     def _columns_of_tasks(self, single_n: int, base_n: int, planes: bool) -> tuple[int, int]:
-        """Return (number of C0 blocks of input along N over all tiles, number of tiles along N); `planes`: kernel planes are
-        split.
+        """Return (C0 blocks of input channels that the tiles along N need, summed over all of them; number of these tiles).
+
+        A task has `single_n` columns of N, a tile `base_n` of them; `planes`: True if each kernel plane (kd) is a matrix
+        product of its own.
         """
         inp = self.inp
         n = min(gemm(self.inp, planes)[2], ceil_div(self.problem.c_in, inp.n0) * inp.taps * inp.n0)

@@ -125,8 +125,8 @@ class CubeKernel:
     def launch(self, fields: Fields | None) -> tuple[Device, Task]:
         """Return (device in the kernel's L2 state, the kernel's task on it). Raises TilingError for fields that do not fit.
 
-        With no fields ({}) the kernel chooses its own, and it is one that takes fields: not the older kernel of the 910B's
-        grad_weight, whose tiling nobody can set. None is the call's own kernel.
+        `fields` None launches the kernel as the call does. {} launches the kernel that takes fields with those that it chooses
+        itself: on 910B not the older grad_weight kernel, whose tiling nobody can set.
         """
         plan, step = self._step(fields)
         if self.l2 == IN_CALL:
@@ -160,11 +160,12 @@ class CubeKernel:
         return _LEFT[key]
 
     def sharper_bound(self, bounds: Bounds, fields: Fields, block: int, launch: TilingLaunch | None = None) -> int:
-        """Return the cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its port.
+        """Return a lower bound of a tiling's cycles: those of `block`, the one with the most work, run alone with its flags and
+        waits, every transfer at the speed of its port.
 
-        `launch` is the tiling's launch if it exists already; it then keeps the block. The block's program has its waits. Other
-        blocks delay it, and no delay saves a cycle if all heads are alike: here the cube has the shorter one also after it
-        stood still. Blocks of MIX kernels may wait for each other: for them it is only the block's first cycle.
+        Every product has the shorter head, so that no delay by other blocks could save a cycle. Blocks of a MIX kernel may wait
+        for each other: for it the bound is only the block's first cycle. `launch` is the tiling's launch if it exists already;
+        it then keeps the built block.
         """
         launch = launch or TilingLaunch(*self.launch(fields))
         task = launch.task

@@ -29,11 +29,11 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass
 class LeastCycles:
-    """Least work of one block of each tiling, an array each: cycles by pipe, loads by L1 operand, and counts of tiles, steps
-    and loads.
+    """Least work of one block of each tiling, in arrays with an element for each tiling.
 
-    `load` has cycles of MTE2 whose operand is unknown. `first` are the cycles of MTE1 and M in the steps that take the first
-    half of L0, `firsts` their number.
+    Cycles: `cube` (products), `mte1`, `out` (stores from L0C), and MTE2's `load_a`, `load_b` by operand and `load` for an
+    unknown one. Counts: `tiles`, `steps` along K, `loads_a`, `loads_b`. `firsts` counts the steps that take the first half of
+    L0, `first` has their cycles of MTE1 and cube.
     """
 
     cube: Floats
@@ -65,8 +65,10 @@ class LeastCycles:
         own += np.bincount(owner, np.broadcast_to(amounts, owner.shape), minlength=len(own))
 
     def loaded(self, operand: str, owner: Ints, times: Any, cycles: Floats, copied: Any = True) -> None:
-        """Add `times` loads of operand "a" or "b" into L1, each of `cycles`; where `copied` is false or a load takes no
-        cycles, it counts as no turn.
+        """Add `times` loads of operand "a" or "b" into L1, of `cycles` each; each row belongs to the tiling whose index is in
+        `owner`.
+
+        A load that takes no cycles, or whose `copied` is False, adds its cycles but is not counted as a turn of the L1 buffer.
         """
         self.add(f"load_{operand}", owner, times * cycles)
         self.add(f"loads_{operand}", owner, times * (copied & (cycles > 0)))
@@ -85,11 +87,11 @@ class Latencies(NamedTuple):
 
 
 class TilingWork(NamedTuple):
-    """Work of a kernel for many tilings. Those with equal work share an entry, whose number is in `place`, a number for each
-    tiling.
+    """Work of a kernel for many tilings. Tilings with equal work share an entry: `place` has the index of each tiling's entry.
 
-    `tasks` are counts; `of_blocks` returns the work of the given block of each entry; `read` and `written` are the bytes that
-    all blocks move through the L2, `missed` those of them that come from HBM at least.
+    The other arrays have an element for each entry: `tasks` counts tasks, `read` and `written` are the bytes that all blocks
+    move through the L2, `missed` the least of them that come from HBM. `of_blocks(blocks)` returns the least cycles of block
+    `blocks[i]` of each entry i.
     """
 
     place: Ints

@@ -59,10 +59,10 @@ def _rows(name: str) -> Sequence[Mapping[str, str]]:
 
 
 def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
-    """Return {place of a cost: (source, `fitted_on`)} for the costs that measured rows decided.
+    """Return {name of a cost: (source, `fitted_on`)} for the costs of a chip whose value measured rows decided.
 
-    They are numbers of the chip, of kernels that differ by the library's version, and of tilings. Those whose source does not
-    begin with `fitted:` were derived, assumed or guessed, and chosen by these rows.
+    Costs are numbers of the chip file (named by dotted path), of kernels of a library version, and of tilings. A source that
+    begins with `fitted:` is a fit; another cost was derived, assumed or guessed, and the rows chose it.
     """
     found: dict[str, tuple[str, Sequence[str]]] = {
         place: (source.text, source.fitted_on)

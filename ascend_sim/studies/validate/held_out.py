@@ -76,7 +76,7 @@ def _without_network(kinds: Sequence[ErrorKind], network: str) -> Iterator[HeldO
 
 
 def _others_of(kind: ErrorKind, network: str, one: MeasuredError) -> ErrorKind:
-    """Return the kind with only the kernels of `network` but `one`."""
+    """Return a copy of the kind that has only the kernels of `network`, without the kernel `one`."""
     return kind.where(lambda name, other: name == network and other is not one)
 
 

@@ -111,10 +111,10 @@ def _kernel(
 
 
 def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str]) -> tuple[int, ...]:
-    """Return one stride for each axis that turns `size` into `output` with `kernel` (`axes`: axis -> size, output, kernel).
+    """Return one stride for each axis in the order of `axes`, {axis: (input size, output size, kernel size)}.
 
-    The user's column wins; one output row takes the smallest. Where shapes leave several, the only one common to all axes is
-    taken, otherwise Open is raised.
+    The user's column (`stride_AXIS` in `given`) wins; an axis with one output row takes the smallest that fits. Where several
+    strides fit an axis, the only one that fits all axes is taken, otherwise Open is raised.
     """
     found: dict[str, set[int]] = {}
     for axis, (size, out, kernel) in axes.items():
@@ -151,9 +151,9 @@ def _pads(size: int, out: int, kernel: int, stride: int, most: int) -> range:
 
 
 def _padding(size: int, out: int, kernel: int, stride: int) -> int:
-    """Return the most usual total padding that gives `out` outputs: "same", none, the smallest even one, then the smallest.
+    """Return the most usual total padding along an axis with which `size` gives `out` outputs. Raises Open if none does.
 
-    Raises Open if none does.
+    Tried in this order: `kernel` - 1 ("same"), 0, the smallest even one, the smallest.
     """
     pads = _pads(size, out, kernel, stride, 2 * (kernel - 1) + stride)
     usual = [pad for pad in (kernel - 1, 0, *(pad for pad in pads if pad % 2 == 0)) if pad in pads]
@@ -244,10 +244,11 @@ def _window(
     given: Mapping[str, str],
     assumed: list[str],
 ) -> tuple[int, int, int, list[int]]:
-    """Return (Co, Ci, groups, sizes of the kernel) from the weights and both maps, each with its channels. Raises Open where
-    shapes fit no kernel.
+    """Return (Co, Ci, groups, [kernel size of each of `axes`]) from the weights and both maps: `image` is (input, its
+    channels), `grad` (output or its gradient, its channels). Raises Open where shapes fit no kernel.
 
-    Blocked layouts do not show groups: 1 is returned; nor sides: the user's columns give them, or equal ones are assumed.
+    Blocked layouts show neither groups (1 is returned) nor the sizes: the user's columns in `given` have them, or equal sides
+    are assumed and noted in `assumed`.
     """
     (x, ci), (y, co) = image, grad
     form, columns = weight.format.split(":")[0], [f"k{axis}" for axis in axes]

@@ -269,8 +269,8 @@ class MemSet(MeasuredLaunch):
 
 
 class MicroBenchmark(MeasuredLaunch):
-    """Base of the task builders for small programs of `microbench`; a row's `duration_us` is the time of its `quantity`, by
-    default the first.
+    """Base of the task builders for small programs of `microbench`. A row's `duration_us` is the time of the quantity in its
+    column `quantity`, one of `quantities`; an empty column means the first of them.
     """
 
     quantities: ClassVar[tuple[str, ...]] = ()

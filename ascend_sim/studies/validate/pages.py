@@ -186,8 +186,9 @@ def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
 
 
 def blind(compared: Sequence[RowComparison]) -> Errors | None:
-    """Return the errors of task time over the small programs without a series, which set no cost and which no other source
-    contradicts; None if there are none.
+    """Return the errors of task time over the small programs without a series; None if there are none.
+
+    Rows without a series set no cost, and no other source contradicts them.
     """
     return Errors.of(
         [

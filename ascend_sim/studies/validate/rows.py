@@ -53,7 +53,8 @@ _FROM_ZERO = ("pad_d_total", "pad_h_total", "pad_w_total", *_FLAGS)
 def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
     """Return the measured rows of the package that are not sealed.
 
-    `l2` is the L2 state of rows without one of their own; `told` names the facts of TOLD that predictions may use.
+    `l2` is the L2 state of rows without one of their own; `told` names the measured facts that a prediction may use:
+    "block_dim" (a row's blocks), "tiling" (of a MatMul).
     """
     return [row for row in _all_shipped(l2, told) if not is_sealed(row.cells)]
 
@@ -82,9 +83,9 @@ def read_rows(
     """Return the rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
     `l2` is one of L2_STATES or STEP, for rows without a state of their own; None is STEP for a profile with start times and
-    warm for others. `told` names which facts of TOLD the predictions may use. Raises SimError for another `l2` or `told`,
-    ConfigError with file, line and column for an impossible value. With `skip` that row has the reason in `unlike` instead; the
-    error is raised if no row is left.
+    warm for others. `told` names the measured facts that a prediction may use: "block_dim" (a row's blocks), "tiling" (of a
+    MatMul). Raises SimError for another `l2` or `told`, ConfigError with file, line and column for an impossible value. With
+    `skip` that row has the reason in `unlike` instead; the error is raised if no row is left.
     """
     path = Path(path)
     if l2 not in (None, *L2_STATES, STEP):
@@ -276,7 +277,8 @@ def _unlike(op_type: str, fused: str) -> str:
 
 
 def _formats(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return {"format_in", "format_out": format} of those that the row gives, in the simulator's names.
+    """Return {"format_in": format, "format_out": format} with the simulator's names of formats; a side that the row leaves out
+    is missing.
 
     ND becomes NCHW where the other side has channel blocks. ":1", which profilers append for the C0 = 16 of fp32, is dropped.
     """

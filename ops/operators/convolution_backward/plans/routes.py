@@ -45,9 +45,10 @@ def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
 
 def data_op_type(call: ConvolutionCall) -> str:
     """Return the name of the library's operator for the data kernel, by shape and dtype (ops-nn routing: stated; its
-    lists of shapes are left out).
+    lists of single shapes are left out).
 
-    A forward convolution is Conv2D or Conv3D. In 3-D grad_input is V2 for fp32 and grouped calls and for some shapes.
+    A forward convolution is Conv3D in 3-D, else Conv2D. grad_input is Conv2DBackpropInput below 3-D; in 3-D it is
+    Conv3DBackpropInputV2 for fp32 and grouped calls and for some sizes, else Conv3DBackpropInput.
     """
     p = call.problem
     if call.forward:
@@ -72,11 +73,12 @@ def data_op_type(call: ConvolutionCall) -> str:
 
 
 def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
-    """Return the name of the library's operator for grad_weight (ops-nn routing: stated; its lists of shapes are left
-    out).
+    """Return the name of the library's operator for grad_weight (ops-nn routing: stated; its lists of single shapes are
+    left out).
 
-    Of the 3-D path it is V2 for fp32, dilated, grouped and deterministic problems and for some kernel shapes, else the
-    older one.
+    On the library's 3-D path (`is_3d`) it is Conv3DBackpropFilterV2 for fp32, dilated, grouped and deterministic calls
+    and for some kernel sizes, else Conv3DBackpropFilter. Off that path it is Conv2DBackpropFilter, or
+    Conv3DBackpropFilter for some deterministic calls.
     """
     p = call.problem
     if not is_3d(call, inp):
