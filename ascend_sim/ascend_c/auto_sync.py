@@ -28,7 +28,10 @@ _OPERANDS = {"dst": 1, "src0": 2, "src1": 3}
 
 
 def orders(race: Race) -> bool:
-    """Return True if the compiler would have ordered the two accesses of a race: in UB, both on V, or one on S."""
+    """Return True if the vendor's compiler would have ordered the two accesses of a race.
+
+    It does so in UB if both pipes are V, or one of them is S.
+    """
     space, pipes = race
     return space == "UB" and (pipes == {_VECTOR} or _SCALAR in pipes)
 

@@ -57,7 +57,9 @@ def _sizes(f: Fields) -> tuple[int, ...]:
 
 
 def _units(name: str, f: Fields) -> list[int]:
-    """Return the bytes that the repeat stride of each side counts: blocks, but for the results of a reduction."""
+    """Return the unit in bytes of the repeat stride of each operand: a block of 32 bytes, but for dst of a reduction the size
+    of a repeat's results.
+    """
     size = _sizes(f)[0]
     results = {
         **dict.fromkeys(OF_REPEATS, size * (len(ORDERS[f.get("order", 0)].split()) or 1)),

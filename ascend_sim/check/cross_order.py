@@ -72,7 +72,7 @@ class Meetings:
 
     @cached_property
     def turns(self) -> dict[CrossCounter, int]:
-        """Return {counter: number of times that all of its setters raise it}."""
+        """Return {counter: number of complete turns}: the times that every one of its setters raises it."""
         return {
             group: min((counts.get(i, 0) for i in self.setters(group)), default=0)
             for group, counts in self.total.items()
@@ -194,9 +194,10 @@ class CrossMatches:
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints, Ints]:
-        """Return arrays (sets, waits, numbers): each set raises a counter beyond its maximum unless its wait comes first.
+        """Return three arrays for the sets that could raise a counter beyond its maximum: the set, the wait that must pass
+        before it, and a number.
 
-        A wait is -1 if there is none; numbers are equal for the same counter and waiter.
+        A wait is -1 if the waiter has none. Entries with equal numbers belong to the same counter and waiting program.
         """
         sets, waits, numbers = array("i"), array("i"), array("i")
         number = 0

@@ -156,9 +156,10 @@ class Matches:
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints]:
-        """Return (sets that raise a flag beyond its maximum unless a wait comes first, these waits; -1 if there is none).
+        """Return two arrays for the sets that could raise a flag beyond its maximum: the set, and the wait that must pass
+        before it (-1: none).
 
-        Both are empty where the order of issue was held to the maximum already.
+        Both are empty where the builder has already held the order of issue to the maximum.
         """
         table = self.synced[0].program.table if self.synced else None
         if table is None or table.flags_count:

@@ -24,10 +24,10 @@ from ascend_sim.isa.base import CROSS_SET
 
 
 class TaskOrder:
-    """Order of the programs of a task (`synced`), as clocks of their rows, when the rows `out` are left out.
+    """Order of the rows of a task's programs as clocks, as if the synchronising rows `out` were not there.
 
-    `matches` and `events` are the same whatever is left out: which set ends a wait does not depend on what pipes know. They
-    come from `base` if it is given.
+    `matches` and `events` do not depend on `out`: which set ends a wait does not depend on what pipes know. They are taken from
+    `base` if it is given.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class TaskOrder:
         return found
 
     def part(self, part: Ints, out: Bits) -> Clocks:
-        """Return the clocks at the events `part`, the first of some tracks, when the rows `out` are left out too.
+        """Return the clocks at the events `part`, the first of some tracks, as if the rows `out` were not there either.
 
-        The knowledge that sets between cores hand on stays as it is. The clocks hold until the next call.
+        Knowledge that sets hand from core to core is taken unchanged from this order. The next call overwrites the clocks.
         """
         known, retired = self._scratch
         if len(self._changed):
@@ -120,10 +120,10 @@ class TaskOrder:
         return found
 
     def counters(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield (sets, waits, numbers), for flags inside cores and then for counters between cores.
+        """Yield (sets, waits, numbers) first for flags inside cores, then for counters between cores.
 
-        Each set raises a flag or counter beyond its maximum unless its wait comes first. A wait is -1 if there is none; numbers
-        are equal for the same counter and waiter.
+        Set i would raise its flag beyond its maximum unless wait i passes before it (-1: there is none). Entries with equal
+        numbers belong to the same flag, or to the same counter and waiting program.
         """
         sets, waits = self.matches.counted
         yield sets, waits, self.matches.items.flags(sets)

@@ -155,11 +155,11 @@ def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Cloc
 
 
 def nearest(a: Accesses, b: Ints, x: Ints, clocks: Clocks) -> tuple[Ints, Ints]:
-    """Return the unordered pairs (`b`, `x`) of one program with `x` replaced by the access of its footprint nearest to `b`
-    in the order of rows.
+    """Return unordered pairs (`b`, `x`) in which each `x` is replaced by a nearer access of its footprint, to report the
+    closest lines.
 
-    It is the last such access written before `b`, or the first after it if that is unordered too; else `x` stays. The order of
-    the pairs changes.
+    If `b` and `x` are of one program, it is the footprint's last access in a row before or at that of `b`, else the first one
+    behind it if that is unordered with `b` too; otherwise `x` stays. The pairs come in another order.
     """
     g = a.footprint[x].astype(np.int64)
     base = int(a.row.max(initial=0)) + 2

@@ -142,7 +142,9 @@ class _PathRows:
         return left
 
     def kept_by(self, row: int) -> int:
-        """Return the row of the wait for a unit flag that kept `row` in the queue after it was passed, or -1."""
+        """Return the row of the unit flag's wait that kept `row` in its pipe's queue after the row was over; -1 if it left at
+        once.
+        """
         if self.left[row] == self.passed[row]:
             return -1
         rows = self.of_pipe[int(self.pipe[row])]

@@ -233,6 +233,7 @@ class Engine:
         return {"AI_CORE" if cores.coupled else "AIC": cores.aic, "AIV": cores.aiv}
 
     def _check(self, task: Task) -> None:
+        """Raise SimError if the chip lacks the task's kind of core, or has too few for the blocks of an all-core barrier."""
         if not task.block_dim:
             return
         limit = self._core_counts().get(task.main_kind, 0)
@@ -354,6 +355,9 @@ class Engine:
         bases: Sequence[int],
         timeline: Timeline,
     ) -> Generator[simpy.Event, Any, None]:
+        """Process of one block: build its programs, run each on its core in `held`, then add them to `timeline` and free the
+        cores.
+        """
         now, launch = int(self.env.now), self.chip.launch
         prologue_us = launch.prologue_us.get(task.template or task.op_type, 0.0)
         runs: list[tuple[RunningProgram, int]] = []

@@ -377,7 +377,7 @@ class FixpipeNd(Drain):
 
 @frozen
 class FixpipeExtreme(KeepsExtreme, Fixpipe):
-    """A drain to blocks of GM that keeps an extreme."""
+    """A drain to blocks of GM (`Fixpipe`) that keeps the larger or smaller of the new and the stored number."""
 
 
 @frozen

@@ -90,6 +90,10 @@ def _loop_at(function: ast.FunctionDef, line: int) -> ast.For | None:
 
 
 def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
+    """Return the names that the body of `loop` reads from outside it; None where one turn depends on another.
+
+    Raises NotFollowed for a body that changes attributes or declares names global or nonlocal.
+    """
     inside = _Names()
     own: set[str] = set()
     inside.write(loop.target, own)
@@ -270,9 +274,10 @@ class _Names:
         own.add(name)
 
     def after(self, statements: list[ast.stmt], loop: ast.For) -> set[str] | None:
-        """Follow the statements after `loop` to the function's end, and the loops around it for one more turn.
+        """Follow the statements after `loop` to the end of the function; outer loops around it are followed for one further
+        turn.
 
-        Returns the names surely written since; None if the loop is not among the statements.
+        Returns the names surely written since; None if `loop` is not among the statements.
         """
         for place, node in enumerate(statements):
             if node is loop:
@@ -309,6 +314,7 @@ def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
+    """Return the names that are surely written after either of two branches; None marks a branch after which nothing runs."""
     if one is None or other is None:
         return other if one is None else one
     return one & other

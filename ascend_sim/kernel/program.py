@@ -407,10 +407,11 @@ class Program:
 
     @property
     def flag_max(self) -> int:
-        """Return how often a flag can be set before a wait: the chip's limit, or 0 for any number.
+        """Return how often a flag can be set before a wait: the chip's limit, or 0 for no limit.
 
-        Any number where the order of issue was held to the chip's limit (`InstructionTable.flags_count`), and in an experiment
-        with a disarmed wait: flags count there, so that it shows which bytes are in danger where the chip would hang.
+        There is no limit where the builder has already held the program to it in the order of issue
+        (`InstructionTable.flags_count`), nor in an experiment with a disarmed wait: flags then count on, so that endangered
+        bytes show where the chip would hang.
         """
         disarmed = [index for index, one in enumerate(self.table.instructions) if not getattr(one, "armed", True)]
         if self.table.flags_count:

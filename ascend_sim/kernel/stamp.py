@@ -302,9 +302,10 @@ Steps = dict[tuple[Hashable, int, Place], Stamp]
 class Stamps:
     """All stamps of a task's programs, which the builders of its blocks share, and the numbered phases between them.
 
-    `known` are all stamps by their numbers, `longest` is the most that a number of one moves with a place of ones. `repeated`
-    has programs of one loop by the outline of its pieces, and their places (`KernelBuilder.repeated_at`), as long as they are
-    there. `of_traced` has the traced loops, and `turn_counts` how many of their turns ran, by the line (`kernel.traced`).
+    `known` has the stamps by number; `longest` is the most by which one of their numbers moves when every number of the place
+    grows by one. `repeated` has a program and its place for each outline, while the program exists
+    (`KernelBuilder.repeated_at`). `of_traced` has the traced loops, `turn_counts` the turns of each source line that ran
+    (`kernel.traced`).
     """
 
     def __init__(self) -> None:
@@ -354,7 +355,9 @@ class Stamps:
         return number
 
     def moved(self, number: int, by: Place) -> int:
-        """Return the number of phase `number` as seen from a place `by` further on (`moved`); kept."""
+        """Return the number of the phase that equals phase `number` seen from a place `by` further on (function `moved`);
+        cached.
+        """
         if (number, by) not in self._moved:
             self._moved[number, by] = self.number(moved(self.phases[number], by))
         return self._moved[number, by]

@@ -63,7 +63,9 @@ def _calls(report: ModelReport) -> list[tuple[str, Any]]:
 
 
 def _ranked(report: ModelReport) -> list[dict[str, Any]]:
-    """Return the rows of the ranking: layers with equal calls are copies of one another."""
+    """Return the rows for `network_page.ranking`, most time over all copies first; layers with equal calls are copies of one
+    another and share a row.
+    """
     alike: dict[frozenset[tuple[Call, int]], list[LayerRow]] = {}
     for row in report.rows:
         if report.us(row):

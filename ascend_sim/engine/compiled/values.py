@@ -213,6 +213,7 @@ _NO_PLACE = (*(0,) * 8, *((0,) * MOST_LOOPS,) * 3, 0)
 
 
 def _nothing(what: int) -> Any:
+    """Return the C struct of action `what` without places, format or product."""
     return (what, *(0,) * 11, [_NO_PLACE] * 3, _NO_PLACE)
 
 
@@ -283,6 +284,7 @@ class CompiledValues:
             self._stands_on(self.values.local)
 
     def _stands_on(self, local: LocalMemory) -> None:
+        """Point the C struct at the buffers of `local` and at their marks of written bytes."""
         self._local = local
         for place, name in enumerate(SPACES):
             if name in local.buffers:

@@ -83,7 +83,10 @@ def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance
 
 
 def _of_blocks(i: _ByElements, operand: str, distance: int) -> str:
-    """Return the reason why repeats whose blocks do not adjoin may not lie so, block by block; a row is a repeat."""
+    """Return the reason why a source may not begin `distance` bytes behind dst where blocks do not adjoin; "" if it may.
+
+    Each row counts as a repeat, and its blocks are compared one by one with those written so far.
+    """
     target, source = _sizes(i)
     strides = _strides(i)
     held = [i.count * size // BLOCK_BYTES for size in (target, source)]

@@ -80,7 +80,9 @@ class GradWeightWork(Prices):
         return TilingWork(place, tasks, of_blocks, read, written, np.zeros(len(keys), np.int64))
 
     def _shape(self, *fields: int) -> GradWeightTiling:
-        """Return a tiling with the fields of `_TASKS`, which decide the tasks; its other fields have no meaning."""
+        """Return a tiling with these values of the fields of `_TASKS`, which decide how the work is divided into tasks; its
+        base blocks and steps are placeholders.
+        """
         return GradWeightTiling(FRACTAL, FRACTAL, FRACTAL, **dict(zip(_TASKS, fields, strict=True)))  # type: ignore[arg-type]
 
     def _task_count(self, shape: GradWeightTiling) -> int:

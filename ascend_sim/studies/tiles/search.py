@@ -267,8 +267,10 @@ class _Search:
         return others[-1] if len(others) == self.top else None
 
     def _known(self, name: str) -> bool:
-        """Return True if a tiling needs no further simulation: it ended, or an earlier one was stopped at cycles that are
-        enough for this search.
+        """Return True if the tiling called `name` needs no further simulation: this search has its result, or an earlier search
+        stopped it after as many cycles as `_enough` returns.
+
+        The latter is then counted as slower.
         """
         if name in self.found or name in self.slower:
             return True
@@ -377,7 +379,10 @@ def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, 
 
 
 def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None, TilingLaunch | None]) -> tuple[int, Result]:
-    """Simulate one tiling in a worker process and return (its number, result). Raises SimError that names the tiling."""
+    """Simulate one tiling in a worker process and return (its number, result). Raises SimError that names the tiling.
+
+    `item` is (number, fields, cycles after which to stop or None, the tiling's launch if it exists already).
+    """
     number, fields, most, launch = item
     try:
         return number, kernel.simulate(fields, most, launch)

@@ -151,9 +151,9 @@ def _pads(size: int, out: int, kernel: int, stride: int, most: int) -> range:
 
 
 def _padding(size: int, out: int, kernel: int, stride: int) -> int:
-    """Return the most usual total padding that gives `out` outputs: "same", none, the smallest even one, then the smallest.
+    """Return the most usual total padding along an axis with which `size` gives `out` outputs. Raises Open if none does.
 
-    Raises Open if none does.
+    Tried in this order: `kernel` - 1 ("same"), 0, the smallest even one, the smallest.
     """
     pads = _pads(size, out, kernel, stride, 2 * (kernel - 1) + stride)
     usual = [pad for pad in (kernel - 1, 0, *(pad for pad in pads if pad % 2 == 0)) if pad in pads]

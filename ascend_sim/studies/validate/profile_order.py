@@ -129,10 +129,11 @@ def _moved(line: Line, buffers: dict[int, list[int]]) -> KernelMoves:
 
 
 def _buffer(buffers: dict[int, list[int]], nbytes: int, used: Collection[Hashable], writes: bool) -> int:
-    """Return the buffer of a tensor of `nbytes`, not one of `used` if another is there; `buffers` is updated.
+    """Return the number of the buffer in which a tensor of `nbytes` lies, and update `buffers`, {size: buffer numbers, the last
+    moved at the end}.
 
-    A read takes the buffer of that size that was moved last, a write the other one of two; a new one is made where there are
-    too few.
+    A read takes the buffer of that size that was moved last. A write takes the one of two that was not; where there are fewer a
+    new one is made. A buffer of `used` is taken only if there is no other.
     """
     own = buffers.setdefault(nbytes, [])
     others = [one for one in own if one not in used]
