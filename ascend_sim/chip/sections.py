@@ -112,8 +112,8 @@ class Cores(Section):
         return self.aic + self.aiv if self.coupled else self.aiv
 
     def vector_kind(self, block: int) -> CoreKind:
-        """Return the kind of core that runs block `block` of a vector kernel: "AIV", or on coupled chips "AI_CORE" for the
-        first.
+        """Return the kind of core that runs block `block` of a vector kernel: "AIV", on coupled chips "AI_CORE" for the first
+        `aic` of every `vector_units` blocks.
         """
         if not self.coupled:
             return "AIV"
@@ -254,8 +254,7 @@ class FixpipeRates(Section):
     latency: Cycles
 
     def rate(self, itemsize: int, channel_split: bool = False) -> float:
-        """Return bytes/cycle of `itemsize`-byte elements (others: SimError); `channel_split`: the rate of fp32 in blocks of 8.
-        """
+        """Return bytes/cycle for elements of `itemsize` bytes, `channel_split` for fp32 in blocks of 8; SimError for others."""
         if channel_split:
             return self.channel_split_bytes_per_cycle
         elements = self.elements_per_cycle.get(itemsize)

@@ -15,8 +15,8 @@ class Strip:
     """Strip of a result map: its columns `column` to `column + columns - 1`, and the `problem` that computes them from
     some columns of the other (source) map.
 
-    `source` is the first of those source columns; the problem has none if the strip reads padding only. The problem's
-    own map may be wider than `columns`: columns beyond them do not exist.
+    `source` is the first of those source columns; a strip that reads only padding has a problem without source columns.
+    The problem's result may be wider than `columns`: columns beyond are padding and not stored.
     """
 
     problem: ConvProblem

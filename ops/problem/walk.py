@@ -30,8 +30,10 @@ class Windows(Walk):
     last_width: int = 0
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
-        """Return the pixels of the whole input rows that L1 holds for `pixels`: the most of the usual and of the last
-        strip's width; with `clipped` at most the map's rows.
+        """Return the most input pixels that L1 holds for a run of `pixels` gradOutput pixels, counted in whole input
+        rows.
+
+        With strips of two widths the larger count holds. `clipped`: no more rows than the input has.
         """
         p, found = problem, []
         for width in {p.w_out, self.last_width or p.w_out}:

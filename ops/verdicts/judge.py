@@ -103,7 +103,10 @@ def _judge(
 
 
 def may_lose(operator: Operator[Any, Any], call: AcceptedCall, output: str, sums: Sums) -> float:
-    """Return how many products of mean size (root of the mean square) an output's bound may hide, in its worst element."""
+    """Return how many products could be missing from an output's worst element while its error stays within the bound.
+
+    A product counts as of mean size: the root of the mean square of that element's products.
+    """
     count = operator.products(call)[output]
     seen = np.isfinite(sums.total) & (sums.weights > 0)
     total, weights = sums.total[seen], sums.weights[seen]

@@ -215,7 +215,11 @@ class _Outcome:
         return cls(probe, operator.in_problem_order(call, values), operator.in_problem_order(call, results))
 
     def sums(self, name: str) -> tuple[Sums, Mapping[str, Array], Array]:
-        """Return (float64 sums of output `name` of its rounded operands, all inputs, the run's result)."""
+        """Return (float64 sums for output `name`, all inputs, the run's array of that output).
+
+        The sums are of the operands as the cube rounds them; of unrounded ones for an output that is no sum of
+        products.
+        """
         operator, call = self.probe.operator, self.probe.call
         operands = self.inputs
         if operator.summed(name) is None:

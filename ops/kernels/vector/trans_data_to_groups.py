@@ -78,7 +78,9 @@ class GroupRows(MergedGroups):
 
     @cached_property
     def room(self) -> int:
-        """Return the bytes of a buffer, a third of UB: an odd multiple of the rows of 16 filters."""
+        """Return the bytes of one UB buffer: the largest odd multiple of 16 filters' bytes in one channel block within
+        a third of UB.
+        """
         times = used_bytes(self.ub) // _BUFFERS // (LINES * self.cell)
         return (times - (times % 2 == 0)) * LINES * self.cell
 
@@ -148,10 +150,10 @@ class GroupRows(MergedGroups):
                                 before = kind
 
     def _passes(self, blocks: range, gap: int, shift: int) -> Iterator[tuple[Pass, range]]:
-        """Yield (pass, source blocks that it takes) over `blocks` of a group that begins with channel `shift` of the
-        target's block `gap`.
+        """Yield (pass, source channel blocks that it takes) for the channel `blocks` of a group.
 
-        It is COPY if `shift` is 0, else FIRST, INNER and, where a target block follows, LAST.
+        In the target the group begins with channel `shift` of block `gap`. The pass is COPY if `shift` is 0; else
+        FIRST, INNER and, if a further target block exists, LAST.
         """
         if not shift:
             yield Pass.COPY, blocks

@@ -103,7 +103,9 @@ class BlockedPlan(Gradients):
         self.from_blocks(result, made)
 
     def in_blocks(self, made: str) -> str:
-        """Add a tensor to the plan for the map `made` in blocks of channels, which the kernel writes; return its name."""
+        """Add an intermediate tensor to the plan that will hold the data kernel's result `made` in blocks of channels;
+        return its name.
+        """
         size = self.feature_bytes(self.maps.like)
         return self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, size)
 

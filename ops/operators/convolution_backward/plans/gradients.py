@@ -35,7 +35,9 @@ ANY_ORDER = (
 
 
 def explained(task: Task, found: LadderAnswer[Any]) -> Task:
-    """Return the launch with the rungs of its tiling's ladder ("ladder") among its facts for the report."""
+    """Return a copy of the launch whose report also lists the rungs of the ladder that chose its tiling
+    (`info["ladder"]`).
+    """
     return replace(task, info=task.info | {"ladder": found.rows()})
 
 

@@ -23,8 +23,10 @@ LARGE_KERNEL = 8
 
 
 def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Return True if the library's 3-D path computes the gradients: for 3-D calls, and for a deterministic dW without
-    dx where the product has that route and L1 fits.
+    """Return True if the library's 3-D path computes the gradients.
+
+    It does for 3-D calls. It also does for deterministic calls of lower rank that want dW but not dx, where the product
+    has that route, pads are less than the kernel and L1 fits.
     """
     alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
     return call.rank == 5 or (alone and _deterministic_filter_3d(call, inp))
@@ -32,9 +34,9 @@ def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
 
 def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
     """Return True if the 3-D filter kernel computes dW of a deterministic call of lower rank: the product has the
-    route, pads are less than the kernel, L1 fits.
+    route, pads are less than the dilated kernel, and L1 fits.
 
-    That L1 must fit is stated; with which rows is inferred: those that the older 3-D operator needs at least.
+    That L1 must fit is stated. That it must hold the whole rows that the older 3-D operator needs is inferred.
     """
     p = call.problem
     reach_h, reach_w = (p.k_h - 1) * p.dilation_h + 1, (p.k_w - 1) * p.dilation_w + 1
@@ -142,8 +144,8 @@ def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) 
 
 
 def filter_as_1x1(call: ConvolutionCall) -> bool:
-    """Return True if dW is computed as that of a 1x1 kernel: the product has the route, the kernel is the stride, tiles
-    the map and is at least 8x8 (stated).
+    """Return True if dW is computed as that of a 1x1 kernel: the product has the route, the stride is as large as the
+    kernel, kernels side by side cover the map, and the kernel is at least 8x8 (stated).
 
     That padding, dilation and groups exclude it is inferred.
     """
