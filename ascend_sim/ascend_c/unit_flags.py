@@ -67,7 +67,7 @@ class _Tiles:
         self.drained[tile] = row, one
 
     def _pair(self, source: str, destination: str, name: str, sets: int, waits: int, early: int | None) -> None:
-        """Insert a set of the unit flag `name` before row `sets`, and before row `waits` a wait that ends `early` cycles early."""
+        """Insert a set of the unit flag `name` before row `sets`, and a wait that ends `early` cycles early before `waits`."""
         self.found.append(_Inserted(sets, self._set(source, destination, name)))
         self.found.append(_Inserted(waits, self._wait(source, destination, name, early)))
 
