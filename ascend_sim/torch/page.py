@@ -15,7 +15,7 @@ __all__ = ["write_page"]
 
 
 def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
-    """Write the page, which loads no other file; `links` lead to the pages of layers."""
+    """Write a model's report as one HTML page that loads no other file; `links` is {layer name: link to its page}."""
     totals = report.totals
     columns = {part: head for part, head in HEADS.items() if totals[part]} if report.mode != "functional" else {}
     names = [name for name, _ in report.columns()]

@@ -144,7 +144,7 @@ class _FactRows:
 
 
 def _is_other(value: Value, fact: Fact) -> bool:
-    """Return True if a run's value differs from the first run's, where both have one."""
+    """Return True if a run's `value` of the fact differs from the first run's; False if either is None."""
     return value is not None and fact.values[0] is not None and value != fact.values[0]
 
 

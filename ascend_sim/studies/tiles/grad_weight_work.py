@@ -139,7 +139,7 @@ class GradWeightWork(Prices):
         return self.left(ceil_to(channels, self.inp.c0), pixels, True)
 
     def _image(self, k: int, n: int, stride_w: int) -> float:
-        """Return the least cycles of img2col of `k` pixels x `n` columns of the input to L0B."""
+        """Return the least cycles of loading `k` pixels x `n` columns of the input by img2col from L1 into L0B."""
         return self.load3d("L0B", stride_w, k, n, False)
 
     def _rows(self, tiling: GradWeightTiling) -> int:

@@ -64,14 +64,15 @@ def search(
     progress: Callable[[State], None] | None = None,
     **limits: Unpack[LimitOptions],
 ) -> SearchOutcome:
-    """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names.
+    """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names. `jobs`
+    processes simulate.
 
-    `jobs` processes simulate. After `limit` new simulations no further one begins; after `seconds` the search ends where it is,
-    with the simulator's own choice, which comes first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only
-    be better by less are left out. With `top` a simulation stops when so many others, not counting the own choice, have fewer
-    cycles: the first `top` results are the same, and of the rest it is known that they are slower. Results go to `store` as
-    they come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does. Raises
-    TilingError for fields that no tiling can have, SimError where no tiling of the grid fits.
+    After `limit` new simulations no further one begins; after `seconds` the search ends where it is. The simulator's own choice
+    is simulated first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only be better by less are left out.
+    With `top` a simulation is stopped once `top` tilings, the own choice not counted, are known to take fewer cycles: the first
+    `top` results stay the same, the others are only known to be slower. Results go to `store` as they come, and results in it
+    are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does. Raises TilingError for fields that no tiling
+    can have, SimError where no tiling of the grid fits.
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")

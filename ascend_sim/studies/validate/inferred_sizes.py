@@ -313,9 +313,10 @@ def _one_each(line: Line) -> tuple[ProfiledTensor, ProfiledTensor]:
 
 
 def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Return the columns of a sum: the axes that remain are Ci, those before them N, those after them Hi.
+    """Return the columns of a ReduceSum as text: Ci is the size of the axes that remain, N of the summed ones before them, Hi
+    of the summed ones after them; Wi is 1.
 
-    Raises Open for axes that do not lie side by side, and where cores share one sum.
+    Raises Open where the remaining axes do not lie side by side, and where cores share one sum.
     """
     sources, targets = line.tensors("input"), line.tensors("output")
     if not sources or not targets:

@@ -96,9 +96,11 @@ def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float
 def leave_step(
     device: Device, kernel: MeasuredKernel, inputs: Sequence[Allocation], outputs: Sequence[Allocation]
 ) -> None:
-    """Bring the L2 of `device` into the state that the kernels before `kernel` leave.
+    """Bring the L2 of `device` into the state in which the kernels before `kernel` leave it, by replaying their moves
+    (`kernel.before`).
 
-    Its own `inputs` and `outputs` stand for the profile's buffers of nearest size, so that earlier kernels touch these.
+    Each of the kernel's own `inputs` and `outputs` takes the place of the profile's buffer of nearest size, so that an earlier
+    kernel that moved the buffer has left this tensor in the L2.
     """
     held: dict[Hashable, Allocation] = {}
     for tensors, written in ((inputs, False), (outputs, True)):
