@@ -247,8 +247,8 @@ class FinishedTile(Protocol):
 class FeatureMap(ABC):
     """Layout of a map in GM: `count` channels, planes of (D, H, W) = `volume`, elements of `itemsize` bytes.
 
-    In L1 it is [channel block][row][pixel][C0]. `slot` is the number of the tensor in the launch; `operand` is the name
-    under which a load is counted.
+    Its loads bring boxes of the map to L1 as [channel block][row][pixel][C0]. In all methods `slot` is the number of
+    the tensor in the launch, and `operand` the name under which reports count a load.
     """
 
     count: int
