@@ -132,9 +132,7 @@ class TaskOrder:
         yield self.matches.cross.counted
 
     def after(self, sets: Ints, waits: Ints) -> Bits:
-        """Return an array of bool: True for each set whose wait is over before it in every order; False where the wait is -1
-        (none).
-        """
+        """Return True for each set before which its wait is surely over; False for one whose wait is -1 (none)."""
         items = self.matches.items
         owner = items.program[waits].astype(np.int64) * WIDTH + items.pipe[waits]
         known = self.clocks.at(items.program[sets], self.events.before(sets), owner)
@@ -193,8 +191,9 @@ class _HandedOver:
         )  # fmt: skip
 
     def retired(self, known: Rows, vectors: Rows, part: Ints) -> Rows:
-        """Return, for each event of `part` and pipe of its own program, the number of rows that have retired, knowledge from
-        other cores included.
+        """Return an array [event of `part`, pipe of its own program] of the numbers of rows known to have retired.
+
+        It joins `known`, from `Events.spread`, with what sets of other cores hand on (`vectors`).
         """
         found = known[part + 1, : self.events.columns + 1]
         own = self.place[self.matches.items.program[self.events.item[part]]][:, self.events.pipes]
@@ -203,8 +202,8 @@ class _HandedOver:
         return found
 
     def _vectors(self, known: Rows) -> tuple[Rows, Rows]:
-        """Return (vectors, levels): the knowledge at each set that completed a cross-core counter, and the depth of what it
-        builds on.
+        """Return (vectors, levels) for the sets that completed a turn of a cross-core counter: the rows known to have retired
+        there, by pipe of the group's programs, and the length of the chain of such sets behind that knowledge.
 
         Entry 0 knows nothing.
         """

@@ -32,9 +32,11 @@ class Questions:
 
     @classmethod
     def of_pairs(cls, a: Accesses, f: Ints, g: Ints, parts: Sequence[str] = PARTS) -> Questions:
-        """Return the questions about pairs of footprints, each pair given once, of the kinds in `parts` (PARTS).
+        """Return the questions about pairs of footprints (f[i], g[i]), each pair given once.
 
-        Two footprints of the scalar unit of one program need none: it ends one instruction before it begins the next.
+        `parts` chooses kinds: "across" pairs of different pipes, "onward" and "back" those of one pipe, whose writes are asked
+        against later accesses from either side. Two footprints of one program's scalar unit need no question, since it ends an
+        instruction before it begins the next.
         """
         scalar = (a.owner[f] == a.owner[g]) & (a.owner[f] % WIDTH == PIPE_INDEX["S"])
         f, g = f[~scalar], g[~scalar]
@@ -51,8 +53,9 @@ class Questions:
         return len(self.f)
 
     def unordered(self, clocks: Clocks, most: int | None = None) -> tuple[Ints, Ints]:
-        """Return two arrays of accesses (numbers in `a`), pairs that nothing orders: at most one for each access and
-        footprint, the first `most`.
+        """Return two arrays of accesses (indices in `a`), the pairs that nothing orders.
+
+        For each access there is at most one from each other footprint; with `most`, only the first so many pairs.
         """
         none = np.empty(0, np.int64)
         first, second, found = [none], [none], 0
@@ -113,16 +116,16 @@ class Questions:
         return self.a.footprint.astype(np.int64) * self._base + self.a.place
 
     def _known(self, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-        """Return for each access the number of rows of the pipe of footprint `other` that have retired when it starts
-        (module's `_known`).
+        """Return for each access the number of rows on the pipe of footprint `other` that have retired when it starts; calls
+        the function `_known`.
         """
         return _known(self.a, access, footprint, other, clocks)
 
     def _asked(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-        """Yield four arrays: accesses, the first access of the other footprint that is not known to be over, and both
-        footprints.
+        """Yield four arrays: accesses, for each the first access of the other footprint that is not known to be over when it
+        starts, and both footprints.
 
-        Where all are over, that number lies after the other footprint's accesses.
+        Where all of them are over, the second number lies behind the other footprint's accesses.
         """
         keys = self._keys()
         for b, f, g in self._parts():

@@ -299,8 +299,8 @@ class CoreRun:
             want.succeed()
 
     def _idle(self, p: int, position: int, over: int) -> None:
-        """Note that pipe `p` finished all rows issued to it, its first `position`, at cycle `over`; wake the scalar unit if it
-        waits for a pipe, and a drain if all pipes are drained.
+        """Note that pipe `p` has finished all `position` rows issued to it, the last at cycle `over`, and wake whatever waits
+        for that.
         """
         self._position[p] = position
         self._drained[p] = over

@@ -72,5 +72,5 @@ class Abilities:
 
     @property
     def gemv_is_optional(self) -> bool:
-        """Return True if a product of one row need not be in GEMV mode: its operand may lie in fractals."""
+        """Return True if the chip can multiply a single row without GEMV mode, its operand in fractals as for others."""
         return can_say(Mmad(1, 1, 1, "float16", False), self.chip)

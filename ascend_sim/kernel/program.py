@@ -221,9 +221,10 @@ class InstructionTable:
         return table
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """Return one property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency"; of
-        waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies", "publishes", "paced" and
-        "by_vector".
+        """Return an array with the property `name` of every distinct instruction, by its number in the table.
+
+        Names: "pipe", "kind", the cycles of `Cost` ("head_first", "head_stream", "work", "latency"), of waits "lead", "at_work"
+        and "by_unit_flag", and flags 0 or 1: "reads_late", "has_values", "multiplies", "publishes", "paced" and "by_vector".
         """
         if name not in self._columns:
             if name == "pipe":

@@ -40,10 +40,10 @@ class FreeSpan(NamedTuple):
 
 
 class Sheet:
-    """The rows of one program. `which` are its stamps in order: numbers of `stamps`, and -1 - i for `own[i]`.
+    """The rows of one program, as a sequence of stamps, each at a place.
 
-    Each has a first tile in `tiles`, and its place in `where`, as many numbers as the stamp has axes, one stamp after
-    the other.
+    `which` has their numbers in `stamps`, or -1 - i for `own[i]`, a run of rows written singly; `tiles` the number of each
+    one's first tile. `where` has the numbers of all places one after the other, as many for a stamp as it has axes.
     """
 
     def __init__(self, stamps: Stamps) -> None:
