@@ -232,7 +232,7 @@ ROWS: tuple[GradWeightRung, ...] = (
 def _rows_of(
     q: GradWeightQuestion, inp: TilingInput, *, split_wo: int = 0, split_kernel: int = 0
 ) -> GradWeightTiling | Refusal:
-    """Return the tiling that the rungs ROWS find for `inp`, in strips or single taps, with the split fields set; or a refusal."""
+    """Return the tiling that the rungs ROWS find for `inp`, in strips or single taps, with the split fields; or a refusal."""
     rows = climb(ROWS, q.part(inp))
     if isinstance(rows, Refusal):
         return rows
