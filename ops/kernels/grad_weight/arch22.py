@@ -67,8 +67,8 @@ def clear(k: KernelBuilder, size: int, blocks: int) -> None:
 
 
 def copied_blocks(blocks: int, taps: int) -> int:
-    """Return how many channel blocks of the input are loaded for `blocks` blocks of columns: as many as they may touch,
-    wherever they begin.
+    """Return how many channel blocks of the input are loaded for `blocks` C0 blocks of dW columns, of which each
+    channel block has `taps`: as many as they may touch, wherever they begin.
     """
     count = ceil_div(blocks, taps)
     return count + (taps % blocks > 0 if taps > blocks else 2 * blocks % taps > 0)

@@ -231,8 +231,9 @@ class CubeBuilder:
                 yield self.run(part, images)
 
     def run(self, part: GradWeightTask, images: range, tile: tuple[int, SummedTile] | None = None) -> tuple[Run, Where]:
-        """Return (steps of all tiles of a part, or of `tile` alone, as a run; its place). The same run serves equal
-        planes of other images, at other places.
+        """Return (run of the steps of all tiles of a part, or of `tile` alone; its place).
+
+        Equal planes of other images have the same run, at other places.
         """
 
         def pieces(images: range) -> Iterator[tuple[Piece, Where]]:

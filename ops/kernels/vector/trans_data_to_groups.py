@@ -205,6 +205,8 @@ class GroupRows(MergedGroups):
     def _move(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
         """Append, for a FIRST or LAST unit, the move of a block's first channels to the end of the target block, or of
         its last ones to the front, with zeros elsewhere.
+
+        `buffers` are UB addresses: the block is in the first; the result is left in the second; the third is scratch.
         """
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(one, rows, back=False)
@@ -220,8 +222,11 @@ class GroupRows(MergedGroups):
         lines.turn(one, two, back=True)
 
     def _join(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
-        """Append the target block of an INNER unit, in `two`: the last channels of the block in `rows`, then the first
-        ones of the block in `one`.
+        """Append the making of an INNER unit's target block: the last channels of one source block, then the first
+        channels of the next.
+
+        `buffers` are UB addresses: the first has the one source block, the second the next; the result is left in the
+        third.
         """
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(two, rows, back=False)
