@@ -63,10 +63,10 @@ def check_kernel(
 def check_call(
     case: Case, chip: ChipSpec, *, tools: str | Sequence[str] | None = None, **options: Unpack[PlanOptions]
 ) -> CheckReport:
-    """Check the kernels that a case launches on `chip` and return the report; `options` are those of
-    `calls.cases.accept_case`.
+    """Check the kernels that a case launches on `chip` and return the report.
 
-    Raises AclnnError where the operator refuses the call.
+    `tools` names the checks (None: all). `options` decide the launches; one left out has the case's value, but tilings and
+    blocks are only those given. Raises AclnnError where the operator refuses the call.
     """
     plan, tasks = tasks_of_call(case, chip, **options)
     report = check_tasks(chip, tasks, roles=roles_of(plan), tools=tools)

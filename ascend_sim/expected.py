@@ -136,7 +136,10 @@ def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Array]) -> d
 def judge_outputs(
     wanted: Mapping[str, Expected], outputs: Mapping[str, Array], dtypes: Mapping[str, str], model: ValueModel
 ) -> dict[str, dict[str, Any]]:
-    """Return {output: verdict and errors, as in `Report.outputs`} for every output that has an expectation."""
+    """Return {output: its entry in `Report.outputs`, the verdict and the errors} for every output that `wanted` has.
+
+    `dtypes` names the outputs' formats.
+    """
     with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         return {name: _judge(one, outputs[name], dtypes[name], model) for name, one in wanted.items()}
 

@@ -160,7 +160,9 @@ class LaunchJob(Job):
         return {tensor.name: tensor.dtype for tensor in self.made.places}
 
     def counted(self, counts: Counts) -> dict[str, Any]:
-        """Return the cube's multiplications and their dtype for the ideal time, as `_products` does."""
+        """Return {"macs": the cube's multiplications, "compute_dtype": their dtype}; {} if there are none, or of several
+        dtypes.
+        """
         return _products(counts)
 
     def outputs(self) -> dict[str, Array]:
@@ -210,8 +212,10 @@ def flags_of(disarm: str | Sequence[str]) -> list[str]:
 
 @frozen
 class Prepared:
-    """A launch before its run: its arguments as given, their arrays (None without values), tensors, allocations, and
-    the task.
+    """A launch before its run: `given` has its arguments by name, `arrays` their arrays (None without values).
+
+    `places` are its tensors and `held` their allocations, in the order of the arguments; `started` is the launch as the kernel
+    sees it, `task` as the device runs it.
     """
 
     given: Mapping[str, Any]

@@ -152,7 +152,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def roles(self) -> Mapping[str, str]:
-        """Return {tensor: its role in a check} (`check.contents`)."""
+        """Return {tensor: its role in the memory check}: "input", "output", "workspace", ... (`check.contents`)."""
 
     @property
     def disarmed(self) -> list[str]:

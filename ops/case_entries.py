@@ -211,10 +211,10 @@ def contradiction(case: Any, text: str) -> None:
 def output_size(
     case: Any, axis: str, size: int, kernel: int, stride: int, pads: Shape, dilation: int, output_padding: int | None
 ) -> tuple[int, str]:
-    """Return (size of a convolution's output along one axis, its formula as text); it is transposed unless
-    `output_padding` is None.
+    """Return (size of a convolution's output along one axis, its formula as text "H = floor(...) + 1").
 
-    Raises ValueError where the size would be below 1; in a case that keeps its entries as given the size is then 1.
+    `size` is the input's, `pads` is (low, high). The convolution is transposed unless `output_padding` is None. Raises
+    ValueError where the size would be below 1; in a case that keeps its entries as given the size is then 1.
     """
     if case.as_given and stride < 1:
         return 1, ""
@@ -235,11 +235,11 @@ def output_size(
 
 
 def agreed(case: Any, name: str, given: Shape | None, shape: list[int], formulas: list[str]) -> Shape:
-    """Return `shape`, which the other arguments give tensor `name`; the case's own entry `given` may be None or must be
-    equal.
+    """Return `shape`, which follows from the other arguments for tensor `name`, after comparing it with the case's own
+    entry `given` (None: no entry).
 
-    Raises ValueError with the formula of the first axis that differs. A case that keeps its entries as given gets
-    `given`.
+    Raises ValueError if they differ, with the formula of the first axis that does. A case that keeps its entries as
+    given returns `given`.
     """
     if given is None or list(given) == shape:
         return tuple(shape)
@@ -297,8 +297,8 @@ def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:
 
 
 def _owner(kind: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
-    """Return the model that has the key at `location`: `kind` itself for a key of the file, else the model of the
-    file's entry `location[0]`.
+    """Return the pydantic model that has the key at `location` (keys from the file's top): `kind` for a top-level key,
+    else the model of entry `location[0]`.
     """
     if len(location) == 1:
         return kind

@@ -122,8 +122,9 @@ def tasks_without_values(plan: Plan, chip: ChipSpec, *, warm: bool = False) -> t
 
 
 def roles_of(plan: Plan) -> dict[str, str]:
-    """Return tensor -> its role for the memory checks: the plan's own, but "given" for "input", since a layer need not
-    read all of its inputs.
+    """Return tensor -> its role in the memory check: the plan's role, but "given" for "input".
+
+    A "given" tensor holds values and need not be read whole, since a layer need not read all of its inputs.
     """
     return {name: "given" if one.role == "input" else one.role for name, one in plan.tensors.items()}
 

@@ -195,7 +195,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return replace(result, failure=replace(result.failure, message=message))
 
     def graph_plan(self, call: Call, chip: ChipSpec, op_type: str) -> Plan:
-        """Return the plan of a call as the graph's operator `op_type`, without the conversions that aclnn adds.
+        """Return the plan of a call that a graph runs as the library's operator `op_type`, without aclnn's conversions.
 
         This default raises SimError: an operator overrides it if such calls are known.
         """
@@ -338,7 +338,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return chain(total, self.roundings(call, output), self.saturates(call, output, model))
 
     def in_problem_order(self, call: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return our name -> array with the axes in the order of `sums`; here the arrays as they are, TBC has another order."""
+        """Return tensor name -> array with its axes in the order of `sums`; unchanged here, but TBC has another order."""
         return dict(arrays)
 
     def verdict(

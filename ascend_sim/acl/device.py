@@ -91,8 +91,10 @@ class AclDevice:
         self._tell(ready, self.last_run)
 
     def _problem(self, entry: Queued, lost_events: set[str]) -> str | None:
-        """Return why a task cannot run, or None: its stream or one that it waits for has failed, or memory that it uses was
-        freed.
+        """Return the reason why a task cannot run, or None.
+
+        Reasons: its stream has failed, it waits for one of `lost_events` (whose records could not run), or memory that it uses
+        was freed.
         """
         if entry.task.stream in self._failures:
             return self._failures[entry.task.stream]

@@ -74,8 +74,9 @@ class ByteRange:
         return self.block.data[self.offset : self.offset + self.size]
 
     def part(self, offset: int, size: int, name: str) -> Allocation:
-        """Return an Allocation for kernels of `size` bytes from `offset` in the range; its slack may overlap the block's next
-        tensor.
+        """Return `size` bytes from `offset` in the range as an Allocation `name` for kernels.
+
+        As in any Allocation slack follows the bytes; here it may be the first bytes of the block's next tensor.
         """
         start = self.offset + offset
         memory = self.block.memory[start : start + room_of(size)]

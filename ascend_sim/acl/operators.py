@@ -162,8 +162,9 @@ def aclnnConvolutionBackward(workspace: Any, workspaceSize: int, executor: Any, 
 
 @call(family="aclnn")
 def aclnnConvTbcBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
-    """Queue the kernels of a planned conv_tbc backward on a stream, and use up the executor; refuses as
-    aclnnConvolutionBackward does.
+    """Queue the kernels of a planned conv_tbc backward on a stream, and use up the executor.
+
+    Refuses tensors and workspace that are too small, freed or overlap.
     """
     _phase_two("aclnnConvTbcBackward", workspace, workspaceSize, executor, stream)
 

@@ -76,9 +76,10 @@ class DeviceRecorder:
             self._timeline.programs += [replace(one, task=place[one.task]) for one in run.timeline.programs]
 
     def _in_order(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return copies of a run's kernels; the events of copies and memsets move to the kernels of the same stream.
+        """Return copies of a run's kernels, without the copies and memsets between them.
 
-        A run begins when the one before has ended: the first kernel of each stream waits for the previous run's last kernels.
+        The events that these record or wait for are moved to the kernels before and behind them on the same stream. A run
+        begins when the one before has ended: the first kernel of each stream waits for the previous run's last kernels.
         """
         kernels: list[Task] = []
         last: dict[int, Task] = {}

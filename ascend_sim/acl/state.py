@@ -57,7 +57,9 @@ class Thread(local):
 class Process:
     """State of the C interface in this process; `lock` makes calls of several threads follow each other.
 
-    `watched`, if it is a list, gets the recorder of every device that is opened.
+    `device_users` counts aclrtSetDevice calls that no reset has undone, `recorded` the devices opened with an output folder.
+    `left_behind` are blocks never freed on closed devices, for `leaks`. `watched`, if it is a list, gets the recorder of every
+    device that is opened.
     """
 
     settings: AclSettings = field(default_factory=AclSettings)

@@ -28,7 +28,10 @@ _OPERANDS = {"dst": 1, "src0": 2, "src1": 3}
 
 
 def orders(race: Race) -> bool:
-    """Return True if the compiler would have ordered the two accesses of a race: in UB, both on V, or one on S."""
+    """Return True if the vendor's compiler would have ordered the two accesses of a race.
+
+    It does so in UB if both pipes are V, or one of them is S.
+    """
     space, pipes = race
     return space == "UB" and (pipes == {_VECTOR} or _SCALAR in pipes)
 
@@ -94,6 +97,7 @@ class _Order:
         return {other: row if other == pipe else self.ended[other, pipe] for other in _PIPES}
 
     def _learn(self, pipe: str, known: dict[str, int]) -> None:
+        """Note that `pipe` knows the rows `known`, {other pipe: its last row that has ended}."""
         for other, row in known.items():
             self.ended[other, pipe] = max(self.ended[other, pipe], row)
 
@@ -107,6 +111,9 @@ class _Order:
         )
 
     def _keys(self, source: str, destination: str) -> tuple[Key, ...]:
+        """Return the keys of the instructions that order `destination` after `source`: a barrier for one pipe, else a set and a
+        wait.
+        """
         if source == destination:
             return ((PipeBarrier, source),)
         flag = self.k.unit_flag(source, destination, f"automatic {source} to {destination}")
@@ -149,6 +156,7 @@ def with_auto_sync(
 
 
 def _spans(one: Instruction) -> list[_Span]:
+    """Return the bytes of UB that an instruction reads and writes, relative to its operands."""
     sides = [(region, False) for region in one.reads()] + [(region, True) for region in one.writes()]
     return [
         _Span(_OPERANDS[region.operand], region.offset, region.extent, written)

@@ -50,6 +50,7 @@ Steps = Sequence[WordStep]
 
 
 def _format(name: str, number: int, allowed: Sequence[str]) -> str:
+    """Return the number format with a recorded `number`. Raises SimError, about the word `name`, unless it is in `allowed`."""
     found = FORMATS[number] if 0 <= number < len(FORMATS) else ""
     if found not in allowed:
         raise SimError(f"{name}: elements of {found or 'no number format'}; {', '.join(allowed)} are possible")
@@ -61,12 +62,14 @@ def _itemsize(name: str, number: int) -> int:
 
 
 def _positive(name: str, counts: Mapping[str, int]) -> None:
+    """Raise SimError for a count below 1; `counts` has the vendor's parameter names."""
     for what, count in counts.items():
         if count < 1:
             raise SimError(f"{name}: {what} = {count}; it is at least 1")
 
 
 def _increasing(name: str, f: Fields) -> None:
+    """Raise SimError for a load whose addresses decrease (addrMode), which is not simulated."""
     if f["address_mode"]:
         raise SimError(f"{name}: addrMode {f['address_mode']} is not simulated; 0 (addresses grow) is")
 
@@ -111,6 +114,7 @@ def _nd2nz(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _fractals_of_gm(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """Return the step of a load of whole fractals from GM to L1, L0A or L0B: a DataCopy. Raises SimError for a bad field."""
     _increasing(name, f)
     _positive(name, {"repeatTimes": f["repeat"]})
     steps = (f["src_stride"] * FRACTAL_BYTES, (f["dst_gap"] + 1) * FRACTAL_BYTES) if f["repeat"] > 1 else (0, 0)
@@ -119,6 +123,7 @@ def _fractals_of_gm(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """Return the step of a load of fractals from L1 to L0A or L0B: a LoadData2D. Raises SimError for a bad field."""
     _increasing(name, f)
     _positive(name, {"repeatTimes": f["repeat"]})
     strides = (f["src_stride"], f["dst_gap"] + 1) if f["repeat"] > 1 else (1, 1)
@@ -187,6 +192,9 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """Return the steps that fill a buffer with zeros: several where L1 has gaps. Raises SimError for another constant and bad
+    fields.
+    """
     if f["scalar"]:
         raise SimError(f"{name}: a constant other than 0 is not simulated")
     place = WORDS[name].addresses[0]
@@ -207,6 +215,9 @@ def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """Return the step of a product, an Mmad, with HF32 by the control register and bias from the bias table. Raises SimError
+    for a mode that is not simulated.
+    """
     dtype = _format("Mmad", f["source"], ("float16", "bfloat16", "float32", "int8"))
     if f["source"] != f["target"]:
         raise SimError(f"Mmad: operands of {dtype} and {FORMATS[f['target']]}; both are of one format")
@@ -248,6 +259,9 @@ def _arithmetic(f: Fields, source: str, dtype: str) -> Quantisation | None:
 
 
 def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
+    """Return the steps of a Fixpipe word to GM: one store in blocks, or one for each matrix in rows. Raises SimError for a mode
+    that is not simulated.
+    """
     if name != "copy_matrix_cc_to_gm":
         raise SimError("Fixpipe to L1 is not simulated; to GM it is")
     mode = f["quantisation"]

@@ -153,6 +153,7 @@ class ProgramRecorder:
         return self._begun(request + behind)
 
     def _begun(self, request: bytes) -> Session:
+        """Send a request to the recording process, started if needed, and return the session of the program that it records."""
         with self._lock:
             process = self._running()
             ours, theirs = socket.socketpair()

@@ -57,7 +57,9 @@ def _sizes(f: Fields) -> tuple[int, ...]:
 
 
 def _units(name: str, f: Fields) -> list[int]:
-    """Return the bytes that the repeat stride of each side counts: blocks, but for the results of a reduction."""
+    """Return the unit in bytes of the repeat stride of each operand: a block of 32 bytes, but for dst of a reduction the size
+    of a repeat's results.
+    """
     size = _sizes(f)[0]
     results = {
         **dict.fromkeys(OF_REPEATS, size * (len(ORDERS[f.get("order", 0)].split()) or 1)),
@@ -156,6 +158,7 @@ def whole_blocks(count: int, size: int) -> int:
 
 
 def repeat_of(name: str, f: Fields) -> int:
+    """Return the number of repeats of a word. Raises SimError unless it is from 1 to MOST_REPEATS."""
     if not 1 <= f["repeat"] <= MOST_REPEATS:
         raise SimError(
             f"{name}: repeat {f['repeat']}; a repeat is 1 to {MOST_REPEATS} (public documentation, repeatTimes)"

@@ -231,7 +231,7 @@ def _check_waits(k: Kernel, recording: WordStream, words: Sequence[Word], balanc
 
 
 def _check_sets(k: Kernel, recording: WordStream, words: Sequence[Word]) -> None:
-    """Refuse a set of a flag that already holds its most, because no wait was issued since; at most one for each flag."""
+    """Refuse each flag that is set while it already holds the chip's maximum because no wait came since; once for each flag."""
     moves = np.array([{"set_flag": 1, "wait_flag": -1}.get(word.name, 0) for word in words], np.int64)
     names = [_flag(k, word).name if moves[number] else "" for number, word in enumerate(words)]
     shape = recording.rows[:, 0]

@@ -23,7 +23,8 @@ _MOST_BYTES = 1 << 30
 class WordStream:
     """The recorded words of one program.
 
-    `how` it ended is FINE, REFUSED, CRASHED or TOO_LONG; `last` is the line of the last call before that.
+    `how` says how it ended: FINE, REFUSED (`text` has the reason), CRASHED or TOO_LONG; `detail` is the signal of a crash or,
+    of TOO_LONG, 0 if it was too many seconds and not too many calls. `last` is the line of the last call before that.
     """
 
     shapes: list[tuple[int, ...]] = field(default_factory=list)
@@ -92,6 +93,9 @@ class WordReader:
         )
 
     def _frame(self, kind: int, body: NDArray[np.int64]) -> None:
+        """Add one frame to the recording: a shape, a source line, rows, a question for a value, or the end. Malformed frames
+        are refused.
+        """
         recording = self.recording
         if kind == _SHAPE:
             recording.shapes.append(tuple(body.tolist()))

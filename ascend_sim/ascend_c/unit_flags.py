@@ -67,10 +67,12 @@ class _Tiles:
         self.drained[tile] = row, one
 
     def _pair(self, source: str, destination: str, name: str, sets: int, waits: int, early: int | None) -> None:
+        """Insert a set of the unit flag `name` before row `sets`, and a wait that ends `early` cycles early before `waits`."""
         self.found.append(_Inserted(sets, self._set(source, destination, name)))
         self.found.append(_Inserted(waits, self._wait(source, destination, name, early)))
 
     def _set(self, source: str, destination: str, name: str) -> Key:
+        """Return the key of a set of the unit flag `name`, and count the set."""
         flag = self.k.unit_flag(source, destination, name)
         self.k.count_flag(flag, 1)
         return SetFlag, source, destination, flag.identity

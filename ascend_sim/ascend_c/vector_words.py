@@ -225,6 +225,7 @@ def _reduced(name: str, f: Fields, dtype: str) -> WordRows:
 
 
 def _pieces(piece: str, name: str, it: WordRows, dtype: str, order: str = "") -> Key:
+    """Return the key of a ReducePieces of each `piece` ("repeat", "block" or "pair") of the repeats `it`."""
     dst, src = it.strides
     return ReducePieces, piece, _REDUCTIONS[name], dtype, it.columns, it.rows, src, dst, it.mask, it.blocks, order
 
@@ -257,7 +258,10 @@ def _gather_mask(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _gather(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """One repeat after the other reads its offsets; what they reach ends with the source's tensor."""
+    """Return the steps of a gather: one Gather for each repeat, which reads its own run of byte offsets.
+
+    The source ends with its tensor. Raises SimError for a mask with gaps and for a source that begins behind its tensor.
+    """
     dtype = dtype_of(f["format"])
     size = size_of(dtype)
     it = spread(name, f, (size,), ("dst",))
@@ -271,6 +275,7 @@ def _gather(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _square(name: str, f: Fields, chip: ChipSpec) -> Key:
+    """Return the key of a Transpose of 16 x 16 elements. Raises SimError for elements that are not 2 bytes wide."""
     dtype = dtype_of(f["format"])
     if size_of(dtype) != 2:
         raise SimError(f"Transpose: elements of {dtype}; a square of 16 x 16 elements of 2 bytes is simulated")
@@ -278,7 +283,10 @@ def _square(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Sixteen rows of a block each, turned: rows of 16 elements of 2 bytes, or of 4 bytes, two addresses a row."""
+    """Return the steps of TransDataTo5HD: one Transpose of 16 rows of a 32-byte block for each repeat.
+
+    With elements of 4 bytes a row of the result, 16 elements, takes two addresses. Raises SimError for a bad number of repeats.
+    """
     dtype, repeat = dtype_of(f["format"]), f["repeat"]
     size, dst_step, src_step = size_of(dtype), f["dst_step"], f["src_step"]
     if not 1 <= repeat <= MOST_REPEATS:
@@ -289,7 +297,10 @@ def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _broadcast(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Eight elements a repeat, each over a block; repeats that do not go on where the one before ends are steps."""
+    """Return the steps of Brcb, in which a repeat spreads 8 elements, each over a block of 32 bytes.
+
+    Repeats whose results continue one another are one step; otherwise each repeat is a step.
+    """
     dtype, repeat = dtype_of(f["format"]), repeat_of(name, f)
     each, size = REPEAT // BLOCK_BYTES, size_of(dtype)
     step = f["dst_block"] * BLOCK_BYTES
@@ -299,7 +310,7 @@ def _broadcast(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _alone(make: Callable[[str, Fields, ChipSpec], Key]) -> Callable[[str, Fields, ChipSpec], Steps]:
-    """Return a maker of the one step of a word."""
+    """Return a maker of steps that calls `make` for a key and returns it as the one step of a word, without offsets."""
     return lambda name, f, chip: [WordStep(make(name, f, chip))]
 
 

@@ -195,6 +195,8 @@ def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec)
 def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, left: CacheOptions) -> dict[str, Any]:
     """Return the report's "problem": operator, tensors' shapes and dtypes, arguments, settings of the call, multiplications
     ("macs").
+
+    `left` are the run's cache options, which it also holds.
     """
     tensors = {name: tensor for name in operator.tensors if (tensor := getattr(arguments, name)) is not None}
     return {

@@ -31,9 +31,9 @@ OPEN = -1
 
 
 def size_of(size: Any) -> int:
-    """Return a size as an int; for a symbol the value that it was traced with, or OPEN.
+    """Return a size as an int; for a symbol of a trace its hint (the value it was traced with), or OPEN without one.
 
-    Only the symbol's hint is read: any other question to a symbol would restrict the trace.
+    Only the hint is read: any other question to a symbol would restrict the trace.
     """
     return int(_hint(size)) if isinstance(size, torch.SymInt) else int(size)
 

@@ -49,7 +49,9 @@ class Trials:
         self._run: Callable[[], Recording | None] = lambda: None
 
     def reuse(self, recording: Recording) -> None:
-        """Take the programs of the unchanged call from its run, as long as somebody else holds that."""
+        """Use the programs in `recording`, the run of the unchanged call, in place of building them; only a weak reference to
+        it is kept.
+        """
         self._run = ref(recording)
 
     @property

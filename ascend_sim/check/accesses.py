@@ -54,6 +54,7 @@ class Shapes:
         return known
 
     def _form(self, region: Region) -> int:
+        """Return the number of a region's shape, regardless of its address; a new shape gets the next number."""
         plain = region.simplified()
         key = (plain.row_bytes, plain.row_stride if plain.rows > 1 else 0, plain.rows,
                plain.plane_stride if plain.planes > 1 else 0, plain.planes)  # fmt: skip
@@ -92,9 +93,9 @@ def _added(one: Instruction) -> str:
 class Accesses:
     """All accesses of a task's programs to one space, sorted by footprint and place in the pipe; all columns are arrays.
 
-    Per access: `row`, `place` (in its pipe), `footprint`. Per footprint: `owner` (program * WIDTH + pipe), `form` (its shape),
-    `start` (bytes), `writes`, `atomic` (the number of the format that is added, or 0), and `first`, the index of its first
-    access.
+    A footprint is the accesses of one pipe of one program to the same bytes, all reads or all writes. Per access: `row`,
+    `place` (in its pipe), `footprint`. Per footprint: `owner` (program * WIDTH + pipe), `form` (number of its shape), `start`
+    (bytes), `writes`, `atomic` (number of the format that is added, or 0), and `first`, the index of its first access.
     """
 
     space: str
@@ -121,10 +122,10 @@ class Accesses:
 def gather(
     lined: Iterable[Stack], synced: Sequence[SyncRows], shapes: Shapes, tensors: Sequence[Allocation] = ()
 ) -> dict[str, Accesses]:
-    """Return {space: all accesses to it} of the programs in stacks, whose numbers are indices into `synced`.
+    """Return {space: all accesses to it} of the programs in the stacks `lined`, whose numbers are indices into `synced`.
 
-    Accesses to GM are at the addresses of `tensors`, those to buffers apart for each program. Accesses outside a space are left
-    out.
+    GM addresses are those of `tensors`; buffers of different programs get addresses far apart. Accesses outside their space are
+    left out.
     """
     parts: dict[str, list[tuple[Any, ...]]] = {space: [] for space in SPACES}
     for stack in lined:

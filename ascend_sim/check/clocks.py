@@ -23,12 +23,12 @@ Bits = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Clocks:
-    """The number of rows of each pipe that have retired when a row starts, for every row of all programs.
+    """For every row of all programs, the number of rows of each pipe that have retired when it starts.
 
-    The pipe of row `row` of program p learned last at event `event[offset[p] + row]` (0: it knows nothing). By then
-    `retired[event, column[q]]` rows of pipe q of its own program have retired. For other programs the maximum over the
-    vectors `outer[event]` counts: `vectors[outer, place]`, `place` of a (program, pipe) within its `group`, -1 for one
-    of another group. `level` orders the vectors.
+    Row `row` of program p knows what its last event, `event[offset[p] + row]`, knew (0: nothing): `retired[event, column[q]]`
+    rows of pipe q of its own program have retired. Of another program in its `group`, it knows the maximum of `vectors[v,
+    place]` over v in `outer[event]`, where `place` stands for (program, pipe), -1 for none. `level` is the depth of each
+    vector.
     """
 
     offset: Ints
@@ -63,18 +63,20 @@ class Clocks:
         return np.where(program == of, own, np.where(there, others, 0))
 
     def levels(self, event: Rows) -> Rows:
-        """Return for each event the depth of its knowledge of other programs: above that of every set that it builds on."""
+        """Return for each event the depth of its knowledge of other programs: one more than the deepest set between cores on
+        which it builds.
+        """
         found: Rows = self.level[self.outer[event]].max(axis=1, initial=0)
         return found
 
 
 class Events:
-    """Places at which pipes learn that rows have retired, by pipe and in order of rows; number 0 is before all of them.
+    """Events: points at which a pipe learns that rows have retired, sorted by track (pipe of a program) and row; number 0 is
+    before all.
 
-    A track is a pipe of a program that has rows. At event i `heard[i, q]` rows of pipe q have retired, and all that pipe knew
-    at its event `through[i, q]` is known. Sets of other cores, number `released[i]` counted from 1 on, may end it, in column
-    `meets[i]` of `inputs`. A wait of the scalar unit is an event of every pipe: for S its own end, for the others that S has
-    passed it.
+    At event i the pipe learns that `heard[i, q]` rows of pipe q have retired, and all that pipe q knew at its event `through[i,
+    q]`. A wait for other cores also learns what their set number `released[i]` - 1 hands on (0: none), in column `meets[i]` of
+    `inputs`. A wait of the scalar unit is an event of every pipe, as later rows are issued after it.
     """
 
     def __init__(self, synced: Sequence[SyncRows], matches: Matches, counter: Ints) -> None:
@@ -122,7 +124,9 @@ class Events:
         return len(self.item)
 
     def _before(self, synced: Sequence[SyncRows], joins: Ints) -> Rows:
-        """Return for each of the rows `joins` of the scalar unit the number of rows of every pipe that stand before it."""
+        """Return an array [join, pipe]: for each of the scalar unit's waits and barriers `joins`, the number of rows of each
+        pipe that its program has before it.
+        """
         items, found = self.matches.items, np.zeros((len(joins), self.columns), np.int32)
         for program in np.unique(items.program[joins]).tolist():
             mine = items.program[joins] == program
@@ -132,9 +136,10 @@ class Events:
         return found
 
     def _hear(self, joins: Ints, before: Rows, counts: Ints, learns: Ints, number: Ints, join: Ints) -> None:
-        """Set `heard` and `through` of the events.
+        """Set `heard` and `through` of all events.
 
-        Event `number[i]` belongs to row `learns[i]`; the events after these belong to scalar waits and barriers, `joins[join]`.
+        The first entries of `number` are the events of the rows `learns`, the rest those of the scalar waits and barriers
+        `joins[join]`. `before` is the result of `_before`, `counts` the rows by program and pipe.
         """
         items = self.matches.items
         barriers = items.kind[learns] == BARRIER
@@ -170,12 +175,14 @@ class Events:
         return self._last(of.program[items] * self.columns + self.column[of.pipe[items]], of.row[items])
 
     def _last(self, track: Ints, row: Rows) -> Ints:
+        """Return for each (track, row) the last event of the track before the row; 0 if there is none."""
         number = np.searchsorted(self._key, track.astype(np.int64) * self._far + row)
         return np.where(number > self._first[track], number, 0)
 
     def _meet(self, counter: Ints) -> tuple[NDArray[np.int16], int]:
-        """Return (number of the counter that each event waits for, counted within its program; the number of counters of the
-        program with most).
+        """Return (column of each event's counter, number of columns); counters between cores are numbered within each program.
+
+        `counter` has the counter that each completing set raises. Events that wait for no counter have column 0.
         """
         meets = np.zeros(len(self), np.int16)
         waits = np.flatnonzero(self.released)
@@ -205,11 +212,10 @@ class Events:
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def spread(self, out: Bits, part: Ints | None = None, known: Rows | None = None) -> Rows:
-        """Return for every event the number of rows of each pipe that are known to have retired, when the rows `out` are
-        left out.
+        """Return an array [event, pipe] of the numbers of rows known to have retired, as if the rows `out` did not synchronise.
 
-        Columns: each of `pipes`, zeros for any other pipe, then the last sets that other cores made together. With `part`, the
-        first events of some tracks, only these are computed: they are written to `known`, which has the other events.
+        After the columns of `pipes` come a column of zeros and, for each counter between cores, the last set heard of. With
+        `part` (the first events of some tracks) only these are computed, into `known`, which already has the other events.
         """
         here: Ints | slice = slice(None) if part is None else part
         gone, track = out[self.item[here]], self._track[here]

@@ -155,8 +155,10 @@ class Contents:
         return found
 
     def state(self, tensor: Allocation) -> _TouchedUnits:
-        """Return the marks of a tensor; at its first use all of a tensor that holds values by its role are marked as
-        written.
+        """Return the marks of a tensor, created at its first use.
+
+        A tensor that holds values from the beginning by its role (input, given, spare) starts as wholly written. The slack
+        behind a tensor always counts as written.
         """
         key = _key(tensor)
         known = self._held.get(key)
@@ -174,7 +176,7 @@ def _key(tensor: Allocation) -> tuple[int, int, str]:
 
 
 def _by_tensor(subject: Subject, a: Accesses) -> list[Ints]:
-    """Return for each tensor of the task the footprints that begin in it."""
+    """Return for each tensor of the task an array with the footprints that begin in it."""
     owner = subject.slots(a.start)
     order = np.argsort(owner, kind="stable")
     return np.split(order, np.searchsorted(owner[order], np.arange(len(subject.task.tensors) + 1)))[1:-1]
@@ -269,10 +271,10 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
 
 
 def _whole_blocks(region: Region, room: int) -> Region:
-    """Return a written region extended to whole blocks of 32 bytes; the region itself if that exceeds `room` bytes or its
-    rows are not aligned.
+    """Return a written region with each row extended to whole blocks of 32 bytes.
 
-    Where copies out of UB count whole blocks, the rest of a last block can only leave with the bytes that were written.
+    It stays as it is if it would exceed `room` bytes or its rows do not begin at whole blocks. MTE2 writes whole blocks. Other
+    writes count so on chips whose copies out of UB take whole blocks, since the rest of a last block is only copied along.
     """
     if region.rows > 1 and region.row_stride % BLOCK_BYTES:
         return region
@@ -284,6 +286,11 @@ def _whole_blocks(region: Region, room: int) -> Region:
 def _told(
     subject: Subject, space: str, a: Accesses, told: Mapping[tuple[object, ...], list[tuple[int, int]]], apart: int
 ) -> Iterator[CheckFinding]:
+    """Yield a finding on an uninitialised read for each source line.
+
+    `told` has {key of the line: [(footprint, unwritten bytes), ...]}; the first one is shown and all are counted. Addresses of
+    program p are lowered by p << `apart`, unless `apart` is 0.
+    """
     for found in told.values():
         one, missing = found[0]
         first = int(a.first[one])

@@ -15,7 +15,10 @@ from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, CrossCounte
 
 
 class Walker(Protocol):
-    """Interface of a walk over one program, as `CrossMatches` uses it."""
+    """Interface of a walk over one program, as `CrossMatches` uses it: the program's number `index`, and `free_pass`.
+
+    With `free_pass`, which ends a deadlock, its waits pass before their sets.
+    """
 
     index: int
     free_pass: bool
@@ -72,7 +75,7 @@ class Meetings:
 
     @cached_property
     def turns(self) -> dict[CrossCounter, int]:
-        """Return {counter: number of times that all of its setters raise it}."""
+        """Return {counter: number of complete turns}: the times that every one of its setters raises it."""
         return {
             group: min((counts.get(i, 0) for i in self.setters(group)), default=0)
             for group, counts in self.total.items()
@@ -129,6 +132,7 @@ class CrossMatches:
         self._met: dict[tuple[int, int], tuple[CrossCounter, Counter]] = {}
 
     def _counter(self, index: int, code: int) -> tuple[CrossCounter, Counter]:
+        """Return (key, state) of the counter that instruction `code` of program `index` raises or waits for."""
         known = self._met.get((index, code))
         if known is None:
             group = self.meetings.group(index, code)
@@ -194,9 +198,10 @@ class CrossMatches:
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints, Ints]:
-        """Return arrays (sets, waits, numbers): each set raises a counter beyond its maximum unless its wait comes first.
+        """Return three arrays for the sets that could raise a counter beyond its maximum: the set, the wait that must pass
+        before it, and a number.
 
-        A wait is -1 if there is none; numbers are equal for the same counter and waiter.
+        A wait is -1 if the waiter has none. Entries with equal numbers belong to the same counter and waiting program.
         """
         sets, waits, numbers = array("i"), array("i"), array("i")
         number = 0

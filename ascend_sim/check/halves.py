@@ -44,9 +44,9 @@ class _Runs:
         return np.flatnonzero(np.concatenate(([True], self.low[1:] >= ends[:-1])))
 
     def with_writes(self, writes: Bits) -> _Runs:
-        """Return the ranges of the clusters that contain a write; a cluster is ranges that overlap one another.
+        """Return the ranges of the clusters that contain a write; a cluster is a chain of overlapping ranges.
 
-        Sorts these ranges in place.
+        `writes` has True for each writing footprint. Sorts these ranges in place.
         """
         if not len(self.low):
             return self
@@ -55,8 +55,8 @@ class _Runs:
         return self.of(np.repeat(written, np.diff(np.append(first, len(self.low)))))
 
     def once(self) -> _Runs:
-        """Return the ranges of distinct clusters: of clusters that differ in their address alone, as rows of tiles do, only
-        the first is kept.
+        """Return the ranges without repeated clusters: of clusters with the same footprints and equal relative ranges, only the
+        first.
         """
         if not len(self.low):
             return self
@@ -82,8 +82,8 @@ class _Runs:
 
 
 def _runs(a: Accesses, shapes: Shapes) -> _Runs:
-    """Return the byte ranges of all footprints that share bytes with a write, of clusters that differ in their address alone
-    only one.
+    """Return the contiguous byte ranges of all footprints whose cluster of overlapping ranges contains a write, repeated
+    clusters only once.
     """
     every = _Runs(np.arange(len(a.start)), a.start, a.start + shapes.extents[a.form]).with_writes(a.writes)
     whole = shapes.contiguous[a.form[every.footprint]]
@@ -98,8 +98,11 @@ def _runs(a: Accesses, shapes: Shapes) -> _Runs:
 
 
 def _by_size(runs: _Runs) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-    """Yield for each size of halves four arrays: footprints, the half that each covers whole; footprints, the half that each
-    touches in part.
+    """Yield four arrays for each size of halves, single pieces first: footprints and the half that each covers whole;
+    footprints and the half that each touches in part.
+
+    Pieces are the bytes between neighbouring edges of the ranges; a half of the next size joins two neighbours. A footprint
+    covers a half only if it covers no larger one around it.
     """
     footprint, edges = runs.footprint, np.unique(np.concatenate((runs.low, runs.high)))
     if not len(edges):
@@ -131,9 +134,10 @@ def _by_size(runs: _Runs) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
 class Halves:
     """Accesses that meet in halves of one size, and the pairs of them that must be in order.
 
-    `accesses` has its own footprints: all accesses of one owner and kind to one half; `of` are their numbers among all accesses
-    of the space, `pairs` the pairs of such footprints. `apart` are footprints of the space that share a byte with one of a core
-    with which they share no flag.
+    A half is the bytes between two neighbouring edges of accesses or, of the next size, two neighbouring halves. `accesses` has
+    footprints of its own: all accesses of one owner and kind to one half; `of` has each access's number in the original
+    Accesses. `pairs` are pairs of these footprints. `apart` are original footprints that share bytes with a core that no flag
+    connects to theirs.
     """
 
     accesses: Accesses
@@ -143,9 +147,9 @@ class Halves:
 
 
 def halves(a: Accesses, shapes: Shapes, group: Ints) -> Iterator[Halves]:
-    """Yield the pairs that must be in order, a `Halves` for each size of halves that has accesses.
+    """Yield the pairs of accesses that must be in order, as one `Halves` for each size of halves in which accesses meet.
 
-    `group` has the number of each program's group of cores with common flags.
+    `group` has for each program the number of its group of cores, which flags connect.
     """
     kinds, hears = kinds_of(a), group[a.owner // WIDTH]
     for covers, covered, part, touched in _by_size(_runs(a, shapes)):
@@ -158,6 +162,10 @@ def halves(a: Accesses, shapes: Shapes, group: Ints) -> Iterator[Halves]:
 
 
 def _of_size(a: Accesses, kinds: Rows, hears: Ints, footprint: Ints, half: Ints, partly: Bits) -> Halves:
+    """Return the `Halves` of one size: `footprint[i]` covers `half[i]` whole, or touches a part of it where `partly[i]`.
+
+    `kinds` are those of `kinds_of`, `hears` the group of cores of each footprint's program.
+    """
     owner = a.owner[footprint].astype(np.int64)
     order = np.lexsort((footprint, owner, kinds[footprint], partly, half))
     footprint, half, partly, owner = footprint[order], half[order], partly[order], owner[order]
@@ -196,9 +204,10 @@ def _of_size(a: Accesses, kinds: Rows, hears: Ints, footprint: Ints, half: Ints,
 
 
 def _joined(half: Ints, hears: Ints, mine: Ints, theirs: Ints) -> Pairs:
-    """Return the pairs (one of `mine`, one of `theirs`) with equal `half` and equal `hears`, the group of their program.
+    """Return the pairs (one of `mine`, one of `theirs`) that lie in the same half and whose programs are in the same group
+    (`hears`).
 
-    `mine` and `theirs` are indices into both arrays.
+    `mine` and `theirs` are indices into `half` and `hears`.
     """
     theirs = theirs[np.lexsort((hears[theirs], half[theirs]))]
     base = int(hears.max(initial=0)) + 1

@@ -117,6 +117,9 @@ class Matches:
         return not self._rounds(walks) and not self.faults.waits
 
     def _walk(self) -> None:
+        """Match sets and waits by walks over all programs; in a deadlock record the pipes that are stuck and let their waits
+        pass.
+        """
         waiting: Sequence[ProgramWalk] = [
             ProgramWalk(index, one, self.items.first[index], self.partner, self.cross, self.faults)
             for index, one in enumerate(self.synced)
@@ -156,9 +159,10 @@ class Matches:
 
     @cached_property
     def counted(self) -> tuple[Ints, Ints]:
-        """Return (sets that raise a flag beyond its maximum unless a wait comes first, these waits; -1 if there is none).
+        """Return two arrays for the sets that could raise a flag beyond its maximum: the set, and the wait that must pass
+        before it (-1: none).
 
-        Both are empty where the order of issue was held to the maximum already.
+        Both are empty where the builder has already held the order of issue to the maximum.
         """
         table = self.synced[0].program.table if self.synced else None
         if table is None or table.flags_count:

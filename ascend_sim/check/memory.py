@@ -209,6 +209,7 @@ def _operand(subject: Subject, number: int, row: int, space: str, writes: bool) 
 
 
 def _spot(subject: Subject, space: str, number: int, row: int, at: int, writes: bool) -> str:
+    """Return the place of an access in words for a finding; `number` is its program, `at` its byte in the buffer or tensor."""
     if space != "GM":
         return f"at {at:#x} on {space} in {subject.task.name}"
     slot = _operand(subject, number, row, space, writes) >> SLOT_SHIFT
@@ -219,6 +220,7 @@ def _spot(subject: Subject, space: str, number: int, row: int, at: int, writes: 
 
 
 def _limit(subject: Subject, space: str, number: int, row: int, at: int, *, writes: bool) -> str:
+    """Return the size that an access exceeds in words: that of the buffer, or those of all tensors of the launch."""
     if space != "GM":
         has = subject.chip.buffers.get(space, 0)  # type: ignore[call-overload]
         return f"{space} has {has} bytes (chip {subject.chip.name}, buffers.{space})"

@@ -24,10 +24,10 @@ from ascend_sim.isa.base import CROSS_SET
 
 
 class TaskOrder:
-    """Order of the programs of a task (`synced`), as clocks of their rows, when the rows `out` are left out.
+    """Order of the rows of a task's programs as clocks, as if the synchronising rows `out` were not there.
 
-    `matches` and `events` are the same whatever is left out: which set ends a wait does not depend on what pipes know. They
-    come from `base` if it is given.
+    `matches` and `events` do not depend on `out`: which set ends a wait does not depend on what pipes know. They are taken from
+    `base` if it is given.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class TaskOrder:
 
     @cached_property
     def _tiles(self) -> Bits:
+        """Return a mask over all rows that synchronise: True for waits for unit flags."""
         return self._rows({i: one.tile_waits for i, one in enumerate(self.synced)})
 
     def _rows(self, chosen: Mapping[int, Sequence[int] | Ints]) -> Bits:
@@ -83,9 +84,9 @@ class TaskOrder:
         return found
 
     def part(self, part: Ints, out: Bits) -> Clocks:
-        """Return the clocks at the events `part`, the first of some tracks, when the rows `out` are left out too.
+        """Return the clocks at the events `part`, the first of some tracks, as if the rows `out` were not there either.
 
-        The knowledge that sets between cores hand on stays as it is. The clocks hold until the next call.
+        Knowledge that sets hand from core to core is taken unchanged from this order. The next call overwrites the clocks.
         """
         known, retired = self._scratch
         if len(self._changed):
@@ -100,6 +101,7 @@ class TaskOrder:
 
     @cached_property
     def _scratch(self) -> tuple[Rows, Rows]:
+        """Return copies of the known and retired rows, which `part` overwrites."""
         known = self.known.copy()
         return known, self.clocks.retired.copy() if self.events.inputs else known
 
@@ -120,19 +122,17 @@ class TaskOrder:
         return found
 
     def counters(self) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Yield (sets, waits, numbers), for flags inside cores and then for counters between cores.
+        """Yield (sets, waits, numbers) first for flags inside cores, then for counters between cores.
 
-        Each set raises a flag or counter beyond its maximum unless its wait comes first. A wait is -1 if there is none; numbers
-        are equal for the same counter and waiter.
+        Set i would raise its flag beyond its maximum unless wait i passes before it (-1: there is none). Entries with equal
+        numbers belong to the same flag, or to the same counter and waiting program.
         """
         sets, waits = self.matches.counted
         yield sets, waits, self.matches.items.flags(sets)
         yield self.matches.cross.counted
 
     def after(self, sets: Ints, waits: Ints) -> Bits:
-        """Return an array of bool: True for each set whose wait is over before it in every order; False where the wait is -1
-        (none).
-        """
+        """Return True for each set before which its wait is surely over; False for one whose wait is -1 (none)."""
         items = self.matches.items
         owner = items.program[waits].astype(np.int64) * WIDTH + items.pipe[waits]
         known = self.clocks.at(items.program[sets], self.events.before(sets), owner)
@@ -191,8 +191,9 @@ class _HandedOver:
         )  # fmt: skip
 
     def retired(self, known: Rows, vectors: Rows, part: Ints) -> Rows:
-        """Return, for each event of `part` and pipe of its own program, the number of rows that have retired, knowledge from
-        other cores included.
+        """Return an array [event of `part`, pipe of its own program] of the numbers of rows known to have retired.
+
+        It joins `known`, from `Events.spread`, with what sets of other cores hand on (`vectors`).
         """
         found = known[part + 1, : self.events.columns + 1]
         own = self.place[self.matches.items.program[self.events.item[part]]][:, self.events.pipes]
@@ -201,8 +202,8 @@ class _HandedOver:
         return found
 
     def _vectors(self, known: Rows) -> tuple[Rows, Rows]:
-        """Return (vectors, levels): the knowledge at each set that completed a cross-core counter, and the depth of what it
-        builds on.
+        """Return (vectors, levels) for the sets that completed a turn of a cross-core counter: the rows known to have retired
+        there, by pipe of the group's programs, and the length of the chain of such sets behind that knowledge.
 
         Entry 0 knows nothing.
         """

@@ -32,9 +32,11 @@ class Questions:
 
     @classmethod
     def of_pairs(cls, a: Accesses, f: Ints, g: Ints, parts: Sequence[str] = PARTS) -> Questions:
-        """Return the questions about pairs of footprints, each pair given once, of the kinds in `parts` (PARTS).
+        """Return the questions about pairs of footprints (f[i], g[i]), each pair given once.
 
-        Two footprints of the scalar unit of one program need none: it ends one instruction before it begins the next.
+        `parts` chooses kinds: "across" pairs of different pipes, "onward" and "back" those of one pipe, whose writes are asked
+        against later accesses from either side. Two footprints of one program's scalar unit need no question, since it ends an
+        instruction before it begins the next.
         """
         scalar = (a.owner[f] == a.owner[g]) & (a.owner[f] % WIDTH == PIPE_INDEX["S"])
         f, g = f[~scalar], g[~scalar]
@@ -51,8 +53,9 @@ class Questions:
         return len(self.f)
 
     def unordered(self, clocks: Clocks, most: int | None = None) -> tuple[Ints, Ints]:
-        """Return two arrays of accesses (numbers in `a`), pairs that nothing orders: at most one for each access and
-        footprint, the first `most`.
+        """Return two arrays of accesses (indices in `a`), the pairs that nothing orders.
+
+        For each access there is at most one from each other footprint; with `most`, only the first so many pairs.
         """
         none = np.empty(0, np.int64)
         first, second, found = [none], [none], 0
@@ -85,6 +88,11 @@ class Questions:
     def _need(
         self, access: Ints, footprint: Ints, other: Ints, place: Rows, clocks: Clocks
     ) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return (program, event, owner, rows): at the last event before each access, `rows` rows of the pipe of `other` must
+        have retired.
+
+        That is all up to `place`, the place in its pipe of the access of `other` that must be over.
+        """
         program = self.a.owner[footprint] // WIDTH
         return program, clocks.event[clocks.offset[program] + self.a.row[access]], self.a.owner[other], place + 1
 
@@ -108,16 +116,16 @@ class Questions:
         return self.a.footprint.astype(np.int64) * self._base + self.a.place
 
     def _known(self, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-        """Return for each access the number of rows of the pipe of footprint `other` that have retired when it starts
-        (module's `_known`).
+        """Return for each access the number of rows on the pipe of footprint `other` that have retired when it starts; calls
+        the function `_known`.
         """
         return _known(self.a, access, footprint, other, clocks)
 
     def _asked(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-        """Yield four arrays: accesses, the first access of the other footprint that is not known to be over, and both
-        footprints.
+        """Yield four arrays: accesses, for each the first access of the other footprint that is not known to be over when it
+        starts, and both footprints.
 
-        Where all are over, that number lies after the other footprint's accesses.
+        Where all of them are over, the second number lies behind the other footprint's accesses.
         """
         keys = self._keys()
         for b, f, g in self._parts():
@@ -126,6 +134,7 @@ class Questions:
             yield b, np.searchsorted(keys, g * self._base + np.minimum(known, self._base - 1)), f, g
 
     def _parts(self) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """Yield the questions in chunks of limited size, as arrays (access of f, footprint f, footprint g)."""
         if not len(self.f):
             return
         total = np.cumsum(self.a.counts[self.f])
@@ -155,11 +164,11 @@ def _known(a: Accesses, access: Ints, footprint: Ints, other: Ints, clocks: Cloc
 
 
 def nearest(a: Accesses, b: Ints, x: Ints, clocks: Clocks) -> tuple[Ints, Ints]:
-    """Return the unordered pairs (`b`, `x`) of one program with `x` replaced by the access of its footprint nearest to `b`
-    in the order of rows.
+    """Return unordered pairs (`b`, `x`) in which each `x` is replaced by a nearer access of its footprint, to report the
+    closest lines.
 
-    It is the last such access written before `b`, or the first after it if that is unordered too; else `x` stays. The order of
-    the pairs changes.
+    If `b` and `x` are of one program, it is the footprint's last access in a row before or at that of `b`, else the first one
+    behind it if that is unordered with `b` too; otherwise `x` stays. The pairs come in another order.
     """
     g = a.footprint[x].astype(np.int64)
     base = int(a.row.max(initial=0)) + 2

@@ -29,6 +29,7 @@ def find_races(subject: Subject) -> list[CheckFinding]:
 
 
 def _in_space(subject: Subject, space: str) -> Iterator[CheckFinding]:
+    """Yield findings on the races of one space; races between the same lines, of one kind, are one finding."""
     a = subject.accesses[space]
     early, late = _roots(subject, space)
     if not len(early):
@@ -50,11 +51,11 @@ def _in_space(subject: Subject, space: str) -> Iterator[CheckFinding]:
 
 
 def _roots(subject: Subject, space: str) -> tuple[Ints, Ints]:
-    """Return the races of a space as arrays (early accesses, late accesses), without those that disappear once another one
-    is put in order.
+    """Return the races of a space as arrays (early accesses, late accesses), without those that follow from another race.
 
-    If A comes before C and nothing orders C and B, then what orders C and B orders A and B as well. Of several races between
-    two instructions the worst is returned: a read of bytes being written, then a write of bytes being read.
+    A race follows if putting the other one in order would put it in order too: if A is over before C starts, a race of C and B
+    implies that of A and B. Of several races between two instructions only the worst is returned: a read of bytes being written
+    first, then a write of bytes being read.
     """
     a, clocks = subject.accesses[space], subject.order.clocks_in(space)
     first, second = subject.disorder[space].first, subject.disorder[space].second
@@ -74,14 +75,14 @@ def _roots(subject: Subject, space: str) -> tuple[Ints, Ints]:
 
 
 def _row(a: Accesses, access: Ints) -> Ints:
+    """Return a number that identifies program and row of each access."""
     return a.program(access).astype(np.int64) << 32 | a.row[access]
 
 
 def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: bool) -> Bits:
-    """Return True for each access whose race with `row` (its other side) follows from a race of another access with the same
-    row.
+    """Return True for each access whose race with row `row[i]` follows from the race of another access with the same row.
 
-    With `after` that access comes later than this one, else earlier.
+    With `after` that access is one that starts when this one is over, else one that is over when this one starts.
     """
     owner, place = a.owner[a.footprint[access]], a.place[access]
     _, group = np.unique(np.stack((row, clocks.group[a.program(access)])), axis=1, return_inverse=True)
@@ -101,9 +102,9 @@ def _implied(a: Accesses, access: Ints, row: Ints, clocks: Clocks, *, after: boo
 
 
 def _in_order(a: Accesses, one: Ints, other: Ints) -> tuple[Ints, Ints]:
-    """Return the two accesses of each pair as (earlier, later) in the kernel's text: by row within a program.
+    """Return the two accesses of each pair as (earlier, later) for a message: within a program by row.
 
-    Between programs the access of the earlier turn comes first, within a turn the write.
+    Between programs the access that comes earlier among those of its footprint is first; if they are equal, the write.
     """
     keys = []
     for access in (one, other):

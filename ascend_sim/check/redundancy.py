@@ -25,10 +25,10 @@ _Group = tuple[object, ...]
 
 
 def find_redundant(subject: Subject, strict: bool) -> tuple[list[CheckFinding], list[str]]:
-    """Return (findings on redundant waits and barriers, remarks on those that are kept for a reason).
+    """Return (findings on redundant waits and barriers, remarks on redundant ones that are kept for a reason).
 
-    Each is tried without those found before it. Kept are the flags of queues and, unless `strict`, all waits, as a kernel for
-    every shape may need them for another shape.
+    Each group is tested with all groups that were found spare before it left out. Waits of queues are always kept; unless
+    `strict`, all others are too, since another shape may need them.
     """
     found, kept, tried, items = [], [], groups(subject), subject.order.matches.items
     for key, spare in zip(tried, Proof(subject).spare(list(tried.values())), strict=True):
@@ -71,6 +71,7 @@ def find_redundant(subject: Subject, strict: bool) -> tuple[list[CheckFinding], 
 
 
 def _group_words(subject: Subject, key: _Group, number: int) -> tuple[str, ...]:
+    """Return a line on the pipes and the name of a flag's group; () for groups of other kinds."""
     if key[0] != "flag":
         return ()
     source, destination, identity = key[2:5]
@@ -105,6 +106,7 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
 
 
 def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Group:
+    """Return the key of the group in which a wait or barrier can be left out; () for other rows and for those of a library."""
     synced, core = subject.synced[number], subject.programs[number].core_kind
     if kind == WAIT:
         notes = synced.program.notes
@@ -139,7 +141,10 @@ class Proof:
         self._parts = [np.flatnonzero(first & (items.row[events.item] < most)) for most in lengths]
 
     def _keep_counters(self, order: TaskOrder) -> None:
-        """Add the knowledge that keeps flags within their maximum to the needs, for those that stay within it in `order`."""
+        """Add to the needs that each flag stays within its maximum: a set then needs the wait that must pass before it.
+
+        Flags that exceed their maximum in `order` already are left out.
+        """
         items = order.matches.items
         for sets, waits, alike in order.counters():
             late = np.isin(alike, alike[~order.after(sets, waits)])
@@ -155,10 +160,10 @@ class Proof:
         return found
 
     def _look(self, groups: Sequence[Ints], first: int, end: int, found: list[bool], needed: bool = False) -> None:
-        """Set `found` to True for the spare groups from `first` to `end`, by halving the range where it cannot be left out
-        as a whole.
+        """Set `found[i]` to True for each group from `first` to `end` - 1 that can be left out.
 
-        `needed`: at least one of them is known to be needed.
+        The range is left out as a whole if possible, else halved. `needed`: one of its groups is known to be needed, so the
+        whole is not tried.
         """
         if first == end:
             return
@@ -170,7 +175,7 @@ class Proof:
             self._look(groups, middle, end, found, needed=all(found[first:middle]))
 
     def _holds(self, groups: Sequence[Ints]) -> bool:
-        """Return True if all stays in order without these groups too, and then leave them out from now on."""
+        """Return True if all stays in order when these groups are left out as well; they then stay left out in later tests."""
         out = np.zeros(len(self._needs[0].order.out), np.bool_)
         out[np.concatenate(groups)] = True
         for part in self._parts:

@@ -209,6 +209,7 @@ def _look(
 
 
 def _line(fault: Fault) -> str:
+    """Return the line of a fault in the form "#0 FILE:LINE" of the vendor's tool; "#0" without a line."""
     return "#0" if fault.line is None else f"#0 {shown(fault.line)}"
 
 

@@ -43,10 +43,10 @@ def meet(one: int, other: int) -> bool:
 
 
 def _candidates(a: Accesses, shapes: Shapes) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
-    """Yield arrays (footprints, first, count, others) of footprints whose byte ranges overlap, for each two kinds that must
-    be in order.
+    """Yield arrays (footprints, first, count, others) with the pairs of footprints whose byte ranges overlap, for every two
+    kinds that must be in order.
 
-    `others[first[i] : first[i] + count[i]]` begin inside footprint `i`.
+    The partners of `footprints[i]` are `others[first[i] : first[i] + count[i]]`: they begin inside its range.
     """
     low = a.start
     high = low + shapes.extents[a.form]
@@ -69,11 +69,10 @@ def _candidates(a: Accesses, shapes: Shapes) -> Iterator[tuple[Ints, Ints, Ints,
 
 
 def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
-    """Return the pairs of footprints that share a byte and must be in order (`meet`), each once, and a write with itself
-    too.
+    """Return the pairs of footprints that share a byte and must be in order (`meet`), each once; a write also with itself.
 
-    None if there are too many: pairs, or accesses that a check would have to compare for them (the fewer of each pair's two
-    counts), far above the number of accesses.
+    Returns None if they are too many: more overlapping ranges, or more accesses to compare, than a multiple of the number of
+    accesses. A pair counts the accesses of its footprint with fewer.
     """
     found = list(_candidates(a, shapes))
     if sum(int(counts.sum()) for _, _, counts, _ in found) > MOST_PAIRS * len(a.row) + _FEW:
@@ -87,8 +86,8 @@ def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
 
 
 def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
-    """Return pairs in the order of messages: writes with writes, writes with reads that begin in them, all others, each by
-    address.
+    """Return the pairs (f, g) sorted for messages: writes with writes, then writes with reads that begin in them, then all
+    others, each by address.
 
     In each pair the footprint that begins first comes first; at one address the write.
     """

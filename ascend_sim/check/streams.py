@@ -54,6 +54,7 @@ def tasks_before(tasks: Sequence[Task]) -> list[set[int]]:
 
 
 def _between(first: Subject, second: Subject) -> Iterator[CheckFinding]:
+    """Yield findings on races in GM between two tasks that may run at once, one for each tensor and kind of race."""
     sides = (first.accesses["GM"], second.accesses["GM"])
     both = _merged(*sides, len(first.programs))
     split = len(sides[0].start)

@@ -88,6 +88,7 @@ class Subject:
 
     @cached_property
     def _racing(self) -> dict[str, set[int]]:
+        """Return {space: the footprints that race}."""
         return {space: set(found.footprints.tolist()) for space, found in self.disorder.items()}
 
     def races(self, space: str, footprint: int) -> bool:
@@ -118,6 +119,11 @@ class Subject:
         return True
 
     def _disorder(self, space: str) -> Disorder:
+        """Return the accesses to a space that nothing orders, and note in `needs` the knowledge that orders all others.
+
+        Where pairs are too many, they are asked for halves of the bytes (`halves`), and pairs are then listed among racing
+        footprints only.
+        """
         a, pairs, clocks = self.accesses[space], self.pairs[space], self.order.clocks_in(space)
         none = np.empty(0, np.int64)
         if pairs is not None:

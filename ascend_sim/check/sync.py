@@ -35,6 +35,9 @@ def _unpaired(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _partner(subject: Subject, what: str, found: list[Unpaired]) -> CheckFinding:
+    """Return a finding on sets without a wait, or waits without a set; `what` is "set" or "wait", the first of `found` is
+    shown.
+    """
     one = found[0]
     program = subject.programs[one.program]
     instruction = program[one.row].instruction
@@ -109,6 +112,7 @@ def _overflows(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _deadlocks(subject: Subject) -> Iterator[CheckFinding]:
+    """Yield one finding if pipes wait for each other for ever, with up to six of them and what they wait for."""
     stuck = subject.order.faults.stuck
     if not stuck:
         return

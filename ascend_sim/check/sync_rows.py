@@ -60,8 +60,8 @@ class SyncFaults:
 class SyncRows:
     """Rows of one program that synchronise (`rows`), and the place of each row of the program in its pipe.
 
-    Per row of the program: `pipe` and `place`. Per row that synchronises: `kind` and `code`. A flag inside the core has as code
-    its number in `names`; any other row that of its instruction.
+    `pipe` and `place` have an entry for each row of the program; `kind` and `code` one for each row that synchronises. The code
+    of a flag inside the core is its number in `names`, of any other row the number of its instruction in the table.
     """
 
     def __init__(self, program: Program) -> None:

@@ -94,6 +94,7 @@ class ProgramWalk:
             self.done = self.at == count and not blocked
 
     def _blocked_on(self) -> bool:
+        """Process the rows behind blocked waits as far as they can pass now; return True if any row was processed."""
         moved, again = False, bool(self.blocked)
         while again:
             again = False

@@ -112,8 +112,8 @@ class Cores(Section):
         return self.aic + self.aiv if self.coupled else self.aiv
 
     def vector_kind(self, block: int) -> CoreKind:
-        """Return the kind of core that runs block `block` of a vector kernel: "AIV", or on coupled chips "AI_CORE" for the
-        first.
+        """Return the kind of core that runs block `block` of a vector kernel: "AIV", on coupled chips "AI_CORE" for the first
+        `aic` of every `vector_units` blocks.
         """
         if not self.coupled:
             return "AIV"
@@ -149,8 +149,8 @@ class CubeRate(Section):
 class Cube(Section):
     """Mmad occupies head + ceil(m / m0) ceil(n / n0) ceil(k / k0) k0 / k_per_cycle cycles.
 
-    `hf32_mantissa_bits` is what HF32 mode keeps of an fp32 operand; absent where the cube has no such mode. `l0a_by_columns`:
-    fractals of L0A lie as [K1][M1], not as [M1][K1].
+    Its head is `head_first` if the pipe was idle, else `head_stream`. `hf32_mantissa_bits` is what HF32 mode keeps of an fp32
+    operand; None without that mode. `l0a_by_columns`: fractals of L0A lie as [K1][M1], not as [M1][K1].
     """
 
     m0: Annotated[Elements, _only(FRACTAL)]
@@ -186,7 +186,7 @@ class Path(Section):
 
 
 class Load3dRates(Section):
-    """Bytes/cycle into one L0 buffer by horizontal stride; `other` is every stride that is not listed."""
+    """Bytes/cycle into an L0 buffer by `stride_w`, else `other`; `transpose_32bit` caps 4-byte transposes (None: no cap)."""
 
     stride_w: dict[Annotated[int, Field(strict=True, gt=0)], ByteRate]
     other: ByteRate
@@ -222,8 +222,8 @@ class Load3d(Section):
     row_bytes: Bytes
 
     def rate(self, dest: str, stride_w: int, itemsize: int, transpose: bool = False, rows: int = 1) -> float:
-        """Return bytes/cycle into `dest`: by `stride_w`, by the class's rule if it slides over `rows` > 1; less for transposed
-        4 bytes.
+        """Return bytes/cycle into `dest` by `stride_w`, or by the class's rule if it slides over `rows` > 1 rows; a `transpose`
+        of 4-byte elements is capped.
 
         Raises `SimError` for a destination that load3d does not reach.
         """
@@ -254,7 +254,7 @@ class FixpipeRates(Section):
     latency: Cycles
 
     def rate(self, itemsize: int, channel_split: bool = False) -> float:
-        """Return bytes/cycle out of L0C for elements of `itemsize` bytes; `SimError` for a size it does not write."""
+        """Return bytes/cycle for elements of `itemsize` bytes, `channel_split` for fp32 in blocks of 8; SimError for others."""
         if channel_split:
             return self.channel_split_bytes_per_cycle
         elements = self.elements_per_cycle.get(itemsize)
@@ -404,8 +404,9 @@ class MemoryRates(Section):
 class Sync(Section):
     """Flags in a core and between cores with their largest counts, barriers, and the depths of the pipes' queues.
 
-    `flag_pairs` lists for each kind of core the pipes that a pipe can send a flag to; a kind that is not listed has no
-    rule.
+    `flag_pairs`: kind of core -> pipe -> pipes that it can send a flag to; a kind not listed has no rule.
+    `cross_one_vector_ids` counts flags to one vector core. `cross_wait_stops_issue`: a wait for another core holds all pipes,
+    not one.
     """
 
     flag_ids: Count
@@ -427,12 +428,12 @@ class LaunchCosts(Section):
     """Costs of a kernel around its instructions, by kind of core.
 
     A task has at most `blocks_max` blocks. It pays `task_overhead_us`, and `overhead_per_block_us` for each of its blocks,
-    before the first is dispatched; blocks are dispatched `block_us` after each other and begin `core_start_us` later.
-    A block begins another `cold_us`, and `cold_per_block_us` for each of the task's blocks that run at once, later if the code
-    is cold: all cores fetch the same lines. Code is warm if it is among the last `kept_launches` launches on that kind of core
-    (`Task.binary`). Code that is larger than the instruction cache is fetched at every launch, in `uncached_per_block_us` for
-    each of those blocks, by `Task.template`. `prologue_us` is what a compiled kernel does on every core before its first data
-    move (tiling data, address set-up), by `Task.template`.
+    before the first is dispatched, less `hidden_us` if it follows its stream's previous task at once. Blocks are dispatched
+    `block_us` after each other and begin `core_start_us` later. A block begins another `cold_us`, and `cold_per_block_us` for
+    each of the task's blocks that run at once, later if the code is cold: all cores fetch the same lines. Code is warm if it is
+    among the last `kept_launches` launches on that kind of core (`Task.binary`). Code larger than the instruction cache is
+    fetched at every launch, in `uncached_per_block_us` for each of those blocks, by `Task.template`. `prologue_us` is what a
+    compiled kernel does on every core before its first data move (tiling data, addresses), by `Task.template`.
     """
 
     blocks_max: Annotated[Count, Field(gt=0)]

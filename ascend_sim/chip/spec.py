@@ -178,7 +178,11 @@ class ChipSpec(BaseModel):
         return 2 * self.cube.macs_per_cycle(dtype) * self.cores.aic * self.clock.cube_mhz / 1e6
 
     def path(self, src: str, dst: str, variant: str | None = None) -> Path:
-        """Return the data path from `src` to `dst` (`GM`, `FILL` or a buffer). Raises SimError if the chip has none."""
+        """Return the data path from `src` to `dst` (`GM`, `FILL` or a buffer). Raises SimError if the chip has none.
+
+        `variant` chooses among paths between the same two places, as in the chip file's key `GM->UB:aiv`; None is the plain
+        path.
+        """
         key = f"{src}->{dst}" + (f":{variant}" if variant else "")
         found = self.paths.get(key)
         if found is None:

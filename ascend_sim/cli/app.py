@@ -133,8 +133,8 @@ def _is_of_the_program(context: Any, option: str | None) -> bool:
 
 
 def _extra_arguments(context: Any, text: str) -> str:
-    """Return a message on arguments that a command does not take, with the options that take a value; "" for another
-    error.
+    """Return a better message for click's error `text` about unexpected extra arguments, with the options of the command that
+    take a value; "" if `text` is another error.
     """
     extra = text.removeprefix("Got unexpected extra argument").partition("(")[2].partition("(")[2].rstrip(")")
     if not text.startswith("Got unexpected extra argument") or not extra:

@@ -263,7 +263,7 @@ class CoreRun:
             waiter.succeed()
 
     def _rows_of(self, p: int) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """Yield (row, kind, first, stream, latency, argument) of every instruction on pipe `p`, in order."""
+        """Yield (row, kind, cycles when idle before, cycles back to back, latency, instruction number) of pipe `p`'s rows."""
         columns = self._queues[p]
         return chain.from_iterable(
             zip(*(column[at : at + CHUNK].tolist() for column in columns), strict=True)
@@ -299,8 +299,8 @@ class CoreRun:
             want.succeed()
 
     def _idle(self, p: int, position: int, over: int) -> None:
-        """Note that pipe `p` finished all rows issued to it, its first `position`, at cycle `over`; wake the scalar unit if it
-        waits for a pipe, and a drain if all pipes are drained.
+        """Note that pipe `p` has finished all `position` rows issued to it, the last at cycle `over`, and wake whatever waits
+        for that.
         """
         self._position[p] = position
         self._drained[p] = over

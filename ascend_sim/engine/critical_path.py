@@ -142,7 +142,9 @@ class _PathRows:
         return left
 
     def kept_by(self, row: int) -> int:
-        """Return the row of the wait for a unit flag that kept `row` in the queue after it was passed, or -1."""
+        """Return the row of the unit flag's wait that kept `row` in its pipe's queue after the row was over; -1 if it left at
+        once.
+        """
         if self.left[row] == self.passed[row]:
             return -1
         rows = self.of_pipe[int(self.pipe[row])]
@@ -212,6 +214,9 @@ class _Walk:
     # -- one step back: (what happened before, when, what took the time since, why it began then) ----------------------
 
     def _before(self, node: _Node, time: int) -> tuple[_Node | None, int, str, str]:
+        """Return the node that `node`, reached at cycle `time`, waited for last (None: the beginning), its cycle, the kind of
+        time between, and why.
+        """
         kind, index, row = node
         if kind == _TASK_END:
             return self._task_end(index)
@@ -288,6 +293,7 @@ class _Walk:
         return node, at, DISPATCH, because
 
     def _finish(self, index: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
+        """Return the node after which the block was over, its cycle, the kind of the time between them, and the reason."""
         run = rows.run
         choices: list[tuple[int, _Node]] = [(run.begin, (_BEGIN, index, -1))]
         if len(run.start):
@@ -416,6 +422,7 @@ class _Walk:
         return (_RETIRE, index, int(rows.done[row])) if kind == _RETIRE else node
 
     def _raised(self, index: int, row: int) -> tuple[int, int]:
+        """Return (program, row) of the set that ended the cross-core wait in a row."""
         if self._cross is None:
             pairs = cross_pairs(self._timeline.programs)
             self._cross = {(_END, *wait): raised for wait, raised in pairs.items()}

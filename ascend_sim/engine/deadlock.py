@@ -74,6 +74,7 @@ def _lack(run: RunningProgram, pipe: str, instruction: Instruction, edges: dict[
 
 
 def _circle(edges: dict[str, str]) -> list[str]:
+    """Return a circle in `edges`, {pipe: pipe that it waits for}, that ends with its first pipe again; [] if there is none."""
     for start in edges:
         path = [start]
         while path[-1] in edges:

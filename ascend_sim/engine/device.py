@@ -54,9 +54,10 @@ class Device:
         return self.gm.allocate(size, name, with_data=self.with_values)
 
     def pass_over(self, tensors: Sequence[tuple[Allocation, bool]]) -> int:
-        """Change the L2 as a kernel does that moves each tensor once; `tensors` are pairs (tensor, True if it is written).
+        """Change the L2 as a kernel does that moves each tensor once, and return the number of dirty lines that this evicts.
 
-        Return how many dirty lines that evicts. Parts of all tensors take turns, as the blocks of a kernel do.
+        `tensors` are pairs (tensor, True if it is written). They are moved in turns, part by part, as the blocks of a kernel
+        do.
         """
         line, driven_out = self.chip.memory.l2_line_bytes, 0
         self.l2.know(max((-(-(tensor.base + tensor.size) // line) for tensor, _ in tensors), default=0))

@@ -164,10 +164,10 @@ class Engine:
         """Launch `tasks` (each stream in the given order), run until the device is idle, and return the Timeline. Raises as the
         class says.
 
-        Without `keep` the Timeline has no programs: each is dropped when its block ends, and only its totals are `watched`.
-        Where `keep` is a number, that holds for a run of more instructions. With `watch` a kept run has the totals too, which
-        is cheaper than `watch.watched` afterwards. `on_program` is called with the task's index, the task and each of its
-        programs when it was built.
+        With `keep` False the Timeline has no programs: each is dropped when its block ends, and only its totals are `watched`;
+        a number keeps the programs of runs up to that many instructions. With `watch` a kept run has the totals too, which is
+        cheaper than `watch.watched` afterwards. `on_program` is called with the task's index, the task and each of its programs
+        when it was built.
         """
         self.env = simpy.Environment(initial_time=self.device.clock)
         self._on_program, watch = on_program, watch or keep is not True
@@ -233,6 +233,7 @@ class Engine:
         return {"AI_CORE" if cores.coupled else "AIC": cores.aic, "AIV": cores.aiv}
 
     def _check(self, task: Task) -> None:
+        """Raise SimError if the chip lacks the task's kind of core, or has too few for the blocks of an all-core barrier."""
         if not task.block_dim:
             return
         limit = self._core_counts().get(task.main_kind, 0)
@@ -334,7 +335,8 @@ class Engine:
     def _refused(self, error: str, *place: int) -> simpy.Event:
         """Record the error of a program or task that cannot go on, and return an event that never fires.
 
-        At the end of the instant the error with the smallest `place` is raised, in whichever order they came.
+        `place` (task, block, ...) ranks errors: at the end of the instant the one with the smallest is raised, in whichever
+        order they came.
         """
         if not self._faults:
             Timer(self.env, self._raise_first, simpy.events.EventPriority(_FAULTS))
@@ -354,6 +356,9 @@ class Engine:
         bases: Sequence[int],
         timeline: Timeline,
     ) -> Generator[simpy.Event, Any, None]:
+        """Process of one block: build its programs, run each on its core in `held`, then add them to `timeline` and free the
+        cores.
+        """
         now, launch = int(self.env.now), self.chip.launch
         prologue_us = launch.prologue_us.get(task.template or task.op_type, 0.0)
         runs: list[tuple[RunningProgram, int]] = []

@@ -74,10 +74,10 @@ def _instructions(run: ProgramRun) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
-    """Return for each program the number of its stretch of time; `owner` and `place` give each event's program and place in
-    time.
+    """Return for each program the number of its stretch of time: programs that overlap in time, directly or through others,
+    share one.
 
-    Programs that overlap in time share a stretch; stretches follow each other without overlap.
+    `owner` and `place` have the program and the rank in time of each event.
     """
     first, last = np.full(programs, len(place)), np.full(programs, -1)
     np.minimum.at(first, owner, place)
@@ -95,10 +95,10 @@ def _narrow(programs: int) -> type[np.unsignedinteger[Any]]:
 
 
 def _in_turns(owner: Numbers, place: Numbers, mine: Numbers, meetings: Numbers) -> Numbers:
-    """Return the events' indices in the order in which programs take turns.
+    """Return the indices of the events in the order in which programs take turns.
 
-    `place` is each event's place in time, `mine` the events program by program. A turn ends with an event of `meetings` or with
-    the program's last one; turns follow each other by the time of their last event.
+    `place` is each event's rank in time, `mine` the events sorted by program. A turn of a program ends with one of the events
+    `meetings` or with its last event; turns are sorted by their last event.
     """
     ends = np.zeros(len(place), np.bool_)
     ends[meetings] = True

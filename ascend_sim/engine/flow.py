@@ -124,6 +124,7 @@ def flow_of(instruction: Instruction, chip: ChipSpec) -> Flow:
 
 
 def _bytes_of(region: Region) -> Offsets:
+    """Return the offsets of all bytes of a region from its operand's address, row by row."""
     starts = np.sort(row_starts(region.simplified()))
     return (starts[:, None] + np.arange(region.simplified().row_bytes)).ravel()
 
@@ -155,6 +156,7 @@ class _Probe:
         self._dst_operand = gm_operand(1, 0) if target.space == "GM" else self._dst
 
     def _run(self, fill: Callable[[Bytes], None]) -> Bytes:
+        """Let `fill` write the source's bytes, run the instruction, and return the memory from its destination on."""
         fill(self._source[: self._size])
         pending = self._instruction.read(self._memory, self._dst_operand, self._src_operand, 0)
         self._instruction.commit(self._memory, self._dst_operand, pending)

@@ -175,6 +175,10 @@ class Follower:
     def _step(
         self, row: Row, space: str, address: int, dtype: str, source: int, before: Sequence[ItemStep | SumPart] = ()
     ) -> ItemStep:
+        """Record the step in which `row` wrote the item, follow its sources further back, and return it.
+
+        `source` is the item's byte in the operand (CONSTANT: made up); `before` are earlier contents to which the row added.
+        """
         instruction = self.provenance.instruction(row)
         step = ItemStep(row, space, address, dtype, list(before))
         operands = instruction.reads() if source != CONSTANT else ()
@@ -193,6 +197,7 @@ class Follower:
     # -- the sum in L0C ------------------------------------------------------------------------------------------------
 
     def _part(self, reader: Row, address: int) -> SumPart:
+        """Record and return the sum in L0C that `reader` found at `address`: its mmads back to the one that began it."""
         mmads: list[Multiplication] = []
         for row in self.provenance.writers(reader, "L0C", address, address + 1):
             instruction = self.provenance.instruction(row)

@@ -125,6 +125,9 @@ class FunctionalEngine:
             yield ready
 
     def _run_task(self, task: Task, blocks: Iterable[Sequence[_Ready]]) -> None:
+        """Execute the programs of a task block by block, returning to those that wait for cross-core flags. Raises SimError if
+        all wait.
+        """
         raised: _Raised = defaultdict(Counter)
         waiting: list[Iterator[bool]] = []
         for block, programs in enumerate(blocks):
@@ -191,6 +194,7 @@ class FunctionalEngine:
         idle.append(local)
 
     def _rows_for_python(self, ready: _Ready, values: ProgramValues) -> Iterable[int]:
+        """Return the rows that Python must run: all without the compiled engine, else an iterator that runs the others in C."""
         if self._work is None:
             return ready.order.tolist()
         if ready.compiled is None:

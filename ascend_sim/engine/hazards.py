@@ -234,6 +234,7 @@ class HazardList:
 
 
 def _clash(record: np.void) -> Clash:
+    """Return a hazard's record as a Clash."""
     early, late = (
         Access(int(record["program"][place]), int(record["row"][place]), bool(record["writes"][place]))
         for place in (0, 1)
@@ -243,6 +244,7 @@ def _clash(record: np.void) -> Clash:
 
 
 def _words(record: np.void, tasks: Sequence[Task], tables: Sequence[InstructionTable]) -> str:
+    """Return a hazard's record in words: both accesses with core and instruction, the bytes and the cycles."""
     said = []
     for place in (0, 1):
         table, order, row = tables[record["table"][place]], int(record["program"][place]), int(record["row"][place])

@@ -21,7 +21,11 @@ def as_array(lines: Lines) -> NDArray[np.int64]:
 
 
 class L2Cache:
-    """State of the L2, a cache of `capacity` lines. It survives kernels; a new one is empty."""
+    """State of the L2, a cache of `capacity` lines. It survives kernels; a new one is empty.
+
+    Every allocation of a line gets the next number of `clock` as its stamp, and the oldest line leaves: a line is cached while
+    its stamp is among the last `capacity`.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = max(capacity, 1)
@@ -36,11 +40,13 @@ class L2Cache:
         return other
 
     def _reach(self, line: int) -> None:
-        """Extend the stamps to `line`, and at least eightfold; untouched memory costs nothing."""
+        """Extend the table of stamps (numbers of allocations) to include `line`, and to at least eight times its size."""
         self.know(max(line + 1, 8 * len(self._stamp)))
 
     def know(self, reach: int) -> None:
-        """Extend the stamps to lines below `reach`; a call before the first access saves a copy later."""
+        """Extend the table of stamps (numbers of allocations) to all lines below `reach`, in advance of accesses, which saves a
+        copy later.
+        """
         if reach > len(self._stamp):
             stamps = np.zeros(reach, np.int64)
             stamps[: len(self._stamp)] = self._stamp
@@ -62,16 +68,17 @@ class L2Cache:
         return victims
 
     def arrays(self, reach: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return the cache's own arrays for the C twin: stamps of at least all lines below `reach`, and dirty marks as
-        uint8.
+        """Return the cache's own arrays, which C changes in place: the stamp of each line, for all below `reach` at least, and
+        dirty marks as uint8.
         """
         if reach > len(self._stamp):
             self._reach(reach - 1)
         return self._stamp, self._dirty.view(np.uint8)
 
     def stamps(self, lines: Lines) -> NDArray[np.int64]:
-        """Return the stamp of the last allocation of each of `lines`; below `clock` - `capacity` the line is no longer
-        cached.
+        """Return for each of `lines` its stamp, the number of its last allocation, counted by `clock`.
+
+        A line whose stamp is below `clock` - `capacity` is no longer cached.
         """
         last = lines.stop - 1 if isinstance(lines, slice) else int(lines[-1]) if len(lines) else 0
         if last >= len(self._stamp):

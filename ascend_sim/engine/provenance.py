@@ -127,6 +127,9 @@ class Provenance:
         return result
 
     def _writes(self, space: str, owner: int | None) -> _Writes:
+        """Return the writes to a space in the order of writing, cached: in GM those of all programs, in a buffer those of
+        program `owner`.
+        """
         if space == "GM":
             if self._gm is None:
                 parts = [self._table(number, "GM") for number in range(len(self.programs))]

@@ -66,7 +66,10 @@ class PipeTotals:
 
 @dataclass
 class BufferTotals:
-    """One buffer of a task's cores: the most bytes that any held, and the mean over programs and time."""
+    """Use of one buffer by a task's cores: `peak`, the most bytes that any held, and sums for the mean over programs and time.
+
+    `shares` is the sum over `programs` of each one's average bytes, in a binary fraction.
+    """
 
     peak: int = 0
     programs: int = 0

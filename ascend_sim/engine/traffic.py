@@ -49,9 +49,9 @@ def scaled(rate: float) -> int:
 class Transfer:
     """One GM transfer in flight; `done` fires with the transfer at its last cycle.
 
-    `open` counts what is still to come: its own bytes and the fills of other transfers that it hits. `ready` is the cycle
-    at which the last of its lines has come out of HBM, `stamp` the time of the L2 when it began. Of its distinct lines
-    `hits` were in the L2 and `allocated` got a place there.
+    `open` counts what is still to come: its own bytes, and each fetch by another transfer whose lines it hits. `ready` is the
+    cycle at which its last line comes out of HBM, `stamp` the L2's `clock` when it began. Of its distinct lines `hits` were in
+    the L2 and `allocated` got a place there.
     """
 
     order: int
@@ -90,11 +90,11 @@ class Timer(simpy.Event):
 
 @dataclass(eq=False, slots=True)
 class _Class:
-    """Transfers with equal port, direction, m and w; members are (`served` at which it is done, number, transfer, `l2` and
-    `hbm` at its start).
+    """Transfers with equal port, direction, m (HBM bytes for each byte of a transfer) and w (weight in the L2), which have
+    equal rates.
 
-    `served` is what each member would have got since the class exists, `l2` and `hbm` the cycles in which the L2 or HBM limited
-    its rate.
+    `served` is the amount that a member would have moved since the class exists, `l2` and `hbm` the cycles in which the L2 or
+    HBM limited the rate. A member is (value of `served` at which it is done, number, transfer, `l2` and `hbm` at its start).
     """
 
     rate: int = 0
@@ -154,6 +154,10 @@ class Traffic:
             Timer(self.env, self._instant, simpy.events.NORMAL, when - self.env.now)
 
     def _instant(self, _: simpy.Event) -> None:
+        """Advance all classes to the present cycle, complete the transfers that are done, and settle the traffic.
+
+        Does nothing if the timer was set to another cycle since.
+        """
         now = int(self.env.now)
         self._armed.discard(now)
         if now != self._timer:
@@ -196,7 +200,7 @@ class Traffic:
             self._complete(follower, now)
 
     def _forget_fills(self, now: int) -> None:
-        """Drop from the front of the list of fills those whose lines have all arrived."""
+        """Drop, from the front of the list of transfers that fetch lines from HBM, those whose lines have all arrived."""
         arrived = 0
         while arrived < len(self._fills) and not self._fills[arrived].open and self._fills[arrived].ready <= now:
             arrived += 1
@@ -245,9 +249,9 @@ class Traffic:
         return shape
 
     def _shared(self, lines: Lines, now: int, until: int) -> int:
-        """Return the part of `lines`, read from `now` to `until`, that others read at `now`, in eighths rounded down.
+        """Return how many eighths of `lines`, rounded down, other transfers are reading at cycle `now`.
 
-        Each line keeps the end of its last read, at the speed of that reader's port; this read sets it to `until`.
+        Each line keeps the cycle at which its last read would end at its port's full speed; this read sets it to `until`.
         """
         if isinstance(lines, slice):
             last, count = int(lines.stop) - 1, int(lines.stop - lines.start)
@@ -261,6 +265,7 @@ class Traffic:
         return shared * SHARED_STEPS // count
 
     def _start(self, transfer: Transfer, now: int) -> None:
+        """Start a transfer at cycle `now`: pass its lines through the L2, count the HBM bytes, and put it into its class."""
         access = transfer.access
         first, phase = divmod(transfer.address, self.line)
         _, shape, port = self._shapes.get((id(access), phase)) or self._shape(access, phase)
@@ -301,9 +306,9 @@ class Traffic:
         heapq.heappush(kind.members, (target, self._started, transfer, kind.l2, kind.hbm))
 
     def _share(self) -> _Shares:
-        """Return (rate, limit) of every class with members; empty classes are dropped.
+        """Return (rate, what limits it) of every class with members, and drop empty classes.
 
-        Cached, so that equal settings get equal shares.
+        Results are cached by the classes and their numbers of members.
         """
         setting = tuple([(key, len(kind.members)) for key, kind in self._classes.items() if kind.members])
         if len(setting) < len(self._classes):
@@ -316,9 +321,10 @@ class Traffic:
         return shares
 
     def _fill(self, setting: tuple[tuple[_Key, int], ...]) -> _Shares:
-        """Return (rate, limit) for every ((port, direction, m, w), members) of `setting`, by progressive filling.
+        """Return (rate, what limits it) for each class of `setting`, by progressive filling.
 
-        All rates rise together; a class that meets a limit is frozen, and the others go on.
+        A class is ((port rate, direction, m, w), number of members): m is HBM bytes for each byte, w the weight in the L2. All
+        rates rise together; a class that meets a limit is frozen, and the others go on.
         """
         shares = [(0, PORT)] * len(setting)
         unfrozen = [

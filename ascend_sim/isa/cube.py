@@ -110,6 +110,7 @@ class Mmad(Instruction):
         return self.bias >= 0
 
     def _shapes(self) -> tuple[int, int, int, int]:
+        """Return the fractals along M, K and N, and C0, the elements of 32 bytes."""
         c0 = BLOCK_BYTES // self.itemsize
         return ceil_div(self.m, FRACTAL), ceil_div(self.k, c0), ceil_div(self.n, FRACTAL), c0
 
@@ -377,7 +378,7 @@ class FixpipeNd(Drain):
 
 @frozen
 class FixpipeExtreme(KeepsExtreme, Fixpipe):
-    """A drain to blocks of GM that keeps an extreme."""
+    """A drain to blocks of GM (`Fixpipe`) that keeps the larger or smaller of the new and the stored number."""
 
 
 @frozen

@@ -146,7 +146,7 @@ class LoadData3D(Instruction):
 
     @property
     def fractals(self) -> int:
-        """Return the number of fractals that a row of fractals has in L0B."""
+        """Return the number of fractals side by side in one row of fractals in L0B, over all runs of columns."""
         return self.blocks * self.c0 // FRACTAL
 
     def pipe(self, chip: ChipSpec) -> str:

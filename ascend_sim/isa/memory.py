@@ -54,8 +54,8 @@ class ValueModel:
         return "saturate" if self.saturate else "inf_nan"
 
     def settled(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return floating-point `values` with inf and NaN made finite if the model saturates, else unchanged (for sums:
-        inferred).
+        """Return floating-point `values`, with infinities and NaN made finite if the model saturates. That sums saturate so is
+        inferred.
         """
         if not self.saturate or np.isfinite(values.sum(dtype=np.float64)):
             return values

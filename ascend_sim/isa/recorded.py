@@ -82,5 +82,6 @@ class Recorded(Instruction):
 
 @lru_cache(maxsize=1024)
 def _told(text: str) -> dict[str, Any]:
+    """Return the properties in a recording's JSON text as a dict; cached."""
     found: dict[str, Any] = json.loads(text)
     return found

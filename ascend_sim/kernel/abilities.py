@@ -27,9 +27,8 @@ class Abilities:
     def can_copy(
         self, source: str, destination: str, row_bytes: int, rows: int = 1, src_stride: int = 0, dst_stride: int = 0
     ) -> bool:
-        """Return True if one instruction of the chip copies these rows; see `KernelBuilder.data_copy`.
-
-        Answers are kept in the table.
+        """Return True if the chip can copy these rows of bytes in one instruction; parameters as in `KernelBuilder.data_copy`.
+        Cached.
         """
         shape = source, destination, row_bytes, rows, src_stride, dst_stride
         found = self.table.copies.get(shape)
@@ -73,5 +72,5 @@ class Abilities:
 
     @property
     def gemv_is_optional(self) -> bool:
-        """Return True if a product of one row need not be in GEMV mode: its operand may lie in fractals."""
+        """Return True if the chip can multiply a single row without GEMV mode, its operand in fractals as for others."""
         return can_say(Mmad(1, 1, 1, "float16", False), self.chip)

@@ -96,6 +96,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+        """Append a row: the instruction `key` (class and fields) with its operands. A key that the table refuses goes to
+        `_refuse`.
+        """
         if self._trace is not None:
             key = settled(key)
         index = self._index.get(key)
@@ -295,11 +298,11 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
     # -- finish --------------------------------------------------------------------------------------------------------
 
     def repeated(self, pieces: Sequence[tuple[What, Where]], write: Callable[[], Program], *same: Hashable) -> Program:
-        """Return the program that `write` makes by a stamped loop over `pieces`.
+        """Return the program that `write` makes with one stamped loop over `pieces`, or a moved copy of an earlier one.
 
-        If an earlier block had equal pieces at another place, its program is returned with moved stamps, and nothing is
-        written. Rows outside the loop may not have addresses in GM. `same` is whatever else a block's rows depend on,
-        as for `stamped`.
+        A piece is (the part that decides its rows, its place). If an earlier block had the same pieces, all of them the same
+        distance away, its program is copied with moved addresses and `write` is not called. `same` is whatever else the rows
+        depend on, as for `stamped`; rows outside the loop may not have addresses in GM.
         """
         if not self.stamping or not pieces:
             return write()
@@ -317,9 +320,11 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abil
         pieces: Callable[[], Sequence[tuple[What, Where]]],
         write: Callable[[Sequence[tuple[What, Where]]], Program],
     ) -> Program:
-        """Return a program as `repeated` does; `pieces` is called for the list only if the program has to be written.
+        """Return the program that `write(pieces())` makes, or a moved copy of an earlier program with the same `outline`; see
+        `repeated`.
 
-        Programs with the same `outline` have the same pieces, each as far from the program's `place` as in the others.
+        `place` is the place of the first piece. Equal outlines promise equal pieces at equal distances from it, so that neither
+        `pieces` nor `write` is called for a copy.
         """
         if not self.stamping:
             return write(pieces())

@@ -68,7 +68,7 @@ class SourceLines:
         return number
 
     def of_frame(self, frame: FrameType) -> tuple[int, CodeType]:
-        """Return (number of the line that a frame executes, the frame's code); the line is registered for the next time."""
+        """Return (number of the source line that `frame` executes, the frame's code), and keep it for this code."""
         told = self.told[id(frame.f_code), frame.f_lasti] = self.number(_line(frame)), frame.f_code
         return told
 

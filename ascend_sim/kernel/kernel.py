@@ -190,10 +190,10 @@ class Kernel(TracedLoops, KernelBuilder):
                 del self._emit
 
     def written_over(self, items: Sequence[Any], write: Callable[[], Program]) -> Program:
-        """Return the program that `write` makes with one loop of `each` over `items`.
+        """Return the program that `write` makes with one loop of `each` over `items`, or a moved copy of an earlier one.
 
-        If equal items were written at another place and the guards hold here, that program is moved instead. Nothing
-        but the items may differ between blocks.
+        It is a copy if an earlier block had the same items at another place and its guards (conditions on the place) hold here.
+        Nothing but the items may differ between blocks.
         """
         pieces = self.split(items)
         return self.repeated(pieces, write) if pieces else write()

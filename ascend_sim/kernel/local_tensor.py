@@ -85,6 +85,9 @@ class LocalTensor:
         return LocalTensor(at, (*self.shape[:-1], count), self.dtype, stride)
 
     def _range(self, index: slice, size: int) -> tuple[int, int, int]:
+        """Return (first index, number of elements, step) of a slice of an axis of `size`. Raises SimError for no elements and a
+        step below 1.
+        """
         start, count, step = slice_of(index, size)
         if not count or step < 1:
             raise SimError(f"{self}: {index} selects nothing of {size}, or goes backwards")

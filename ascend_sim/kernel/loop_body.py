@@ -64,6 +64,7 @@ def _first_line(function: ast.FunctionDef) -> int:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and, recursively, those of the functions inside it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
@@ -71,6 +72,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _same(one: CodeType, other: CodeType) -> bool:
+    """Return True if two code objects have equal name, first line, bytecode and variables."""
     names = ("co_name", "co_firstlineno", "co_code", "co_names", "co_varnames", "co_cellvars", "co_freevars")
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
@@ -90,6 +92,10 @@ def _loop_at(function: ast.FunctionDef, line: int) -> ast.For | None:
 
 
 def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
+    """Return the names that the body of `loop` reads from outside it; None where one turn depends on another.
+
+    Raises NotFollowed for a body that changes attributes or declares names global or nonlocal.
+    """
     inside = _Names()
     own: set[str] = set()
     inside.write(loop.target, own)
@@ -145,12 +151,18 @@ class _Names:
         self.written: set[str] = set()
 
     def block(self, statements: Iterable[ast.stmt], own: set[str] | None) -> set[str] | None:
+        """Follow statements in order and return the names surely written after them, in `own` or since; None once no statement
+        can follow.
+        """
         for statement in statements:
             if own is not None:
                 own = self.statement(statement, own)
         return own
 
     def statement(self, node: ast.stmt, own: set[str]) -> set[str] | None:
+        """Follow one statement; return the names surely written after it, None if it ends the block. Raises NotFollowed for
+        other kinds.
+        """
         match node:
             case ast.Assign():
                 self.read(node.value, own)
@@ -266,13 +278,15 @@ class _Names:
                 self.read_all(ast.iter_child_nodes(target), own)
 
     def take(self, name: str, own: set[str]) -> None:
+        """Record that `name` is written, and that it is from now on."""
         self.written.add(name)
         own.add(name)
 
     def after(self, statements: list[ast.stmt], loop: ast.For) -> set[str] | None:
-        """Follow the statements after `loop` to the function's end, and the loops around it for one more turn.
+        """Follow the statements after `loop` to the end of the function; outer loops around it are followed for one further
+        turn.
 
-        Returns the names surely written since; None if the loop is not among the statements.
+        Returns the names surely written since; None if `loop` is not among the statements.
         """
         for place, node in enumerate(statements):
             if node is loop:
@@ -309,6 +323,7 @@ def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
+    """Return the names that are surely written after either of two branches; None marks a branch after which nothing runs."""
     if one is None or other is None:
         return other if one is None else one
     return one & other

@@ -76,12 +76,11 @@ class StampedLoops:
         self._carried += [(owner, name) for name in names]
 
     def stamped(self, items: Iterable[tuple[What, Where]], *same: Hashable) -> Iterator[tuple[What, Where]]:
-        """Yield the pairs (what, where) of a loop whose body runs once for every `what` and phase of the kernel, and is
-        repeated otherwise; see `stamp`.
+        """Yield pairs (what, where) for a loop body, which runs once for each `what` and phase; later turns repeat its rows.
 
-        `same` is what else the rows depend on: all that the body uses and that differs in another block's run of the loop, and
-        a name if several loops go through one `for`. The loop may not be left early. Without `stamping` and inside another loop
-        it is a plain loop.
+        `what` decides the rows and `where` is the place by which addresses move. `same` is what else the rows depend on in
+        another block's run, and a name if several loops go through one `for`. The loop may not be left early; without
+        `stamping`, or inside another loop, it is a plain loop.
         """
         if not self.stamping or self._outer is not None:
             yield from items
@@ -204,6 +203,7 @@ class StampedLoops:
         return carried, tuple(self._balance.values())
 
     def _resume(self, phase: Any) -> None:
+        """Set the builder's state to `phase`: the carried attributes and the balances of flags."""
         carried, balance = phase
         for (owner, name), value in zip(self._carried, carried, strict=True):
             setattr(owner, name, value)
@@ -234,4 +234,5 @@ class StampedLoops:
             raise self._too_far("an address") from None
 
     def _too_far(self, what: str) -> SimError:
+        """Return the SimError for a number, `what`, that does not fit into 64 bits."""
         return SimError(f"block {self.block} {self.core_kind}: {what} must fit into 64 bits")

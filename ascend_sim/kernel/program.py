@@ -120,6 +120,7 @@ def _whole_fields(kind: type[Instruction]) -> tuple[tuple[int, str], ...]:
 
 
 def _check_whole(key: Key) -> None:
+    """Raise SimError if an integer field of the instruction `key` has a value that is no whole number."""
     for place, name in _whole_fields(key[0]):
         if place < len(key) and not isinstance(key[place], int | np.integer):
             raise SimError(f"{key[0].name}: {name} is {key[place]!r}; a whole number is allowed (n // 2, not n / 2)")
@@ -220,9 +221,10 @@ class InstructionTable:
         return table
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """Return one property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency"; of
-        waits "lead", "at_work" and "by_unit_flag"; "reads_late", "has_values", "multiplies", "publishes", "paced" and
-        "by_vector".
+        """Return an array with the property `name` of every distinct instruction, by its number in the table.
+
+        Names: "pipe", "kind", the cycles of `Cost` ("head_first", "head_stream", "work", "latency"), of waits "lead", "at_work"
+        and "by_unit_flag", and flags 0 or 1: "reads_late", "has_values", "multiplies", "publishes", "paced" and "by_vector".
         """
         if name not in self._columns:
             if name == "pipe":
@@ -407,10 +409,11 @@ class Program:
 
     @property
     def flag_max(self) -> int:
-        """Return how often a flag can be set before a wait: the chip's limit, or 0 for any number.
+        """Return how often a flag can be set before a wait: the chip's limit, or 0 for no limit.
 
-        Any number where the order of issue was held to the chip's limit (`InstructionTable.flags_count`), and in an experiment
-        with a disarmed wait: flags count there, so that it shows which bytes are in danger where the chip would hang.
+        There is no limit where the builder has already held the program to it in the order of issue
+        (`InstructionTable.flags_count`), nor in an experiment with a disarmed wait: flags then count on, so that endangered
+        bytes show where the chip would hang.
         """
         disarmed = [index for index, one in enumerate(self.table.instructions) if not getattr(one, "armed", True)]
         if self.table.flags_count:

@@ -29,7 +29,9 @@ _FAR = 1 << 62
 
 
 class FreeSpan(NamedTuple):
-    """Free range of a number that moves by `steps`: it may move by `low` to `high`, in multiples of `unit`."""
+    """Range by which the number steps * place may still change: from `low` to `high`, in multiples of `unit`, while all rows
+    stay right.
+    """
 
     steps: Place
     unit: int
@@ -38,10 +40,10 @@ class FreeSpan(NamedTuple):
 
 
 class Sheet:
-    """The rows of one program. `which` are its stamps in order: numbers of `stamps`, and -1 - i for `own[i]`.
+    """The rows of one program, as a sequence of stamps, each at a place.
 
-    Each has a first tile in `tiles`, and its place in `where`, as many numbers as the stamp has axes, one stamp after
-    the other.
+    `which` has their numbers in `stamps`, or -1 - i for `own[i]`, a run of rows written singly; `tiles` the number of each
+    one's first tile. `where` has the numbers of all places one after the other, as many for a stamp as it has axes.
     """
 
     def __init__(self, stamps: Stamps) -> None:
@@ -198,7 +200,9 @@ class Sheet:
                     seen.add(number)
 
     def counts(self) -> Numbers:
-        """Return how often each instruction occurs, up to the highest number that occurs."""
+        """Return an array with the number of times that each instruction occurs, by its number in the table; it ends with the
+        last that occurs.
+        """
         if self._counts is None:
             self._counts = self._counted()
         return self._counts
@@ -217,8 +221,8 @@ class Sheet:
     def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
         """Return True if every operand lies inside its buffer or tensor, at an aligned address.
 
-        `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors. All rows of a new
-        stamp are checked at one place; at other places only the distance that it has moved is.
+        `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors. A new stamp is
+        checked row by row at one place; at other places only its distance from there is checked.
         """
         self.close()
         room: Room = {}
@@ -235,8 +239,8 @@ class Sheet:
         return any(piece.wraps() for piece in self._pieces())
 
     def may_move(self, by: Place) -> bool:
-        """Return True if all stamps may move by `by` with every address still right; False unless `is_right` accepted the
-        sheet.
+        """Return True if every address stays right when all stamps move by `by`; False if `is_right` did not accept the sheet
+        before.
         """
         return self._room is not None and _may_move(self._room, by)
 
@@ -284,8 +288,8 @@ class _Piece:
         return rows
 
     def _moves(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the moves of all stamps: the number that moves (counted from its stamp's first), its step, and the place's
-        value.
+        """Return three arrays for all moving numbers of the rows: index of the number, counted from its stamp's first, its
+        step, and the value of the place that the step multiplies.
         """
         moves = [stamp.moves for stamp in self.stamps]
         cells, axes, steps = np.concatenate(moves).T
@@ -298,7 +302,10 @@ class _Piece:
         return bool((np.abs(steps.astype(np.float64) * where) >= _FAR / max(most, 1)).any())
 
     def is_right(self, limits: Numbers, sizes: Sequence[int], room: Room) -> bool:
-        """Return True if every operand of the piece is inside its limits; narrow `room` to the moves that keep it so."""
+        """Return True if every operand of the piece is inside its limits.
+
+        `room` has the ranges by which places may move (`FreeSpan`); they are narrowed in place to the moves that keep it so.
+        """
         puts: dict[int, list[int]] = {}
         for put, stamp in enumerate(self.stamps):
             puts.setdefault(stamp.number, []).append(put)
@@ -316,8 +323,10 @@ class _Piece:
         return True
 
     def _narrow(self, room: Room, stamp: Stamp, at: list[int], conditions: Sequence[Guard]) -> bool:
-        """Return True if a stamp meets the conditions at each of its places `at`; narrow `room` to the moves that keep
-        it so.
+        """Return True if a stamp meets the `conditions` at all of its places; narrow the ranges in `room` to the moves that
+        keep it so.
+
+        `at` are the positions of the stamp in this piece.
         """
         steps = np.array([way.steps for way in conditions])
         gone = self.where[self.first[at][:, None] + np.arange(stamp.axes)] @ steps.T
@@ -329,14 +338,14 @@ class _Piece:
         return True
 
     def narrow_by_guards(self, room: Room) -> None:
-        """Narrow `room` to the moves at which the guards of all stamps still hold."""
+        """Narrow the ranges in `room`, by which places may move, to the moves at which the guards of all stamps still hold."""
         for number in {stamp.number for stamp in self.stamps if stamp.guards}:
             at = [put for put, stamp in enumerate(self.stamps) if stamp.number == number]
             self._narrow(room, self.stamps[at[0]], at, self.stamps[at[0]].guards)
 
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if all rows are right at these places, and then set the conditions (`ways`) of each stamp on other
-        places.
+        """Return True if all rows keep their limits at the present places; then also set `ways` of each stamp, the conditions
+        under which other places keep them.
         """
         rows = self.rows()
         every = np.arange(limits.shape[1])[:, None]

@@ -66,6 +66,11 @@ class Snapshots:
         return kind, self._of_parts(value)
 
     def _of_parts(self, value: Any) -> Hashable:
+        """Return a snapshot of a compound value from those of its parts: containers, arrays, partials, methods, dataclasses,
+        and objects with `visible`.
+
+        Raises Unknown for any other value.
+        """
         if isinstance(value, tuple | list):
             return tuple([self.of(one) for one in value])
         if isinstance(value, dict):

@@ -107,10 +107,12 @@ class Moving:
         return self // other, self % other
 
     def _whole(self, other: int, operation: str) -> None:
+        """Raise SimError for the division or remainder `operation` unless all steps are multiples of `other`."""
         if any(step % other for step in self.steps):
             self._refuse(f"a step of {self} {operation} {other}")
 
     def _minus(self, other: Any) -> int:
+        """Return the difference to a `Moving` with equal steps, which no place changes. Raises SimError for anything else."""
         if type(other) is not Moving or other.steps != self.steps:
             self._refuse(f"a comparison of {self} and {other}")
         return self.start - other.start
@@ -242,6 +244,7 @@ def meets(guards: Sequence[Guard], axes: int) -> Callable[[Place], bool]:
 
 
 def _meets(guard: Guard, gone: int) -> bool:
+    """Return True if `gone`, steps * place, meets the guard."""
     return guard.low <= gone <= guard.high and gone % guard.unit == guard.rest
 
 
@@ -302,9 +305,10 @@ Steps = dict[tuple[Hashable, int, Place], Stamp]
 class Stamps:
     """All stamps of a task's programs, which the builders of its blocks share, and the numbered phases between them.
 
-    `known` are all stamps by their numbers, `longest` is the most that a number of one moves with a place of ones. `repeated`
-    has programs of one loop by the outline of its pieces, and their places (`KernelBuilder.repeated_at`), as long as they are
-    there. `of_traced` has the traced loops, and `turn_counts` how many of their turns ran, by the line (`kernel.traced`).
+    `known` has the stamps by number; `longest` is the most by which one of their numbers moves when every number of the place
+    grows by one. `repeated` has a program and its place for each outline, while the program exists
+    (`KernelBuilder.repeated_at`). `of_traced` has the traced loops, `turn_counts` the turns of each source line that ran
+    (`kernel.traced`).
     """
 
     def __init__(self) -> None:
@@ -354,7 +358,9 @@ class Stamps:
         return number
 
     def moved(self, number: int, by: Place) -> int:
-        """Return the number of phase `number` as seen from a place `by` further on (`moved`); kept."""
+        """Return the number of the phase that equals phase `number` seen from a place `by` further on (function `moved`);
+        cached.
+        """
         if (number, by) not in self._moved:
             self._moved[number, by] = self.number(moved(self.phases[number], by))
         return self._moved[number, by]

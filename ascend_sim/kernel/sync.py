@@ -156,10 +156,11 @@ class SyncMethods(StampedLoops):
         self._emit(_set_key(flag))
 
     def wait_flag(self, flag: Flag, lead: int | None = None) -> None:
-        """Append a wait for a flag; a unit flag's wait may end `lead` cycles early.
+        """Append a wait for a flag. With `lead`, for unit flags between M and FIX only, the wait may end that many cycles
+        early.
 
-        A unit flag joins M and FIX, and the lead is at most the work of the row before the set; another flag with a lead is
-        refused. The set may be issued later: other pipes go on. A wait for a disarmed flag holds nothing.
+        The lead should not exceed the work of the row before the set. The set may be issued later: other pipes go on. A wait
+        for a disarmed flag holds nothing.
         """
         try:
             self._balance[flag] -= 1

@@ -162,6 +162,9 @@ class Tensor:
         return first, count, step
 
     def _place(self, part: Any, size: int, axis: int) -> Any:
+        """Return a whole-number index of axis `axis`, counted from the beginning. Raises SimError outside the axis and for no
+        whole number.
+        """
         if type(part) is Tracked and -size <= part < size:
             return part if part >= 0 else part + size
         try:
@@ -209,6 +212,8 @@ class Tensor:
 
 
 def _written(parts: Sequence[Any]) -> str:
+    """Return an index of a tensor as it is written in Python: "[0:4, 2]"."""
+
     def one(part: Any) -> str:
         return f"{part.start}:{part.stop}" if isinstance(part, slice) else str(part)
 

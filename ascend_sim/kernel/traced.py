@@ -44,7 +44,11 @@ _COMPARED = frozenset([8**power for power in range(20)])
 
 @dataclass(eq=False)
 class TracedLoop:
-    """Stamps of one loop in equal surroundings, by (phase of the kernel, fixed part of an item)."""
+    """Stamps of one loop, by (number of the phase, fixed part of an item); for runs with equal state of the builder and equal
+    outer values.
+
+    `moved` caches numbers of moved phases, by (phase, distance).
+    """
 
     stamps: dict[tuple[int, Hashable], list[Stamp]] = field(default_factory=dict)
     moved: dict[tuple[int, Place], int] = field(default_factory=dict)
@@ -93,8 +97,8 @@ class TracedLoops(StampedLoops):
     def range(self, start: int, stop: int | None = None, step: int = 1) -> Iterator[int]:
         """Return the numbers of `range(start, stop, step)`, for a loop whose turns are written once and repeated.
 
-        The rows are those of `range`. A variable that one turn leaves to the next makes the loop a plain one, and so do a few
-        turns in all.
+        The program is that of a plain loop. The loop is run as a plain one if a variable carries a value from one turn to the
+        next, or if it has too few turns to gain.
         """
         if stop is None:
             start, stop = 0, start
@@ -111,10 +115,10 @@ class TracedLoops(StampedLoops):
         return self._traced(items, sys._getframe(1))
 
     def split(self, items: Sequence[Any]) -> Sequence[tuple[Hashable, Place]]:
-        """Return (fixed part, place) of each of the items for a loop of `each`; [] if they have no number that can move, or
-        one that cannot be compared.
+        """Return (fixed part, place) of each item for a loop of `each`; the place has the item's numbers that can move.
 
-        The result is kept for the loop over `items` that follows.
+        Returns [] if no number can move or an item cannot be compared. The result is kept for the loop over `items` that
+        follows.
         """
         try:
             self._items, self._pieces = items, list(_split_all(items, Snapshots({}, self))) if items else []
@@ -130,6 +134,11 @@ class TracedLoops(StampedLoops):
         return iter(items) if names is None else self._turns(items, frame, names)
 
     def _turns(self, items: Sequence[Any], frame: FrameType, names: frozenset[str]) -> Iterator[Any]:
+        """Yield the items of a traced loop; a turn whose stamp is known is appended without running the body.
+
+        `frame` runs the loop, `names` are the outer names that its body reads. The rest of the loop is a plain one where turns
+        turn out to depend on each other or tracing does not pay.
+        """
         stamps, line = self.table.stamps, (frame.f_code, frame.f_lineno)
         snapshots = Snapshots(frame.f_globals, self)
         try:
@@ -192,8 +201,10 @@ class TracedLoops(StampedLoops):
             return None
 
     def _phase_at(self, loop: TracedLoop, phase: int, place: Place, last: Place) -> int:
-        """Return the number of the kernel's phase at `place`: moved from phase `phase` left at place `last`, or taken now if
-        that is -1.
+        """Return the number of the kernel's phase at `place`.
+
+        It is phase `phase`, left at place `last`, as seen from `place`; for a `phase` of -1 it is read from the kernel's
+        present state.
         """
         stamps = self.table.stamps
         if phase < 0:

@@ -94,6 +94,7 @@ class Tracked(Moving):
         return self.start + gone
 
     def _affine(self, steps: Place, start: int) -> Any:
+        """Return the tracked number start + steps * place of this trace, or the plain `start` if all steps are 0."""
         return Tracked(steps, start, self.trace) if any(steps) else start
 
     def _same_trace(self, other: Any) -> bool:
@@ -172,6 +173,7 @@ class Tracked(Moving):
         return self if self >= 0 else -self
 
     def _compare(self, other: Any, comparison: Callable[[Any, Any], Any]) -> Any:
+        """Return the comparison with `other` at the trace's place, and add the guard that it has this result elsewhere."""
         if not _is_whole(other):
             return comparison(index(self), other)
         away = self - other  # compared with 0

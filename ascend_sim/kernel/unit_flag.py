@@ -41,8 +41,8 @@ class UnitFlagTiles(BufferQueue[int]):
         self._waits = index  # its first Mmad does
 
     def before(self, product: CubeProduct) -> None:
-        """Append the wait that a product into the tile acquired last needs; only the first product of a tile has one, until
-        it may overwrite the tile.
+        """Append the wait for the flag that lets `product` overwrite the tile acquired last; only the first product of a tile
+        needs it.
         """
         self._last = Mmad(*product)
         if self._waits is not None:
@@ -50,9 +50,10 @@ class UnitFlagTiles(BufferQueue[int]):
             self._waits = None
 
     def _early(self, index: int, product: Mmad) -> int:
-        """Return the number of cycles by which a product into tile `index` may begin before its flag arrives.
+        """Return the number of cycles by which a product into tile `index` may begin before its flag arrives; 0 if no drain is
+        noted.
 
-        The flag is that of the drain which read the tile last; 0 without one. The drain counts once.
+        The flag is set by the drain that last read the tile. That drain is forgotten here, so that a second call returns 0.
         """
         drain, chip = self._drains[index], self._builder.chip
         if drain is None:
@@ -64,6 +65,7 @@ class UnitFlagTiles(BufferQueue[int]):
         return chip.sync.flag_latency + drain.cost(chip).latency + head + behind.overlap(before)
 
     def _drained(self, index: int, drain: FixpipeUnitFlag | None) -> None:
+        """Note `drain` as the one that last read tile `index`; None forgets it."""
         self._drains = (*self._drains[:index], drain, *self._drains[index + 1 :])
 
     def drain(
@@ -71,7 +73,7 @@ class UnitFlagTiles(BufferQueue[int]):
     ) -> None:
         """Append the drain of the tile written last to the GM operand `target` (see `Fixpipe`) and free the tile.
 
-        It may begin before the tile's last product ends, by their overlap.
+        It may begin before the tile's last product ends, as early as the two overlap without overtaking (`Pace.overlap`).
         """
         m, n, m_padded, *_ = piece
         drain, chip = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add), self._builder.chip

@@ -33,8 +33,8 @@ _BLOCK = 1 << 13  # sums worked on at a time: the temporaries stay in the cache
 
 
 def add_chunks(total: Float32, left: Float32, right: Float32, width: int) -> Float32:
-    """Return `total` + `left` x `right`^T in float32: products of `width` values of k are added in order of k, their sum to the
-    total.
+    """Return `total` + `left` x `right`^T in float32: for each `width` values of k the products are added in order of k, then
+    their sum is added to the total.
 
     Every product and sum is rounded. The host's matrix product is not used, since its order of additions depends on the CPU.
     NaNs become the default NaN. The twin in C is engine/compiled/products.c.

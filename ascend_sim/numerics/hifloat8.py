@@ -90,9 +90,10 @@ def encode_round(x: npt.NDArray[np.float32], saturate: bool = False) -> npt.NDAr
 
 @lru_cache(maxsize=1)
 def _binades() -> tuple[npt.NDArray[np.int32], ...]:
-    """Return three arrays by the exponent field of a float32: the exponent e, the mantissa bits kept there, the rank of 2^e.
+    """Return three arrays, indexed by a float32's exponent field: the exponent e, the mantissa bits that hifloat8 keeps there,
+    and the rank of 2^e among hifloat8's values (zero has rank 0).
 
-    One binade below the smallest value -1 bits are kept: there the whole significand lies below the first rung.
+    Below the smallest value -1 bits are kept: there the whole significand lies below one step of the format.
     """
     fmt = format_of("hifloat8")
     magnitudes = decode_table()[_code_of_rank()]

@@ -37,8 +37,9 @@ class WrongElement:
 
 @frozen
 class Verdict:
-    """Result of `check_correct`: the worst ratio of error to bound (above 1 is wrong), the number of wrong elements, the first
-    of them.
+    """Result of `check_correct`: the worst ratio of error to bound (above 1 is wrong) and the number of `wrong` elements.
+
+    `first_wrong` is the index of the first wrong element, `first` its values; both are None without one.
     """
 
     correct: bool
@@ -147,11 +148,11 @@ def beyond_range(
     saturate: bool,
     infinite: npt.NDArray[np.bool_],
 ) -> tuple[Float64, Float64]:
-    """Return (sum, loss) of a partial sum that passed formats in which it may overflow; further terms are added to it
-    afterwards.
+    """Return (sum, loss) of a partial sum that was rounded to `roundings`, in which it may overflow, before more terms are
+    added.
 
-    `bound` is its loss before (`rounded_bound`). With `saturate` the sum is clamped. Otherwise it is infinite where it must
-    overflow, and where it may and the element is `infinite` in the result.
+    `bound` is its loss without overflow (`rounded_bound`). With `saturate` the sum is clamped. Otherwise it becomes infinite,
+    with loss 0, if it must overflow, or if it may and `infinite` marks the element as infinite in the result.
     """
     sums, lost = np.asarray(reference64, np.float64), np.asarray(bound, np.float64)
     formats = [format_of("float32"), *map(format_of, roundings)]
@@ -166,7 +167,7 @@ def beyond_range(
 
 
 class SumFacts(TypedDict, total=False):
-    """Further facts of the sums for a verdict, elementwise; None means not given."""
+    """Optional keywords of `check_correct`, where they are explained; a None, or one left out, means not given."""
 
     sum_abs: npt.ArrayLike | None
     carried: npt.ArrayLike | None

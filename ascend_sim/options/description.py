@@ -46,11 +46,11 @@ class Shell(NamedTuple):
 
 
 class Option(NamedTuple):
-    """Description of an option beside its name and type.
+    """Description of an option beside its name and type; `words` is its help text, `shell` its form on the command line (None:
+    not there).
 
-    `kind` names in errors what the option must be (`ascend_sim.settings` has the test for it); `choices` are all values
-    that a text may have. `case` marks an option that a case file may set: in functions that take a case, None means the
-    case's.
+    `kind` names in errors what the option must be (`ascend_sim.settings` has the test for it); `choices` are all values that a
+    text may have. `case` marks an option that a case file may set: in functions that take a case, None means the case's.
     """
 
     default: Any

@@ -178,10 +178,10 @@ class _Speaker:
         return f"ascend-sim {verb} {self.case} {options}" if self.case else ""
 
     def _added(self, change: Mapping[str, Any], *, whole: bool = True) -> int | None:
-        """Return the number of cycles that the kernel takes more with a change of the call; None without trials or if
-        unknown.
+        """Return the number of cycles that the kernel takes more with a change of the call, below zero for a gain; None without
+        trials or if unknown.
 
-        A kernel of over 100,000 instructions, or one that is not wanted `whole`, is tried with one block.
+        All its blocks are tried; only one if `whole` is False or the kernel has over 100,000 instructions.
         """
         if self.trials is None:
             return None
@@ -203,8 +203,10 @@ class _Speaker:
         return None if added is None or added > -_WORTH_DOING * self._elapsed else (chosen[1], -added)
 
     def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
-        """Return (causes in words, advice) for costs that come once a launch and for cores without a block: more blocks,
-        else a larger batch.
+        """Return (causes in words, advice) for the `parts` that cost the same in every launch (such as start and launch) and
+        for idle cores.
+
+        The advice is a block for every core if that saves enough, else a larger batch.
         """
         blocks, cores = self.kernel["block_dim"], self.chip.cores.aic
         causes = [f"{_CAUSES[name]} ({self._share(self._parts[name])})" for name in parts if name in _CAUSES]

@@ -238,8 +238,8 @@ def _shipped_between() -> float:
 
 
 def between_networks(every: Iterable[ErrorKind]) -> float:
-    """Return the variance of a network's own part, pooled over kinds with several networks (method of moments); 0 without
-    such kinds.
+    """Return the variance of what a network has of its own in log(measured / predicted), pooled over the kinds with several
+    networks (method of moments); 0 without such kinds.
     """
     total, freedom = 0.0, 0
     for kind in every:

@@ -43,9 +43,9 @@ class PageLayer:
 class NetworkPage:
     """Contents of the page of a network's layers, and its writer.
 
-    `columns` are {part: its head} of the times, "total" last; {} for a run without times. `more` are the heads of the layers'
-    own cells. `kernels` are (op_type, us) of every launch. `calls` are (line, kernels) of each distinct call. `sections` is
-    HTML after the table of layers.
+    `columns` maps each part of a layer's time to the head of its column, "total" last; {} for a run without times. `more` are
+    the heads of further columns, whose cells the layers bring. `kernels` has (op_type, us) of every launch, `calls` (line,
+    kernels) of each distinct call, `sections` HTML to put after the table of layers.
     """
 
     title: str

@@ -176,8 +176,8 @@ def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
 
 
 def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the kernels' statements as advice: simulated gains first, then bounds, then causes, the largest gain first in
-    each.
+    """Return the kernels' statements as advice: first changes whose gain was simulated, then upper bounds of gains, last causes
+    without a gain; in each the largest gain first.
 
     One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel.
     """

@@ -32,8 +32,8 @@ Other kernels are assumed to take as long per instruction as the tried kernel wi
 
 @frozen
 class Outlook:
-    """Expected work of tasks: `instructions`, counted in their first blocks, and the `seconds` to simulate them on this
-    machine.
+    """Expected work of tasks: `instructions` of all blocks, taking each block to be as long as its task's first, and `seconds`
+    to simulate them on this machine.
 
     `seconds` is None if no kernel could be tried: each has too few blocks, or a barrier of all cores.
     """
@@ -43,10 +43,11 @@ class Outlook:
 
 
 def look_ahead(chip: ChipSpec, tasks: Sequence[Task], trial: Trial | str) -> Outlook:
-    """Return the expected work of `tasks`: count the instructions of each first block and time one block of each.
+    """Return the expected work of `tasks`: count the instructions of each task's first block, time one block of each, and
+    multiply both by the numbers of blocks.
 
-    `trial` is a mode of running, or a function to call with each task. The estimate is rough: a block alone costs a little less
-    than among others, but has a start of its own.
+    `trial` is a mode of running, or a function to call with each task (cut to one block). The estimate is rough: a block alone
+    costs a little less than among others, but has a start of its own.
     """
     attempt = _run(chip, trial) if isinstance(trial, str) else trial
     rows = [sum(len(program) for program in task.build(0)) if task.block_dim else 0 for task in tasks]

@@ -44,8 +44,8 @@ def run_tasks(
     """Run tasks to idle in the mode of `options` and return the outcome; in mode "timing" tensors need no bytes.
 
     `model` decides how values are computed where there is a choice (None: the chip's default). `on_program` is called with
-    every program, in block order. `keep` as in `FunctionalEngine`. Raises SimError for an unknown mode or engine, DeadlockError
-    when programs wait for each other.
+    every program, in block order. `keep` is the most bytes of programs that a functional run keeps for other values (0: none).
+    Raises SimError for an unknown mode or engine, DeadlockError when programs wait for each other.
     """
     how = filled(TaskOptions, options)
     check_choices(TaskOptions, how)

@@ -77,7 +77,9 @@ class KeptCalls:
         return outcome, kept.outputs(given)
 
     def run(self, call: Call, given: Mapping[str, Any], options: RunOptions) -> KeptCall:
-        """Run a call for the first time, in a form that can be kept; store nothing yet."""
+        """Run a call that is not kept yet and return it with its programs, in the form that `keep` stores; nothing is stored
+        here.
+        """
         return KeptCall(OPERATORS[call.operator], given, call.named, options, self._room)
 
     def keep(self, call: Call, kept: KeptCall, outcome: CallOutcome) -> None:

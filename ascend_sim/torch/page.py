@@ -15,7 +15,7 @@ __all__ = ["write_page"]
 
 
 def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
-    """Write the page, which loads no other file; `links` lead to the pages of layers."""
+    """Write a model's report as one HTML page that loads no other file; `links` is {layer name: link to its page}."""
     totals = report.totals
     columns = {part: head for part, head in HEADS.items() if totals[part]} if report.mode != "functional" else {}
     names = [name for name, _ in report.columns()]
@@ -63,7 +63,9 @@ def _calls(report: ModelReport) -> list[tuple[str, Any]]:
 
 
 def _ranked(report: ModelReport) -> list[dict[str, Any]]:
-    """Return the rows of the ranking: layers with equal calls are copies of one another."""
+    """Return the rows for `network_page.ranking`, most time over all copies first; layers with equal calls are copies of one
+    another and share a row.
+    """
     alike: dict[frozenset[tuple[Call, int]], list[LayerRow]] = {}
     for row in report.rows:
         if report.us(row):

@@ -71,8 +71,8 @@ class Ranks(_Entry):
 
 
 class Dtypes(_Entry):
-    """Entry of an operator's file: the dtypes that all tensors may have, those for calls that are not transposed,
-    exceptions per argument.
+    """Entry of an operator's file: allowed dtypes. `values` hold for every call, `not_transposed_only` are added for
+    calls that are not transposed; `per_argument` replaces both for one argument.
     """
 
     values: list[str]
@@ -80,8 +80,8 @@ class Dtypes(_Entry):
     per_argument: dict[str, list[str]] = {}
 
     def of(self, argument: str, *, transposed: bool = False) -> list[str]:
-        """Return the dtypes that `argument` may have: its exception if it has one, else `values`, with the others
-        unless `transposed`.
+        """Return the dtypes that `argument` may have: its own list in `per_argument`, else `values` and, unless
+        `transposed`, also `not_transposed_only`.
         """
         general = self.values if transposed else self.values + self.not_transposed_only
         return self.per_argument.get(argument, general)

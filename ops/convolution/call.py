@@ -36,15 +36,15 @@ BACKWARD = MapNames("grad_output", "grad_input", "input")
 class ConvolutionCall(AcceptedCall):
     """A call whose problem is the convolution x -> y with the call's weight.
 
-    `forward` says that the data kernel (which makes `maps.made`) goes from x to y, so that it is a forward convolution;
-    else it goes from y back to x. `rank` is that of the caller's tensors, `family` the chip's. `routes` names the
-    product's special ways; they depend on `cube_math_type` as it was given and on `padded`, True if any padding was
-    given. `kernel_limits` is what single kernels of the library refuse.
+    `forward` is True if the data kernel, which makes `maps.made`, computes y from x (a forward convolution); else it
+    computes x from y. `rank` is that of the caller's tensors, `family` the chip's. `routes` names the special kernels
+    that the library has on the product. Some of them also depend on `cube_math_type`, kept as given, and on `padded`,
+    True if any padding was given. `kernel_limits` are limits of single kernels of the library.
 
-    `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0), T on W; on
-    dav-3510 (2, 0, 1), T on H and B on W). `inputs` and `outputs` are seen in that order, on dav-3510 as the caller has
-    them; `unread` are the strided inputs that the library makes contiguous and then never reads. `bias_when_empty` is
-    the bias gradient of an empty problem.
+    `axes` (TBC only, else None) lists the caller's axes of a map in the problem's order N, C, ...: (1, 2, 0) with T on
+    W; on dav-3510 (2, 0, 1) with T on H and B on W. `inputs` and `outputs` are views in that order, on dav-3510 the
+    caller's own. `unread` are strided inputs that the library makes contiguous and never reads. `bias_when_empty` is
+    the value of the bias gradient of an empty problem.
     """
 
     problem: ConvProblem
@@ -79,10 +79,10 @@ class ConvolutionCall(AcceptedCall):
         return self.maps.like if self.forward else self.maps.read
 
     def volume(self, name: str) -> tuple[int, int, int, int, int]:
-        """Return (N, C, D, H, W) of map `name` in the 3-D problem: those of x if it is x, else those of y.
+        """Return (N, C, D, H, W) of map `name` in the 3-D problem: the sizes of x if `name` is x, else those of y.
 
-        N is the batch of the input `name` itself, where the call has that tensor and its axes are not TBC's on
-        dav-3510.
+        N is the batch of the call's own input `name`, since maps may have different batches where only the bias
+        gradient is wanted. For outputs, and for TBC on dav-3510, it is the problem's.
         """
         p = self.problem
         # Where only the bias gradient is wanted, the library takes two batches that differ.

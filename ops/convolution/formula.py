@@ -30,8 +30,9 @@ class Formula:
     """Products of one output element: product i is element `left[i]` of tensor `left_name` times element `right[i]` of
     `right_name` (flat indices into the caller's tensors).
 
-    `place` is the element's position in the problem, (n, c, d, h, w) or of dW (co, ci, kd, kh, kw). `kind` is one of
-    the three sums above. `added` is (tensor, flat index) of an element that is added to the products, or None.
+    `place` is the element's position in the problem: (n, c, d, h, w), in dW (co, ci, kd, kh, kw). `kind` is "forward"
+    (y from x), "data" (x from y) or "filter" (dW from x and y). `added` is (tensor, flat index) of an element that is
+    added to the products, or None.
     """
 
     output: str
@@ -70,10 +71,10 @@ def formula(
 
 
 def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Array) -> tuple[Array, ...]:
-    """Return the positions in the problem of flat indices into the caller's tensor: one array for each of its five
-    axes.
+    """Return the positions in the problem of elements of the caller's tensor `tensor`, given by `flat` indices: one
+    array for each of the five axes.
 
-    They are (n, c, d, h, w), of a weight (co, ci, kd, kh, kw); an output has those of the input of its size.
+    The axes are (n, c, d, h, w), for a weight or dW (co, ci, kd, kh, kw). `shape` is the caller's.
     """
     name = like(call, tensor)
     index: tuple[Array, ...] = np.unravel_index(flat, shape)
@@ -85,7 +86,9 @@ def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Arr
 
 
 def like(call: ConvolutionCall, tensor: str) -> str:
-    """Return the name of the input that an output is as large as; the name itself for any other tensor."""
+    """Return the name of the input with the same shape as output `tensor` ("weight" for "grad_weight"); any other name
+    unchanged.
+    """
     return {call.maps.made: call.maps.like, "grad_weight": "weight"}.get(tensor, tensor)
 
 

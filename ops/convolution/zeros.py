@@ -23,9 +23,9 @@ def zeros_of_a_map(call: ConvolutionCall, weight: Mask, met: Mask) -> Mask:
     """Return a mask of the data kernel's output, broadcastable to `met`: True where a kernel may multiply a zero by an
     infinity or NaN.
 
-    `weight` marks the infinities and NaN of the weight. The result is True for all positions of a channel whose weights
-    hold one; with several groups also for all channels of a position where one is `met`, since other groups meet it
-    with a zero.
+    `weight` marks the infinities and NaN of the weight; an output channel whose weights hold one is True everywhere.
+    `met` marks the output elements with an infinity or NaN in a product of their own. With several groups each such
+    position is True for all channels, since kernels multiply the numbers of one group by zeros for the others.
     """
     p = call.problem
     by_group = weight.reshape(p.groups, p.c_out // p.groups, p.c_in // p.groups, -1)

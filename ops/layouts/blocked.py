@@ -52,8 +52,11 @@ class BlockedMap(FeatureMap):
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
     ) -> None:
-        """Load a box to L1 (or `space`): one copy for all, or one for each channel block if rows lie apart, or one for
-        each row of each block if pixels do.
+        """Load a box to `address` of the buffer `space`, in as few copies as `pitches` allow: one, if whole rows lie
+        back to back there.
+
+        It is one copy for each channel block if rows lie apart or are parts of the map's rows, and one for each row of
+        each block if pixels lie apart.
         """
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
@@ -111,8 +114,8 @@ class FractalZ(SlottedFilters):
     """Layout FRACTAL_Z of weights or dW: [real group][k_d][cin1][k_h*k_w][cout1][16 co][C0 ci]; sizes are those of a
     real group.
 
-    A slot holds the columns of a task in blocks of C0, each with all rows of the task. With `joined`, a load of all
-    filters is one run of bytes; else it is a row for each tap.
+    A workspace slot holds a task's columns in blocks of C0, each with all rows of the task. With `joined`, a load of
+    all filters is one run of bytes; else it has a row of bytes for each tap.
     """
 
     uniform = True

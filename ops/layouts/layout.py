@@ -179,8 +179,8 @@ class Turned(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """Part of a task's slot that vector cores add up at a time: `size` bytes from byte `offset` on, and the stores of
-    its sum to dW.
+    """Part of a task's slot that vector cores add up at a time: `size` bytes from byte `offset` of the slot on, and the
+    `stores` of its sum to dW.
     """
 
     offset: int
@@ -247,8 +247,8 @@ class FinishedTile(Protocol):
 class FeatureMap(ABC):
     """Layout of a map in GM: `count` channels, planes of (D, H, W) = `volume`, elements of `itemsize` bytes.
 
-    In L1 it is [channel block][row][pixel][C0]. `slot` is the number of the tensor in the launch; `operand` is the name
-    under which a load is counted.
+    Its loads bring boxes of the map to L1 as [channel block][row][pixel][C0]. In all methods `slot` is the number of
+    the tensor in the launch, and `operand` the name under which reports count a load.
     """
 
     count: int
@@ -294,7 +294,8 @@ class FeatureMap(ABC):
 class Filters(ABC):
     """Layout in GM of weights, or of dW in fp32; a tile of dW is [filters][columns].
 
-    `uniform`: equal tiles are stored by equal instructions at any place, in whole C0 channels.
+    `uniform` is True if tiles of one size are stored by the same instructions wherever they lie, in whole blocks of C0
+    channels.
     """
 
     uniform: ClassVar[bool] = False

@@ -162,9 +162,10 @@ class PlainFilters(Filters):
         return self.inp.problem.c_in // self.inp.problem.groups
 
     def channels_in(self, first: int, count: int) -> range:
-        """Return the existing channels among `count` from `first` on in a real group; columns beyond are padding.
+        """Return the channels of a real group among `count` from `first` on, without the padding behind the group's
+        last channel.
 
-        The last real group may lack some of them, and their filters with them.
+        Channels that only the last real group lacks are not left out.
         """
         return range(first, min(first + count, self.inp.cin_g))
 
@@ -257,12 +258,12 @@ class PlanarFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, self.filter_stride, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts of a tile's sum, as many filters at a time as `room` bytes hold: as filters [channel][tap] if
-        the tile has all taps, else as single columns.
+        """Yield the parts of a tile's sum that go from UB to dW, each of as many filters as `room` bytes hold.
 
-        It is single columns also if a kernel has several planes, between whose taps those of a tile lie (ops-nn,
-        Conv3DBackpropFilterV2 of arch35: stated). Of merged groups only some channels exist, so that each begins a
-        block of its own.
+        A part holds its filters as [channel][tap] if the tile has whole blocks of all taps of a plane, else as single
+        columns. It is single columns also if the kernel has several planes and groups are not merged, since dW then has
+        other planes' taps between a tile's (ops-nn, Conv3DBackpropFilterV2 of arch35: stated). With merged groups each
+        channel begins at a 32-byte block of UB, since only some of them are stored.
         """
         taps, merged = self.inp.taps, self.inp.group_extension > 1
         block = taps * self.inp.n0

@@ -60,6 +60,10 @@ def assemble(
     rank: int,
     spatial_axes: tuple[str, ...] | None = None,
 ) -> Normalised:
+    """Return the 3-D problem of x -> y from its axes by name ("D", "H", "W"); a missing axis has size 1 and no padding.
+
+    Trailing padding becomes exact (`Axis.exact_high`). `spatial_axes` None: the keys of `axes`.
+    """
     d, h, w = (axes.get(name, Axis()) for name in "DHW")
     problem = ConvProblem(
         n=n,
@@ -110,10 +114,12 @@ def check_size(axis: Axis) -> None:
 
 
 def given(name: str, tensor: TensorArg | None) -> TensorArg:
+    """Return `tensor`; raises AclnnError (PARAM_NULLPTR) that names it if it is None."""
     if tensor is None:
         raise AclnnError(Status.PARAM_NULLPTR, f"{name} is a null pointer")
     return tensor
 
 
 def misfit(what: str) -> AclnnError:
+    """Return, not raise, the AclnnError (INNER_NULLPTR) for shapes that do not fit one convolution; `what` says which."""
     return AclnnError(Status.INNER_NULLPTR, f"shapes do not fit one convolution: {what}")

@@ -15,8 +15,8 @@ class Strip:
     """Strip of a result map: its columns `column` to `column + columns - 1`, and the `problem` that computes them from
     some columns of the other (source) map.
 
-    `source` is the first of those source columns; the problem has none if the strip reads padding only. The problem's
-    own map may be wider than `columns`: columns beyond them do not exist.
+    `source` is the first of those source columns; a strip that reads only padding has a problem without source columns.
+    The problem's result may be wider than `columns`: columns beyond are padding and not stored.
     """
 
     problem: ConvProblem
@@ -25,8 +25,8 @@ class Strip:
     source: int
 
     def adjoining(self, width: int, pixel: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (pixels before it, row, column, pixels) for each run of `count` row-major pixels from `pixel` on that
-        lies in one row.
+        """Yield (pixels skipped or done before it, row, column, pixels) for each run of adjoining pixels in one row, of
+        `count` row-major pixels from `pixel` on.
 
         The map is `width` columns wide; pixels beyond the strip's `columns` are left out.
         """

@@ -25,9 +25,10 @@ class TilingInput:
     bytes; `load3d` has the largest values of that instruction's fields. `family` is the chip's family of kernels,
     `layout` the layout of their tensors. Groups are merged so that channels of a real group fill whole blocks (ops-nn
     group merge: stated); in a plain layout, where a group may begin at any channel, they need not be (`merged` False).
-    `group_unit` is the input channels of a block that merged groups fill, 0 for C0. `walk` is the order in which
-    grad_weight goes over gradOutput (`grad_weight.parts`); `problem` is then the one in its terms (strips stacked, taps
-    as planes).
+    `group_unit` is the input channels of a block that merged groups fill, 0 for C0.
+
+    `walk` is the order in which grad_weight goes over gradOutput. If that is not by whole rows, `problem` is not the
+    call's but the one that stands for it: strips stacked in one map, or taps as kernel planes (`grad_weight.parts`).
     """
 
     problem: ConvProblem

@@ -30,8 +30,10 @@ class Windows(Walk):
     last_width: int = 0
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
-        """Return the pixels of the whole input rows that L1 holds for `pixels`: the most of the usual and of the last
-        strip's width; with `clipped` at most the map's rows.
+        """Return the most input pixels that L1 holds for a run of `pixels` gradOutput pixels, counted in whole input
+        rows.
+
+        With strips of two widths the larger count holds. `clipped`: no more rows than the input has.
         """
         p, found = problem, []
         for width in {p.w_out, self.last_width or p.w_out}:
@@ -58,7 +60,9 @@ TAPS = SingleTaps()
 
 
 def rows_of(pixels: int, width: int) -> int:
-    """Return the most rows of `width` pixels that a run of `pixels` touches; a run begins at a multiple of its length."""
+    """Return the most rows of `width` pixels that a run of `pixels` adjoining pixels touches; runs begin at multiples
+    of `pixels`.
+    """
     if pixels % width == 0 or width % pixels == 0:
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2

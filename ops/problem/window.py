@@ -77,11 +77,11 @@ def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
 
 
 def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
-    """Return the rows of the dilated map that the library's kernel loads for a tile of up to `base_m` dx pixels from
-    `m_start` on.
+    """Return the rows of the dilated map that the library's kernel loads for a tile that begins at dx pixel `m_start`,
+    by the most rows that a tile of `base_m` pixels may touch.
 
-    It counts the most rows that such a tile may touch, without those beside the map (ops-nn arch22,
-    Conv3DBackpropInputV2: stated). `rows` is 0 where `needed_rows` has none.
+    So it may load rows that this tile does not need, but none outside the map (ops-nn arch22, Conv3DBackpropInputV2:
+    stated). `rows` is 0 where `needed_rows` has none.
     """
     needed = needed_rows(problem, m_start, base_m)
     if not needed.rows:
@@ -96,15 +96,17 @@ def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
 def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> int:
     """Return the most rows of the dilated map that `pixels` dx pixels read, at most the map's height.
 
-    `whole_rows`: tiles begin at a multiple of `pixels`, so that lengths that divide need no extra row.
+    `whole_rows` as in `spanned_rows`: True if tiles begin only at multiples of `pixels`.
     """
     rows = spanned_rows(pixels, problem.w_in, whole_rows)
     return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))
 
 
 def spanned_rows(pixels: int, width: int, whole_rows: bool = True) -> int:
-    """Return the most rows of `width` dx pixels that a tile of `pixels` touches; `whole_rows`: tiles begin at a
-    multiple of `pixels`, so that lengths that divide need no extra row.
+    """Return the most rows of `width` dx pixels that a tile of `pixels` adjoining pixels touches.
+
+    With `whole_rows` tiles begin only at multiples of `pixels`; if then one of `pixels` and `width` divides the other,
+    no tile touches an extra row.
     """
     if whole_rows and (pixels % width == 0 or width % pixels == 0):
         return ceil_div(pixels, width)

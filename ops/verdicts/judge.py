@@ -34,14 +34,13 @@ def judge(
 ) -> dict[str, Any]:
     """Return output -> verdict and error figures; arrays are the caller's, in their own dtypes or as 8-bit codes.
 
-    "decided_by" is the test that had the last word: "bound" (the caller's data against float64) or "probe" (the
-    programs run again on data on which each product counts); "may_lose" is how many products of mean size the bound may
-    hide in its worst element, the limit of what the caller's data show. `probe` is the call that can be run again, or
-    None.
+    "decided_by" names the test with the last word: "bound" (the caller's data against float64) or "probe" (the programs
+    run again on data that show every lost product). "may_lose" is how many products of mean size the bound may hide in
+    its worst element. `probe` is the call that can be run again, or None.
 
-    BLAS on one thread: the number of cores changes no bit, and no thread waits for a busy one. The truth is a float64
-    matrix product of the host's BLAS, so that the last digits of the error figures may differ from CPU to CPU; outputs
-    do so only in the accumulation model `blas`.
+    BLAS runs on one thread, so that results do not depend on the number of cores. The float64 reference is a product of
+    the host's BLAS: the last digits of the error figures may differ between CPUs, those of outputs only in the
+    accumulation model `blas`.
     """
     with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         verdicts = _judge(operator, call, inputs, outputs, model or ValueModel.of(chip))
@@ -103,7 +102,10 @@ def _judge(
 
 
 def may_lose(operator: Operator[Any, Any], call: AcceptedCall, output: str, sums: Sums) -> float:
-    """Return how many products of mean size (root of the mean square) an output's bound may hide, in its worst element."""
+    """Return how many products could be missing from an output's worst element while its error stays within the bound.
+
+    A product counts as of mean size: the root of the mean square of that element's products.
+    """
     count = operator.products(call)[output]
     seen = np.isfinite(sums.total) & (sums.weights > 0)
     total, weights = sums.total[seen], sums.weights[seen]

@@ -48,11 +48,12 @@ SOON_DONE = 1 << 28
 
 @frozen
 class Probed:
-    """Result of the probe for an output: `wrong` elements are not the exact sums, `bound` is the verdict on the leaning
-    data, `direction` on which side of the right result its errors lie.
+    """Result of the probe for an output, from a run on exact data (every partial sum fits float32) and one on leaning
+    data (all positive).
 
-    `first_wrong` is the index of the first wrong element. `least_chance` is the least chance, over all elements, that
-    one lost product shows.
+    `wrong` elements differ from the exact sums; `first_wrong` is the index of the first. `bound` is the verdict on the
+    leaning data, `direction` on which side of the right results its errors lie. `least_chance` is the least chance,
+    over all elements, that one lost product shows.
     """
 
     wrong: int
@@ -125,7 +126,9 @@ class Probe:
         return None
 
     def run(self) -> dict[str, Probed]:
-        """Run the call on the exact and on the leaning data; return output -> result."""
+        """Run the call twice and return output -> result: on exact data, whose partial sums all fit float32, and on
+        leaning (positive) data.
+        """
         exact, leaning = (self._outcome(draw) for draw in (self._exact, self._leaning))
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
             return {name: self._judged(name, exact, leaning) for name in exact.outputs}
@@ -212,7 +215,11 @@ class _Outcome:
         return cls(probe, operator.in_problem_order(call, values), operator.in_problem_order(call, results))
 
     def sums(self, name: str) -> tuple[Sums, Mapping[str, Array], Array]:
-        """Return (float64 sums of output `name` of its rounded operands, all inputs, the run's result)."""
+        """Return (float64 sums for output `name`, all inputs, the run's array of that output).
+
+        The sums are of the operands as the cube rounds them; of unrounded ones for an output that is no sum of
+        products.
+        """
         operator, call = self.probe.operator, self.probe.call
         operands = self.inputs
         if operator.summed(name) is None:

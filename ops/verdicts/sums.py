@@ -35,8 +35,9 @@ def sums_of(
 ) -> Sums:
     """Return the sums of one output; arguments are those of `Operator.sums`. With `absolute`, `weights` are sum |ab|.
 
-    With infinities or NaN among the factors, `total` is as IEEE 754 makes it of the products of the definition,
-    `weights` cover the finite products, and `doubtful` marks the elements that a zero may have turned into NaN.
+    If a factor holds infinities or NaN, `total` is the sum of the products in the definition by IEEE 754, without
+    products with padding. `weights` then cover the finite products only, and `doubtful` marks elements that a zero
+    times an infinity may have turned into NaN.
     """
     names = operator.factors(call, output)
     special = {name: ~np.isfinite(operands[name]) for name in names}

@@ -63,9 +63,10 @@ class Handles:
             return self._numbers[thing]
 
     def thing(self, number: int) -> Any:
-        """Return the object of a pointer.
+        """Return the object of a pointer; None for 0.
 
-        0 returns None, a pointer whose object was forgotten the destroyed stand-in of its kind, any other number a `Pointer`.
+        A pointer whose object was forgotten returns a destroyed stand-in of the object's kind; a number that was never a
+        pointer returns a `Pointer`.
         """
         if not number:
             return None

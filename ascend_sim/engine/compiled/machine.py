@@ -211,6 +211,9 @@ class CompiledMachine:
             self._cores[event.core].hear(event)
 
     def _arm(self) -> None:
+        """Set a timer to the next cycle at which C has something to do, unless an earlier one is set or the traffic is
+        unsettled.
+        """
         when = self.lib.machine_next(self._c.pointer)
         if self._unsettled or when >= _NEVER or 0 <= self._timer <= when:
             return
@@ -224,6 +227,9 @@ class CompiledMachine:
         self._arm()
 
     def _instant(self, _: simpy.Event) -> None:
+        """Let C compute the present cycle, handle its events, and settle the traffic; nothing if the timer was set to another
+        cycle since.
+        """
         now = int(self.env.now)
         self._armed.discard(now)
         if now != self._timer:
@@ -243,6 +249,9 @@ class CompiledMachine:
             self._settle()
 
     def _settle(self, _: simpy.Event | None = None) -> None:
+        """Let C run up to the next SimPy event, handling the events that it reports, until its traffic is settled; then set the
+        timer.
+        """
         self._unsettled = False
         while True:
             until = self.env.peek()
@@ -331,6 +340,9 @@ class CompiledCore:
             self._take(event.pipe, flag, event.time)
 
     def _take(self, pipe: int, flag: CrossCoreWaitFlag, time: int) -> None:
+        """Take a cross-core flag for a wait of `pipe` that begins at cycle `time`, and tell C when it is over; while it is not
+        raised, try again when it is.
+        """
         over = self.cross.take(self.program, flag, time)
         if over is not None:
             self._machine.pass_by(self, pipe, over)
@@ -349,6 +361,7 @@ class CompiledCore:
         return self._columns
 
     def _note_the_end(self, finish: int) -> None:
+        """Read the results of the finished program from C, columns and totals included, and release it there."""
         lib, program = self._machine.lib, self.program
         self.finish = finish
         self.queue_full = lib.core_queue_full(self.handle)

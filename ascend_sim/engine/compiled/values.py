@@ -199,6 +199,7 @@ def _is_simple(place: Place) -> bool:
 
 
 def _place(place: Place, kept: list[Any]) -> Any:
+    """Return the C struct of a place as a tuple; an array of listed offsets is appended to `kept`, to keep it alive."""
     where = SPACES.index(place.space), OPERAND_COLUMN.get(place.operand, PLACED), *place.span
     listed = 0
     if place.listed is not None:
@@ -213,6 +214,7 @@ _NO_PLACE = (*(0,) * 8, *((0,) * MOST_LOOPS,) * 3, 0)
 
 
 def _nothing(what: int) -> Any:
+    """Return the C struct of action `what` without places, format or product."""
     return (what, *(0,) * 11, [_NO_PLACE] * 3, _NO_PLACE)
 
 
@@ -283,6 +285,7 @@ class CompiledValues:
             self._stands_on(self.values.local)
 
     def _stands_on(self, local: LocalMemory) -> None:
+        """Point the C struct at the buffers of `local` and at their marks of written bytes."""
         self._local = local
         for place, name in enumerate(SPACES):
             if name in local.buffers:

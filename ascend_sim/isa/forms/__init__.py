@@ -161,6 +161,7 @@ def _check_atomic(instruction: Any, chip: ChipSpec) -> None:
 
 
 def _groups(kind: type[Instruction]) -> tuple[str, ...]:
+    """Return the names of the groups of forms for an instruction class, from its own module and those of its base classes."""
     return tuple(dict.fromkeys(group for base in kind.__mro__ for group in _GROUP.get(base.__module__, ())))
 
 
@@ -172,5 +173,6 @@ def _ways(kind: type[Instruction]) -> tuple[Way, ...]:
 
 @cache
 def _here(kind: type[Instruction], arch: str, route: str) -> tuple[Form, ...]:
+    """Return the forms declared on architecture `arch` that can express instructions of a class on `route`, in order."""
     forms = (form for group in _groups(kind) for form in declared(group, arch))
     return tuple(form for form in forms if issubclass(kind, form.way.kind) and route in form.routes)

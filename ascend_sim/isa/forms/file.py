@@ -95,6 +95,7 @@ def _tuples(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _made(kind: Any, where: str, entry: Mapping[str, Any]) -> Any:
+    """Return `kind(**entry)`. Raises ConfigError, begun by `where`, for a missing or unknown key."""
     try:
         return kind(**entry)
     except TypeError as error:  # a key too many or too few
@@ -102,6 +103,9 @@ def _made(kind: Any, where: str, entry: Mapping[str, Any]) -> Any:
 
 
 def _form(file: str, entry: dict[str, Any], ways: Mapping[str, Way]) -> Form:
+    """Return the Form of one entry of a file. Raises ConfigError for an unknown way or rule, a missing source and fields that
+    differ from the way's.
+    """
     where = f"{file}: {entry.get('name')} of {', '.join(entry.get('architectures', ()))}"
     named = str(entry.get("way"))
     if named not in ways:
@@ -124,6 +128,11 @@ def _form(file: str, entry: dict[str, Any], ways: Mapping[str, Way]) -> Form:
 
 
 def _fields(where: str, source: str, entries: Mapping[str, str]) -> Iterator[Field]:
+    """Yield a Field for each entry, {name: "BITS bits [of REGISTER], UNIT[, LOW to HIGH][; SOURCE]"}; `source` unless it names
+    its own.
+
+    Raises ConfigError, begun by `where`, for another text.
+    """
     for name, text in entries.items():
         found = _FIELD.fullmatch(text)
         if found is None:

@@ -108,12 +108,14 @@ class Form:
 
     @cached_property
     def _limits(self) -> tuple[tuple[int, int, int], ...]:
+        """Return (unit in bytes, lowest, highest raw value) of each field, in the order of the way's `values`."""
         by_name = {one.name: one for one in self.fields}
         found = [by_name[name] for name in self.way.names]
         return tuple((one.unit_bytes, one.low * one.unit_bytes, one.high * one.unit_bytes) for one in found)
 
     @cached_property
     def _asked(self) -> tuple[tuple[Any, FormRule], ...]:
+        """Return (method of the way that checks it, rule) for each rule."""
         return tuple((getattr(self.way, rule.name), rule) for rule in self.rules)
 
     def can_say(self, instruction: Any) -> bool:

@@ -95,6 +95,7 @@ def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
 
 
 def _listed(table: dict[str, Operation], operation: str) -> None:
+    """Raise SimError if `table` has no operation of that name."""
     if operation not in table:
         raise SimError(f"no vector operation {operation!r} here; there are {', '.join(table)}")
 
@@ -167,6 +168,7 @@ class VectorScalar(Elementwise):
 
     @property
     def _adds_up(self) -> bool:
+        """Return True for axpy, which also reads dst."""
         return self.operation == "axpy"
 
     def pipe(self, chip: ChipSpec) -> str:

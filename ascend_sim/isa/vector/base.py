@@ -278,6 +278,9 @@ class Elementwise(VectorInstruction):
         return super().pipe(chip)
 
     def _fit(self, chip: ChipSpec, *src_strides: int) -> None:
+        """Raise SimError if rows or blocks of dst overlap, or a stride is no multiple of blocks; `src_strides` are the
+        sources'.
+        """
         layout = self.count, self.rows, self.dst_stride
         operands_fit(chip, f"{self.name} {self.operation}", self.dtype, layout, src_strides, self.blocks)
 

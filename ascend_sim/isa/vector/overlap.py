@@ -64,6 +64,10 @@ def _stays_behind(instruction: ReduceRows) -> bool:
 
 
 def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> str:
+    """Return the reason why an element-wise instruction's source may not begin `distance` bytes behind dst; "" if it may.
+
+    A repeat may not read what an earlier one wrote, nor overlap its own result in part; exactly equal bytes are allowed.
+    """
     if instruction.blocks:
         return _of_blocks(instruction, operand, distance)
     written, read = _repeats(instruction, chip, "dst", 0), _repeats(instruction, chip, operand, distance)
@@ -83,7 +87,10 @@ def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance
 
 
 def _of_blocks(i: _ByElements, operand: str, distance: int) -> str:
-    """Return the reason why repeats whose blocks do not adjoin may not lie so, block by block; a row is a repeat."""
+    """Return the reason why a source may not begin `distance` bytes behind dst where blocks do not adjoin; "" if it may.
+
+    Each row counts as a repeat, and its blocks are compared one by one with those written so far.
+    """
     target, source = _sizes(i)
     strides = _strides(i)
     held = [i.count * size // BLOCK_BYTES for size in (target, source)]

@@ -84,7 +84,7 @@ class ReducePieces(VectorInstruction):
         return self.count, self.rows, self.src_stride
 
     def _chosen(self) -> list[NDArray[np.int64]]:
-        """Return the elements of a repeat that each of its pieces takes, piece by piece."""
+        """Return, for each piece of a repeat, an array of the indices in the repeat of the elements that it takes."""
         taken = np.arange(self.count) if self.mask is None else np.flatnonzero(self.mask.selected(self.count))
         size = {"block": BLOCK_BYTES // size_of(self.dtype), "pair": 2, "repeat": self.count}[self.piece]
         return [taken[taken // size == number] for number in range(ceil_div(self.count, size))]

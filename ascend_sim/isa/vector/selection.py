@@ -83,7 +83,7 @@ class Compare(VectorInstruction):
 
     @property
     def _sources(self) -> list[tuple[str, tuple[int, int, int]]]:
-        """Return the operands that are tensors with their layouts."""
+        """Return (operand, (count, rows, stride)) of each operand that is a tensor: src0 and, without a scalar, src1."""
         listed = [("src0", self.src_stride)] + ([("src1", self.src1_stride)] if self.scalar is None else [])
         return [(one, (self.count, self.rows, stride)) for one, stride in listed]
 

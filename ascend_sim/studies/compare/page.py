@@ -155,10 +155,10 @@ def _longest_us(kernel: KernelFacts) -> float:
 def _facts(
     comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[bool] = (), *, kernels: bool = False
 ) -> str:
-    """Return facts as an HTML table with those that differ marked; equal ones are folded away.
+    """Return facts as HTML tables: one of those that differ, each marked, and below it a folded one of those that are equal.
 
-    `marks` decides for each fact whether it is marked instead. With `kernels` each row has the number of its kernel, for the
-    page's script.
+    `marks` (a bool for each fact) replaces the decision which facts differ. With `kernels`, for facts that are one per kernel,
+    each row carries its index as `data-kernel`, by which the page's script finds it.
     """
     two = len(comparison.runs) == 2
     found: dict[bool, list[tuple[list[str], str]]] = {True: [], False: []}

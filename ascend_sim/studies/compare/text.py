@@ -118,9 +118,10 @@ class _FactRows:
         self._table.row(Text(text, style="bold"), *self._blank)
 
     def facts(self, title: str, facts: Sequence[Fact], everything: bool) -> None:
-        """Add the facts that differ, and those that always stand there, under a title; with `everything` all.
+        """Add the facts that differ, and times, cycles, blocks and bottleneck even if equal, below a title row; with
+        `everything` all facts.
 
-        No facts, no title.
+        Where no fact is to be shown the title is left out too.
         """
         shown = [fact for fact in facts if everything or fact.differs or fact.name in _ALWAYS]
         if shown and title:
@@ -143,7 +144,7 @@ class _FactRows:
 
 
 def _is_other(value: Value, fact: Fact) -> bool:
-    """Return True if a run's value differs from the first run's, where both have one."""
+    """Return True if a run's `value` of the fact differs from the first run's; False if either is None."""
     return value is not None and fact.values[0] is not None and value != fact.values[0]
 
 

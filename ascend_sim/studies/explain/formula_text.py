@@ -62,8 +62,10 @@ def _product_lines(explanation: Explanation) -> list[str]:
 
 
 def _symbols(explanation: Explanation) -> list[str]:
-    """Return the lines of the formula: once with letters and once with the element's index, then the conditions of a
-    backward formula: strides and groups.
+    """Return the formula as lines of text: once with letters for the indices, once with the element's own index put in.
+
+    For an element of an input gradient lines on its conditions may follow: which quotients count with a stride, and which
+    output channels with groups.
     """
     p, place = explanation.call.problem, explanation.formula.place
     axes = _axes(explanation)

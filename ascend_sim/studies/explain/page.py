@@ -266,7 +266,8 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
 
 
 def _mmads(explanation: Explanation, part: SumPart, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
-    """Return one part's "list" of mmads with "tile" and "tiles" of L0C (`_tiles`).
+    """Return the mmads of one part as plain data: "list" with a dict for each, and their L0C tiles as "tiles" (base64) with
+    their sizes as "tile", both from `_tiles`.
 
     Each mmad shows at most 64 products, or 12 if the part's mmads have over 4,000 together.
     """
@@ -358,8 +359,8 @@ def _step(explanation: Explanation, step: ItemStep) -> dict[str, Any]:
 
 
 def _in_window(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> list[int]:
-    """Return the sorted rows of the part's program that run within `window` (cycles) and write, at most 8,000, and all of
-    `followed`.
+    """Return the sorted row numbers of the instructions of the part's program that the page draws: all of `followed`, and of
+    those that write something within `window` (first and last cycle) the first 8,000.
     """
     run = explanation.provenance.programs[part.owner]
     works = np.asarray([bool(i.writes()) for i in run.program.table.instructions], np.bool_)[run.program.rows[:, 0]]

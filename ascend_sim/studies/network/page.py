@@ -20,9 +20,8 @@ __all__ = ["write_page"]
 def write_page(
     path: str | Path, run: NetworkRun, tuned: Tuned | None = None, links: Mapping[str, str] | None = None
 ) -> None:
-    """Write the page; `links` is {layer: link to its page}.
-
-    Raises SimError without Plotly, and where the file cannot be written.
+    """Write the page of a network's run, with what tilings save if `tuned`; `links` is {layer: link to its page}. Raises
+    SimError without Plotly, and where the file cannot be written.
     """
     check_plotly()
     saved = None if tuned is None else {name: before - after for name, before, after in tuned.ranked}

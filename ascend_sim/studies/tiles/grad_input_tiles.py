@@ -93,14 +93,15 @@ class GradInputTiles(Prices):
         return split_parts(self.problem, *cut[:2])
 
     def _pieces(self, cut: Cut, part: int) -> tuple[MapPart, ...]:
-        """Return the pieces of the kernel whose sums add up to the part of that number: the part itself, or several for a
-        cut kernel.
+        """Return the pieces of the kernel (its taps) whose sums add up to part number `part` of dx: one piece, the part itself,
+        or several where `cut` takes the kernel in pieces.
         """
         return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
 
     def _least_loads(self, shape: GradInputTiling, cut: Cut, block: int) -> float:
-        """Return the least cycles of a block's loads of gradOutput on a coupled chip, where L1 may keep either operand: each
-        task's window once for every kernel plane.
+        """Return the least cycles of a block's loads of gradOutput on a coupled chip, where L1 may keep either operand.
+
+        Each task is counted as loading the window of all its pixels once for every kernel plane.
         """
         cycles = 0.0
         for (group, m_start, m_count, _, _, planes, own), times in self._kinds(shape, block).items():

@@ -87,7 +87,9 @@ class GradInputWork(GradInputTiles):
         return TilingWork(place, tasks, of_blocks, read[of_moved], written[of_moved], missed)
 
     def _shape(self, *fields: int) -> GradInputTiling:
-        """Return a tiling with the fields of `_SHAPE`, which decide the tasks; its other fields have no meaning."""
+        """Return a tiling with these values of the fields of `_SHAPE`, which decide how dx is divided into tasks; its base
+        blocks and steps are placeholders.
+        """
         single_m, single_n, depths, split, strip, cut, blocks = fields
         return GradInputTiling(
             FRACTAL,

@@ -80,7 +80,9 @@ class GradWeightWork(Prices):
         return TilingWork(place, tasks, of_blocks, read, written, np.zeros(len(keys), np.int64))
 
     def _shape(self, *fields: int) -> GradWeightTiling:
-        """Return a tiling with the fields of `_TASKS`, which decide the tasks; its other fields have no meaning."""
+        """Return a tiling with these values of the fields of `_TASKS`, which decide how the work is divided into tasks; its
+        base blocks and steps are placeholders.
+        """
         return GradWeightTiling(FRACTAL, FRACTAL, FRACTAL, **dict(zip(_TASKS, fields, strict=True)))  # type: ignore[arg-type]
 
     def _task_count(self, shape: GradWeightTiling) -> int:
@@ -137,7 +139,7 @@ class GradWeightWork(Prices):
         return self.left(ceil_to(channels, self.inp.c0), pixels, True)
 
     def _image(self, k: int, n: int, stride_w: int) -> float:
-        """Return the least cycles of img2col of `k` pixels x `n` columns of the input to L0B."""
+        """Return the least cycles of loading `k` pixels x `n` columns of the input by img2col from L1 into L0B."""
         return self.load3d("L0B", stride_w, k, n, False)
 
     def _rows(self, tiling: GradWeightTiling) -> int:

@@ -125,8 +125,8 @@ class CubeKernel:
     def launch(self, fields: Fields | None) -> tuple[Device, Task]:
         """Return (device in the kernel's L2 state, the kernel's task on it). Raises TilingError for fields that do not fit.
 
-        With no fields ({}) the kernel chooses its own, and it is one that takes fields: not the older kernel of the 910B's
-        grad_weight, whose tiling nobody can set. None is the call's own kernel.
+        `fields` None launches the kernel as the call does. {} launches the kernel that takes fields with those that it chooses
+        itself: on 910B not the older grad_weight kernel, whose tiling nobody can set.
         """
         plan, step = self._step(fields)
         if self.l2 == IN_CALL:

@@ -25,12 +25,13 @@ WHY = {
 class SearchOutcome(ShownResult):
     """Result of `search`: the simulated tilings of one kernel, and what is known of the rest of its grid.
 
-    `call` is the kernel that the call launches. `results` are the tilings that were simulated to their end, fewest cycles
-    first. `own` is the simulator's own choice of fields, which is among them unless fixed fields rule it out; it is `call`,
-    unless the call launches a kernel without fields or has a tiling of its own. `slower` counts the tilings whose simulation
-    was stopped, each slower than as many results as were wanted. `fit` counts the tilings of the grid; `open` those that might
-    still beat the best (by more than `within`), of which `least` is the lowest bound. `reused` results were in the store. Where
-    the search ended before all tilings were `listed`, the counts are of those that were.
+    `call` is the result of the kernel as the call launches it, `own` that of the simulator's own choice of fields; they differ
+    if the call launches a kernel without fields or has a tiling of its own. `results` are the tilings that were simulated to
+    their end, fewest cycles first; `own` is among them unless fixed fields exclude it. `slower` counts the tilings whose
+    simulation was stopped, because each is slower than the `top` results that were asked for. `fit` counts the tilings of the
+    grid; `open` those that might still beat the best (by more than `within`), of which `least` is the lowest bound. `reused`
+    results were in the store. Without `listed` the search ended before it had listed all tilings, and the counts are of those
+    that it had.
     """
 
     kernel: CubeKernel

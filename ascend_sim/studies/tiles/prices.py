@@ -207,7 +207,7 @@ class Prices:
         return Fixpipe(m, n, ceil_to(m, FRACTAL), dtype, self.inp.c0, 0, atomic)
 
     def left(self, m: int, k: int, turned: bool) -> float:
-        """Return the least cycles of img2col to L0A of `m` x `k`, read transposed if `turned`."""
+        """Return the least cycles of loading an `m` x `k` block by img2col from L1 into L0A, read transposed if `turned`."""
         rows, columns = (k, m) if turned else (m, k)
         return self.load3d("L0A", 1, rows, columns, turned)
 

@@ -64,14 +64,15 @@ def search(
     progress: Callable[[State], None] | None = None,
     **limits: Unpack[LimitOptions],
 ) -> SearchOutcome:
-    """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names.
+    """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names. `jobs`
+    processes simulate.
 
-    `jobs` processes simulate. After `limit` new simulations no further one begins; after `seconds` the search ends where it is,
-    with the simulator's own choice, which comes first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only
-    be better by less are left out. With `top` a simulation stops when so many others, not counting the own choice, have fewer
-    cycles: the first `top` results are the same, and of the rest it is known that they are slower. Results go to `store` as
-    they come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does. Raises
-    TilingError for fields that no tiling can have, SimError where no tiling of the grid fits.
+    After `limit` new simulations no further one begins; after `seconds` the search ends where it is. The simulator's own choice
+    is simulated first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only be better by less are left out.
+    With `top` a simulation is stopped once `top` tilings, the own choice not counted, are known to take fewer cycles: the first
+    `top` results stay the same, the others are only known to be slower. Results go to `store` as they come, and results in it
+    are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does. Raises TilingError for fields that no tiling
+    can have, SimError where no tiling of the grid fits.
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
@@ -267,8 +268,10 @@ class _Search:
         return others[-1] if len(others) == self.top else None
 
     def _known(self, name: str) -> bool:
-        """Return True if a tiling needs no further simulation: it ended, or an earlier one was stopped at cycles that are
-        enough for this search.
+        """Return True if the tiling called `name` needs no further simulation: this search has its result, or an earlier search
+        stopped it after as many cycles as `_enough` returns.
+
+        The latter is then counted as slower.
         """
         if name in self.found or name in self.slower:
             return True
@@ -377,7 +380,10 @@ def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, 
 
 
 def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None, TilingLaunch | None]) -> tuple[int, Result]:
-    """Simulate one tiling in a worker process and return (its number, result). Raises SimError that names the tiling."""
+    """Simulate one tiling in a worker process and return (its number, result). Raises SimError that names the tiling.
+
+    `item` is (number, fields, cycles after which to stop or None, the tiling's launch if it exists already).
+    """
     number, fields, most, launch = item
     try:
         return number, kernel.simulate(fields, most, launch)

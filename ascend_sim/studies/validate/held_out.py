@@ -11,11 +11,11 @@ from ascend_sim.report.certainty import ErrorKind, Interval, MeasuredError, betw
 
 @frozen
 class HeldOut:
-    """Test of the intervals on kernels of one kind and chip that were left out: all of `network`, or one by one if it is the
-    only network.
+    """Test of the intervals on the kernels of one kind, chip and `network`, left out of the kernels that give the interval: all
+    together, or one by one if it is the only network.
 
-    `inside` counts those whose measured time lies in the interval around the shipped prediction; `refitted` those in the
-    interval around a prediction whose costs were fitted without the kernel's layer.
+    `inside` counts the kernels whose measured time lies in the interval around the shipped prediction; `refitted` those whose
+    time lies in the interval around a prediction by costs that were fitted without the kernel's layer.
     """
 
     kind: ErrorKind

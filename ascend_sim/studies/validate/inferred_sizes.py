@@ -151,9 +151,9 @@ def _pads(size: int, out: int, kernel: int, stride: int, most: int) -> range:
 
 
 def _padding(size: int, out: int, kernel: int, stride: int) -> int:
-    """Return the most usual total padding that gives `out` outputs: "same", none, the smallest even one, then the smallest.
+    """Return the most usual total padding along an axis with which `size` gives `out` outputs. Raises Open if none does.
 
-    Raises Open if none does.
+    Tried in this order: `kernel` - 1 ("same"), 0, the smallest even one, the smallest.
     """
     pads = _pads(size, out, kernel, stride, 2 * (kernel - 1) + stride)
     usual = [pad for pad in (kernel - 1, 0, *(pad for pad in pads if pad % 2 == 0)) if pad in pads]
@@ -313,9 +313,10 @@ def _one_each(line: Line) -> tuple[ProfiledTensor, ProfiledTensor]:
 
 
 def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Return the columns of a sum: the axes that remain are Ci, those before them N, those after them Hi.
+    """Return the columns of a ReduceSum as text: Ci is the size of the axes that remain, N of the summed ones before them, Hi
+    of the summed ones after them; Wi is 1.
 
-    Raises Open for axes that do not lie side by side, and where cores share one sum.
+    Raises Open where the remaining axes do not lie side by side, and where cores share one sum.
     """
     sources, targets = line.tensors("input"), line.tensors("output")
     if not sources or not targets:

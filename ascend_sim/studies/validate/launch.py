@@ -44,7 +44,7 @@ class MeasuredLaunch:
         return False
 
     def as_timed(self, kernel: MeasuredKernel) -> MeasuredKernel:
-        """Return one kernel that stands for all that take the same time; here the kernel itself."""
+        """Return the kernel to simulate in place of this one: kernels of equal time share one; here the kernel itself."""
         return kernel
 
     def tasks(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:

@@ -227,10 +227,10 @@ BACK_TO_BACK = ("L1->L0A", "L1->L0B", "L1->BT", "L1->FB")
 
 
 def transfer_cycles(chip: ChipSpec, path: str, nbytes: int) -> int:
-    """Return the cycles of one transfer of `nbytes`, counted as the published curve of its path counts them.
+    """Return the cycles of one transfer of `nbytes`, counted as in the published curve of its path.
 
-    That is from start to retirement, or the time that the pipe is occupied. Raises SimError for a path without a curve,
-    and for bytes that the path cannot move at once.
+    Paths of ALONE count from start to retirement, those of BACK_TO_BACK only the time that the pipe is occupied. Raises
+    SimError for a path without a curve, and for bytes that the path cannot move at once.
     """
     if path not in (*ALONE, *BACK_TO_BACK):
         raise SimError(f"path {path!r}: allowed are {', '.join((*ALONE, *BACK_TO_BACK))}")

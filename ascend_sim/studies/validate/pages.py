@@ -94,7 +94,7 @@ def series_of(one: RowComparison) -> str:
 
 
 def group_by(compared: Sequence[RowComparison], label: Callable[[RowComparison], str] = series_of) -> list[Group]:
-    """Return one Group for every chip, op_type and `label` of a row, sorted by these three."""
+    """Return one Group for every combination of chip, op_type and the text `label(row)`, sorted by these three."""
     parts: dict[tuple[str, str, str], list[RowComparison]] = {}
     for one in compared:
         kernel = one.row.kernel

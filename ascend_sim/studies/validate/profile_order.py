@@ -96,9 +96,11 @@ def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float
 def leave_step(
     device: Device, kernel: MeasuredKernel, inputs: Sequence[Allocation], outputs: Sequence[Allocation]
 ) -> None:
-    """Bring the L2 of `device` into the state that the kernels before `kernel` leave.
+    """Bring the L2 of `device` into the state in which the kernels before `kernel` leave it, by replaying their moves
+    (`kernel.before`).
 
-    Its own `inputs` and `outputs` stand for the profile's buffers of nearest size, so that earlier kernels touch these.
+    Each of the kernel's own `inputs` and `outputs` takes the place of the profile's buffer of nearest size, so that an earlier
+    kernel that moved the buffer has left this tensor in the L2.
     """
     held: dict[Hashable, Allocation] = {}
     for tensors, written in ((inputs, False), (outputs, True)):
@@ -129,10 +131,11 @@ def _moved(line: Line, buffers: dict[int, list[int]]) -> KernelMoves:
 
 
 def _buffer(buffers: dict[int, list[int]], nbytes: int, used: Collection[Hashable], writes: bool) -> int:
-    """Return the buffer of a tensor of `nbytes`, not one of `used` if another is there; `buffers` is updated.
+    """Return the number of the buffer in which a tensor of `nbytes` lies, and update `buffers`, {size: buffer numbers, the last
+    moved at the end}.
 
-    A read takes the buffer of that size that was moved last, a write the other one of two; a new one is made where there are
-    too few.
+    A read takes the buffer of that size that was moved last. A write takes the one of two that was not; where there are fewer a
+    new one is made. A buffer of `used` is taken only if there is no other.
     """
     own = buffers.setdefault(nbytes, [])
     others = [one for one in own if one not in used]

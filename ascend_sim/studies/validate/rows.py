@@ -277,7 +277,8 @@ def _unlike(op_type: str, fused: str) -> str:
 
 
 def _formats(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return {"format_in", "format_out": format} of those that the row gives, in the simulator's names.
+    """Return {"format_in": format, "format_out": format} with the simulator's names of formats; a side that the row leaves out
+    is missing.
 
     ND becomes NCHW where the other side has channel blocks. ":1", which profilers append for the C0 = 16 of fp32, is dropped.
     """

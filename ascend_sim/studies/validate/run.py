@@ -102,9 +102,9 @@ def validate(
 ) -> list[RowComparison]:
     """Simulate measured kernels and return every row with its prediction; without `rows` those that ship with the package.
 
-    `rows` is a CSV file, a profiler's table or its folder, which needs one chip; `chips` leaves out the rows of others. A row
-    that cannot be read or simulated is skipped with its reason. `l2` and `told` are those of `read_rows`, the rest those of
-    `compare`.
+    `rows` is a CSV file, a profiler's table or its folder, which needs one chip; with `chips` only their rows are taken. A row
+    that cannot be read or simulated is skipped with its reason. `l2` and `told` are explained at `read_rows`, the other
+    arguments at `compare`.
     """
     named = [chips] if isinstance(chips, str) else list(chips)
     given = None if not named else ",".join(named)

@@ -88,6 +88,9 @@ class _ForwardBuilder:
             self.pipeline.use_bias(call.bias, tiling.base_n)
 
     def program(self) -> Program:
+        """Return the program of this block's tiles; it first waits for the vector cores if they merge the weights of
+        groups.
+        """
         p, tiling = self.p, self.tiling
         pixels = p.h_out * self.strips[0].problem.w_out
         parts, n_parts = ceil_div(pixels, tiling.base_m), ceil_div(ceil_to(self.inp.cout_g, FRACTAL), tiling.base_n)

@@ -75,7 +75,7 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
 
 
 def beside_bias(inp: TilingInput) -> TilingInput:
-    """Return the problem with as much less L1 as the bias of 128 channels takes in float32."""
+    """Return the problem with L1 reduced by the bytes of the bias: 128 channels in float32."""
     return replace(inp, buffers={**inp.buffers, "L1": inp.buffers["L1"] - MOST_COLUMNS * ACCUMULATOR_BYTES})
 
 
@@ -143,8 +143,8 @@ def _halves(base_m: int) -> Iterator[int]:
 
 
 def _l0_lines(inp: TilingInput, base_m: int, base_n: int) -> int:
-    """Return how many rows and columns all tiles of a map load to L0 for each element of K, by which small tiles are
-    compared.
+    """Return the sum of pixels and channels over all tiles of a map: the lines that they load to L0 for each element of
+    K.
     """
     pixels, channels = inp.problem.h_out * inp.problem.w_out, ceil_to(inp.cout_g, FRACTAL)
     return ceil_div(pixels, base_m) * ceil_div(channels, base_n) * (ceil_to(base_m, FRACTAL) + base_n)

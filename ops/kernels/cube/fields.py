@@ -18,7 +18,11 @@ SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
 
 @frozen
 class BlockTiling:
-    """Fields that all cube kernels share: the block of L0, L1 steps of K, numbers of buffers (1 single, 2 double)."""
+    """Fields that all cube kernels share: the block of L0, L1 steps of K, numbers of buffers (1 single, 2 double).
+
+    `VENDOR` maps our names of fields to the vendor's. A user cannot give the fields in `DERIVED`; those in
+    `MAY_BE_ZERO` may be 0.
+    """
 
     base_m: int
     base_k: int

@@ -24,8 +24,10 @@ class BiasPiece(NamedTuple):
 
 
 class Barriers(NamedTuple):
-    """Barriers of a kernel: one of M before a product of up to `before` elements, one after a product of up to `behind`
-    elements; with `drain` one of FIX before a tile leaves L0C.
+    """Barriers of a kernel around small products; a product of m x n results counts as m * n elements.
+
+    M waits before a product of at most `before` elements, and after one of at most `behind`. With `drain` FIX waits
+    before a tile leaves L0C.
     """
 
     before: int = 0
@@ -283,7 +285,11 @@ class CubePipeline:
         dst_stride: int,
         atomic_add: str,
     ) -> None:
-        """Store the `piece` of the tile at address `tile` of L0C to GM, in parts that fit the UB buffers of `staged`."""
+        """Store the `piece` of the tile at address `tile` of L0C to GM, in parts that fit the UB buffers of `staged`.
+
+        Column blocks lie `dst_stride` bytes apart in GM. `atomic_add` is the dtype in which values are added there, ""
+        to overwrite.
+        """
         k, m, m_padded = self._k, piece.m, piece.m_padded
         height = ceil_to(m, FRACTAL)
         row_bytes = FRACTAL * int(numpy_dtype(dtype).itemsize)

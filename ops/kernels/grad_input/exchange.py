@@ -72,6 +72,7 @@ class Exchange:
 
     @property
     def _weights(self) -> int:
+        """Return the bytes of the transposed weights of all real groups, padded to where the slots begin."""
         return ceil_to(self.layout.total_bytes(self.call.inp.real_groups), _ALIGNMENT)
 
     def offset(self, block: int, number: int, part: int) -> int:

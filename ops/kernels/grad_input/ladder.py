@@ -296,8 +296,8 @@ def _tuned(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 def _dealt_out(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """Return the tiling; on dav-2201 changed to a stand-in with taller tiles if channels are few, and with a tile for
-    each core.
+    """Return the tiling; on dav-2201 a stand-in, made `taller` if its tiles have few channels, then `spread` so that
+    more cores get a tile.
     """
     return spread(taller(tiling, q.inp), q.inp).but(source="stand-in") if q.variant.whole_slices else tiling
 

@@ -141,6 +141,7 @@ def strip_problem(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, 
 
 
 def _split(problem: ConvProblem, mode: int) -> tuple[MapPart, ...]:
+    """Return the parts of dx without strips: one for each residue class of rows, or of rows and columns, of the stride."""
     p = problem
     whole = (MapPart(p, 0, p.w_in, 0, 0, p.h_in, tuple(range(p.k_h * p.k_w))),)
     if mode == SPLIT_NONE:

@@ -108,8 +108,10 @@ class TileRows:
         return self._beside(self._further(placed._replace(tile=placed.tile._replace(task=task)), band), block)
 
     def _counted(self, tile: DataTile, group: int) -> tuple[PlacedTile, int, int]:
-        """Return (relative tile, band of rows, channel block) for a tile of image 0, and of group 0 where places have
-        groups; not cached.
+        """Return (tile relative to its place, band of rows of the place, channel block of the place); not cached.
+
+        `tile` has image 0, and group 0 if places count groups; `group` is its real group, which decides how many of its
+        channels exist.
         """
         parts = []
         for part_map in self.maps:
@@ -122,6 +124,7 @@ class TileRows:
         return self._beside(self._further(placed, -band), -block), band, block
 
     def _channels(self, tile: DataTile, group: int) -> TileChannels:
+        """Return the channel counts of a tile in real group `group`."""
         call, inp = self._call, self._call.inp
         start, held = held_channels(call, self._tiling, tile.task._replace(group=group), tile.n)
         exist = call.group_channels(group, inp.problem.c_in, inp.cin_g)
@@ -129,6 +132,9 @@ class TileRows:
         return TileChannels(min(tile.n_count, exist - tile.n), tile.n - start, held, weighted, summed)
 
     def _windows(self, part_map: PartMap, tile: DataTile) -> Iterator[RowWindow | None]:
+        """Yield, for each kernel piece of a part, the gradOutput rows that the pixels of the tile read; None where they
+        read padding only, or in a cleared dx only inserted zeros.
+        """
         start, count = held_pixels(self._tiling, tile.task, tile.m)
         for piece in part_map.pieces:
             if self._open_rows:

@@ -34,10 +34,10 @@ class GradInputTask(NamedTuple):
 
 
 def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
-    """Return the tasks of one core, with channels padded to C0. Tasks count through real groups slowest, then strips,
-    pixels, (batch, depth), channels.
+    """Return the tasks of one core, with channels padded to C0. Tasks are numbered with real groups slowest, then
+    strips, pixels, (batch, depth), channels fastest.
 
-    With `single_core_batch` a core gets one part of pixels and channels for so many images; pixels count fastest
+    With `single_core_batch` a core gets one part of pixels and channels for so many images, and pixels count fastest
     (assumed). dav-3510 has the order of `_tile_tasks`.
     """
     if variant_of(inp).tile_tasks:

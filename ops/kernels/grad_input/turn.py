@@ -64,6 +64,7 @@ class Slot:
         self._emptied()
 
     def _emptied(self) -> None:
+        """Append the wait until the vector cores have emptied the slot; nothing before its first use."""
         if self._used:
             self._k.cross_core_wait(_READ, 2, "FIX")
 
@@ -116,4 +117,5 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
 
 
 def _slot_offset(tiling: GradInputTiling, inp: TilingInput, block: int) -> int:
+    """Return the byte offset of a block's slot in the workspace."""
     return block * tiling.base_m * tiling.base_n * inp.itemsize

@@ -67,8 +67,8 @@ def clear(k: KernelBuilder, size: int, blocks: int) -> None:
 
 
 def copied_blocks(blocks: int, taps: int) -> int:
-    """Return how many channel blocks of the input are loaded for `blocks` blocks of columns: as many as they may touch,
-    wherever they begin.
+    """Return how many channel blocks of the input are loaded for `blocks` C0 blocks of dW columns, of which each
+    channel block has `taps`: as many as they may touch, wherever they begin.
     """
     count = ceil_div(blocks, taps)
     return count + (taps % blocks > 0 if taps > blocks else 2 * blocks % taps > 0)
@@ -116,10 +116,14 @@ class OpenCubeBuilder(CubeBuilder):
         self.atomic = True
 
     def held(self, a1: int, b1: int) -> tuple[PingPong, PingPong]:
+        """Return the L1 buffers (of gradOutput A, of the input B), of `a1` and `b1` bytes each, chosen by the number of
+        a load.
+        """
         tiling = self.tiling
         return ping_pong(self.k, (tiling.al1_buffers, a1), (tiling.bl1_buffers, b1))
 
     def cube_pipeline(self, tile_bytes: int) -> CubePipeline:
+        """Return the pipeline with the flags of a TPipe and barriers, for L0C tiles of `tile_bytes` bytes."""
         barriers = Barriers(behind=SMALL_PRODUCT - 1, drain=True)
         return TPipePipeline(self.k, self.tiling.al0_buffers, self.tiling.cl0_buffers, tile_bytes, barriers=barriers)
 
@@ -198,7 +202,7 @@ class OpenCubeBuilder(CubeBuilder):
             yield piece, where
 
     def loads(self, task: GradWeightTask, tile: SummedTile) -> tuple[Loads, Loads]:
-        """Return (loads of gradOutput A, loads of the input B) that a tile needs, as the order of tiles decides.
+        """Return (loads of gradOutput A, loads of the input B) that a tile needs, by its place in the order of tiles.
 
         The operand that changes from tile to tile is loaded for each tile, the other one once for each block of tiles.
         Either is loaded each time where its buffers do not hold all of K.

@@ -102,9 +102,10 @@ class Plane(NamedTuple):
 
 
 class End(NamedTuple):
-    """Step of a program: store the sum of a tile of kernel plane `plane`. A `moved` tile is relative to its place, any
-    other one is absolute, but in group 0. `slot`: the StreamK task and the block whose slot it goes to; None where it
-    goes to dW.
+    """Step of a program: store the sum of `tile`, which belongs to kernel plane `plane`.
+
+    A `moved` tile is relative to the step's place; another one is absolute but for its group, which the place adds.
+    `slot` is (StreamK task, block to whose slot the sum goes), None if it goes to dW.
     """
 
     tile: SummedTile
@@ -230,8 +231,9 @@ class CubeBuilder:
                 yield self.run(part, images)
 
     def run(self, part: GradWeightTask, images: range, tile: tuple[int, SummedTile] | None = None) -> tuple[Run, Where]:
-        """Return (steps of all tiles of a part, or of `tile` alone, as a run; its place). The same run serves equal
-        planes of other images, at other places.
+        """Return (run of the steps of all tiles of a part, or of `tile` alone; its place).
+
+        Equal planes of other images have the same run, at other places.
         """
 
         def pieces(images: range) -> Iterator[tuple[Piece, Where]]:
@@ -374,7 +376,9 @@ class CubeBuilder:
         return boxes(strip, span)
 
     def key_of_rows(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Return the key of the tile's gradOutput pixels in L1; it has the strip, since taps number pixels differently."""
+        """Return the key of gradOutput pixels `span` of the tile's rows in L1; it names the strip, in which pixels are
+        counted.
+        """
         return (*image, tile.group, tile.held.start, strip.column, strip.columns, *span)
 
     def place_of_rows(self, tile: SummedTile, image: Image) -> ChannelPlace:

@@ -204,8 +204,8 @@ def _base_template(q: GradWeightQuestion) -> GradWeightTiling:
 
 
 def _own_rows(q: GradWeightQuestion) -> GradWeightTiling:
-    """Return a tiling of our own with whole rows in L1, TilingError where they do not fit; if cores cannot share a
-    task, each task has one.
+    """Return a tiling of our own with whole rows in L1; TilingError where they do not fit. If the chip's cores cannot
+    share a task, it is without StreamK.
     """
     tiling = sound_grad_weight(q.inp, q.chip, q.dtype)
     if q.together or tiling.stream_k_type == STREAM_NONE:
@@ -232,7 +232,7 @@ ROWS: tuple[GradWeightRung, ...] = (
 def _rows_of(
     q: GradWeightQuestion, inp: TilingInput, *, split_wo: int = 0, split_kernel: int = 0
 ) -> GradWeightTiling | Refusal:
-    """Return the tiling by `ROWS` of `inp`, which is in strips or single taps, with the given split fields; or a refusal."""
+    """Return the tiling that the rungs ROWS find for `inp`, in strips or single taps, with the split fields; or a refusal."""
     rows = climb(ROWS, q.part(inp))
     if isinstance(rows, Refusal):
         return rows

@@ -62,6 +62,7 @@ def strips(problem: ConvProblem, width: int) -> tuple[Strip, ...]:
 
 @lru_cache(maxsize=4096)
 def _strip(p: ConvProblem, width: int, index: int) -> Strip:
+    """Return strip number `index` of `width` gradOutput columns; the whole rows if they are not split."""
     if not is_split(p, width):
         return Strip(p, 0, p.w_out, 0)
     column = index * width
@@ -212,6 +213,7 @@ def _inside(count: int, stride: int, offset: int, size: int) -> range:
 
 
 def _planes_of_taps(p: ConvProblem) -> ConvProblem:
+    """Return the problem as a 1x1 convolution of stride 1 without padding, with one kernel plane for each tap."""
     return replace(
         p,
         h_in=p.h_out,

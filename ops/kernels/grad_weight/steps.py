@@ -120,6 +120,7 @@ class TaskWalks:
         return self._known[key]
 
     def _made(self, tap: int, first: int, rows: int) -> tuple[StripWalk, int]:
+        """Return (walk, row to which its steps are relative) for `of`; an equal walk that exists is returned instead."""
         sections = walk(self._problem, self._tiling, tap, first, rows)
         top = sections[0][1] if sections else 0
         parts = []

@@ -289,10 +289,12 @@ def _complete(
 
 
 def _stepping(tiling: MatMulTiling, step: int) -> MatMulTiling:
+    """Return the tiling with L1 step `step` of both operands."""
     return replace(tiling, step_ka=step, step_kb=step)
 
 
 def _fits_l1(tiling: MatMulTiling, itemsize: int, chip: ChipSpec) -> bool:
+    """Return True if L1 holds all buffers of A and B, and load3d's K field the longer L1 step."""
     a1, b1 = tiling.l1_bytes(itemsize)
     within = max(tiling.step_ka, tiling.step_kb) * tiling.base_k <= chip.load3d.limits.k_extent
     return within and a1 * tiling.al1_buffers + b1 * tiling.bl1_buffers <= chip.buffers["L1"]

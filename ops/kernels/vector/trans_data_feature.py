@@ -91,8 +91,8 @@ class _Feature:
 
     @property
     def dense(self) -> bool:
-        """Return True if an image's rows lie back to back in UB, as in GM: single pixels, and rows that would cost more
-        one by one.
+        """Return True if an image's rows lie back to back in UB, as in GM: rows of a single pixel, and rows that would
+        take more cycles if copied one by one.
 
         Each 32 bytes of 16 rows then need an address list of their own. The counters of 6 x 6 maps (AlexNet on a 910B2)
         show that the compiled kernel does the same. A tile must hold a whole plane of a channel block, and the map have

@@ -118,8 +118,8 @@ class GradientLines(FilterUnits):
     def units(self, block: int) -> Iterator[tuple[LineUnit, tuple[int, int]]]:
         """Yield (unit, (its first output channel, first channel block)) for each unit of a block.
 
-        Where copies count whole blocks, the last run has at least 8 positions, and so have the last channels of few
-        positions.
+        Where copies count whole blocks, the last run of positions has at least 8 positions. If a filter has fewer than
+        8, its last unit has at least two channel blocks.
         """
         axis, _, each = self.dealt
         axes = [steps(self.c_out, self.rows), steps(self.cin1, self.blocks_at_once), steps(self.positions, self.run)]

@@ -78,7 +78,9 @@ class GroupRows(MergedGroups):
 
     @cached_property
     def room(self) -> int:
-        """Return the bytes of a buffer, a third of UB: an odd multiple of the rows of 16 filters."""
+        """Return the bytes of one UB buffer: the largest odd multiple of 16 filters' bytes in one channel block within
+        a third of UB.
+        """
         times = used_bytes(self.ub) // _BUFFERS // (LINES * self.cell)
         return (times - (times % 2 == 0)) * LINES * self.cell
 
@@ -148,10 +150,10 @@ class GroupRows(MergedGroups):
                                 before = kind
 
     def _passes(self, blocks: range, gap: int, shift: int) -> Iterator[tuple[Pass, range]]:
-        """Yield (pass, source blocks that it takes) over `blocks` of a group that begins with channel `shift` of the
-        target's block `gap`.
+        """Yield (pass, source channel blocks that it takes) for the channel `blocks` of a group.
 
-        It is COPY if `shift` is 0, else FIRST, INNER and, where a target block follows, LAST.
+        In the target the group begins with channel `shift` of block `gap`. The pass is COPY if `shift` is 0; else
+        FIRST, INNER and, if a further target block exists, LAST.
         """
         if not shift:
             yield Pass.COPY, blocks
@@ -203,6 +205,8 @@ class GroupRows(MergedGroups):
     def _move(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
         """Append, for a FIRST or LAST unit, the move of a block's first channels to the end of the target block, or of
         its last ones to the front, with zeros elsewhere.
+
+        `buffers` are UB addresses: the block is in the first; the result is left in the second; the third is scratch.
         """
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(one, rows, back=False)
@@ -218,8 +222,11 @@ class GroupRows(MergedGroups):
         lines.turn(one, two, back=True)
 
     def _join(self, k: KernelBuilder, unit: FilterHalves, buffers: tuple[int, int, int]) -> None:
-        """Append the target block of an INNER unit, in `two`: the last channels of the block in `rows`, then the first
-        ones of the block in `one`.
+        """Append the making of an INNER unit's target block: the last channels of one source block, then the first
+        channels of the next.
+
+        `buffers` are UB addresses: the first has the one source block, the second the next; the result is left in the
+        third.
         """
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(two, rows, back=False)

@@ -81,8 +81,8 @@ class MatrixTurn:
 
 
 def as_turn(copy: StridedCopy) -> MatrixTurn | None:
-    """Return the copy as a batch of transpositions; None if the same axis is innermost on both sides, or for 1-byte
-    elements.
+    """Return the copy as a batch of transpositions; None if no axis is contiguous in the source alone and another in
+    the target alone, or for 1-byte elements.
     """
     strides = zip(copy.shape, copy.source_strides, copy.target_strides, strict=True)
     axes = [(size, src, dst) for size, src, dst in strides if size > 1]

@@ -26,8 +26,10 @@ WEIGHT_AXES = (2, 1, 0)
 def accepted(
     operator: str, call: ConvTbcCall, family: Family, warnings: tuple[str, ...], settings: Settings
 ) -> ConvolutionCall:
-    """Return a checked TBC call as a convolution call for a chip of `family`: on permuted views of its tensors, or as
-    an image on dav-3510.
+    """Return a checked TBC call as a convolution call for a chip of `family`.
+
+    Its tensors are permuted views [N, C, L]; on dav-3510 they stay as the caller gave them and count as an image with T
+    on H and B on W.
     """
     product = settings.product
     assert call.self is not None and call.input is not None and call.weight is not None and call.bias is not None

@@ -60,11 +60,11 @@ class ForwardCall:
 
 
 def normalise(call: ForwardCall) -> Normalised:
-    """Return the problem of a call that passed its checks: x -> y from input to output or, transposed, from output to
-    input.
+    """Return the 3-D problem of a call that passed its checks; x is its input and y its output or, transposed, x its
+    output and y its input.
 
-    1-D and 2-D become 3-D with D = 1; L of 1-D stands on W (assumed with groups too, although the library lays the
-    gradients' L on H there).
+    1-D and 2-D calls become 3-D with sizes 1 for the axes that they lack. The axis L of 1-D becomes W: with groups that
+    is assumed, since there the library puts the L of gradients on H.
     """
     source, output, weight = (
         given(name, tensor)

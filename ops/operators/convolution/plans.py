@@ -109,8 +109,10 @@ class _Forward(BiasInSums):
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, self._bytes(dtype))
 
     def deliver(self, source: str, output: str) -> None:
-        """Append the steps from the kernel's result to the caller's tensor: if a BiasAdd follows, a Cast to the
-        caller's dtype, BiasAdd, and a ViewCopy to a tensor with gaps.
+        """Append the steps from the kernel's result `source` to the caller's tensor `output`.
+
+        If a kernel adds the bias, they are a Cast to the caller's dtype, BiasAdd, and a ViewCopy for a strided tensor;
+        else those of `PlanDraft.deliver`.
         """
         if not self._adds:
             super().deliver(source, output)

@@ -27,8 +27,11 @@ WHOLE_MAP, PATCHES, PIXELS = "whole_map", "patches", "pixels"
 
 @frozen
 class MatMulRoute:
-    """Route of a gradient that is a matrix product: the `kind` of route, the `dtype` in which the cube multiplies, and
-    `out_dtype` of the result.
+    """Route of a gradient that is a plain matrix product: the `dtype` in which the cube multiplies and `out_dtype` of
+    the result.
+
+    `kind` is "whole_map" (the kernel is as large as the map), "patches" (the stride is the kernel) or "pixels" (a 1x1
+    kernel on one image).
     """
 
     kind: str

@@ -92,9 +92,10 @@ def base_block(inp: TilingInput) -> GradInputTiling:
 def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Return the block with the vendor's first choice of L1 steps and buffers; the result may not fit.
 
-    It is weights that stay in L1 if that fits, else two buffers of each and the larger of two kinds of steps. Public
-    versions of ops-nn try resident weights only where one base_k step of A already is a whole slice; the worked 3x3
-    example that we follow takes them without that (a disagreement that no test row decides).
+    With one kernel plane L1 keeps all K of the weights in one buffer, if that fits; else both operands have two buffers
+    and the steps of `_equal_halves` or `_ladder`, whichever are larger and fit. Public versions of ops-nn try resident
+    weights only where one base_k step of A already is a whole slice; the worked 3x3 example that we follow does not ask
+    for it (no test row decides).
     """
     iterations = ceil_div(gemm(inp)[1], tiling.base_k)
     if inp.problem.k_d == 1:

@@ -68,7 +68,11 @@ OWN_SHARE = frozenset(("single_core_m", "single_core_cin"))  # fields that the p
 
 
 class GradInputAsked(Protocol):
-    """Interface of the properties of a ladder's question that this procedure reads."""
+    """Interface of the properties of a ladder's question that this procedure reads.
+
+    `mode` is the kernelSplitMode and `cut` the loadB1Condition that the user asks for, None for the library's own;
+    `dtype` is that of the cube.
+    """
 
     @property
     def inp(self) -> TilingInput: ...

@@ -257,7 +257,9 @@ class DirectVectorBuilder:
                 self.turned.release()
 
     def write(self, place: int, writing: Writing, first: int) -> None:
-        """Append the store of one `writing` from UB to dW, with its target plus `first`."""
+        """Append the store of one `writing` from the UB buffer at `place` to dW, where `first` is added to its byte
+        offset.
+        """
         source, target, run, rows, strides, planes, plane_strides = writing
         to, taken = gm_operand(GRAD_WEIGHT, first + target), place + source
         if planes == 1:

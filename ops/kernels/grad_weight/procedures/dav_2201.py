@@ -169,6 +169,7 @@ def with_depths(tiling: GradWeightTiling, inp: TilingInput, depth_a: int, depth_
 
 
 def _clamp(value: int, most: int) -> int:
+    """Return `value`, at most `most` and at least 1."""
     return max(min(value, most), 1)
 
 
@@ -291,8 +292,11 @@ TAIL_TOLERANCE = 2  # idle cores in the last round that are not worth a split (o
 
 
 def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling with a wider single_core_n if its tasks then fill whole rounds of the cores, or if several
-    cores for each task fill the last round, or nearly; else the tiling itself.
+    """Return the tiling with single_core_n widened so that its tasks fill whole rounds of the cores; unchanged if no
+    width helps.
+
+    Where no width fills them, one is taken whose last round fills the cores if a number of cores shares each task, or
+    lacks at most TAIL_TOLERANCE tasks.
     """
     _, k, n = gemm(inp)
     tasks, cores = task_count(tiling, inp), inp.cores

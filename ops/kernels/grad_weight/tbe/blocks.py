@@ -36,6 +36,7 @@ class TbeBlock:
 
     @property
     def empty(self) -> bool:
+        """Return True if one of the ranges is empty, so that the block has no work."""
         return not all(
             (self.groups, self.planes, self.images, self.depths, self.out_channels, self.in_channels, self.k)
         )
@@ -69,6 +70,7 @@ def block_part(p: FilterProblem, cuts: Cuts, block: int) -> TbeBlock:
 
 
 def _elements(blocks: range) -> range:
+    """Return the channels (elements) of a range of blocks of 16."""
     return range(blocks.start * FRACTAL, blocks.stop * FRACTAL)
 
 
@@ -107,6 +109,7 @@ def out_tiles(block: TbeBlock, tile: Tile, columns_of: int, group_m: int, group_
 
 
 def _pieces(whole: range, size: int) -> Iterator[range]:
+    """Yield `whole` in ranges of `size`; the last one may be shorter."""
     for start in range(whole.start, whole.stop, size):
         yield range(start, min(start + size, whole.stop))
 

@@ -117,6 +117,9 @@ class TbeWalks:
         return self._known[k]
 
     def _made(self, k: range) -> Iterator[tuple[TbePart, int]]:
+        """Yield (part, its row) of the walk over the units `k` of K, cut where L1 loads other pixels; equal parts are
+        one object.
+        """
         runs = list(self._runs(k))
         steps = [step for run in runs for step in self._steps(run)]
         b_first = any(run.span_b > run.span_a for run in runs)
@@ -134,6 +137,7 @@ class TbeWalks:
         return step.pixels.start if self._p.conv1d else step.pixels.start // step.strip.problem.w_out
 
     def _runs(self, k: range) -> Iterator[TbeRun]:
+        """Yield the runs of pixels of the units `k` of K: one, or one for each strip if rows are loaded in pieces."""
         tile, pixels = self._tiling.tile, self._p.k0
         if self._p.load is Load.SPLIT_W:
             for strip in strips(self._whole.problem, tile.k_l0 * pixels):
@@ -173,6 +177,7 @@ def _span(run: TbeRun, pixel: int, span: int) -> Span:
 
 
 def _window(step: TbeStep) -> tuple[MapWindow, Span]:
+    """Return (load3d's view of the input in L1 up to the step's last pixel, the step's rows of its matrix)."""
     p, first = step.seen.problem, step.pixels.start - step.shift
     first_row = (step.in_b1.start - step.shift) // p.w_out
     window = MapWindow(

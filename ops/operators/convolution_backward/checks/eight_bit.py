@@ -28,8 +28,9 @@ def _applies(c: ConvFacts) -> bool:
 
 
 def _one_gradient(c: ConvFacts) -> Failure | None:
-    """Return a failure if some tensor is 8-bit and gradInput and gradWeight are both given; None for a transposed call
-    that wants gradInput.
+    """Return a failure if gradInput and gradWeight are both given and some tensor is 8-bit, else None.
+
+    A transposed call whose mask wants gradInput passes here.
     """
     if (c.call.transposed and c.mask[0]) or c.call.grad_input is None or c.call.grad_weight is None:
         return None

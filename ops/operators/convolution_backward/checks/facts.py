@@ -48,7 +48,8 @@ class ConvFacts:
     """Facts of one call of convolution backward and its product's limits, for the rules.
 
     `x` and `y` are the input and output map of the convolution that the weight belongs to: input and gradOutput,
-    exchanged when transposed. Properties rely on earlier rules (pointers are not null, then ranks), as the rules do.
+    exchanged when transposed. A property may be read only after the rules on which it relies have passed: first null
+    pointers, then ranks.
     """
 
     def __init__(self, call: ConvBackwardCall, spec: ProductSpec, conformance: str, deterministic: bool) -> None:
@@ -139,8 +140,9 @@ class ConvFacts:
 
     @property
     def skips_shape_rules(self) -> bool:
-        """Return True if the product's library skips the shape rules because input or weight is empty, for which it has
-        a check of its own.
+        """Return True if input or weight is empty and the library on this product skips the shape rules for such calls.
+
+        Later rules of the library (`tail`) check them instead.
         """
         return self.has("empty_skips_shape_rules") and (self.input.is_empty or self.weight.is_empty)
 

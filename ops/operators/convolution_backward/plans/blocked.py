@@ -103,7 +103,9 @@ class BlockedPlan(Gradients):
         self.from_blocks(result, made)
 
     def in_blocks(self, made: str) -> str:
-        """Add a tensor to the plan for the map `made` in blocks of channels, which the kernel writes; return its name."""
+        """Add an intermediate tensor to the plan that will hold the data kernel's result `made` in blocks of channels;
+        return its name.
+        """
         size = self.feature_bytes(self.maps.like)
         return self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, size)
 
@@ -123,10 +125,10 @@ class BlockedPlan(Gradients):
         self.deliver(target, made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Append the filter kernel, then the conversion of dW from FRACTAL_Z (of merged groups first to that of all
-        filters) and a Cast to the caller's tensor.
+        """Append the filter kernel, the conversion of dW from FRACTAL_Z, and a Cast to the caller's tensor.
 
-        Grouped 16-bit calls in the library's profile are cast to 16 bits before the conversion.
+        If groups are merged, dW first becomes FRACTAL_Z of all filters without merging (`ungrouped`). Grouped 16-bit
+        calls in the library's profile are cast to 16 bits before the conversion.
         """
         layout = FractalZ.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)
@@ -150,14 +152,14 @@ class BlockedPlan(Gradients):
 
     @property
     def regrouped(self) -> bool:
-        """Return True if weights and dW are merged and split by groups in a kernel of its own: with groups, on chips
-        that copy rows of any bytes.
+        """Return True if a second TransData merges the groups of weights, or splits those of dW: for calls with groups,
+        on chips whose copies between GM and UB need not move whole 32-byte blocks.
         """
         return self.p.groups > 1 and not copies_whole_blocks(self.chip)
 
     def ungrouped(self, source: str, dtype: str, layout: FractalZ) -> tuple[str, FilterShape]:
-        """Append the conversion of a grouped dW in `layout` to FRACTAL_Z of all filters; return (its new tensor, its
-        shape); unchanged unless `regrouped`.
+        """Append the conversion of a grouped dW in `layout` to FRACTAL_Z of all filters; return (the new tensor's name,
+        its shape). Unless `regrouped` nothing is appended and `source` is returned.
         """
         shape, name = self.filter_shape, "TransData_grad_weight_groups"
         if not self.regrouped:
@@ -230,8 +232,10 @@ class BlockedPlan(Gradients):
         return target
 
     def fill_fractal_z(self, source: str, target: str, weights: FractalZ) -> None:
-        """Append the conversion of weights from `source` to `target` in layout `weights`: one TransData, or if
-        `regrouped` another one that merges groups, behind a MemSet.
+        """Append the conversion of weights from `source` to `target` in layout `weights`.
+
+        It is one TransData. If `regrouped`, it is a TransData without groups, a MemSet of `target`, and a second
+        TransData that merges the groups.
         """
         shape, name = self.filter_shape, "TransData_weight_groups"
         if not self.regrouped:
@@ -266,8 +270,10 @@ class BlockedPlan(Gradients):
         )
 
     def dilation(self, name: str, source: str, target: str, spread: Spread) -> str:
-        """Append a Dilation of feature map `name` from `source` to `target`, a new tensor unless the plan has it;
-        return `target`.
+        """Append a Dilation of feature map `name`, which inserts the zeros that `spread` describes, from `source` to
+        `target`; return `target`.
+
+        `target` is added to the plan unless the plan has it.
         """
         n, c, d, _ = self.feature(name)
         planes = n * d * ceil_div(c, self.inp.c0)

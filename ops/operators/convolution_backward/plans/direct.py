@@ -55,10 +55,11 @@ class DirectPlan(Gradients):
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def filter_call(self) -> CubeCall:
-        """Return the filter kernel's call, always with deterministic tilings: on the whole problem, or on a 1x1 one
-        with windows as channels.
+        """Return the filter kernel's call: on the whole problem, or on a 1x1 one with windows as channels
+        (`filter_as_1x1`).
 
-        If the call is not deterministic, the user's number of blocks is the number of cores to tile for.
+        Its tiling is always chosen as for a deterministic call. If the call is not deterministic, the tiling is made
+        for as many cores as the user gave blocks.
         """
         call = super().filter_call()
         cores = call.inp.cores if self.call.deterministic else self.call.block_dim.get("grad_weight", call.inp.cores)

@@ -35,7 +35,9 @@ ANY_ORDER = (
 
 
 def explained(task: Task, found: LadderAnswer[Any]) -> Task:
-    """Return the launch with the rungs of its tiling's ladder ("ladder") among its facts for the report."""
+    """Return a copy of the launch whose report also lists the rungs of the ladder that chose its tiling
+    (`info["ladder"]`).
+    """
     return replace(task, info=task.info | {"ladder": found.rows()})
 
 
@@ -183,10 +185,10 @@ class Gradients(PlanDraft, ABC):
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
     def data_kernel(self, source: str, weight: str, result: str, *, turned: bool = False) -> None:
-        """Append the kernel that computes one map from the other: grad_input or, for a transposed call, a forward
-        convolution.
+        """Append the data kernel, which computes one map in tensor `result` from the other (`source`) and `weight`:
+        grad_input or, for a transposed call, a forward convolution.
 
-        With `turned` vector cores write the result as NCDHW, where the cube writes blocks of channels. TilingError
+        With `turned` vector cores write grad_input as NCDHW; else the cube writes it in the plan's layout. TilingError
         where no tiling fits.
         """
         call, op_type, names, made = self.data_call(), self.data_op_type(), [source, weight, result], self.maps.made
@@ -232,10 +234,10 @@ class Gradients(PlanDraft, ABC):
         )
 
     def filter_kernel(self, gradient: str, features: str, result: str, size: int) -> None:
-        """Append the filter kernel that computes dW in tensor `result`, with its slots; first a MemSet of `size` bytes
-        unless the kernel stores or clears dW itself.
+        """Append the filter kernel that computes dW in tensor `result`, with its workspace slots.
 
-        The ladder decides between the open and the older kernel; its warnings go to the plan.
+        The ladder chooses its tiling, and between the kernel whose source is open and the library's older one; its
+        warnings go to the plan. A MemSet of `size` bytes comes first unless the kernel stores or clears dW itself.
         """
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
         check_limits(self.call, op_type)

@@ -23,8 +23,10 @@ LARGE_KERNEL = 8
 
 
 def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
-    """Return True if the library's 3-D path computes the gradients: for 3-D calls, and for a deterministic dW without
-    dx where the product has that route and L1 fits.
+    """Return True if the library's 3-D path computes the gradients.
+
+    It does for 3-D calls. It also does for deterministic calls of lower rank that want dW but not dx, where the product
+    has that route, pads are less than the kernel and L1 fits.
     """
     alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
     return call.rank == 5 or (alone and _deterministic_filter_3d(call, inp))
@@ -32,9 +34,9 @@ def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
 
 def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
     """Return True if the 3-D filter kernel computes dW of a deterministic call of lower rank: the product has the
-    route, pads are less than the kernel, L1 fits.
+    route, pads are less than the dilated kernel, and L1 fits.
 
-    That L1 must fit is stated; with which rows is inferred: those that the older 3-D operator needs at least.
+    That L1 must fit is stated. That it must hold the whole rows that the older 3-D operator needs is inferred.
     """
     p = call.problem
     reach_h, reach_w = (p.k_h - 1) * p.dilation_h + 1, (p.k_w - 1) * p.dilation_w + 1
@@ -45,9 +47,10 @@ def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
 
 def data_op_type(call: ConvolutionCall) -> str:
     """Return the name of the library's operator for the data kernel, by shape and dtype (ops-nn routing: stated; its
-    lists of shapes are left out).
+    lists of single shapes are left out).
 
-    A forward convolution is Conv2D or Conv3D. In 3-D grad_input is V2 for fp32 and grouped calls and for some shapes.
+    A forward convolution is Conv3D in 3-D, else Conv2D. grad_input is Conv2DBackpropInput below 3-D; in 3-D it is
+    Conv3DBackpropInputV2 for fp32 and grouped calls and for some sizes, else Conv3DBackpropInput.
     """
     p = call.problem
     if call.forward:
@@ -72,11 +75,12 @@ def data_op_type(call: ConvolutionCall) -> str:
 
 
 def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
-    """Return the name of the library's operator for grad_weight (ops-nn routing: stated; its lists of shapes are left
-    out).
+    """Return the name of the library's operator for grad_weight (ops-nn routing: stated; its lists of single shapes are
+    left out).
 
-    Of the 3-D path it is V2 for fp32, dilated, grouped and deterministic problems and for some kernel shapes, else the
-    older one.
+    On the library's 3-D path (`is_3d`) it is Conv3DBackpropFilterV2 for fp32, dilated, grouped and deterministic calls
+    and for some kernel sizes, else Conv3DBackpropFilter. Off that path it is Conv2DBackpropFilter, or
+    Conv3DBackpropFilter for some deterministic calls.
     """
     p = call.problem
     if not is_3d(call, inp):
@@ -140,8 +144,8 @@ def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) 
 
 
 def filter_as_1x1(call: ConvolutionCall) -> bool:
-    """Return True if dW is computed as that of a 1x1 kernel: the product has the route, the kernel is the stride, tiles
-    the map and is at least 8x8 (stated).
+    """Return True if dW is computed as that of a 1x1 kernel: the product has the route, the stride is as large as the
+    kernel, kernels side by side cover the map, and the kernel is at least 8x8 (stated).
 
     That padding, dilation and groups exclude it is inferred.
     """

@@ -53,7 +53,8 @@ class PlanDraft:
             self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "output")
 
     def matters(self, name: str) -> bool:
-        """Return True if a result depends on input `name`, else its role in the plan is "spare".
+        """Return True if a result depends on the values of input `name`; an input that does not matter has the role
+        "spare" in the plan.
 
         A bias, and gradOutput of a bias gradient, always matter; other inputs do unless every kernel plane lies in
         padding.
@@ -70,10 +71,10 @@ class PlanDraft:
         self.result.add(op_type, name, inputs, outputs, work, disarm=self.call.disarm.get(name, ()))
 
     def zeros(self) -> None:
-        """Append fills of an empty problem's results that have elements: with zeros, the bias gradient with
+        """Append the fills of an empty problem's results: gradients with zeros, the bias gradient with
         `bias_when_empty` (TBC: B * T_out).
 
-        A strided result is filled in an intermediate and copied.
+        Results without elements are left out. A strided result is filled in an intermediate and copied.
         """
         for output, tensor in self.call.outputs.items():
             if tensor.is_empty:
@@ -165,8 +166,10 @@ class PlanDraft:
         return target
 
     def cast_input(self, source: str, name: str, dtype: str) -> str:
-        """Return the name of the tensor with input `name` in `dtype`: `source`, which holds it contiguous, or its Cast,
-        appended once for each dtype.
+        """Return the name of a tensor that holds input `name` in `dtype`: `source` itself if it has that dtype, else
+        its Cast.
+
+        `source` is the contiguous input. A Cast to the same dtype is appended once and used again.
         """
         target = f"{name}.cast" if dtype == self.storage else f"{name}.{dtype}"
         return target if target in self.result.tensors else self.cast(source, dtype, target)

@@ -124,8 +124,8 @@ def k_segment(p: DataProblem) -> int:
 
 
 def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with a core's share of the inner product (single_core_*): even tiles of channels, and whole rows
-    of pixels if that costs no tile.
+    """Return the block with a core's share of the inner product (single_core_*): a tile's channels, evenly cut, and a
+    tile's pixels, lowered to whole rows if that costs no tile.
 
     A share smaller than the block makes the block smaller.
     """

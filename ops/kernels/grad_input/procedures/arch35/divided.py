@@ -172,7 +172,7 @@ def library_split(inp: TilingInput) -> tuple[int, bool]:
 def _stays(part: DividedProblem) -> bool:
     """Return True if gradOutput stays in L1 for all parts: both operands fit whole, with at most 256 output channels.
 
-    It does not where tiles of 512 pixels already busy all cores.
+    It does not stay where the number of tiles of 512 pixels already suffices for all cores.
     """
     inp, p = part.inp, part.inp.problem
     if p.k_h == 1 or inp.cout_g > HELD_CHANNELS:
@@ -286,6 +286,9 @@ def _written_bytes(tiling: GradInputTiling, p: DividedProblem, itemsize: int) ->
 
 
 def _block(p: DividedProblem) -> GradInputTiling:
+    """Return the L0 block for a gradOutput that does not stay in L1: the vendor's first block, lowered to L0 and the
+    problem.
+    """
     (m, n), k_bytes = (TALL_BLOCK, TALL_K_BYTES) if p.all_taps > 1 else (FLAT_BLOCK, FLAT_K_BYTES)
     return limited(GradInputTiling(m, k_bytes // p.itemsize, n, iterate_order=1), p)
 

@@ -36,6 +36,7 @@ def block_in_l1(first: WeightProblem) -> tuple[GradWeightTiling, WeightProblem]:
 
 
 def _ways(first: WeightProblem) -> Iterator[WeightProblem]:
+    """Yield the problem with each walk to try: its own, strips of half the width each time, single taps."""
     yield first
     width = WIDEST_STRIP
     while not first.by_tap and width >= first.inp.c0:
@@ -64,6 +65,7 @@ def first_block(p: WeightProblem) -> GradWeightTiling:
 
 
 def _side(extent: int) -> int:
+    """Return the side of a block that cuts `extent` into equal parts of at most LONGEST_SIDE, in whole fractals."""
     return ceil_to(extent // ceil_div(extent, LONGEST_SIDE), FRACTAL)
 
 
@@ -99,6 +101,7 @@ def with_steps(block: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 
 def _stepped(block: GradWeightTiling, p: WeightProblem, buffers: int, step: int) -> GradWeightTiling:
+    """Return the block with `buffers` L1 buffers and L1 step `step` of both operands, at most all of K."""
     step = min(step, ceil_div(p.pixels, block.base_k))
     return block.but(step_ka=step, step_kb=step, al1_buffers=buffers, bl1_buffers=buffers)
 
@@ -137,10 +140,11 @@ def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 
 def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the tiling with the lowest block whose tasks divide the cores, if images or rows suffice to share each
-    task; unchanged if there is none.
+    """Return the tiling with the smallest base_m with which the number of tasks divides the cores; unchanged if there
+    is none.
 
-    Where L1 holds none of these blocks it is the last that was tried.
+    Images or rows must suffice for cores / tasks cores to share each task. Where L1 holds none of these blocks the last
+    one tried is returned.
     """
     cores, columns = p.inp.cores, tiling.single_core_n
     most = min(p.m // FRACTAL, cores) // p.lanes // ceil_div(p.n, columns)
@@ -179,6 +183,7 @@ def _finer(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 
 def _with_block(tiling: GradWeightTiling, p: WeightProblem, base_m: int, base_k: int, base_n: int) -> GradWeightTiling:
+    """Return the tiling with another base block, two L0C buffers where they fit, and the steps of `with_steps`."""
     buffers = 2 if p.tile_fits(base_m, base_n, 2) else 1
     return with_steps(tiling.but(base_m=base_m, base_k=base_k, base_n=base_n, cl0_buffers=buffers), p)
 

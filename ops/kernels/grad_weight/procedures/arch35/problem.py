@@ -154,11 +154,13 @@ class WeightProblem:
         return (self.width, last) if last else (self.width,)
 
     def _columns(self, width: int) -> int:
+        """Return the input columns that `width` gradOutput columns of a strip read; the whole row without strips."""
         p = self.inp.problem
         if self.by_tap:
             return width
         return (width - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1 if self.strip else p.w_in
 
     def _input_rows(self, rows: int) -> int:
+        """Return the input rows that `rows` gradOutput rows read; as many with single taps."""
         p = self.inp.problem
         return rows if self.by_tap else (rows - 1) * p.stride_h + (p.k_h - 1) * p.dilation_h + 1

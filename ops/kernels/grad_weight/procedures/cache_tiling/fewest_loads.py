@@ -114,6 +114,7 @@ class _Parts:
 
 
 def _parts(p: FilterProblem, m: int, n: int, k: int, least_a: int, least_b: int) -> _Parts:
+    """Return the _Parts of a core with `m` x `n` blocks and `k` units of K."""
     line_b = rows_in(p, rows_out(p, k * p.k0)) * p.problem.w_in * FRACTAL
     room = p.l1_bytes // p.itemsize
     return _Parts(m, n, k, k * p.k0 * FRACTAL, line_b, least_a, least_b, room, held=not _in_pieces(p))
@@ -169,7 +170,9 @@ def _loops(repeats: int, m: int, n: int, tile: int) -> int:
 
 
 def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> int | None:
-    """Return the loads of A and B from GM to L1 by one core, in units of a tile; None where L1 holds no tile."""
+    """Return how much of A and B one core loads from GM to L1, in blocks of 16 times units of K; None where L1 holds no
+    tile.
+    """
     m, n, k = part.m, part.n, part.k
     if images == groups == 1 and part.whole(p.cin1):
         return (m + n) * k
@@ -277,11 +280,13 @@ def _tile_of_l1(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def _double_a(p: FilterProblem, tile: Tile) -> Tile:
+    """Return the tile with two L1 buffers of A, if they fit, else unchanged."""
     double = tile._replace(db_al1=2)
     return double if fits(p, double) else tile
 
 
 def _double_b(p: FilterProblem, tile: Tile) -> Tile:
+    """Return the tile with two L1 buffers of B, if they fit, else unchanged."""
     double = tile._replace(db_bl1=2)
     return double if fits(p, double) else tile
 

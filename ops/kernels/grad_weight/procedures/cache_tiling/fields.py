@@ -36,6 +36,7 @@ class Cuts(NamedTuple):
 
     @property
     def blocks(self) -> int:
+        """Return the number of blocks to launch."""
         return math.prod(self)
 
 
@@ -43,8 +44,8 @@ class Share(NamedTuple):
     """Share of one core: images (with 3-D, planes of gradOutput), blocks of M and N, K units (rows where a row is cut),
     groups.
 
-    The N of a tile divides `n_tile` in L0 and `n_held` in L1: those of one kernel plane where tiles may not cross
-    planes.
+    A tile's N in L0 is a divisor of `n_tile`, its N in L1 of `n_held`. Both are the N of one kernel plane where tiles
+    may not cross planes.
     """
 
     batch: int

@@ -66,6 +66,7 @@ class FilterProblem:
 
     @property
     def fp32(self) -> bool:
+        """Return True if operands have 4 bytes (fp32 or HF32)."""
         return self.itemsize == 4
 
     @property
@@ -164,10 +165,12 @@ class FilterProblem:
 
     @property
     def kh_dilated(self) -> int:
+        """Return the rows that the dilated kernel spans."""
         return (self.problem.k_h - 1) * self.problem.dilation_h + 1
 
     @property
     def kw_dilated(self) -> int:
+        """Return the columns that the dilated kernel spans."""
         return (self.problem.k_w - 1) * self.problem.dilation_w + 1
 
     @cached_property
@@ -181,6 +184,7 @@ class FilterProblem:
 
     @cached_property
     def stride_h(self) -> int:
+        """Return the stride along the input rows in L1: 1 for signals and where L1 skips rows."""
         return 1 if self.skips_rows or self.conv1d else self.problem.stride_h
 
     @cached_property
