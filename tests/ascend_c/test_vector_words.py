@@ -181,7 +181,7 @@ def test_comparisons(data: Any, dtype: str, by_scalar: bool, seed: int) -> None:
     assert bench.get("UB", 0, np.uint8, 8192).tobytes() == bytes(ub)
 
 
-@sampled(50, 300)
+@sampled(120, 300)
 @given(st.data(), st.sampled_from(["float16", "float32"]), st.integers(0, 2), st.integers(0, 99))
 def test_selections(data: Any, dtype: str, mode: int, seed: int) -> None:
     """Bits go on from repeat to repeat, but for those of the mask register (mode 0), which all repeats take."""
