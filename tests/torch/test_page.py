@@ -54,6 +54,26 @@ def test_the_page_and_the_table_show_every_layer(tiny: Any, tmp_path: Path) -> N
         assert f'<td>{op_type}</td><td class="n">{count}</td>' in page
 
 
+def test_a_call_that_is_made_twice_counts_twice(tmp_path: Path) -> None:
+    """In the table of kinds: launches, and their time."""
+    layer, x = torch.nn.Conv2d(16, 16, 3, padding=1), torch.randn(1, 16, 8, 8)
+    with simulate(layer, chip="ascend910b3", mode="timing") as sim:
+        layer(layer(x)).sum().backward()
+    sim.write_html(tmp_path / "model.html")
+    page = body(tmp_path / "model.html")
+    launches: Counter[str] = Counter()
+    times: Counter[str] = Counter()
+    counts = set()
+    for call in (call for row in sim.report.to_dict()["layers"] for call in row["calls"]):
+        counts.add(call["count"])
+        for kernel in call["kernels"]:
+            launches[kernel["op_type"]] += call["count"]
+            times[kernel["op_type"]] += call["count"] * kernel["task_us"]
+    assert max(counts) > 1
+    for op_type, count in launches.items():
+        assert f'<td>{op_type}</td><td class="n">{count}</td><td class="n">{times[op_type]:,.1f}</td>' in page
+
+
 def test_it_is_the_page_of_a_network(tmp_path: Path) -> None:
     """The backward pass of a model has the ranking of the network that it is exported to."""
     pytest.importorskip("plotly")
