@@ -1,4 +1,4 @@
-"""Further calls of the API in compiled kernels: bits, gathering, atomics, joins with a workspace, buffers without a TPipe."""
+"""Further calls of the API in compiled kernels: bits, gathering, joins with a workspace, buffers without a TPipe."""
 
 from __future__ import annotations
 
@@ -21,10 +21,6 @@ CALLS = {
     f"{WHOLE} ShiftRight(v, w, 4, (uint64_t)64, 1, {{1, 1, 8, 8}}, true)": (
         lambda x: ((x.view(np.int32).astype(np.int64) + 8) >> 4).astype(np.int32).view(np.float32)
     ),
-    "Duplicate(d, 2.0f, 64); PipeBarrier<PIPE_V>(); FusedMulAdd(d, a, b, 64)": lambda x: x * 2 + x[::-1],
-    "AddRelu(d, a, b, 64)": lambda x: np.maximum(x + x[::-1], 0),
-    "SubRelu(d, a, b, 64)": lambda x: np.maximum(x - x[::-1], 0),
-    "CreateVecIndex(d, 3.0f, 64)": lambda x: np.arange(3, 67, dtype=np.float32),
     "Duplicate(d, 0.0f, 64); PipeBarrier<PIPE_V>(); uint64_t kept = 0; GatherMask(d, a, (uint8_t)2, false, 0u, "
     "GatherMaskParams(1, 1, 8, 0), kept); if (kept != 32) Trap()": lambda x: np.concatenate(
         (x[1::2], np.zeros(32, np.float32))
@@ -66,17 +62,6 @@ def test_a_call_computes_what_numpy_does(calls: Any, number: int) -> None:
         run.outputs["z"].view(np.int32), [*CALLS.values()][number](x).astype(np.float32).view(np.int32)
     )
     assert not run.findings
-
-
-def test_a_copy_to_gm_keeps_the_larger_or_the_smaller(tmp_path: Path) -> None:
-    body = f"""{IN} Adds(d, a, 0.0f, 64); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
-    if (which == 0) SetAtomicMax<float>(); else SetAtomicMin<float>();
-    DataCopy(zg, d, 64); SetAtomicNone();"""
-    kernel = made(tmp_path, vector_kernel(body, tensors="x z", numbers="int32_t which"))
-    x, z = floats(64), floats(64, 1)
-    for which, kept in ((0, np.maximum), (1, np.minimum)):
-        run = asim.launch(kernel, 1, x, z.copy(), which=which)
-        np.testing.assert_array_equal(run.outputs["z"], kept(x, z))
 
 
 def test_cores_join_by_a_workspace(tmp_path: Path) -> None:

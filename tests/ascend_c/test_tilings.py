@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_sim.ascend_c.tilings import layer_norm_tiling, matmul_tiling, softmax_tiling
+from ascend_sim.ascend_c.tilings import layer_norm_tiling, matmul_tiling, rms_norm_tiling, softmax_tiling
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 
@@ -37,6 +37,7 @@ def test_four_cores_share_a_square() -> None:
 def test_tilings_of_rows_have_their_shapes() -> None:
     assert softmax_tiling(4, 64) == {"srcM": 4, "srcK": 64, "srcSize": 256}
     assert layer_norm_tiling(1, 8, 64, 60)["originalHLength"] == 60
+    assert rms_norm_tiling(2, 8, 64) == {"bLength": 2, "sLength": 8, "hLength": 64, "originalHLength": 64}
 
 
 def test_a_shape_below_one_is_refused() -> None:
