@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
-from instruction_limits import limits, not_simulated
+from instruction_limits import left_out, limits
 from pydantic import BaseModel
 
 from ascend_sim.chip import ChipSpec, load_chip
@@ -437,7 +437,7 @@ def page() -> str:
     ]
     for chip in chips:
         lines += [f"### {chip.identity.arch} ({chip.name} and its family)", "", *limits(chip.identity.arch), ""]
-    lines += ["### Not simulated", "", *not_simulated(), ""]
+    lines += ["### Not simulated", "", *left_out(), ""]
     return "\n".join(lines)
 
 
