@@ -202,7 +202,7 @@ def nearest(
     """Return the kind with two kernels or more that differs least from the given one.
 
     Compared are, in this order: the unit that works, the architecture, the computation, the operator, groups, the library's
-    version. Of equally near kinds the one with the most kernels is taken (chosen, not fitted).
+    version. `cube` as in `interval`. Of equally near kinds the one with the most kernels is taken (chosen, not fitted).
     """
 
     cube = _of_cube(op_type) if cube is None else cube

@@ -398,8 +398,8 @@ def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightT
 def completed(
     tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None
 ) -> GradWeightTiling:
-    """Return the tiling, "manual", with blocks, StreamK and the bound of B derived from its other fields; `given` ones
-    stay. TilingError if it cannot run.
+    """Return the tiling, "manual", with blocks, StreamK and the bound of B derived from its other fields, except for
+    those that the user has `given`. `chip` None: a 910B. TilingError if the tiling cannot run.
     """
     inp = walked_input(inp, tiling)
     tasks = task_count(tiling, inp)
