@@ -421,8 +421,8 @@ def completed(
 
 
 def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]) -> Iterator[GradWeightTiling]:
-    """Yield the tiling with each choice of L1 buffers and steps not `given`, largest steps first; free steps are equal,
-    else one divides the other.
+    """Yield the tiling with each choice of the L1 buffers, step_ka and step_kb that the user has not `given`, largest
+    steps first. If both steps are free they are equal; a free one divides the given one, or is a multiple of it.
     """
     most = max(
         1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k)
