@@ -90,7 +90,7 @@ def check_tasks(
 def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection]:
     """Return (programs of a task, the inspection with the faults that their builders found).
 
-    MemoryLimitError is raised; any other SimError of a block becomes a fault.
+    MemoryLimitError is raised; any other SimError of a block becomes a fault. `stamping` as in `inspect`.
     """
     programs: list[Program] = []
     with inspect(stamping) as inspection:

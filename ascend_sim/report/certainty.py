@@ -167,7 +167,7 @@ def interval(
     """Return the 80 % interval of a kernel that is predicted to take `us`, from its kind, or borrowed from the nearest and
     wider.
 
-    `cube` is True if the cube works in it; None: the operator's name decides.
+    `cube` is True if the cube works in it; None: the operator's name decides. `grouped` and `library` as in `ErrorKind`.
     """
     return _shipped(chip.identity.arch, chip.name, op_type, us >= LONG_US, cube, grouped, library).times(us)
 
@@ -269,7 +269,7 @@ def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: boo
     fewer than two kernels.
 
     The kernels are those of the same length and chip if there are eight, else those of the same length if there are eight, else
-    all.
+    all. `lent`: the kind is lent to another one, which widens the interval.
     """
     sized = kind.where(lambda _, one: (one.us >= LONG_US) == long)
     of = next((some for some in (sized.on(chip), sized) if some.kernels >= ENOUGH), kind)
