@@ -17,6 +17,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms.file import GROUPS, atomics, conversions, declared, ways_of
 from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
+from ascend_sim.isa.not_simulated import refuse_not_simulated
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
 
@@ -63,6 +64,7 @@ def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
             if hasattr(instruction, "pre"):
                 _check_conversion(instruction, chip)
             return form
+    refuse_not_simulated(chip, instruction.name, ways[0].route(instruction))
     raise SimError(_refusal(instruction, chip))
 
 
@@ -173,6 +175,8 @@ def _ways(kind: type[Instruction]) -> tuple[Way, ...]:
 
 @cache
 def _here(kind: type[Instruction], arch: str, route: str) -> tuple[Form, ...]:
-    """Return the forms declared on architecture `arch` that can express instructions of a class on `route`, in order."""
+    """Return the forms declared on architecture `arch` that can express instructions of a class on `route` ("GM->UB"), in the
+    order of the declarations.
+    """
     forms = (form for group in _groups(kind) for form in declared(group, arch))
     return tuple(form for form in forms if issubclass(kind, form.way.kind) and route in form.routes)
