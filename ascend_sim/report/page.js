@@ -5,6 +5,7 @@
   const narrow = window.matchMedia("(max-width: 600px)");
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const drawn = new Set(), blocks = window.ascendTimelines;
+  const ONE_LINE = 24;  // pixels of a legend
 
   function template() {
     const [text, line, hover] = dark.matches ? ["#e4e8ec", "#353e48", "#252d36"] : ["#1f2328", "#dfe4e9", "#ffffff"];
@@ -29,7 +30,16 @@
       const range = blocks?.range(place.dataset.time);
       if (first) { follow(first); } else if (range) { showAll(place.dataset.time, range); }
       if (place.dataset.time) { place.on("plotly_relayout", () => follow(place)); }
+      makeRoom(place, layout.height);
     });
+  }
+
+  // A legend of several lines, as on a narrow screen, gets the room that it takes beyond its first line.
+  function makeRoom(place, height) {
+    const more = Math.round((place.querySelector(".legend .scrollbox")?.getBBox().height ?? 0) - ONE_LINE);
+    if (more <= 0) { return; }
+    place.style.height = `${height + more}px`;
+    Plotly.relayout(place, { height: height + more, "legend.maxheight": height + more });
   }
 
   function together(place) {

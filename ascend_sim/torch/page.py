@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ascend_sim.report.certainty import words
-from ascend_sim.report.network_page import NetworkPage, PageLayer, ranking
+from ascend_sim.report.network_page import NetworkPage, PageLayer, next_line, ranking
 from ascend_sim.torch.calls import Call
 from ascend_sim.torch.report import HEADS, ModelReport
 from ascend_sim.torch.summary import ranked, summary_of
@@ -17,7 +17,7 @@ __all__ = ["write_page"]
 
 def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
     """Write a model's report as one HTML page that loads no other file; `links` is {layer name: link to its page}."""
-    totals = report.totals
+    totals, summary = report.totals, None if report.mode == "functional" else summary_of(report)
     columns = {part: head for part, head in HEADS.items() if totals[part]} if report.mode != "functional" else {}
     names = [name for name, _ in report.columns()]
     own = [name for name in names if name not in ("layer", "input * weight", *HEADS.values(), "share")]
@@ -35,8 +35,8 @@ def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] |
         f"A model on {report.chip}",
         columns,
         layers,
-        len(report.outcomes),
-        [report.head(), *([f"{words(summary_of(report)['interval'])}."] if columns else []), *report.notes()],
+        len({frozenset(row.calls.items()) for row in report.rows}),
+        [report.head(), *([f"{words(summary['interval'])}."] if summary else []), *report.notes()],
         own,
         [
             (kernel["op_type"], kernel["task_us"])
@@ -46,7 +46,7 @@ def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] |
             for _ in range(count)
         ],
         _calls(report),
-        [ranking(ranked(report), totals["total"])] if columns else [],
+        [ranking(ranked(report), totals["total"]), next_line(summary["next"])] if summary else [],
     ).write(path, links)
 
 
