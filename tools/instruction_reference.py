@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
-from instruction_limits import limits, not_simulated
+from instruction_limits import left_out, limits
 from instruction_samples import SECTIONS, Demo, signature
 from pydantic import BaseModel
 
@@ -232,7 +232,7 @@ def page() -> str:
     ]
     for chip in chips:
         lines += [f"### {chip.identity.arch} ({chip.name} and its family)", "", *limits(chip.identity.arch), ""]
-    lines += ["### Not simulated", "", *not_simulated(), ""]
+    lines += ["### Not simulated", "", *left_out(), ""]
     return "\n".join(lines)
 
 
