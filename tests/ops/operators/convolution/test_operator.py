@@ -88,9 +88,12 @@ PLAIN = Forward(2, 20, 24, (9, 8), (3, 2), (2, 1), (1, 1), (1, 2))
 TURNED = replace(PLAIN, transposed=True, output_padding=(1, 0))
 DEEP = Forward(1, 16, 20, (5, 7, 6), (3, 2, 3), (1, 2, 2), (1, 0, 1), (1, 1, 1), groups=2)
 
+GROUPED = Forward(1, 64, 80, (6, 5), (3, 3), (1, 1), (1, 1), (1, 1), groups=2)
+"""Groups that fill blocks of channels are not merged: each has a bias of its own."""
+
 
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
-@pytest.mark.parametrize("one", [PLAIN, TURNED, DEEP], ids=["plain", "transposed", "3-D"])
+@pytest.mark.parametrize("one", [PLAIN, TURNED, DEEP, GROUPED], ids=["plain", "transposed", "3-D", "groups"])
 def test_with_time(one: Forward, chip: str) -> None:
     """Full mode: no findings, the bits of functional mode, and each kernel with its time."""
     if one is DEEP and chip in COUPLED:
