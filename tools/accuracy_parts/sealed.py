@@ -78,17 +78,21 @@ def step() -> str:
     return f"{STEP}\n\n" + "\n".join(lines) + f"\n\n{_victims()}"
 
 
-def _victims() -> str:
-    """The dirty lines driven out, predicted beside measured, by operator."""
-    predicted: dict[str, float] = {}
-    measured: dict[str, float] = {}
-    moved: dict[str, float] = {}
+def step_victims() -> tuple[dict[str, float], ...]:
+    """Return three dicts of MB by operator: dirty lines driven out, predicted and measured, and tensors of the kernels."""
+    found: tuple[dict[str, float], ...] = ({}, {}, {})
     for name in STEPS:
         text = (folder() / name).read_text(encoding="utf-8")
         lines = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
-        for cells, *found in zip(lines, *victims(lines, load_chip(STEP_CHIP)), strict=True):
-            for sums, nbytes in zip((predicted, measured, moved), found, strict=True):
+        for cells, *each in zip(lines, *victims(lines, load_chip(STEP_CHIP)), strict=True):
+            for sums, nbytes in zip(found, each, strict=True):
                 sums[cells["Type"]] = sums.get(cells["Type"], 0.0) + nbytes / 1e6
+    return found
+
+
+def _victims() -> str:
+    """The dirty lines driven out, predicted beside measured, by operator."""
+    predicted, measured, moved = step_victims()
     shown = sorted(
         (kind for kind in measured if max(measured[kind], predicted[kind]) >= 10), key=lambda kind: -measured[kind]
     )

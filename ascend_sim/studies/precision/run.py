@@ -111,6 +111,8 @@ class PrecisionTable(ShownResult):
     hf32_bits: Mapping[str, int | None]
     rows: tuple[PrecisionRow, ...]
     complete: bool = True
+    l2: str = "cold"
+    """State of the L2 before each row's call."""
 
     _drawn = "ascend_sim.studies.precision.summary:render_summary"
     _options = MappingProxyType({"more": ""})
@@ -188,6 +190,7 @@ def precision(
         hf32_bits={spec.name: spec.cube.hf32_mantissa_bits for spec in specs},
         rows=tuple(rows),
         complete=complete,
+        l2=named.l2,
     )
 
 

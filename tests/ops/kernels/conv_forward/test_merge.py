@@ -98,7 +98,7 @@ def test_cubes_wait_for_the_weights_and_vector_cores_for_each_other(flag: int) -
 
 
 def test_every_core_has_its_share_of_all_groups_pixels_beside_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """2 x 40 groups of 20 x 18 outputs on 28 cores, in four blocks: beside a short multiplication it is the time of the call."""
+    """2 x 40 groups of 20 x 18 outputs on 28 cores: beside a short multiplication it is the time of the call."""
     shapes = (2, 40, 22, 20), (40, 1, 3, 3), 40
     cost = libraries()["2026-08"]["Conv3DV2"]["group_pixel_cycles"]
 
