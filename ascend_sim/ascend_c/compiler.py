@@ -64,7 +64,8 @@ class Compiler:
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder ($ASCEND_SIM_CACHE, else $XDG_CACHE_HOME or ~/.cache, ascend-sim); make it if needed.
+    """Return the user's cache folder: $ASCEND_SIM_CACHE, else the folder ascend-sim in $XDG_CACHE_HOME or ~/.cache. Make it if
+    needed.
 
     Raises SimError if it cannot be made.
     """

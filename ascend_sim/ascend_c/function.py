@@ -355,7 +355,10 @@ def _parameters(entry: KernelEntry, described: Sequence[tuple[int, int]]) -> tup
 
 
 def _stub(named: str, fields: Sequence[str], registers_tiling: bool) -> str:
-    """Return the C++ source that exports the entry `named` for the recorder and sets the `fields` by name before the call."""
+    """Return the C++ source that exports the entry `named` for the recorder and sets the `fields` by name before the call.
+
+    `registers_tiling`: the kernel's file registers a default tiling structure.
+    """
     assigned = " ".join(f"asim::assign(data.{name}, given[{number}]);" for number, name in enumerate(fields))
     export = 'extern "C" __attribute__((visibility("default")))'
     return (

@@ -162,7 +162,8 @@ def halves(a: Accesses, shapes: Shapes, group: Ints) -> Iterator[Halves]:
 
 
 def _of_size(a: Accesses, kinds: Rows, hears: Ints, footprint: Ints, half: Ints, partly: Bits) -> Halves:
-    """Return the `Halves` of one size: `footprint[i]` covers `half[i]` whole, or touches a part of it where `partly[i]`.
+    """Return the `Halves` of one size: `footprint[i]` covers `half[i]` (a half's number, as in `Halves`) whole, or touches a
+    part of it where `partly[i]`.
 
     `kinds` are those of `kinds_of`, `hears` the group of cores of each footprint's program.
     """

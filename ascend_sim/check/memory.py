@@ -209,7 +209,10 @@ def _operand(subject: Subject, number: int, row: int, space: str, writes: bool) 
 
 
 def _spot(subject: Subject, space: str, number: int, row: int, at: int, writes: bool) -> str:
-    """Return the place of an access in words for a finding; `number` is its program, `at` its byte in the buffer or tensor."""
+    """Return the place of an access in words for a finding; `number` is its program, `at` its byte in the buffer or tensor.
+
+    `writes`: the access is a write.
+    """
     if space != "GM":
         return f"at {at:#x} on {space} in {subject.task.name}"
     slot = _operand(subject, number, row, space, writes) >> SLOT_SHIFT

@@ -152,7 +152,9 @@ def _race(subject: Subject, space: str, a: Accesses, early: int, late: int, coun
 
 
 def _advice(subject: Subject, first: int, second: int) -> str:
-    """Return advice in words on ordering the pipes of two owners: a barrier, a flag, a cross-core flag, or that nothing can."""
+    """Return advice in words on ordering the pipes of the owners `first` and `second`: a barrier, a flag, a cross-core flag, or
+    that nothing can.
+    """
     one, other = subject.programs[first // WIDTH], subject.programs[second // WIDTH]
     source, destination = pipe_of(first), pipe_of(second)
     if one is other and source == destination:

@@ -106,7 +106,10 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
 
 
 def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Group:
-    """Return the key of the group in which a wait or barrier can be left out; () for other rows and for those of a library."""
+    """Return the key of the group in which a wait or barrier can be left out; () for other rows and for those of a library.
+
+    The row is `row` of program `number`; `code` and `kind` are its entries in `SyncRows`.
+    """
     synced, core = subject.synced[number], subject.programs[number].core_kind
     if kind == WAIT:
         notes = synced.program.notes

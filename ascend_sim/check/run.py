@@ -54,7 +54,7 @@ def check_tasks(
     engine: str | None = None,
 ) -> CheckReport:
     """Build and check tasks in launch order and return the report; `roles` is {tensor's name: role} (`contents.ROLES`, else
-    "given").
+    "given"), `tools` as in `chosen_tools`.
 
     `strict` also reports unused buffers, and waits and barriers that a kernel for all shapes needs for other shapes. The
     programs are built under inspection, so that a builder's refusal is a finding. If there are findings, their cycles are those
@@ -90,7 +90,7 @@ def check_tasks(
 def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection]:
     """Return (programs of a task, the inspection with the faults that their builders found).
 
-    MemoryLimitError is raised; any other SimError of a block becomes a fault.
+    MemoryLimitError is raised; any other SimError of a block becomes a fault. `stamping` as in `inspect`.
     """
     programs: list[Program] = []
     with inspect(stamping) as inspection:
@@ -140,7 +140,8 @@ def check_timeline(
     roles: Mapping[str, str] | None = None,
     tools: Sequence[str] | str | None = None,
 ) -> CheckReport:
-    """Check the programs of a finished run and return the report, with the cycles of that run.
+    """Check the programs of a finished run and return the report, with the cycles of that run; `roles` and `tools` as in
+    `check_tasks`.
 
     A builder's refusals are no findings here: they ended the run before.
     """

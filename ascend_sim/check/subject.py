@@ -160,7 +160,9 @@ class Subject:
         return {number: np.argsort(found[0]) for number, found in orders.items() if found is not None}
 
     def place(self, program: int, row: int, access: str = "", address: int | None = None) -> FindingPlace:
-        """Return row `row` of a program as the place of a finding, with its source line if that was noted."""
+        """Return row `row` of program number `program` as the place of a finding, with its source line if that was noted;
+        `access` ("read", "write") and `address` are the finding's.
+        """
         one = self.programs[program]
         view, notes = one[row], one.notes
         line = None if notes is None else notes.line(row)

@@ -84,7 +84,7 @@ def _partner(subject: Subject, what: str, found: list[Unpaired]) -> CheckFinding
 
 
 def flag_name(subject: Subject, number: int, key: tuple[str, str, int]) -> str:
-    """Return "flag 'NAME'" if the program names the flag (source, destination, id), else "flag ID"."""
+    """Return "flag 'NAME'" if program number `number` names the flag `key` (source, destination, id), else "flag ID"."""
     names = [name for name, flag in subject.programs[number].flags.items() if tuple(flag) == key]
     return f"flag {names[0]!r}" if names else f"flag {key[2]}"
 

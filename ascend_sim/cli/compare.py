@@ -76,7 +76,8 @@ def compare(
 
 
 def _print_layers(runs: Sequence[str], given: Sequence[str], everything: bool, json_output: bool) -> None:
-    """Compare two folders of networks or simulations layer by layer and print the result.
+    """Compare two folders of networks or simulations layer by layer and print the result: JSON, or a table (with `everything`
+    of all layers).
 
     Raises SimError unless there are two, and for options in `given`, which apply to single runs only.
     """

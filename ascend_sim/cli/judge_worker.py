@@ -43,7 +43,8 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     """Return the verdict on a C++ kernel file, with arguments from the Python file beside it: compile, check, then run if the
     check passed.
 
-    An error of compiler or arguments gives the verdict of `not_compiled`, one of the run a failed stage "values".
+    `auto_sync` adds the waits that the vendor's compiler adds. An error of compiler or arguments gives the verdict of
+    `not_compiled`, one of the run a failed stage "values".
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.checking import check_kernel

@@ -136,7 +136,7 @@ def write_html(
     """Write the HTML page of a run; return the lines that it shows on the bottleneck.
 
     `other_rates` runs the programs again with each chip rate doubled, in several processes if the run is long and its
-    instructions are the simulator's own.
+    instructions are the simulator's own. `all_blocks`: the page has every block, however large it becomes.
     """
     from ascend_sim.report.packed import LIMIT
     from ascend_sim.report.page import write_page

@@ -76,6 +76,8 @@ def _whole(stages: dict[str, Any], unknown: list[str]) -> dict[str, Any]:
 def _values(outputs: Mapping[str, Any] | None, scalar: bool) -> dict[str, Any]:
     """Return the stage "values": passed or not (None: nothing is expected), the worst error over its bound, the first wrong
     element.
+
+    `scalar`: scalar code computed the values, which never passes.
     """
     found: dict[str, Any] = {"scalar_computed": scalar, "worst_error_over_bound": None, "first_wrong": None}
     if not outputs:

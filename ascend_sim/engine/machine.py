@@ -115,7 +115,7 @@ def new_machine(
 ) -> Machine:
     """Return the machine of `engine` ("simpy" or "compiled") for one run; it may keep columns in `store` and `watch` programs.
 
-    Instructions issued beyond cycle `last`, where the run is given up, need not be computed.
+    `shared_gm` as in `Engine`. Instructions issued beyond cycle `last`, where the run is given up, need not be computed.
     """
     if engine == "compiled":
         return CompiledMachine(env, chip, l2, shared_gm, store, watch, last)

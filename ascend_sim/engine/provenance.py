@@ -114,7 +114,7 @@ class Provenance:
 
     def origins(self, reader: Row | None, space: str, addresses: Addresses) -> Addresses:
         """Return for each of `addresses` the GM byte, written by no program, from which moves alone copied it; CONSTANT if
-        there is none.
+        there is none. `reader` as in `back`.
         """
         result = np.full(len(addresses), CONSTANT)
         if space == "GM":

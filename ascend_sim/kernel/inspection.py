@@ -161,7 +161,9 @@ def current_inspection() -> Inspection | None:
 
 @contextlib.contextmanager
 def inspect(stamping: bool = True) -> Iterator[Inspection]:
-    """Context manager that yields an inspection; programs built inside its block record faults in it instead of raising."""
+    """Context manager that yields an inspection; programs built inside its block record faults in it instead of raising;
+    `stamping` as in `Inspection`.
+    """
     inspection = Inspection(stamping)
     token = _CURRENT.set(inspection)
     try:

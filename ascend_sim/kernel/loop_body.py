@@ -143,7 +143,7 @@ class _Names:
     """Record of the names that statements read and write, followed in the order in which they run.
 
     `outside` are the names read before they were surely written, `written` those that some statement writes. The methods take
-    and return `own`, the names surely written so far; None if no statement can follow.
+    and return `own`, the names surely written so far, and add to that set in place; None if no statement can follow.
     """
 
     def __init__(self) -> None:
@@ -223,8 +223,8 @@ class _Names:
             self.read(node, own)
 
     def read(self, node: ast.AST, own: set[str]) -> None:
-        """Add to `outside` the names that an expression reads and that are not in `own`, in the order in which Python
-        evaluates its parts.
+        """Add to `outside` the names that an expression reads and that are not in `own`, in the order in which Python evaluates
+        its parts; add to `own` the names that `:=` writes.
 
         Raises NotFollowed for yield and await.
         """

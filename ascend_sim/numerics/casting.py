@@ -136,7 +136,10 @@ def as_values(x: npt.ArrayLike, source: object = None) -> Array:
 
 
 def quiet_cast(values: Array, dtype: npt.DTypeLike, copy: bool = False) -> Array:
-    """Return `values.astype(dtype)` without numpy's warnings: overflow and (signalling) NaN are ordinary values here."""
+    """Return `values.astype(dtype)` without numpy's warnings: overflow and (signalling) NaN are ordinary values here.
+
+    Without `copy` it may be `values` itself.
+    """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         return values.astype(dtype, copy=copy)
 

@@ -260,8 +260,8 @@ def numpy_dtype(name: object) -> np.dtype[Any]:
 def ulp(x: npt.ArrayLike, fmt: object, mantissa_bits: int | None = None) -> npt.NDArray[np.float64]:
     """Return the spacing of a format at |x|, elementwise: the gap from the value at or below |x| to the next one above.
 
-    Below the smallest exponent that is the smallest positive value (also at 0), beyond the largest finite value the
-    spacing of the top binade; NaN gives NaN. float64, shape of `x`.
+    Below the smallest exponent that is the smallest positive value (also at 0), beyond the largest finite value the spacing of
+    the top binade; NaN gives NaN. float64, shape of `x`. `mantissa_bits` is for hf32.
     """
     entry = format_of(fmt, mantissa_bits)
     magnitude = np.abs(np.asarray(x, dtype=np.float64))
@@ -276,7 +276,7 @@ def ulp(x: npt.ArrayLike, fmt: object, mantissa_bits: int | None = None) -> npt.
 
 
 def half_ulp(x: npt.ArrayLike, fmt: object, mantissa_bits: int | None = None) -> npt.NDArray[np.float64]:
-    """Return half the spacing at |x|: the most that rounding to nearest can move a value near x."""
+    """Return half of `ulp`, elementwise: the most that rounding to nearest can move a value near x."""
     return 0.5 * ulp(x, fmt, mantissa_bits)
 
 

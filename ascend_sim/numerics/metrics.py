@@ -108,9 +108,9 @@ def compare(
 ) -> Comparison:
     """Return the error metrics of a result against a float64 reference of the same shape.
 
-    `dtype` is the result's format (default: that of its array; uint8 codes need "hifloat8"), `compute_dtype` the one
-    its operands were rounded to. Bit-equal means: the pattern that the reference rounded to `dtype` has. Works in
-    chunks, float64 inside. Raises `SimError` on different shapes.
+    `dtype` is the result's format (default: that of its array, but float32 for float64; uint8 codes need "hifloat8"),
+    `compute_dtype` the one its operands were rounded to. Bit-equal means: the pattern that the reference rounded to `dtype`
+    has. Works in chunks, float64 inside. Raises `SimError` on different shapes.
     """
     actual, golden = np.asarray(result), np.asarray(reference)
     if actual.shape != golden.shape:

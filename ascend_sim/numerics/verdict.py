@@ -286,7 +286,8 @@ def _error_and_tolerance(
 ) -> tuple[Float64, Float64]:
     """Return (error, tolerance) of each element; the error is 0 for a right inf or NaN, NaN for a wrong one.
 
-    The tolerance is `bound` plus half an ULP for each of `formats`. Without products the element must be exactly zero.
+    The tolerance is `bound` plus half an ULP for each of `formats`; with `saturate` an overflowing element should be the
+    formats' largest number, a NaN 0. Without products the element must be exactly zero.
     """
     accumulator = format_of("float32")
     size = np.abs(expected)

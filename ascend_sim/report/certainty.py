@@ -167,7 +167,7 @@ def interval(
     """Return the 80 % interval of a kernel that is predicted to take `us`, from its kind, or borrowed from the nearest and
     wider.
 
-    `cube` is True if the cube works in it; None: the operator's name decides.
+    `cube` is True if the cube works in it; None: the operator's name decides. `grouped` and `library` as in `ErrorKind`.
     """
     return _shipped(chip.identity.arch, chip.name, op_type, us >= LONG_US, cube, grouped, library).times(us)
 
@@ -202,7 +202,7 @@ def nearest(
     """Return the kind with two kernels or more that differs least from the given one.
 
     Compared are, in this order: the unit that works, the architecture, the computation, the operator, groups, the library's
-    version. Of equally near kinds the one with the most kernels is taken (chosen, not fitted).
+    version. `cube` as in `interval`. Of equally near kinds the one with the most kernels is taken (chosen, not fitted).
     """
 
     cube = _of_cube(op_type) if cube is None else cube
@@ -269,7 +269,7 @@ def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: boo
     fewer than two kernels.
 
     The kernels are those of the same length and chip if there are eight, else those of the same length if there are eight, else
-    all.
+    all. `lent`: the kind is lent to another one, which widens the interval.
     """
     sized = kind.where(lambda _, one: (one.us >= LONG_US) == long)
     of = next((some for some in (sized.on(chip), sized) if some.kernels >= ENOUGH), kind)

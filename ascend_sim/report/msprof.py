@@ -353,7 +353,10 @@ def _flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> dict[int, list[int]
 
 
 def _shared(table: Any, argument: int, core: str, colours: Mapping[str, str], whole: bool) -> dict[str, Any]:
-    """Return the fields that all events of instruction `argument` have in common: name, colour, process, thread, arguments."""
+    """Return the fields that all events of instruction `argument` have in common: name, colour, process, thread, arguments.
+
+    `whole` as in `_write_trace`.
+    """
     instruction = table.instructions[argument]
     pipe, number = THREADS[PIPES[table.pipes[argument]]]
     name = instruction.name.upper()

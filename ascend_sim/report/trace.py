@@ -55,7 +55,9 @@ _Arrows = dict[int, list[int]]
 
 @dataclass
 class _TraceProcess:
-    """One process of the trace: a core with its pipes and its programs (`runs`) in the order of time."""
+    """One process of the trace: a core with its pipes and its programs (`runs`) in the order of time; `events` is the number of
+    events that it takes in the file.
+    """
 
     name: str
     pipes: tuple[str, ...]

@@ -47,7 +47,7 @@ class StreamStep(Task):
     def of(
         cls, name: str, op_type: str, stream: int, cycles: int = 0, action: Callable[[int | None], None] | None = None
     ) -> StreamStep:
-        """Return a step called `name` on `stream` that occupies no core."""
+        """Return a step called `name` on `stream` that occupies no core; it takes `cycles`, then `action` is called, if any."""
         return cls(name, op_type, "HOST", 0, (), lambda block: (), stream, cycles=cycles, action=action)
 
     def happen(self, finish: int | None) -> None:

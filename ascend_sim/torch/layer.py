@@ -54,7 +54,9 @@ class SimulatedLayer:
         return f"<layer {self.name} on {self.settings.chip.name}: {self.row.layer.text}>"
 
     def call(self, *, forward: bool = False) -> Call:
-        """Return the layer's first recorded call of one pass. Raises SimError if there was none, and for a matrix product."""
+        """Return the layer's first recorded call of one pass (`forward`: the forward one, else the backward one). Raises
+        SimError if there was none, and for a matrix product.
+        """
         if self.row.layer.kind == MATMUL:
             raise SimError(f"{self.name}: a matrix product, which is no call of a convolution operator")
         found = next((call for call in self.row.calls if call.forward == forward), None)
@@ -66,8 +68,8 @@ class SimulatedLayer:
         return found
 
     def case(self, *, forward: bool = False) -> Case:
-        """Return the call as a Case with contiguous tensors, as commands and `ascend_sim.run_case` take it; it names the chip
-        if that ships.
+        """Return the call of one pass (`forward` as in `call`) as a Case with contiguous tensors, as commands and
+        `ascend_sim.run_case` take it; it names the chip if that ships.
 
         Raises SimError if no case can express it.
         """
@@ -80,7 +82,9 @@ class SimulatedLayer:
         return case.model_copy(update=named | {"cube_math_type": options["cube_math_type"]})
 
     def run(self, *, forward: bool = False) -> Result:
-        """Run the call in timing mode with the settings of the simulation; return its Result, with a timeline."""
+        """Run the call of one pass (`forward` as in `call`) in timing mode with the settings of the simulation; return its
+        Result, with a timeline.
+        """
         call = self.call(forward=forward)
         options = {**alone(self.settings.options), "chip": self.settings.chip, "mode": "timing", "timeline": True}
         return run_call(OPERATORS[call.operator], call.given, call.named, filled(RunOptions, options))
@@ -92,7 +96,7 @@ class SimulatedLayer:
         return search_tilings(self.case(), kernel, chips=[self.settings.chip], **options)
 
     def write_html(self, path: str | Path, *, forward: bool = False) -> None:
-        """Run the layer's call and write its report to the HTML file `path`."""
+        """Run the layer's call of one pass (`forward` as in `call`) and write its report to the HTML file `path`."""
         self.run(forward=forward).write_html(path)
 
 

@@ -139,8 +139,8 @@ class Simulation:
         """Return the errors of each layer's gradients in each cubeMathType: one table for each layer.
 
         In the modes "functional" and "full" the arrays of the layer's first backward call are used, else normal values;
-        `inputs` names another distribution. `dtypes` of the rows; None: the layer's own. Layers that no case can express
-        (float64) are left out.
+        `inputs` names another distribution. `dtypes` of the rows; None: the layer's own. Matrix products are left out. Layers
+        that no case can express (float64) are left out.
         """
         return layer_precision(
             self.rows, self.settings.chip, dtypes=dtypes, inputs=inputs, options=self.settings.options

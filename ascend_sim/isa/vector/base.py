@@ -138,7 +138,9 @@ def view_of_blocks(memory: Memory, address: int, dtype: str, layout: tuple[int, 
 def regions_of(
     operand: str, dtype: str, layout: tuple[int, int, int], mask: Mask | None = None, blocks: tuple[int, ...] = ()
 ) -> tuple[Region, ...]:
-    """Return the bytes of an operand; `layout` is its count, rows and stride, `blocks` the block strides of all operands."""
+    """Return the regions of an operand's bytes; `layout` is its (count of elements in a row, rows, bytes from row to row),
+    `blocks` the block strides of all operands in the order of OPERANDS, or ().
+    """
     if blocks:
         return blocks_of(operand, dtype, layout, blocks[OPERANDS.index(operand)], mask)
     return rows_of(operand, dtype, *layout, mask)
@@ -147,7 +149,9 @@ def regions_of(
 def place_of(
     operand: str, dtype: str, layout: tuple[int, int, int], mask: Mask | None = None, blocks: tuple[int, ...] = ()
 ) -> Place:
-    """Return the elements of an operand in order, or those that a mask selects, as `regions_of` has its bytes."""
+    """Return the Place in UB of the elements of an operand in order, or of those that a mask selects; arguments as in
+    `regions_of`.
+    """
     if not blocks:
         return items_of(operand, dtype, *layout, mask)
     count, rows, stride = layout
@@ -162,7 +166,9 @@ def place_of(
 def elements(
     memory: Memory, address: int, operand: str, dtype: str, layout: tuple[int, int, int], blocks: tuple[int, ...] = ()
 ) -> NDArray[Any]:
-    """Return the elements of an operand as an array; with block strides as [rows, blocks, elements of one]."""
+    """Return the elements of an operand as a view [rows, count], with block strides as [rows, blocks, elements of a block];
+    `layout` and `blocks` as in `regions_of`.
+    """
     if blocks:
         return view_of_blocks(memory, address, dtype, layout, blocks[OPERANDS.index(operand)])
     return view(memory, address, dtype, *layout)

@@ -172,13 +172,19 @@ def _filter(explanation: Explanation, name: str, outer: Index, inner: Index, tap
 
 
 def _seen(explanation: Explanation, axis: tuple[str, int], o: Index, tap: Index) -> str:
-    """Return as text the position of x that output position `o` reads through `tap`: o * stride - pad + tap * dilation."""
+    """Return as text the position of x that output position `o` reads through `tap`: o * stride - pad + tap * dilation.
+
+    `axis` ends with the number of the axis (`_attributes`).
+    """
     stride, pad, dilation = _attributes(explanation, axis[1])
     return _linear([(stride, o), (dilation, tap), (-pad, 1)])
 
 
 def _met(explanation: Explanation, axis: tuple[str, int], i: Index, tap: Index) -> str:
-    """Return as text the position of y that reads position `i` of x through `tap`: (i + pad - tap * dilation) / stride."""
+    """Return as text the position of y that reads position `i` of x through `tap`: (i + pad - tap * dilation) / stride.
+
+    `axis` as in `_seen`.
+    """
     stride, pad, dilation = _attributes(explanation, axis[1])
     text = _linear([(1, i), (pad, 1), (-dilation, tap)])
     return text if stride == 1 else f"({text}) / {stride}"

@@ -152,10 +152,9 @@ def _stride_words(explanation: Explanation) -> str:
 
 
 def part_lines(explanation: Explanation, part: SumPart, width: int | None = None) -> list[str]:
-    """Return the lines on one L0C tile: its core, the loads to L1, and every mmad with the partial sum of the element after
-    it.
+    """Return the lines on one L0C tile: its core, the loads to L1, and every mmad with the partial sum of the element after it.
 
-    Long tables are cut in the middle; up to 24 products are written out.
+    Tables are at most `width` wide (None: any width), long ones cut in the middle; up to 24 products are written out.
     """
     first = part.mmads[0]
     run = explanation.provenance.programs[part.owner]
@@ -350,8 +349,8 @@ def _other_parts(explanation: Explanation, parts: Sequence[SumPart]) -> list[str
 
 
 def out_lines(explanation: Explanation, width: int | None = None) -> list[str]:
-    """Return a table of the instructions after the cube, each with its destination and the element's value and bits there;
-    cut in the middle if long.
+    """Return a table of the instructions after the cube, each with its destination and the element's value and bits there; at
+    most `width` wide (None: any width), cut in the middle if long.
     """
     rows: list[tuple[str, ...]] = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
     for step in explanation.way:

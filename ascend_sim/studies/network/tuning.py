@@ -84,12 +84,12 @@ def tune(
     searching: Progress | None = None,
     **options: Unpack[TuneOptions],
 ) -> Tuned:
-    """Search the cube kernels of every distinct layer, `seconds` each at most, and run the network with the tilings that
-    make their kernel faster.
+    """Search the cube kernels of every distinct layer, `seconds` each at most, and run the network with the tilings that make
+    their kernel faster.
 
-    Results are kept in the store of `out` as they come, so that a killed tuning goes on. An interrupt ends the searches, with
-    the results so far. `searching` is called with the layer, the number of searched layers and of all. Raises SimError as
-    `run_network` does.
+    `batch` None is the network's own. Results are kept in the store of `out` as they come, so that a killed tuning goes on. An
+    interrupt ends the searches, with the results so far. `searching` is called with the layer, the number of searched layers
+    and of all. Raises SimError as `run_network` does.
     """
     how = TuneOptions(**options)
     chip, conformance, library = how["chip"], how["conformance"], how["library"]

@@ -197,7 +197,7 @@ class Prices:
 
     def drain(self, m: int, n: int, dtype: str, atomic: bool = False) -> float:
         """Return the least cycles of a store of `m` x `n` sums from L0C: by the Fixpipe, or by the vector unit of a coupled
-        core.
+        core; `atomic`: it adds to GM.
         """
         return self.cycles(self._way_out(m, n, dtype, atomic))
 

@@ -59,7 +59,8 @@ class ConvRow(MeasuredLaunch):
         """Return the accepted call for the row's sizes; deterministic if that is the library's default.
 
         `gradient` is the only output that the call computes ("" for a forward call), `blocks` maps an output to the number of
-        blocks of its kernel. Raises SimError where the chip computes in another dtype than the row's.
+        blocks of its kernel; with `bias` the call has one. Raises SimError where the chip computes in another dtype than the
+        row's.
         """
         operator = OPERATORS.of_pass(self.direction)
         case = operator.of_layer(self._layer(kernel, gradient, bias=bias))

@@ -12,7 +12,7 @@ from ascend_sim.report.certainty import ErrorKind, Interval, MeasuredError, betw
 @frozen
 class HeldOut:
     """Test of the intervals on the kernels of one kind, chip and `network`, left out of the kernels that give the interval: all
-    together, or one by one if it is the only network.
+    together, or one by one if fewer than two kernels of the kind would stay.
 
     `inside` counts the kernels whose measured time lies in the interval around the shipped prediction; `refitted` those whose
     time lies in the interval around a prediction by costs that were fitted without the kernel's layer.
@@ -53,8 +53,8 @@ class Borrowed:
 
 
 def held_out(kinds: Sequence[ErrorKind]) -> list[HeldOut]:
-    """Return the tests that leave out one network: for every network, kind and chip, where the kernels left give an
-    interval.
+    """Return a test for every network, kind and chip: the network's kernels are left out together where at least two others of
+    the kind stay, else one by one. Kernels for which the rest gives no interval are not counted.
     """
     networks = sorted({name for kind in kinds for name in kind.errors})
     return [found for network in networks for found in _without_network(kinds, network)]

@@ -51,12 +51,14 @@ def _line(chip: ChipSpec | None, kernel: str) -> Mapping[str, Any]:
 
 
 def procedure_for(chip: ChipSpec | None, kernel: str) -> str | None:
-    """Return the name of the open procedure that a chip's architecture has for a kernel; None where there is none."""
+    """Return the name of the open procedure that a chip (None: dav-2201) has for a kernel; None where there is none."""
     return _line(chip, kernel).get("procedure")
 
 
 def procedure_mark(chip: ChipSpec | None, kernel: str) -> str:
-    """Return the mark ("stated", ...) of the chip's procedure for a kernel: how certain it is that the library uses it."""
+    """Return the mark ("stated", ...) of the open procedure that a chip (None: dav-2201) has for a kernel: how certain
+    it is that the library uses it. KeyError where there is no procedure.
+    """
     return str(_line(chip, kernel)["mark"])
 
 

@@ -32,7 +32,7 @@ _LONGEST_K = 3
 
 
 def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    """Yield the tilings of the grid that fit, with the user's fields `given`.
+    """Yield the tilings of the grid that fit, with the user's fields `given`; `chip` None: a 910B.
 
     For a one-row signal they are in whole rows and in strips as wide as the ladder's, unless the user fixes the strips.
     """

@@ -398,8 +398,8 @@ def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightT
 def completed(
     tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None
 ) -> GradWeightTiling:
-    """Return the tiling, "manual", with blocks, StreamK and the bound of B derived from its other fields; `given` ones
-    stay. TilingError if it cannot run.
+    """Return the tiling, "manual", with blocks, StreamK and the bound of B derived from its other fields, except for
+    those that the user has `given`. `chip` None: a 910B. TilingError if the tiling cannot run.
     """
     inp = walked_input(inp, tiling)
     tasks = task_count(tiling, inp)
@@ -421,8 +421,8 @@ def completed(
 
 
 def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]) -> Iterator[GradWeightTiling]:
-    """Yield the tiling with each choice of L1 buffers and steps not `given`, largest steps first; free steps are equal,
-    else one divides the other.
+    """Yield the tiling with each choice of the L1 buffers, step_ka and step_kb that the user has not `given`, largest
+    steps first. If both steps are free they are equal; a free one divides the given one, or is a multiple of it.
     """
     most = max(
         1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k)

@@ -42,7 +42,7 @@ _WORK_SLACK = (11, 10)  # how much more work than in the most even grid the busi
 
 
 def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradWeightTiling]:
-    """Yield the tilings of the grid that fit, with the user's fields `given`."""
+    """Yield the tilings of the grid that fit, with the user's fields `given`; `chip` None: a 910B."""
     cuts = {name: given[name] for name in ("split_wo", "split_kernel") if name in given}
     own = {GradWeightTiling.VENDOR[name]: value for name, value in cuts.items()}
     start = (

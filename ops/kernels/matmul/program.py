@@ -234,19 +234,23 @@ class _MatmulBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, block: HeldBlock, base: int, address: int) -> None:
-        """Load a block of A to L1 as [K1][m_count][C0]; a transposed A as [M1][k_count][C0]."""
+        """Load a block of A to byte `address` of L1 as [K1][m_count][C0]; a transposed A as [M1][k_count][C0]. `base`
+        as in `load`.
+        """
         self.load(A, self.problem.transpose_a, self.problem.m, block, base, self.span_a, address)
 
     def load_b1(self, block: HeldBlock, base: int, address: int) -> None:
-        """Load a block of B to L1 as [N1][k_count][C0]; a transposed B as [K1][n_count][C0]. Rows for load_data_2d are
-        padded to whole fractals.
+        """Load a block of B to byte `address` of L1 as [N1][k_count][C0]; a transposed B as [K1][n_count][C0]. Rows for
+        load_data_2d are padded to whole fractals. `base` as in `load`.
         """
         self.load(B, not self.problem.transpose_b, self.problem.n, block, base, self.span_b, address)
 
     def load(
         self, slot: int, k_outside: bool, extent: int, block: HeldBlock, base: int, span: int, address: int
     ) -> None:
-        """Load a block of at most `span` elements of K of tensor `slot` to L1 with nd2nz.
+        """Load a block of at most `span` elements of K of tensor `slot` to byte `address` of L1 with nd2nz.
+
+        `base` is the tile's byte offset in the tensor (`PlaceOf`), from which that of the block counts.
 
         `k_outside`: GM has a row of `extent` elements of M or N for each element of K; else a row of K for each element
         of M or N.
@@ -299,15 +303,15 @@ class _MatmulBuilder:
     def load_matrix(
         self, destination: str, dst: int, src: int, held: int, rows: Span, columns: Span, transpose: bool = False
     ) -> None:
-        """Load rows and columns (rounded up to whole C0) of a matrix [columns / C0][`held` rows][C0] in L1 to L0 with
-        load_data_3d, transposed if `transpose`.
+        """Load rows and columns (rounded up to whole C0) of a matrix [columns / C0][`held` rows][C0] at `src` in L1 to
+        `dst` in L0 with load_data_3d, transposed if `transpose`.
         """
         columns = Span(columns.start, ceil_to(columns.length, self.c0))
         self.k.load_data_3d(destination, dst, src, self.itemsize, matrix_window(held), rows, columns, transpose)
 
     def load_right(self, address: int, n_count: int, inside: int, k_count: int, held: int) -> None:
-        """Load B to L0B as [K1][N1][16][C0], from element `inside` of the `held` elements of K in L1: by load_data_2d
-        or load_data_3d, as B is stored.
+        """Load B to `address` of L0B as [K1][N1][16][C0], from element `inside` of the `held` elements of K in L1: by
+        load_data_2d or load_data_3d, as B is stored.
         """
         columns, source = ceil_div(n_count, FRACTAL), self.b1.address
         if self.problem.transpose_b:

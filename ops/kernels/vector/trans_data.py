@@ -219,7 +219,8 @@ def _turn_tile(
     """Append the conversion of one tile: load, zero the gaps if there are some, transpose, store (with `merge` row by
     row in order).
 
-    `to_c0`: from plain rows to blocks of channels, else back.
+    `to_c0`: from plain rows to blocks of channels, else back. `slots` are the numbers of the source and the target
+    among the launch's tensors, `queues` the UB queues of loaded and of converted tiles.
     """
     incoming, outgoing = queues
     k.next_tile()

@@ -204,7 +204,9 @@ class _Filter:
                             yield piece, (group, place)
 
     def tiles_of(self, piece: FilterPiece, where: tuple[int, int]) -> list[TurnTile]:
-        """Return [the copies and transpositions that convert a piece at its place], one TurnTile in a list."""
+        """Return the copies and transpositions that convert a piece at place `where` (as `pieces` yields it): a list of
+        one TurnTile.
+        """
         layout, positions = self.layout, piece.positions
         line = piece.channels * layout.block_bytes
         job = TurnTile(piece.blocks * positions * line)
@@ -242,7 +244,10 @@ class _Filter:
     def _plain_moves(
         self, job: TurnTile, where: tuple[int, int], run: _Run, base: int, piece: FilterPiece, pitch: int, step: int
     ) -> None:
-        """Add the copies of a run's plain rows to the tile: output channels as a whole if dense, else row by row."""
+        """Add to `job` the copies of the plain rows of `run`, which begin at byte `base` of the tile: whole output
+        channels if dense, else row by row. `where` is the place of the piece, `pitch` and `step` are the tile's bytes
+        from one row, and one output channel, to the next.
+        """
         itemsize, (group, place) = self.layout.itemsize, where
         position, positions = piece.position, piece.positions
         row = self.positions * itemsize
@@ -259,8 +264,8 @@ class _Filter:
                 job.plain.append(move)
 
     def _block_moves(self, job: TurnTile, where: tuple[int, int], line: int, piece: FilterPiece) -> None:
-        """Add the copies of FRACTAL_Z lines to the tile: one for all if it has whole planes of a 2-D kernel, else one
-        for each channel block and kernel plane.
+        """Add to `job` the copies of the FRACTAL_Z lines of a piece at place `where`, `line` bytes each: one for all if
+        it has all positions of a 2-D kernel, else one for each channel block and kernel plane.
         """
         inp, taps, (group, place) = self.inp, self.taps, where
         start, _, _, first_block, blocks, position, positions = piece

@@ -174,15 +174,15 @@ class WeightUnits(FilterUnits):
         outgoing.close()
 
     def _source(self, unit: Unit, where: tuple[int, int], row: int) -> int:
-        """Return the GM address of the unit's first element in its output channel number `row`."""
+        """Return the GM address of the first element of row `row` (an output channel) of the unit at place `where`."""
         first, c1 = where
         return gm_operand(SOURCE, (((first + row) * self.c_in + c1 * C0) * self.positions + unit.start) * ITEM)
 
     def _turn_once(
         self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
     ) -> None:
-        """Append loads of [ci][position], one output channel after the other, and their transpositions to
-        [position][co][C0].
+        """Append the loads of the unit at place `where` as [ci][position], one output channel after the other, and
+        their transpositions to [position][co][C0] at UB address `target`.
         """
         pitch, step = self.line * ITEM, self.positions * ITEM
         layout = TurnLayout(pitch, unit.rows * BLOCK_BYTES)
@@ -199,8 +199,8 @@ class WeightUnits(FilterUnits):
     def _turn_twice(
         self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
     ) -> None:
-        """Append the load of [co][ci][position], its transposition to [ci][position][16 co], and each position's to
-        [co][C0].
+        """Append the load of the unit at place `where` as [co][ci][position], its transposition to [ci][position][16
+        co], and that of each position to [co][C0] at UB address `target`.
         """
         pitch, elements = self.line * ITEM, unit.channels * self.positions
         room = incoming.acquire()
@@ -222,12 +222,12 @@ class WeightUnits(FilterUnits):
         incoming.release()
 
     def _padding_at_once(self, unit: Unit) -> int:
-        """Return for how many positions a buffer holds the zeros of the padding."""
+        """Return for how many lines of the padding unit one buffer holds the zeros."""
         return min(unit.positions, LINES * self.line * ITEM // (unit.rows * BLOCK_BYTES))
 
     def _put(self, k: KernelBuilder, result: int, unit: Unit, where: tuple[int, int]) -> None:
-        """Append the store of a unit to FRACTAL_Z: one line for each position, a copy for each kernel plane; of padding
-        all its lines of zeros.
+        """Append the store of the unit at place `where` from UB address `result` to FRACTAL_Z: one line for each
+        position, one copy for each kernel plane; of a padding unit all its lines of zeros.
         """
         first, c1 = where
         pitch = self.padded * BLOCK_BYTES

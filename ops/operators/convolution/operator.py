@@ -154,7 +154,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         absolute: bool = False,
     ) -> tuple[Array, ...]:
         """Return (sum ab + bias, sum (ab)^2) in float64 and, with `absolute`, sum |ab|; the last two are of the
-        products alone. Zeros for an empty call.
+        products alone. Zeros for an empty call. Arguments as in `Operator.sums`.
         """
         if call.empty:
             return (np.zeros(call.volume(output)),) * (2 + absolute)

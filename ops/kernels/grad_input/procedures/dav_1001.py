@@ -418,7 +418,7 @@ class _CoreShare:
         self, m0: int, n: int, k_a: int, k_b: int, buffers: tuple[int, int], height: int
     ) -> tuple[int, int] | None:
         """Return (L0 blocks along M, rows of gradOutput that they read) of one L1 load beside `n` fractals of weights;
-        None where L1 has no room.
+        None where L1 has no room. `buffers`: (of gradOutput, of weights).
 
         A load of a part of K has one block; one of all K the most that fit L1 and divide the core's. Where these are
         all of the core's, the rows are `height` * stride_h.

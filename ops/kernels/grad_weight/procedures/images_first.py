@@ -58,7 +58,7 @@ def images_first(inp: TilingInput, chip: ChipSpec | None) -> GradWeightTiling:
     """Return a tiling of our own for `blocks_of` blocks (source "stand-in"), or for the number of blocks that the call
     asks for.
 
-    Raises TilingError where this rule does not apply, or no grid fits.
+    `chip` None: a chip with the cores of `inp`. Raises TilingError where this rule does not apply, or no grid fits.
     """
     if not covers_images_first(inp):
         raise TilingError(

@@ -59,8 +59,8 @@ class TbeRuns:
         return width if self.by_rows and width % self.whole else 0
 
     def turn(self, destination: str, dst: int, src: int, strip: Strip, held: Span, pixels: Span, blocks: Span) -> None:
-        """Load `pixels` of the run `held` (in L1 at `src`), for channel `blocks`, transposed by load2d to L0A as
-        [c1][K1] or to L0B as [K1][c1].
+        """Load `pixels` of the run `held` (in L1 at `src`), for channel `blocks`, transposed by load2d to `dst`, in L0A
+        as [c1][K1] or in L0B as [K1][c1] (`destination`).
         """
         pitch = self.pitch(strip, held)
         source = src + (blocks.start * pitch + self.place(strip, pixels.start - held.start)) * BLOCK_BYTES

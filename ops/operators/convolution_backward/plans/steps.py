@@ -189,7 +189,7 @@ class PlanDraft:
 
     def landing(self, output: str, dtype: str) -> str:
         """Return the name of the tensor for a kernel's contiguous result of `dtype`: the caller's if it is contiguous
-        and of that dtype, else a new intermediate.
+        and holds the result in that dtype, else a new intermediate.
         """
         tensor = self.call.outputs[output]
         in_place = tensor.dtype == dtype == self.call.held_dtype(output)

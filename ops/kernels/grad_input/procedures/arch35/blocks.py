@@ -166,7 +166,9 @@ def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
 
 
 def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
-    """Return the bytes in L1 of one channel of the gradOutput rows that a tile reads; tap by tap those of 256 pixels."""
+    """Return the bytes in L1 of one channel of the gradOutput rows that a tile of dx reads; with a kernel taken tap by
+    tap, of CUT_PIXELS gradOutput pixels.
+    """
     if p.cut == NO_HK_WK:
         return CUT_PIXELS * p.itemsize
     return p.gradient_rows(tiling.base_m) * p.row_bytes

@@ -45,8 +45,8 @@ class DataProblem:
 
     @property
     def may_be_so(self) -> bool:
-        """Return True if the kernel can be taken as `cut` says: L1 holds the gradOutput of 1024 pixels beside a fractal
-        of weights, and load3d has fields for pads and dilation.
+        """Return True if the kernel can be taken as `cut` says: L1 holds the gradOutput rows that MOST_PIXELS pixels of
+        dx read, beside a fractal of weights, and load3d has fields for pads and dilation.
 
         Tap by tap is always possible.
         """

@@ -196,7 +196,7 @@ class CycleModel:
 
     def _both_held(self, a: Attach, b: Attach, tiles: tuple[int, int], share: Share, tile: Tile) -> int:
         """Return the cycles of a core if L1 holds all K of a tile for both operands; `a` and `b` are the loop levels of
-        their loads.
+        their loads, `tiles` the numbers of tiles of a core along M and N.
         """
         m_tiles, n_tiles = tiles
         one, other, out = self.to_l1_a(tile), self.to_l1_b(tile), self.way_out(tile)

@@ -114,7 +114,7 @@ class _Parts:
 
 
 def _parts(p: FilterProblem, m: int, n: int, k: int, least_a: int, least_b: int) -> _Parts:
-    """Return the _Parts of a core with `m` x `n` blocks and `k` units of K."""
+    """Return the _Parts of a core with `m` x `n` blocks and `k` units of K; `least_a` and `least_b` as in `_Parts`."""
     line_b = rows_in(p, rows_out(p, k * p.k0)) * p.problem.w_in * FRACTAL
     room = p.l1_bytes // p.itemsize
     return _Parts(m, n, k, k * p.k0 * FRACTAL, line_b, least_a, least_b, room, held=not _in_pieces(p))
