@@ -1,51 +1,106 @@
-"""`@frozen`: a frozen dataclass whose `__repr__`, `__eq__` and `__hash__` are written when they are first called.
+"""`@frozen`: a frozen dataclass whose methods are written when they are first used.
 
-A dataclass writes the source of six methods as its module is imported and has Python compile each. Hardly any object of the
-classes that a command imports is ever printed or compared, so these three wait; later they are a dataclass's own. `__init__`
-does not wait: another thread might call it while it is being replaced.
+A dataclass writes the source of six methods as its module is imported and has Python compile each. A command makes objects of a
+third of the classes that it imports, and hardly any object is ever printed or compared. So a class gets its `__init__` and its
+fields when somebody makes an object of it, asks for its fields or derives a dataclass from it, and `__repr__`, `__eq__` and
+`__hash__` when they are called; later they are a dataclass's own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, make_dataclass
+from collections.abc import Callable
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, is_dataclass, make_dataclass
+from inspect import get_annotations
+from threading import RLock
 from typing import Any, TypeVar, dataclass_transform
 
 __all__ = ["frozen"]
 
 _Class = TypeVar("_Class", bound=type)
+_MADE_FIRST = ("__dataclass_params__", "__match_args__", "__dataclass_fields__", "__init__")
 _MADE_LATER = ("__repr__", "__eq__", "__hash__")
+_TAKEN = ("__module__", "__qualname__", "__post_init__")
+"""Attributes of a class on which the generated `__init__` and its error texts depend."""
+_LOCK = RLock()
+"""Lock of a thread that writes methods; no attribute is ever missing meanwhile, and who looks one up waits."""
 
 
 class _Unwritten:
-    """Descriptor in place of a method; at its first look-up, in its class or a subclass, the method is generated and replaces
+    """Descriptor in place of an attribute; at its first look-up, in its class or a subclass, the attribute is made and replaces
     it.
     """
 
-    def __init__(self, cls: type, name: str) -> None:
-        self.cls, self.name = cls, name
+    def __init__(self, cls: type, name: str, write: Callable[[type], None]) -> None:
+        self.cls, self.name, self.write = cls, name, write
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        _write_methods(self.cls)
+        with _LOCK:
+            if self.cls.__dict__[self.name] is self:
+                self.write(self.cls)
         written = self.cls.__dict__[self.name]
         return written.__get__(instance, owner) if hasattr(written, "__get__") else written
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: _Class) -> _Class:
-    """Make a class a frozen dataclass, as `dataclass(frozen=True)` does, and return it; `__repr__`, `__eq__`, `__hash__` are
-    generated at first use.
+    """Make a class a frozen dataclass, as `dataclass(frozen=True)` does, and return it; its methods are generated at first use.
 
-    Methods that the class defines itself stay.
+    Methods that the class defines itself stay. A fault in its fields is raised at first use, too.
     """
-    dataclass(frozen=True, repr=False, eq=False)(cls)
-    for name in _MADE_LATER:
-        if cls.__dict__.get(name) is None:  # a class with an __eq__ of its own has None for its __hash__
-            setattr(cls, name, _Unwritten(cls, name))
+    for names, write in ((_MADE_FIRST, _make_dataclass), (_MADE_LATER, _write_methods)):
+        for name in names:
+            if cls.__dict__.get(name) is None:  # a class with an __eq__ of its own has None for its __hash__
+                setattr(cls, name, _Unwritten(cls, name, write))
+    _guard(cls)
     return cls
 
 
+def _guard(cls: Any) -> None:
+    """Make the class refuse to set or delete fields; on objects of this class itself, not of a subclass, any attribute."""
+
+    def refuse(self: Any, name: str, what: str) -> None:
+        if type(self) is cls or name in {one.name for one in fields(cls)}:
+            raise FrozenInstanceError(f"cannot {what} field {name!r}")
+
+    def set_attribute(self: Any, name: str, value: Any) -> None:
+        refuse(self, name, "assign to")
+        super(cls, self).__setattr__(name, value)
+
+    def delete_attribute(self: Any, name: str) -> None:
+        refuse(self, name, "delete")
+        super(cls, self).__delattr__(name)
+
+    cls.__setattr__, cls.__delattr__ = set_attribute, delete_attribute
+
+
+def _make_dataclass(cls: type) -> None:
+    """Replace what makes objects and lists fields by that of a dataclass with the same fields and bases' fields."""
+    kinds: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    for base in cls.__mro__[:0:-1]:
+        inherited = {one.name: one for one in fields(base)} if is_dataclass(base) else {}
+        kinds |= {name: one.type for name, one in inherited.items()}
+        defaults |= inherited
+    own = get_annotations(cls)
+    kinds |= own
+    defaults |= {name: getattr(cls, name, MISSING) for name in own}
+    described = {name: getattr(cls, name) for name in _TAKEN if hasattr(cls, name)} | {"__annotations__": kinds}
+    given = {name: default for name, default in defaults.items() if default is not MISSING}
+    twin: type = type(cls.__name__, (), {**described, **given, "__doc__": __doc__})
+    dataclass(frozen=True, repr=False, eq=False)(twin)
+    for name in own:
+        if isinstance(default := defaults[name], Field):
+            if default.default is MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, default.default)
+    for name in _MADE_FIRST:  # __init__ last: a class has all of them, or none is used
+        if isinstance(cls.__dict__[name], _Unwritten):
+            setattr(cls, name, twin.__dict__[name])
+
+
 def _write_methods(cls: type) -> None:
-    """Replace every `_Unwritten` of `cls` by the method of a dataclass with the same fields."""
+    """Replace every `_Unwritten` method of `cls` for looks and comparisons by that of a dataclass with the same fields."""
     alike = [(one.name, Any, field(repr=one.repr, hash=one.hash, compare=one.compare)) for one in fields(cls)]
     described = {"__doc__": __doc__}  # else a dataclass works out its signature, which takes longest
     twin = make_dataclass(cls.__name__, alike, namespace=described, init=False, unsafe_hash=True)

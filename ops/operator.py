@@ -26,8 +26,7 @@ from ascend_sim.numerics import Verdict, check_correct, numpy_dtype, round_to
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall, stored_as
 from ascend_sim.ops.case_entries import Case
-from ascend_sim.ops.checks import CONFORMANCES, load_product
-from ascend_sim.ops.checks.product import ProductSpec, any_arguments, has_file
+from ascend_sim.ops.checks.product import CONFORMANCES, ProductSpec, any_arguments, has_file, load_product
 from ascend_sim.ops.checks.rules import CheckResult, Rule, show
 from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.kernels.cube.call import CubeCall

@@ -114,6 +114,14 @@ QUESTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "set below": lambda of: put(of["Deeper"](1), "x"),
     "set what is no field": lambda of: put(of["Point"](1), "more"),
     "deleted": lambda of: drop(of["Point"](1), "x"),
+    "deleted below": lambda of: drop(of["Plain"](1), "z"),
+    "set more below": lambda of: put(of["Plain"](1), "more"),
+    "defaults of the class": lambda of: (
+        of["Point"](1),
+        of["Point"].note,
+        of["Deeper"].shown,
+        hasattr(of["Point"], "parts"),
+    ),
     "missing": lambda of: of["Point"](),
     "too much": lambda of: of["Fieldless"](1),
     "fields": lambda of: [[(one.name, one.default, one.repr) for one in fields(of[name])] for name in of],
@@ -175,10 +183,20 @@ def test_nothing_is_written_before_it_is_asked_for() -> None:
     def unwritten() -> set[str]:
         return {name for name, one in vars(LatePoint).items() if type(one).__name__ == "_Unwritten"}
 
+    first = {"__init__", "__dataclass_fields__", "__dataclass_params__", "__match_args__"}
+    assert unwritten() == {*first, "__repr__", "__eq__", "__hash__"}
     one = LatePoint(1)
     assert unwritten() == {"__repr__", "__eq__", "__hash__"}
     assert one == LatePoint(1)
     assert unwritten() == set()
+
+
+def test_a_thread_that_waited_finds_what_another_has_written() -> None:
+    given = {"__annotations__": {"x": int, "parts": tuple}, "x": 0, "parts": field(default_factory=tuple)}
+    kind = frozen(type("Kind", (), given))
+    waited = vars(kind)["__init__"]
+    kind()
+    assert waited.__get__(None, kind) is kind.__init__
 
 
 def test_threads_may_use_a_class_first_at_the_same_time() -> None:
@@ -194,7 +212,8 @@ def test_threads_may_use_a_class_first_at_the_same_time() -> None:
         with ThreadPoolExecutor(4) as pool:
             for _ in range(100):
                 start = threading.Barrier(4)
-                kind = frozen(type("Kind", (), {"__annotations__": {"x": int}}))
+                given = {"__annotations__": {"x": int, "parts": tuple}, "x": 0, "parts": field(default_factory=tuple)}
+                kind = frozen(type("Kind", (), given))
                 assert len(set(pool.map(use, [kind] * 4))) == 1
     finally:
         sys.setswitchinterval(before)

@@ -201,9 +201,6 @@ LONGEST = 450
 """Lines of a file."""
 MAY_BE_LONGER = {
     "ascend_sim/engine/core.py": "one core: what each kind of row does to its pipes",
-    "tests/support/bad_inputs.py": "one table: a row for each bad input",
-    "tools/instruction_reference.py": "one table: a sample call for each instruction",
-    "tools/bench/check_growth.py": "a kernel for each way in which a check could grow",
 }
 
 

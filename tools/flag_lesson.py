@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.calls.cases import call_case
-from ascend_sim.checking import check_call
+from ascend_sim.calls.checks import check_call
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.ops.case import load_case, make_tensors

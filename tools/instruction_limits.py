@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ascend_sim.isa.forms import GROUPS, Field, atomics, declared
+from ascend_sim.isa.not_simulated import not_simulated
 
 METHODS = {
     "DataCopy": "data_copy", "DataCopyPlanes": "data_copy_planes", "DataCopyNd2Nz": "data_copy_nd2nz",
@@ -43,18 +44,11 @@ def held(fields: Iterable[Field]) -> str:
     return "<br>".join(f"{one.name} {one.low:,} to {one.high:,} {one.unit}" for one in fields) or "-"
 
 
-NOT_SIMULATED = (
-    "sorting and proposals: Sort, MrgSort, Concat, Extract, Proposal",
-    "the register API and SIMT of dav-3510",
-    "aipp on the way to L1",
-    "of the cube: int4, mixed formats, MX scales, float16 results of products, L0C to L1, Fixpipe offsets, ReLUs other than "
-    "the plain one",
-)
-"""Instructions that stay out, in words."""
-
-
-def not_simulated() -> Iterator[str]:
-    """Yield what stays out, as lines of a list."""
-    yield "No method writes these; a C++ kernel that names one is refused with its name."
+def left_out() -> Iterator[str]:
+    """Yield what stays out, as a table."""
+    yield "No method writes these; what names one is refused in one line, in Python and in C++."
     yield ""
-    yield from (f"- {one}" for one in NOT_SIMULATED)
+    yield "| instruction or mode | architectures | source |"
+    yield "|---|---|---|"
+    for one in not_simulated():
+        yield f"| {one.words} | {', '.join(one.architectures)} | {one.source} |"

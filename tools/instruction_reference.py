@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
-from instruction_limits import limits, not_simulated
+from instruction_limits import left_out, limits
+from instruction_samples import SECTIONS, Demo, signature
 from pydantic import BaseModel
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.vector.named import NamedInstruction, named
 from ascend_sim.kernel.kernel import Kernel
-from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.regions import Region
@@ -34,7 +32,6 @@ from ascend_sim.memory.regions import Region
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "instructions.md"
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
 CORES = ("AIC", "AI_CORE", "AIV")
-DTYPES = ("float32", "float16", "int32", "int16", "uint16")
 MARKS = ("stated", "derived", "fitted", "assumed")
 """From the surest to the least sure."""
 PLACES_AND_LOOPS = (
@@ -45,201 +42,6 @@ NOT_INSTRUCTIONS = {
     *PLACES_AND_LOOPS, "drop_set", "finish", "close_queues", "repeated", "repeated_at", "row_bytes", "stamped", "carry",
     "unit_flag", "vector", "split", "written_over", "can_copy", "copy_rows", "fill_unit", "extend", "count_flag", "is_armed",
     "is_cross_armed",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Demo:
-    """One call: `make(k, gm, dtype)` with a matrix of 64 x 64 in GM.
-
-    `shows` names the instruction that is meant where the call makes others too; `kind` is the one of a `k.vector` call.
-    """
-
-    method: str
-    make: Callable[[Kernel, Tensor, str], Any]
-    note: str = ""
-    shows: str = ""
-    dtypes: tuple[str, ...] = ("float16",)
-    kind: type[NamedInstruction] | None = None
-
-    @property
-    def call(self) -> str:
-        """The method, and the name of the instruction where there are several."""
-        return self.method if self.kind is None else f'{self.method}("{self.kind.name}")'
-
-    @property
-    def described(self) -> tuple[str, str]:
-        """The call with its parameters, and what is said of it."""
-        if self.kind is None:
-            return signature(self.method), inspect.getdoc(getattr(Kernel, self.method)) or ""
-        sources = [f"src{i}" if isinstance(one, tuple) else "number" for i, one in enumerate(self.kind.example[1:])]
-        return f'k.{self.method}("{self.kind.name}", dst, {", ".join(sources)})', inspect.getdoc(self.kind) or ""
-
-
-def ub(place: int, shape: tuple[int, ...], dtype: str) -> LocalTensor:
-    return LocalTensor(place * 16384, shape, dtype)
-
-
-def elements(method: str, sources: int, *more: Any, dtypes: tuple[str, ...] = DTYPES) -> Demo:
-    """An element-wise instruction on 1024 elements."""
-
-    def make(k: Kernel, gm: Tensor, dtype: str) -> None:
-        getattr(k, method)(*(ub(i, (1024,), dtype) for i in range(1 + sources)), *more)
-
-    return Demo(method, make, "1024 elements", dtypes=dtypes)
-
-
-def by_name(kind: type[NamedInstruction]) -> Demo:
-    """An instruction of a file of its own, on the operands of its example."""
-
-    def make(k: Kernel, gm: Tensor, dtype: str) -> None:
-        operands = enumerate(kind.operands(dtype))
-        k.vector(kind.name, *(ub(i, *one) if isinstance(one, tuple) else one for i, one in operands))
-
-    shapes = [sized(one) for one in kind.operands("")]
-    return Demo("vector", make, f"{shapes[0]} from {', '.join(shapes[1:])}", dtypes=kind.dtypes, kind=kind)
-
-
-def sized(operand: tuple[tuple[int, ...], str] | float) -> str:
-    """The shape of an operand, with its format where that is its own; or its number."""
-    if not isinstance(operand, tuple):
-        return f"{operand:g}"
-    shape, dtype = operand
-    return f"{' x '.join(map(str, shape))} {dtype}".rstrip()
-
-
-def rows(method: str) -> Demo:
-    def make(k: Kernel, gm: Tensor, dtype: str) -> None:
-        count = 8 * 128
-        parts = {"block": count // (32 // gm.itemsize), "pair_": count // 2}
-        blocks = parts.get(method[:5], 16 if method.endswith("index") else 8)
-        getattr(k, method)(ub(0, (blocks,), dtype), ub(1, (8, 128), dtype))
-
-    return Demo(method, make, "8 rows of 128", dtypes=DTYPES)
-
-
-def flags(k: Kernel, source: str, destination: str) -> None:
-    flag = k.flag(source, destination, "example")
-    k.set_flag(flag)
-    k.wait_flag(flag)
-
-
-def compare(k: Kernel, gm: Tensor, dtype: str) -> None:
-    k.compare(ub(0, (128,), "uint8"), "lt", ub(1, (1024,), dtype), ub(2, (1024,), dtype))
-
-
-def select(k: Kernel, gm: Tensor, dtype: str) -> None:
-    k.select(ub(0, (1024,), dtype), ub(1, (128,), "uint8"), ub(2, (1024,), dtype), 0.0)
-
-
-def across(k: Kernel, gm: Tensor, dtype: str) -> None:
-    k.broadcast_row(ub(0, (8, 128), dtype), ub(1, (128,), dtype))
-
-
-def column(k: Kernel, gm: Tensor, dtype: str) -> None:
-    k.broadcast_column(ub(0, (8, 128), dtype), ub(1, (8,), dtype))
-
-
-def gather(k: Kernel, gm: Tensor, dtype: str) -> None:
-    k.gather(ub(0, (256,), dtype), ub(1, (1024,), dtype), ub(2, (256,), "uint32"))
-
-
-def img2col(k: Kernel, gm: Tensor, dtype: str) -> None:
-    """16 channels of an 8 x 8 map under a 3 x 3 kernel."""
-    window = MapWindow(8, 8, k_h=3, k_w=3, out_height=6, out_width=6)
-    k.load_data_3d("L0A", 0, 0, 2, window, rows=Span(0, 36), columns=Span(0, 144))
-
-
-SECTIONS: dict[str, list[Demo]] = {
-    "Between GM and UB": [
-        Demo("gm_to_ub", lambda k, gm, dtype: k.gm_to_ub(ub(0, (64, 64), dtype), gm), "64 rows of 64"),
-        Demo("ub_to_gm", lambda k, gm, dtype: k.ub_to_gm(gm, ub(0, (64, 64), dtype)), "64 rows of 64"),
-        Demo("data_copy", lambda k, gm, dtype: k.data_copy("GM", "UB", 0, gm.address, 96, 4, 128, 96), "4 rows of 96 bytes"),
-        Demo(
-            "data_copy_planes",
-            lambda k, gm, dtype: k.data_copy_planes("UB", "GM", gm.address, 0, 4, CopyLoop(16, 4, 108), CopyLoop(2, 64, 1728)),
-            "2 planes of 16 rows of 4 bytes",
-        ),
-        Demo("fill", lambda k, gm, dtype: k.fill("L1", 0, 8192), "8192 bytes"),
-    ],
-    "Matrices": [
-        Demo("gm_to_l1", lambda k, gm, dtype: k.gm_to_l1(0, gm), "64 x 64"),
-        Demo("l1_to_l0a", lambda k, gm, dtype: k.l1_to_l0a(0, 0, 64, 64, dtype, held=64), "64 x 64"),
-        Demo("l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 64, 64, dtype, held=64), "64 x 64"),
-        Demo(
-            "l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 64, 64, dtype, held=64, transpose=True),
-            "64 x 64, transpose=True",
-        ),
-        Demo("mmad", lambda k, gm, dtype: k.mmad(0, 0, 0, 64, 64, 64, dtype, True), "64 x 64 x 64, accumulate=True"),
-        Demo("load_bias", lambda k, gm, dtype: k.load_bias(0, 0, 64, dtype), "64 numbers"),
-        Demo("l0c_to_gm", lambda k, gm, dtype: k.l0c_to_gm(gm, 0), "64 x 64"),
-        Demo("l0c_to_ub", lambda k, gm, dtype: k.l0c_to_ub(0, 0, 64, 4, 64, dtype), "64 rows of 4 x 16"),
-        Demo("data_copy_nd2nz", lambda k, gm, dtype: k.data_copy_nd2nz(0, gm.address, 64, 64, 2, 128, 64), "64 x 64"),
-        Demo(
-            "data_copy_dn2nz", lambda k, gm, dtype: k.data_copy_dn2nz(0, gm.address, ChannelMatrices(20, 5, 2, 64, 32, 160)),
-            "20 channels of 5 pixels",
-        ),
-        Demo("load_data_2d", lambda k, gm, dtype: k.load_data_2d("L0B", 0, 0, 2, 16, 1, True), "16 fractals, turned"),
-        Demo("load_data_3d", img2col, "3 x 3 kernel on 8 x 8 pixels"),
-        Demo("fixpipe", lambda k, gm, dtype: k.fixpipe(gm.address, 0, 64, 64, 64, dtype, 16, 2048), "64 x 64"),
-        Demo("fixpipe_nd", lambda k, gm, dtype: k.fixpipe_nd(gm.address, 0, 64, 64, 64, dtype, 128), "64 x 64"),
-        Demo(
-            "fixpipe_dn", lambda k, gm, dtype: k.fixpipe_dn(gm.address, 0, TilePiece(64, 64, 64), dtype, 2, 128), "64 x 64"
-        ),
-    ],
-    "Vectors: element by element": [
-        *(elements(name, 2) for name in ("add", "sub", "mul", "mul_add", "div", "max", "min", "add_relu", "sub_relu")),
-        *(elements(name, 2) for name in ("fused_mul_add", "fused_mul_add_relu")),
-        *(elements(name, 2, dtypes=("int16", "uint16")) for name in ("bitwise_and", "bitwise_or")),
-        elements("bitwise_not", 1, dtypes=("int16", "uint16")),
-        *(elements(name, 1, 2) for name in ("adds", "muls", "maxs", "mins", "axpy", "leaky_relu")),
-        *(elements(name, 1) for name in ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu")),
-        Demo("cast", lambda k, gm, dtype: k.cast(ub(0, (1024,), "float16"), ub(1, (1024,), "float32")), "fp32 to fp16, 1024"),
-        Demo("compare", compare, "1024 elements", dtypes=DTYPES),
-        Demo("select", select, "1024 elements", dtypes=DTYPES),
-    ],
-    "Vectors: reductions and places": [
-        *(rows(name) for name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_max_index", "reduce_min_index")),
-        *(rows(name) for name in ("block_reduce_sum", "block_reduce_max", "block_reduce_min", "pair_reduce_sum")),
-        Demo("duplicate", lambda k, gm, dtype: k.duplicate(ub(0, (1024,), dtype), 1), "1024 elements", dtypes=DTYPES),
-        elements("copy", 1),
-        Demo("broadcast_row", across, "to 8 rows of 128", dtypes=DTYPES),
-        Demo("broadcast_column", column, "to 8 rows of 128", dtypes=DTYPES),
-        Demo("gather", gather, "256 of 1024 elements", dtypes=DTYPES),
-        Demo(
-            "transpose", lambda k, gm, dtype: k.transpose(ub(0, (64, 32), dtype), ub(1, (32, 64), dtype)), "32 x 64",
-            dtypes=DTYPES,
-        ),
-    ],
-    "Vectors by name": [by_name(kind) for kind in named().values()],
-    "Vectors by address": [
-        Demo("vector_binary", lambda k, gm, dtype: k.vector_binary("add", 0, 8192, 16384, dtype, 1024), "1024 elements"),
-        Demo("vector_cast", lambda k, gm, dtype: k.vector_cast(0, 8192, "float32", "float16", 1024), "1024 elements"),
-        Demo("vector_duplicate", lambda k, gm, dtype: k.vector_duplicate(0, dtype, 1024), "1024 elements"),
-        Demo("reduce_rows", lambda k, gm, dtype: k.reduce_rows(0, 8192, 8, 128, 512), "8 rows of 128"),
-        Demo(
-            "scatter",
-            lambda k, gm, dtype: k.scatter(0, 8192, "float32", ScatterLoops(3, 8, 16, 512, 64, 4, 192, 12)),
-            "3 x 8 x 16 elements",
-        ),
-        Demo(
-            "transpose_blocks", lambda k, gm, dtype: k.transpose_blocks(0, 8192, True, 2, 16, 64, TurnLayout(128)), "16 x 64"
-        ),
-        Demo("interleave", lambda k, gm, dtype: k.interleave(0, 8192, 16384, 2, 512), "512 pairs"),
-    ],
-    "Order and time": [
-        Demo("set_flag", lambda k, gm, dtype: flags(k, "MTE2", "MTE3"), shows="set_flag"),
-        Demo("wait_flag", lambda k, gm, dtype: flags(k, "MTE2", "MTE3"), shows="wait_flag"),
-        Demo("pipe_barrier", lambda k, gm, dtype: k.pipe_barrier("MTE2")),
-        Demo("scalar_wait", lambda k, gm, dtype: k.scalar_wait("MTE2")),
-        Demo("scalar", lambda k, gm, dtype: k.scalar(10), "10 cycles"),
-        Demo("scalar_load", lambda k, gm, dtype: k.scalar_load(ub(0, (1,), dtype)), "of UB"),
-        Demo("scalar_store", lambda k, gm, dtype: k.scalar_store(ub(0, (1,), dtype), 1), "to UB"),
-        Demo("scalar_copy", lambda k, gm, dtype: k.scalar_copy(ub(0, (1,), dtype), ub(1, (1,), dtype)), "within UB"),
-        Demo("clean_data_cache", lambda k, gm, dtype: k.clean_data_cache(), "all lines"),
-        Demo("cross_core_set", lambda k, gm, dtype: k.cross_core_set(0, 2, "MTE2")),
-        Demo("cross_core_wait", lambda k, gm, dtype: k.cross_core_wait(0, 2, "MTE2")),
-    ],
 }  # fmt: skip
 
 
@@ -366,13 +168,6 @@ def row(sample: Demo, chips: list[ChipSpec]) -> str:
     )
 
 
-def signature(method: str) -> str:
-    """`k.method(...)` as it is written, without types."""
-    parameters = list(inspect.signature(getattr(Kernel, method)).parameters.values())[1:]
-    plain = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
-    return f"k.{method}{inspect.Signature(plain)}"
-
-
 def formats(chips: list[ChipSpec]) -> list[str]:
     """Which formats every operation of the vector unit has, by architecture."""
     operations = dict.fromkeys(op for chip in chips for op in chip.vector.ops)
@@ -437,7 +232,7 @@ def page() -> str:
     ]
     for chip in chips:
         lines += [f"### {chip.identity.arch} ({chip.name} and its family)", "", *limits(chip.identity.arch), ""]
-    lines += ["### Not simulated", "", *not_simulated(), ""]
+    lines += ["### Not simulated", "", *left_out(), ""]
     return "\n".join(lines)
 
 

@@ -91,7 +91,7 @@ def _names(parameters: str) -> tuple[str, ...]:
 
 
 def _parts(text: str) -> Sequence[str]:
-    """Return the pieces of a text between commas that stand in no bracket."""
+    """Return the pieces of a text between commas that stand in no () and no <>."""
     parts, depth, begin = [], 0, 0
     for at, letter in enumerate(text):
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)

@@ -196,7 +196,7 @@ def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
             space=space,
             size=form.row_bytes - form.row_stride,
             count=sum(int(a.counts[footprint]) for _, footprint in some),
-            advice="of what a row writes the next one leaves the first bytes alone: strides count from row to row",
+            advice="each row overwrites the end of the row before it: strides count from one row's start to the next",
         )
 
 

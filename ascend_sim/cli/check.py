@@ -187,8 +187,8 @@ def _folder(path: Path, tools: list[str] | None) -> CheckReport:
 
 def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
     from ascend_sim.calls.cases import of_this_case
+    from ascend_sim.calls.checks import check_call, tasks_of_call
     from ascend_sim.check.run import check_tasks
-    from ascend_sim.checking import check_call, tasks_of_call
     from ascend_sim.ops.case import case_label, load_case
     from ascend_sim.options.description import filled
     from ascend_sim.options.run_options import CaseOptions, PlanOptions

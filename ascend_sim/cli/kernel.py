@@ -21,7 +21,7 @@ from ascend_sim.cli.cpp import CppOptions, arguments, compiled, is_cpp, tensors_
 from ascend_sim.cli.options import command
 from ascend_sim.cli.page import RunFiles
 from ascend_sim.cli.progress import Progress, announce
-from ascend_sim.cli.terminal import console, print_paragraphs, print_text
+from ascend_sim.cli.terminal import console, print_paragraphs, print_summary, print_text
 from ascend_sim.cli.values import fields_of
 from ascend_sim.cli.verdict import scalar_computed, verdict_of
 from ascend_sim.errors import SimError
@@ -61,7 +61,6 @@ def kernel(
 ) -> None:
     """Run a kernel of your own on a simulated chip."""
     from ascend_sim.launching import launch, prepared
-    from ascend_sim.report.text import render, render_summary
     from ascend_sim.runtime import Device
     from ascend_sim.runtime.outlook import Outlook, look_ahead
     from ascend_sim.sequence import chip_of
@@ -99,11 +98,13 @@ def kernel(
         else:
             line = [] if checked is None else [checked.line]
             if files.full:
+                from ascend_sim.report.text import render
+
                 render(run.report, console())
                 print_paragraphs(said)
                 print_text("\n".join(line))
             else:
-                render_summary(run.report, console(), line, () if checked is None else checked.findings)
+                print_summary(run.report, line, () if checked is None else checked.findings)
             if written:
                 print_text(f"wrote {', '.join(str(path) for path in written)}")
     raise typer.Exit(0 if run.passed and (checked is None or checked.passed) else 1)

@@ -15,7 +15,7 @@ from ascend_sim.cli.app import errors
 from ascend_sim.cli.options import Case, command
 from ascend_sim.cli.page import RunFiles
 from ascend_sim.cli.progress import Progress, ProgressLine, announce
-from ascend_sim.cli.terminal import console, print_paragraphs, print_text
+from ascend_sim.cli.terminal import console, print_paragraphs, print_summary, print_text
 from ascend_sim.errors import SimError
 from ascend_sim.options.description import filled, names_of
 from ascend_sim.options.run_options import CaseOptions, PlanOptions
@@ -64,7 +64,7 @@ def run(
         chip = chip_of(how["chip"])
         check_fits(loaded.tensors, chip)
         if flags:
-            from ascend_sim.checking import flags_of_call
+            from ascend_sim.calls.checks import flags_of_call
 
             found = flags_of_call(loaded, chip, **filled(PlanOptions, how))
             names = [shlex.quote(f"{kernel}.{flag}") for kernel, flags in found.items() for flag in flags]
@@ -73,7 +73,7 @@ def run(
         files.make_folder()
 
         def ahead() -> Outlook:
-            from ascend_sim.checking import tasks_of_call
+            from ascend_sim.calls.checks import tasks_of_call
             from ascend_sim.runtime.outlook import look_ahead
 
             plan = filled(PlanOptions, {**how, "disarm": None})
@@ -118,18 +118,17 @@ def _print(
     """Print a run's summary or, with `full`, all tables and the page's lines `said`; then the plan and the names of the files
     `written`.
     """
-    from ascend_sim.report.pages import plan_table
-    from ascend_sim.report.text import render, render_summary
-
-    out = console()
     if full:
+        from ascend_sim.report.text import render
         from ascend_sim.report.what_if import faster_chip
 
-        render(report, out, None if recording is None or said else faster_chip(recording, report.kernels))
+        render(report, console(), None if recording is None or said else faster_chip(recording, report.kernels))
     else:
-        render_summary(report, out)
+        print_summary(report)
     if with_plan:
-        out.print(plan_table(report.plan, report.workspace_bytes))
+        from ascend_sim.report.pages import plan_table
+
+        console().print(plan_table(report.plan, report.workspace_bytes))
     if full:
         print_paragraphs(said)
     if written:

@@ -1,15 +1,22 @@
-"""Consoles of the commands, as wide as the terminal; a pipe has the width that COLUMNS gives, else 120."""
+"""Consoles of the commands, as wide as the terminal; a pipe has the width that COLUMNS gives, else 120.
+
+rich, which takes long to import, prints tables and colours; plain text goes without it.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from ascend_sim.report.columns import wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ascend_sim.report.report import Report
 
 PIPE_WIDTH = 120
 """Columns of a pipe or file if COLUMNS is not set."""
@@ -19,24 +26,55 @@ def console() -> Console:
     """Return a rich console on stdout: as wide as the terminal or COLUMNS, else `PIPE_WIDTH`."""
     from rich.console import Console
 
-    told = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return Console(width=None if told else PIPE_WIDTH)
+    return Console(width=None if _width_is_known() else PIPE_WIDTH)
 
 
-def print_text(text: str) -> None:
+def _width_is_known() -> bool:
+    """Return True if a terminal or COLUMNS sets the width of stdout."""
+    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+
+
+def _may_have_colours() -> bool:
+    """Return True if rich may colour stdout: a terminal, or a variable that asks rich for colours in a pipe."""
+    return sys.stdout.isatty() or any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))
+
+
+def print_text(text: str, indent: str = "    ") -> None:
     """Print lines of text to stdout; a line wider than the terminal is wrapped with an indent."""
-    width = console().width
+    width = get_terminal_size().columns if _width_is_known() else PIPE_WIDTH
     for line in text.split("\n"):
-        print("\n".join(wrapped(line, width, "    ")))
+        print("\n".join(wrapped(line, width, indent)))
+
+
+def print_summary(report: Report, check: Sequence[str] = (), findings: Sequence[str] = ()) -> None:
+    """Print a report's summary in at most fifteen lines, with the lines `check` of a check; commands are not wrapped, to be
+    copied.
+
+    `findings` of the check, which name lines of the kernel, are printed in place of the run's.
+    """
+    from ascend_sim.report.summary import lines_of
+
+    more = "more: --full" + ("" if report.total_us is None else ", --html page.html")
+    summary = report.to_dict(statements=True)["summary"]
+    if findings:
+        summary = {**summary, "findings": findings}
+    bad = summary["values"] == "wrong" or summary["findings"]
+    for number, line in enumerate(lines_of(summary, more, check)):
+        style = "bold" if number == 0 else "red" if bad and number == 2 else ""
+        if line.startswith("   ") or line in check:
+            print(line)
+        elif style and _may_have_colours():
+            from ascend_sim.report.grid import say
+
+            say(console(), line, style=style, indent="   ")
+        else:
+            print_text(line, "   ")
 
 
 def print_paragraphs(paragraphs: list[str]) -> None:
     """Print an empty line before each paragraph and one at the end; nothing for an empty list."""
-    from ascend_sim.report.grid import say
-
-    out = console()
     for text in paragraphs:
         print()
-        say(out, text, indent="")
+        print_text(text, "")
     if paragraphs:
         print()

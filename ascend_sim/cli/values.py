@@ -70,7 +70,7 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
 
 
 def parse_share(percent: float) -> float:
-    """Return a percentage as a share between 0 and 1."""
+    """Return a percentage as a share: 25 becomes 0.25. No value is refused."""
     return percent / 100
 
 

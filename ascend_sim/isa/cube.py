@@ -25,6 +25,7 @@ from ascend_sim.isa import effect
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Pace, ceil_div
 from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, offsets_of
+from ascend_sim.isa.not_simulated import refuse_not_simulated
 from ascend_sim.isa.quantisation import SCALE_BYTES, Quantisation, Scaling
 from ascend_sim.isa.transfer import KeepsExtreme
 from ascend_sim.memory.regions import Region
@@ -71,13 +72,9 @@ class Mmad(Instruction):
     def pipe(self, chip: ChipSpec) -> str:
         here = [dtype for dtype in chip.cube.rates if dtype == "int8" or dtype in FORMATS]
         if self.dtype not in here:
-            where = f"{chip.name} ({chip.identity.arch})"
-            listed = f"{', '.join(here)} (chip file, cube.rates)"
-            if self.dtype in chip.cube.rates:
-                raise SimError(
-                    f"mmad: products of {self.dtype}, which {where} has, are not simulated; simulated are {listed}"
-                )
-            raise SimError(f"mmad: {where} multiplies no {self.dtype}; it has {listed}")
+            names, where = ", ".join(here), f"{chip.name} ({chip.identity.arch})"
+            refuse_not_simulated(chip, self.name, self.dtype, instead=names)
+            raise SimError(f"mmad: {where} multiplies no {self.dtype}; it has {names} (chip file, cube.rates)")
         if self.has_bias:
             chip.path("L1", "BT")
             if self.accumulate:
@@ -263,8 +260,10 @@ class Fixpipe(Drain):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM as [n / c0][m][c0], blocks `dst_stride` bytes apart.
 
     `dtype` is the output format (one rounding, nearest even; overflow as `ValueModel` says); `c0` = 8 with fp32 is the
-    channel split; `atomic_add` adds to what GM holds instead of replacing it. A last block with fewer than `c0` columns is
-    written whole. `pre` is arithmetic on the way, with the scales of columns in the Fixpipe buffer at `src1`.
+    channel split, 32 with formats of 1 byte the channel merge: two fractals side by side, the last of an odd number alone in
+    rows of 16 bytes (Fixpipe page of the CCE intrinsics). `atomic_add` adds to what GM holds instead of replacing it. A last
+    fractal with fewer columns is written whole. `pre` is arithmetic on the way, with the scales of columns in the Fixpipe
+    buffer at `src1`.
     """
 
     m: int
@@ -279,13 +278,17 @@ class Fixpipe(Drain):
     name = "fixpipe"
 
     @property
-    def _blocks(self) -> int:
-        return ceil_div(self.n, self.c0)
+    def _width(self) -> int:
+        """Return the columns of a fractal of L0C that lie side by side in a block: all 16, or 8 with the channel split."""
+        return min(self.c0, FRACTAL)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
         rate = _fixpipe(chip).rate(self.itemsize, self.itemsize == 4 and self.c0 == 8)
         port = chip.path("L0C", "GM").bytes_per_cycle
-        return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], min(rate, port))
+        region, *more = self.writes()
+        if more:  # as many bytes, in halves of the blocks
+            region = Region("dst", "GM", more[0].row_bytes, self.dst_stride // 2, 2 * region.rows + 1)
+        return GmAccess("atomic" if self.atomic_add else "write", region, min(rate, port))
 
     def reads(self) -> tuple[Region, ...]:
         columns = ceil_div(self.n, FRACTAL)
@@ -293,18 +296,34 @@ class Fixpipe(Drain):
         return (tile, *self.scales(columns * FRACTAL))
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", "GM", self.m * self.c0 * self.itemsize, self.dst_stride, self._blocks),)
+        size, parts = self.m * self.c0 * self.itemsize, max(self.c0 // FRACTAL, 1)
+        blocks, alone = divmod(ceil_div(self.n, self._width), parts)
+        regions = (Region("dst", "GM", size, self.dst_stride, blocks),) if blocks else ()
+        if not alone:
+            return regions
+        return (*regions, Region("dst", "GM", size // parts, offset=blocks * self.dst_stride))
 
     def moves(self, model: ValueModel) -> Moves:
-        columns, column = ceil_div(self.n, FRACTAL), self.m_padded * ACCUMULATOR_ROW_BYTES
-        shape = (columns, FRACTAL // self.c0, self.m, self.c0)
-        strides = (column, self.c0 * ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
+        columns, column, width = ceil_div(self.n, FRACTAL), self.m_padded * ACCUMULATOR_ROW_BYTES, self._width
+        shape = (columns, FRACTAL // width, self.m, width)
+        strides = (column, width * ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
         take = loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES)
-        steps = (self.dst_stride, self.c0 * self.itemsize, self.itemsize)
-        put = loops("dst", "GM", (self._blocks, self.m, self.c0), steps, self.itemsize)
-        far = (FRACTAL * SCALE_BYTES, self.c0 * SCALE_BYTES, 0, SCALE_BYTES)
+        far = (FRACTAL * SCALE_BYTES, width * SCALE_BYTES, 0, SCALE_BYTES)
         scales = loops("src1", "FB", shape, far, ACCUMULATOR_BYTES)
-        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add, self.pre, scales)
+        return fixpipe_moves(model, self.dtype, take, self._put(), self.atomic_add, self.pre, scales)
+
+    def _put(self) -> Place:
+        """Return the place in GM of the numbers, fractal by fractal of L0C."""
+        fractals, steps = ceil_div(self.n, self._width), (self.c0 * self.itemsize, self.itemsize)
+        if self.c0 <= FRACTAL:
+            return loops("dst", "GM", (fractals, self.m, self.c0), (self.dst_stride, *steps), self.itemsize)
+        if fractals % 2 == 0:
+            apart = (self.dst_stride, FRACTAL * self.itemsize, *steps)
+            return loops("dst", "GM", (fractals // 2, 2, self.m, FRACTAL), apart, self.itemsize)
+        found = offsets_of((fractals // 2 + 1, 2, self.m, FRACTAL), (self.dst_stride, FRACTAL, *steps))
+        found = found.reshape(-1, self.m, FRACTAL)[:fractals]
+        found[-1] -= offsets_of((self.m, FRACTAL), (FRACTAL, 0))  # rows of 16 bytes where one fractal stands alone
+        return listed("dst", "GM", found, self.itemsize)
 
 
 @frozen

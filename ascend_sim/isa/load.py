@@ -19,6 +19,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Instruction, ceil_div
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves
+from ascend_sim.isa.not_simulated import refuse_not_simulated
 from ascend_sim.memory.regions import Region
 
 
@@ -43,6 +44,7 @@ class LoadData2D(Instruction):
 
     def pipe(self, chip: ChipSpec) -> str:
         if self.transpose and self.itemsize > 2:
+            refuse_not_simulated(chip, self.name, self.itemsize)
             raise SimError(f"load_data_2d: transposes items of 1 or 2 bytes, not of {self.itemsize}")
         return chip.path("L1", self.destination).pipe
 

@@ -424,8 +424,8 @@ def _numbered(name: str, buffers: int) -> Iterator[str]:
 @cache
 def _parameters(kind: type[Instruction]) -> tuple[str, ...]:
     """Return an instruction class's field names in order. Raises SimError unless it is a frozen dataclass of its own."""
-    settings = kind.__dict__.get("__dataclass_params__")
-    if not is_dataclass(kind) or settings is None or not settings.frozen:
+    settings = kind.__dict__.get("__dataclass_params__") if is_dataclass(kind) else None
+    if settings is None or not settings.frozen:
         raise SimError(f"emit: {kind.__name__} must be a frozen dataclass: @dataclass(frozen=True) before its class")
     return tuple(field.name for field in fields(kind))
 

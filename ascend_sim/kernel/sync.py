@@ -243,12 +243,13 @@ class SyncMethods(StampedLoops):
 
         Raises SimError otherwise; under inspection records it and returns False.
         """
-        self._check_pipe(pipe, f"cross-core flag {flag}")
         sync = self.chip.sync
         modes = CROSS_MODES | (_ONE_VECTOR_MODE if sync.cross_one_vector_ids else {})
+        to_one = mode == ONE_VECTOR and mode in modes
+        self._check_pipe(pipe, f"cross-core flag {flag}", scalar=to_one)  # mode 4 alone has S (CrossCoreSetFlag page)
         count, field = sync.cross_flag_ids, "sync.cross_flag_ids"
         cores = 1
-        if mode == ONE_VECTOR and mode in modes:
+        if to_one:
             count, field = sync.cross_one_vector_ids, "sync.cross_one_vector_ids"
             cores = self.chip.cores.aiv_per_aic if self.core_kind == "AIC" else 1
         ranges = [range(number * SECOND_VECTOR, number * SECOND_VECTOR + count) for number in range(cores)]

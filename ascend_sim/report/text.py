@@ -18,7 +18,6 @@ from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, error_figure, results_name, wrong_words
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.report import Report
-from ascend_sim.report.summary import lines_of
 from ascend_sim.report.waterfall import WORDS
 
 _FINDINGS_SHOWN = 5
@@ -51,24 +50,6 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
             if figures.get("wrong"):
                 say(console, wrong_words(name, figures), style="red")
     _findings(console, data)
-
-
-def render_summary(report: Report, console: Console, check: Sequence[str] = (), findings: Sequence[str] = ()) -> None:
-    """Print a report's summary in at most fifteen lines, with the lines `check` of a check; commands are not wrapped, to be
-    copied.
-
-    `findings` of the check, which name lines of the kernel, are printed in place of the run's.
-    """
-    more = "more: --full" + ("" if report.total_us is None else ", --html page.html")
-    summary = report.to_dict(statements=True)["summary"]
-    if findings:
-        summary = {**summary, "findings": findings}
-    bad = summary["values"] == "wrong" or summary["findings"]
-    for number, line in enumerate(lines_of(summary, more, check)):
-        if line.startswith("   ") or line in check:
-            console.print(Text(line), soft_wrap=True, highlight=False)
-        else:
-            say(console, line, style="bold" if number == 0 else "red" if bad and number == 2 else "", indent="   ")
 
 
 def _problem(console: Console, problem: Mapping[str, Any]) -> None:

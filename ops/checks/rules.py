@@ -20,8 +20,8 @@ from reprlib import Repr
 from typing import Any, Literal
 
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.checks.product import CONFORMANCES, Conformance
 from ascend_sim.ops.status import Status
+from ascend_sim.options.run_options import CONFORMANCES, Conformance
 
 __all__ = ["CheckResult", "Failure", "Rule", "RuleList", "Verdict", "fail", "show"]
 

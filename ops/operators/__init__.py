@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ascend_sim.errors import SimError
-from ascend_sim.ops.operator import Operator
+
+if TYPE_CHECKING:
+    from ascend_sim.ops.operator import Operator
 
 __all__ = ["OPERATORS", "Register"]
 
@@ -23,7 +25,7 @@ SHIPPED = (
 """One name for each operator: the folder beside this file, whose module `operator` has the instance OPERATOR."""
 
 
-class Register(Mapping[str, Operator[Any, Any]]):
+class Register(Mapping[str, "Operator[Any, Any]"]):
     """Mapping from operator name to operator. Those of the package are imported when they are first asked for; others
     can be added.
 

@@ -29,6 +29,10 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "a bias in L0C is not simulated": ("mad", {"bias": 64, "from_zero": 0}),
     "operands of float16 and float32": ("mad", {"target": SINGLE}),
     "m = 0; it is at least 1": ("mad", {"m": 0}),
+    "kDirectionAlign with k = 8 is not simulated": (
+        "mad",
+        {"source": SINGLE, "target": SINGLE, "k": 8, "k_aligned": 1},
+    ),
     "dstNzNStride 2 is not simulated": ("copy_gm_to_cbuf_multi_nd2nz_b16", {"dst_row": 2}),
     "quantPre 2 is not simulated": ("copy_matrix_cc_to_gm", {"quantisation": 2}),
     "an atomic operation on float16 and an output of float32": ("copy_matrix_cc_to_gm", {"atomic": HALF}),

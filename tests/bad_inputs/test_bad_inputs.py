@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.bad_inputs import ALL, EXPECTED, PAGE, Bad, page, tried, without_lists
+from tests.support.bad_inputs.bad_input import Bad, tried
+from tests.support.bad_inputs.page import ALL, EXPECTED, PAGE, page, without_lists
 
 pytestmark = pytest.mark.fast
 

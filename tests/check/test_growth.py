@@ -34,7 +34,8 @@ SIZES = {
 
 
 def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("check_growth", TOOLS / "bench" / "check_growth.py")
+    sys.path.append(str(TOOLS / "bench"))
+    spec = importlib.util.spec_from_file_location("growing_mistakes", TOOLS / "bench" / "growing_mistakes.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

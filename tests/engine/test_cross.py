@@ -134,9 +134,10 @@ def crossing(k, x, between, y):  # type: ignore[no-untyped-def]
     k.ub_to_gm(y[k.sub_block], row)
 
 
-def errors(kernel: Any, tensors: tuple[Any, ...], chip: ChipSpec, blocks: int = 1) -> list[str]:
+def errors(kernel: Any, tensors: tuple[Any, ...], chip: ChipSpec, blocks: int = 1, **more: Any) -> list[str]:
     """Return the kinds of a check's errors."""
-    return [one.kind for one in asim.check_kernel(kernel, blocks, *tensors, chip=chip).findings if one.level == "ERROR"]
+    checked = asim.check_kernel(kernel, blocks, *tensors, chip=chip, **more)
+    return [one.kind for one in checked.findings if one.level == "ERROR"]
 
 
 def test_an_order_that_only_pipes_of_their_own_allow() -> None:
@@ -203,13 +204,13 @@ def test_a_set_behind_the_answer_to_the_one_before_does_not_run_over(answered: b
 
 
 @asim.kernel_function(core="MIX")
-def one_by_one(k, x, between, y):  # type: ignore[no-untyped-def]
+def one_by_one(k, x, between, y, *, pipe="FIX"):  # type: ignore[no-untyped-def]
     """The vector cores hand their halves on one after the other: each by the cube core, with a flag of mode 4."""
     if k.is_cube:
-        k.cross_core_wait(2, 4, "FIX")
-        k.cross_core_set(16 + 3, 4, "FIX")
-        k.cross_core_wait(16 + 2, 4, "FIX")
-        k.cross_core_set(3, 4, "FIX")
+        k.cross_core_wait(2, 4, pipe)
+        k.cross_core_set(16 + 3, 4, pipe)
+        k.cross_core_wait(16 + 2, 4, pipe)
+        k.cross_core_set(3, 4, pipe)
         return
     row, other = k.local_tensor(64, "float32", "row"), k.local_tensor(64, "float32", "other")
     moved = k.flag("MTE2", "MTE3", "moved")
@@ -227,10 +228,11 @@ def one_by_one(k, x, between, y):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("mode", ["full", "functional"])
-def test_mode_4_joins_the_cube_core_with_one_vector_core(mode: str) -> None:
+@pytest.mark.parametrize("pipe", ["FIX", "S"])
+def test_mode_4_joins_the_cube_core_with_one_vector_core(mode: str, pipe: str) -> None:
     x = np.arange(64, dtype=np.float32)
     tensors = x, asim.empty((2, 64), "float32"), asim.empty(64, "float32")
-    given = asim.launch(one_by_one, 1, *tensors, chip=ON_ITS_PIPE, mode=mode)
+    given = asim.launch(one_by_one, 1, *tensors, chip=ON_ITS_PIPE, mode=mode, pipe=pipe)
     assert given.findings == [] and np.array_equal(given.outputs["y"], x)
     if given.timeline is not None:
         runs = given.timeline.programs
@@ -238,7 +240,7 @@ def test_mode_4_joins_the_cube_core_with_one_vector_core(mode: str) -> None:
         pairs = [(cores[wait], cores[raised]) for (wait, _), (raised, _) in sorted(cross_pairs(runs).items())]
         assert sorted(pairs) == [("AIC0", "AIV0"), ("AIC0", "AIV1"), ("AIV0", "AIC0"), ("AIV1", "AIC0")]
         assert critical_path(given.timeline)[-1].end == given.timeline.finish
-    assert errors(one_by_one, tensors, ON_ITS_PIPE) == []
+    assert errors(one_by_one, tensors, ON_ITS_PIPE, pipe=pipe) == []
     with pytest.raises(SimError, match="cross-core flag 2: mode 4; allowed are 0 "):
         asim.launch(one_by_one, 1, *tensors, chip=STOPS, mode=mode)
 
@@ -248,6 +250,14 @@ def test_flags_of_mode_4_have_their_own_numbers(core: str, flag: int, there: str
     with pytest.raises(SimError, match=f"cross-core flag {flag}: the chip has {there} .*sync.cross_one_vector_ids"):
         program(ON_ITS_PIPE, core, lambda k: k.cross_core_set(flag, 4, "MTE2"))
     program(ON_ITS_PIPE, "AIC", lambda k: k.cross_core_set(26, 4, "MTE2"))
+
+
+def test_the_scalar_unit_raises_flags_of_mode_4_alone() -> None:
+    for mode in (0, 2):
+        with pytest.raises(
+            SimError, match="cross-core flag 3 is on pipe S; an AIC of ascend950pr_9589 has the pipes M,"
+        ):
+            program(ON_ITS_PIPE, "AIC", lambda k, mode=mode: k.cross_core_set(3, mode, "S"))
 
 
 @asim.kernel_function(core="MIX_1_1")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ascend_sim.checking import tasks_of_call
+from ascend_sim.calls.checks import tasks_of_call
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.operators import OPERATORS

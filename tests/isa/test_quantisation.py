@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim import Quantisation, SimError
+from ascend_sim.chip import load_chip
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd
 from ascend_sim.memory.gm import gm_operand
 from tests.support.isa.refusals import refusal
@@ -91,6 +92,30 @@ def test_blocks_of_columns_have_their_scales() -> None:
     for block in range(3):
         found = bench.get("GM", GM0 + block * 512, np.float16, 80).reshape(5, 16)
         assert found.tolist() == (tile[block, :5] * scales[block * 16 : block * 16 + 16]).astype(np.float16).tolist()
+
+
+@pytest.mark.parametrize("n", [7, 16, 32, 40, 48, 64, 80])
+@pytest.mark.parametrize("more", [0, 64])
+def test_two_fractals_of_bytes_lie_side_by_side_and_an_odd_one_alone(n: int, more: int) -> None:
+    """Channel merge: rows of 32 bytes for two fractals, of 16 for the last of an odd number."""
+    m, fractals = 5, -(-n // 16)
+    bench, tile = Workbench(), np.arange(fractals * 256, dtype=np.int32).reshape(fractals, 16, 16) * 3 - 200
+    bench.put("L0C", 1024, tile)
+    before = bench.get("GM", GM0, np.int8, 2048).copy()
+    stride = m * 32 + more
+    bench.do(Fixpipe(m, n, 16, "int8", 32, stride, False, Quantisation("int32", 1.0)), GM0, 1024, 0)
+    for fractal in range(fractals):
+        width = 16 if fractals % 2 and fractal == fractals - 1 else 32
+        for row in range(m):
+            place = fractal // 2 * stride + row * width + fractal % 2 * 16
+            before[place : place + 16] = np.clip(tile[fractal, row], -128, 127)
+    assert bench.get("GM", GM0, np.int8, 2048).tolist() == before.tolist()
+
+
+@pytest.mark.parametrize(("n", "total"), [(16, 80), (48, 240), (64, 320)])
+def test_a_merged_drain_takes_the_time_of_its_bytes(n: int, total: int) -> None:
+    access = Fixpipe(5, n, 16, "int8", 32, 192, False, Quantisation("int32", 1.0)).gm_access(load_chip("ascend910b3"))
+    assert access is not None and access.region.total == total
 
 
 def test_relu_alone() -> None:

@@ -122,6 +122,8 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Fixpipe(10, 40, 16, "int8", 16, 300, False, Quantisation("int32", 2.0**-24, relu=True)), GM1, 1024, 0),
     (LoadBias(48, "float16"), 128, 64, 0),
     (LoadBias(48, "float32"), 128, 64, 0),
+    (Fixpipe(10, 40, 16, "int8", 32, 360, False, Quantisation("int32", 2.0**-24)), GM1, 1024, 0),
+    (Fixpipe(10, 60, 16, "uint8", 32, 320, True, Quantisation("int32", by_column=True)), GM1, 1024, 128),
     (Fixpipe(10, 40, 16, "float16", 16, 700), GM1, 1024, 0),
     (Fixpipe(10, 40, 32, "float32", 8, 400), GM1, 1024, 0),
     (Fixpipe(10, 24, 16, "float32", 8, 400, True), GM1, 1024, 0),

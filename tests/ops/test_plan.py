@@ -168,6 +168,6 @@ def test_the_950_turns_nothing_and_lifts_every_rank_to_3d(rank: int, transposed:
     data = "Conv3DV2" if transposed else "Conv3DBackpropInputV2"
     kinds = [row["op_type"] for row in result.report.plan]
     assert kinds == ["ReduceSum", data, "Conv3DBackpropFilterV2", "Cast"]
-    for kernel in result.report.to_dict()["kernels"]:
+    for kernel in result.report.kernels:
         if kernel["name"] in ("grad_input", "grad_weight"):
             assert set(kernel["formats"].values()) == {"NCDHW"}

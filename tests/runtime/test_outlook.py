@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ascend_sim.checking import tasks_of_call
+from ascend_sim.calls.checks import tasks_of_call
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import SimError

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ascend_sim.calls.cases import call_case
-from ascend_sim.checking import check_call
+from ascend_sim.calls.checks import check_call
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.case import Case, load_case, make_tensors

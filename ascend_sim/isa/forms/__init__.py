@@ -17,6 +17,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms.file import GROUPS, atomics, conversions, declared, ways_of
 from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
+from ascend_sim.isa.not_simulated import refuse_not_simulated
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
 
@@ -63,6 +64,7 @@ def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
             if hasattr(instruction, "pre"):
                 _check_conversion(instruction, chip)
             return form
+    refuse_not_simulated(chip, instruction.name, ways[0].route(instruction))
     raise SimError(_refusal(instruction, chip))
 
 

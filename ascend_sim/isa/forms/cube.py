@@ -110,16 +110,19 @@ class DrainBlocks(Way):
         return ceil_div(i.n, unit) * unit, i.m, step, i.m_padded, int(_splits(i))
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
-        c0 = FRACTAL // 2 if fields["channel_split"] else FRACTAL
-        f = fields
-        return Fixpipe(f["m_size"], f["n_size"], f["src_stride"], item, c0, f["dst_stride"])
+        f, merged = fields, BLOCK_BYTES if itemsize(item) == 1 else FRACTAL
+        c0 = FRACTAL // 2 if f["channel_split"] else merged
+        step = f["dst_stride"] if f["n_size"] > c0 else BLOCK_BYTES  # one block has no next one
+        return Fixpipe(f["m_size"], f["n_size"], f["src_stride"], item, c0, step)
 
     def block_width(self, i: Fixpipe) -> str:
         """Return the refusal of blocks in GM with another width than the Fixpipe makes, or ""."""
-        whole = i.c0 == FRACTAL or _splits(i) or (i.c0 == BLOCK_BYTES and i.itemsize == 1)
-        if not whole:
-            return f"c0 = {i.c0} of {i.dtype}; blocks have {FRACTAL} columns, with the channel split 8 of float32"
-        return ""
+        if i.itemsize == 1:
+            whole = i.c0 == BLOCK_BYTES or (i.c0 == FRACTAL and i.n <= FRACTAL)
+            return "" if whole else f"c0 = {i.c0} of {i.dtype}; blocks have {BLOCK_BYTES} columns (channel merge)"
+        if i.c0 == FRACTAL or _splits(i):
+            return ""
+        return f"c0 = {i.c0} of {i.dtype}; blocks have {FRACTAL} columns, with the channel split 8 of float32"
 
 
 def _splits(i: Fixpipe) -> bool:

@@ -59,7 +59,8 @@ class LayerComparison(ShownResult):
 
     runs: tuple[LayersOfRun, LayersOfRun]
 
-    _drawn = "ascend_sim.studies.compare.layers:render"
+    def _draw(self, console: Console) -> None:
+        render(self, console)
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -97,7 +97,7 @@ class PrecisionRow:
 @frozen
 class PrecisionTable(ShownResult):
     """The rows of one case in every precision, by input dtype, cubeMathType, chip and model; `inputs` says where the values
-    are from.
+    are from, `l2` the state of the L2 before each call.
 
     `overflow` and `hf32_bits` are those of each chip. A table that was interrupted is not `complete`: it has the rows of the
     input dtypes that were finished.
@@ -112,7 +112,6 @@ class PrecisionTable(ShownResult):
     rows: tuple[PrecisionRow, ...]
     complete: bool = True
     l2: str = "cold"
-    """State of the L2 before each row's call."""
 
     _drawn = "ascend_sim.studies.precision.summary:render_summary"
     _options = MappingProxyType({"more": ""})

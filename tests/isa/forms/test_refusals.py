@@ -9,6 +9,7 @@ import pytest
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.forms import atomics, copies_whole_blocks, form_of, reach
+from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.transfer import DataCopyExtreme
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
@@ -80,6 +81,10 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
     ),
     "blocks of 4 columns": (A2, lambda k: k.fixpipe(0, 0, 16, 16, 16, "float32", 4, 512), "c0 = 4 of float32; blocks have 16"),
     "blocks of 8 of 16 bits": (A2, lambda k: k.fixpipe(0, 0, 16, 16, 16, "float16", 8, 512), "c0 = 8 of float16"),
+    "bytes in blocks of 16": (
+        A2, lambda k: k.fixpipe(0, 0, 16, 32, 16, "int8", 16, 512, pre=Quantisation("int32", 1.0)),
+        "c0 = 16 of int8; blocks have 32 columns",
+    ),
     "turned bytes into L0B": (
         A2, lambda k: k.load_data_3d("L0B", 0, 0, 1, WINDOW, Span(0, 32), Span(0, 32)), "L0B of 1-byte items; only L0A",
     ),

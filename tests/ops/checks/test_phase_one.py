@@ -10,7 +10,7 @@ import pytest
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.checks import CONFORMANCES
+from ascend_sim.ops.checks.product import CONFORMANCES
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.plan import Plan

@@ -8,7 +8,7 @@ import pytest
 
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.checks import load_product
+from ascend_sim.ops.checks.product import load_product
 from tests.support.ops.check_calls import check, conv_call, failed_rule, status, tbc_call, with_dtype
 
 pytestmark = pytest.mark.fast

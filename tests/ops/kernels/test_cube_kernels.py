@@ -58,7 +58,7 @@ def check_tiling(kernel: str, data: st.DataObject, problem: CallAttributes, dete
     if fields:
         assert row["tiling_source"] == "manual"
         assert {name: row["tiling"][name] for name in fields} == fields
-    assert result.report.to_dict()["findings"] == []
+    assert result.report.findings == ()
     assert same_bits(result.outputs[kernel], known(problem, kernel, dtype))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.checking import tasks_of_call
+from ascend_sim.calls.checks import tasks_of_call
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.conv_forward.ladder import LADDER as FORWARD
 from ascend_sim.ops.kernels.cube.ladder import MARKS

@@ -222,7 +222,7 @@ def test_the_950s_problems_share_their_sums() -> None:
     chip = load_chip("ascend950pr_9589")
     kinds = {}
     for name in ("1d", "2d grouped"):
-        kernels = PROBLEMS[name].run(chip, "full").report.to_dict()["kernels"]
+        kernels = PROBLEMS[name].run(chip, "full").report.kernels
         kinds[name] = next(k["tiling"]["streamKType"] for k in kernels if k["name"] == "grad_weight")
     assert kinds == {"1d": STREAM_IMAGES, "2d grouped": STREAM_ROWS}
 
@@ -250,7 +250,7 @@ def test_parts_of_a_sum_are_added_in_the_order_of_their_cores(chip: str) -> None
         cube_math_type=0,
         conformance="library",
     )
-    (kernel,) = (one for one in result.report.to_dict()["kernels"] if one["name"] == "grad_weight")
+    (kernel,) = (one for one in result.report.kernels if one["name"] == "grad_weight")
     assert (kernel["tiling"]["streamKType"], kernel["tiling"]["coreStreamK"]) == (STREAM_IMAGES, 3)
     assert result.grad_weight[0, 0, 1] == 0
 

@@ -347,5 +347,5 @@ def test_grad_weight_in_strips_or_tap_by_tap(transposed: bool, cut: dict[str, in
     codes = call.codes(5)
     for mode in ("full", "functional"):
         result = call.run(codes, mode, tiling={"grad_weight": cut})
-        assert result.report.passed and result.report.to_dict()["findings"] == []
+        assert result.report.passed and result.report.findings == ()
         assert np.array_equal(result.outputs["grad_weight"], call.wanted(codes)["grad_weight"])

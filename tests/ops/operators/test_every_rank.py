@@ -158,7 +158,7 @@ def test_an_empty_batch_gives_zeros() -> None:
     assert result.grad_input is not None and result.grad_input.shape == (0, 3, 5, 5)
     assert result.grad_weight is not None and not result.grad_weight.any()
     assert result.grad_bias is not None and not result.grad_bias.any()
-    assert [kernel["op_type"] for kernel in result.report.to_dict()["kernels"]] == ["ZerosLike", "ZerosLike"]
+    assert [kernel["op_type"] for kernel in result.report.kernels] == ["ZerosLike", "ZerosLike"]
 
 
 @pytest.mark.parametrize("mode", ["full", "functional"])
@@ -199,7 +199,7 @@ def test_no_output_wanted_runs_no_cube_kernel() -> None:
         (1, 1), False, (0, 0), 1, (False, False, False),
     )  # fmt: skip
     assert result.outputs == {}
-    assert {kernel["op_type"] for kernel in result.report.to_dict()["kernels"]} == {"TransData"}
+    assert {kernel["op_type"] for kernel in result.report.kernels} == {"TransData"}
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_dilation_kernels_stand_where_the_library_takes_them(kernel: int, stride
         *tensors, None, (stride, stride), (0, 0), (1, 1), False, (0, 0), 1, (True, False, False)
     )
     assert result.report.passed
-    assert [k["op_type"] for k in result.report.to_dict()["kernels"] if k["op_type"] != "TransData"] == expected
+    assert [k["op_type"] for k in result.report.kernels if k["op_type"] != "TransData"] == expected
 
 
 @part_of_cases(2)

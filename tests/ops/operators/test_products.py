@@ -51,7 +51,7 @@ DEPTHWISE = CallAttributes(1, 18, 18, (6, 6), groups=18, stride=(2, 1))
 
 
 def kernel_of(result: Result, name: str) -> dict[str, Any]:
-    return next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == name)
+    return next(kernel for kernel in result.report.kernels if kernel["name"] == name)
 
 
 def check(problem: CallAttributes, chip: str | ChipSpec, mode: str, deterministic: bool, seed: int = 0) -> Result:
@@ -198,7 +198,7 @@ def test_fp32_takes_16_times_the_cube_work_of_fp16_on_the_950() -> None:
 @pytest.mark.parametrize("chip", chip_names())
 def test_every_chip_runs_and_says_what_it_ran_on(chip: str) -> None:
     result = CallAttributes(1, 16, 16, (5, 5), stride=(2, 2)).timing(chip=chip, deterministic=True)
-    kinds = {kernel["core_type"] for kernel in result.report.to_dict()["kernels"]}
+    kinds = {kernel["core_type"] for kernel in result.report.kernels}
     assert result.report.total_us and result.report.passed
     kinds.discard("MIX_VECTOR_CORE" if chip.startswith("ascend310p") else "")
     assert kinds == {"AI_CORE"} if load_chip(chip).cores.coupled else "AI_CORE" not in kinds
@@ -226,7 +226,7 @@ def test_deterministic_grad_weight_has_one_core_per_tile(chip: str) -> None:
     kernel = kernel_of(result, "grad_weight")
     assert kernel["tiling"]["streamKType"] == 0 and kernel["tiling"]["coreStreamK"] == 0
     assert kernel["op_type"] == "Conv2DBackpropFilter" and kernel["core_type"] == "AI_CORE"
-    assert "MemSet" not in {k["op_type"] for k in result.report.to_dict()["kernels"]}
+    assert "MemSet" not in {k["op_type"] for k in result.report.kernels}
     assert kernel["block_dim"] == kernel["counts"]["tiles"]  # small enough for that
     with pytest.raises(TilingError, match=r"streamKType = 1.*sync\.cross_flag_ids"):
         LAYER.timing(mask, chip=chip, deterministic=True, tiling={"grad_weight": {"streamKType": 1, "coreStreamK": 2}})
@@ -234,7 +234,7 @@ def test_deterministic_grad_weight_has_one_core_per_tile(chip: str) -> None:
 
 def test_vector_kernels_do_not_count_as_cube_kernels() -> None:
     result = LAYER.timing(chip="ascend910a")
-    work = {k["name"]: k["cube_work_cycles"] for k in result.report.to_dict()["kernels"]}
+    work = {k["name"]: k["cube_work_cycles"] for k in result.report.kernels}
     assert sum(work["grad_input"]) > 0 and sum(work["grad_weight"]) > 0
     assert work["TransData_input"] == work["ReduceSum_grad_bias"] == []
 

@@ -30,7 +30,7 @@ def time_of(chip: str, made: str, length: int, stride: int, transposed: bool) ->
     result = convolution_backward(
         *tensors, None, [stride], [0], [1], transposed, [0], 1, KERNELS[made], chip=chip, mode="timing", timeline=False
     )
-    (kernel,) = [row for row in result.report.to_dict()["kernels"] if "Conv" in row["op_type"]]
+    (kernel,) = [row for row in result.report.kernels if "Conv" in row["op_type"]]
     return kernel["core_us_max"]
 
 
@@ -57,7 +57,7 @@ def test_whole_rows_can_be_asked_for() -> None:
             *tensors, None, [1], [0], [1], False, [0], 1, (True, False, False), chip="ascend910b3", mode="timing",
             tiling=tiling,
         )  # fmt: skip
-        found += [row for row in result.report.to_dict()["kernels"] if row["op_type"] == "Conv2DBackpropInput"]
+        found += [row for row in result.report.kernels if row["op_type"] == "Conv2DBackpropInput"]
     columns, rows = found
     assert columns["tiling"]["splitWi"] > 0 and "splitWi" not in rows["tiling"]
     assert rows["counts"]["bytes"]["GM->L1:A"] > 3 * columns["counts"]["bytes"]["GM->L1:A"]

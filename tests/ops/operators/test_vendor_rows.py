@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.checking import tasks_of_call
+from ascend_sim.calls.checks import tasks_of_call
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.problem.conv_problem import ConvProblem

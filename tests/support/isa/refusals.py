@@ -19,3 +19,17 @@ def refusal(chip: str, write: Callable[[KernelBuilder], object]) -> str:
     with pytest.raises(SimError) as said:
         write(KernelBuilder(InstructionTable(spec), 0, kind, [1024]))
     return str(said.value)
+
+
+def told_whole(chip: str, write: Callable[[KernelBuilder], object]) -> str:
+    """Return the refusal of a finished kernel of one instruction, "" where one kind of core takes it."""
+    spec, said = load_chip(chip), ""
+    for kind in spec.cores.kinds:
+        k = KernelBuilder(InstructionTable(spec, kind), 0, kind, [1 << 40])
+        try:
+            write(k)
+            k.finish()
+            return ""
+        except SimError as error:
+            said = str(error) if f"an {kind} of" not in str(error) else said or str(error)
+    return said

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.checks import CheckResult, load_product
+from ascend_sim.ops.checks.product import load_product
+from ascend_sim.ops.checks.rules import CheckResult
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.operators.conv_tbc_backward.checks import check_conv_tbc
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall

@@ -30,7 +30,7 @@ def whole_numbers(problem: CallAttributes, dtype: str = "float16", seed: int = 0
 
 
 def kernel_of(result: Result, name: str) -> dict[str, Any]:
-    return next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == name)
+    return next(kernel for kernel in result.report.kernels if kernel["name"] == name)
 
 
 def sixteens(most: int) -> st.SearchStrategy[int]:

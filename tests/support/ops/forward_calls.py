@@ -80,4 +80,4 @@ class Forward:
         found = result.outputs["output"]
         assert found.dtype == expected.dtype and result.dtypes == {"output": dtype}
         np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64))
-        assert result.report.passed and result.report.to_dict()["findings"] == []
+        assert result.report.passed and result.report.findings == ()

@@ -84,12 +84,12 @@ class RankedCall:
         for mode in ("functional", "full"):
             result = self.run(chip, mode, tiling, **options)
             np.testing.assert_array_equal(result.outputs["grad_input"], self.wanted())
-            assert result.report.to_dict()["findings"] == []
+            assert result.report.findings == ()
         return fields_of(result)
 
 
 def fields_of(result: Result) -> dict[str, Any]:
-    kernels = {kernel["name"]: kernel for kernel in result.report.to_dict()["kernels"]}
+    kernels = {kernel["name"]: kernel for kernel in result.report.kernels}
     found: dict[str, Any] = kernels["grad_input"]["tiling"]
     return found
 

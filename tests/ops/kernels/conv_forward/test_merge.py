@@ -40,7 +40,7 @@ def run(shapes: Shapes, dtype: str, chip: str | ChipSpec = CHIP, mode: str = "fu
 
 
 def kernel_of(result: Result) -> dict[str, Any]:
-    (kernel,) = result.report.to_dict()["kernels"]
+    (kernel,) = result.report.kernels
     assert kernel["tiling_source"] == "stand-in"
     return dict(kernel)
 
@@ -58,7 +58,7 @@ def is_right(result: Result, shapes: Shapes) -> bool:
 def test_values_of_merged_groups(shapes: Shapes, dtype: str) -> None:
     """The last merged group has fewer channels than the others."""
     result = run(shapes, dtype)
-    assert is_right(result, shapes) and result.report.to_dict()["findings"] == []
+    assert is_right(result, shapes) and result.report.findings == ()
     assert kernel_of(result)["core_type"] == "MIX"
 
 
@@ -94,7 +94,7 @@ def test_cubes_wait_for_the_weights_and_vector_cores_for_each_other(flag: int) -
     shapes = (10, 16, 4, 4), (16, 1, 3, 3), 16
     assert is_right(run(shapes, "float16", slow), shapes)
     spoiled = run(shapes, "float16", slow, disarm={"output": [f"cross-core {flag}"]})
-    assert not is_right(spoiled, shapes) or spoiled.report.to_dict()["findings"]
+    assert not is_right(spoiled, shapes) or spoiled.report.findings
 
 
 def test_every_core_has_its_share_of_all_groups_pixels_beside_the_products(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def test_patches_are_products(chip: str, dtype: str) -> None:
     stored = np.dtype(getattr(ml_dtypes, dtype, dtype))
     x, weight = (rng.integers(-2, 3, shape).astype(stored) for shape in ((2, 3, 112, 224), (40, 3, 16, 16)))
     result = convolution(x, weight, None, (16, 16), (0, 0), (1, 1), False, (0, 0), 1, chip=chip, probe=False)
-    tiling = next(one["tiling"] for one in result.report.to_dict()["kernels"] if one["name"] == "output")
+    tiling = next(one["tiling"] for one in result.report.kernels if one["name"] == "output")
     assert tiling["baseM"] % 14 == 0
     patches = x.astype(np.float64).reshape(2, 3, 7, 16, 14, 16).transpose(0, 2, 4, 1, 3, 5).reshape(2, 98, 768)
     expected = (patches @ weight.astype(np.float64).reshape(40, 768).T).transpose(0, 2, 1).reshape(2, 40, 7, 14)
@@ -105,6 +105,6 @@ def test_whole_rows_bring_less_to_l0() -> None:
     maps = TensorSpec([8, 3, 224, 224], "float16"), TensorSpec([768, 3, 16, 16], "float16")
     window = (16, 16), (0, 0), (1, 1), False, (0, 0), 1
     result = convolution(*maps, None, *window, chip="ascend910b3", mode="timing", timeline=False)
-    kernel = next(one for one in result.report.to_dict()["kernels"] if one["name"] == "output")
+    kernel = next(one for one in result.report.kernels if one["name"] == "output")
     # Each of 24 passes over the channels brings every pixel, in whole fractals.
     assert kernel["counts"]["bytes"]["L1->L0A"] == 24 * 8 * 7 * 32 * 4096 * 2

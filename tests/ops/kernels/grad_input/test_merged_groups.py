@@ -52,7 +52,7 @@ def is_right(result: Result, shapes: Shapes, dtype: str) -> bool:
 
 
 def kernel_of(result: Result) -> dict[str, Any]:
-    (kernel,) = (k for k in result.report.to_dict()["kernels"] if k["name"] == "grad_input")
+    (kernel,) = (k for k in result.report.kernels if k["name"] == "grad_input")
     return dict(kernel)
 
 
@@ -63,7 +63,7 @@ def kernel_of(result: Result) -> dict[str, Any]:
 )
 def test_values_of_merged_groups(shapes: Shapes, dtype: str) -> None:
     result = run(shapes, dtype)
-    assert is_right(result, shapes, dtype) and result.report.to_dict()["findings"] == []
+    assert is_right(result, shapes, dtype) and result.report.findings == ()
     kernel = kernel_of(result)
     assert (kernel["core_type"], kernel["tiling_source"]) == ("MIX", "vendor procedure")
 
@@ -84,4 +84,4 @@ def test_cubes_wait_for_the_weights_and_vector_cores_for_each_other(flag: int) -
     shapes = (10, 16, 4, 4), (16, 1, 3, 3), 16
     assert is_right(run(shapes, "float16", slow), shapes, "float16")
     spoiled = run(shapes, "float16", slow, disarm={"grad_input": [f"cross-core {flag}"]})
-    assert not is_right(spoiled, shapes, "float16") or spoiled.report.to_dict()["findings"]
+    assert not is_right(spoiled, shapes, "float16") or spoiled.report.findings

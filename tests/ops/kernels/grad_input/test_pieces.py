@@ -135,7 +135,7 @@ def test_kernels_that_run_only_when_they_are_cut(name: str) -> None:
     call, cut, source = LARGE[name]
     result = call.run(CHIP, "functional")
     np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
-    kernel = next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == "grad_input")
+    kernel = next(kernel for kernel in result.report.kernels if kernel["name"] == "grad_input")
     assert kernel["tiling"]["loadB1Condition"] == cut and kernel["tiling_source"] == source
 
 
@@ -146,7 +146,7 @@ def test_weights_beyond_l1_on_the_910b(dtype: str) -> None:
     call = RankedCall((67, 66), (32, 32), (32, 32), (0, 0), (1, 1), c_in=3, c_out=20, dtype=dtype)
     result = call.run(BLOCKED, "functional")
     np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
-    kernel = next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == "grad_input")
+    kernel = next(kernel for kernel in result.report.kernels if kernel["name"] == "grad_input")
     assert (kernel["tiling"]["loadB1Condition"], kernel["tiling_source"]) == (NO_HK, OURS)
 
 

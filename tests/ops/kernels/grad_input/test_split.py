@@ -47,7 +47,7 @@ def run(
 
 
 def kernel_of(result: Result) -> dict[str, Any]:
-    return next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == "grad_input")
+    return next(kernel for kernel in result.report.kernels if kernel["name"] == "grad_input")
 
 
 def check(problem: CallAttributes, tiling: dict[str, int] | None = None, dtype: str = "float16") -> Result:
@@ -56,7 +56,7 @@ def check(problem: CallAttributes, tiling: dict[str, int] | None = None, dtype: 
     own = operands(problem, dtype)
     worst = worst_error_over_bound(problem, full.outputs, own, dtype, {"grad_input": [dtype]})
     assert worst["grad_input"] <= 1
-    assert full.report.to_dict()["findings"] == []
+    assert full.report.findings == ()
     assert same_bits(full.outputs["grad_input"], functional.outputs["grad_input"])
     return full
 
@@ -378,7 +378,7 @@ def goes_wrong(flag: str, part: str, known: Array) -> bool:
         )
     except DeadlockError:
         return True
-    return bool(result.report.to_dict()["findings"]) or not same_bits(result.outputs["grad_input"], known)
+    return bool(result.report.findings) or not same_bits(result.outputs["grad_input"], known)
 
 
 def whole(problem: CallAttributes) -> dict[str, Array]:
@@ -414,8 +414,7 @@ def test_the_barrier_between_segments_matters(monkeypatch: pytest.MonkeyPatch) -
 
     def findings() -> list[Any]:
         result = layer.run(own, (True, False, False), chip=chip, tiling={"grad_input": {"kSegment": 16}})
-        found: list[Any] = result.report.to_dict()["findings"]
-        return found
+        return list(result.report.findings)
 
     assert findings() == []
     original = KernelBuilder.pipe_barrier

@@ -128,11 +128,7 @@ def test_tiles_turned_by_vector_cores_are_stored_by_rows() -> None:
     """NCDHW on dav-2201: a tile of a strip is several runs of dx."""
     call = RankedCall((2, 4, 45), (1, 3, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), c_in=20, c_out=36, groups=2)
     result = call.run("ascend910b3", tiling={"splitWi": 16, "baseM": 64, "singleCoreM": 64})
-    assert [
-        kernel["formats"]["grad_input"]
-        for kernel in result.report.to_dict()["kernels"]
-        if kernel["name"] == "grad_input"
-    ]
+    assert [kernel["formats"]["grad_input"] for kernel in result.report.kernels if kernel["name"] == "grad_input"]
     call.check("ascend910b3", {"splitWi": 16, "baseM": 64, "singleCoreM": 64})
 
 
@@ -149,7 +145,7 @@ def test_weights_stay_from_strip_to_strip() -> None:
     for strip in (16, 32):
         result = call.run("ascend950pr_9589", tiling={"splitWi": strip, "enableFullLoad": 1, "blockDim": 1})
         np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
-        kernel = next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == "grad_input")
+        kernel = next(kernel for kernel in result.report.kernels if kernel["name"] == "grad_input")
         assert kernel["tiling"]["enableFullLoad"] == 1
         reads.append(kernel["counts"]["operands"]["B"] if "operands" in kernel["counts"] else None)
     assert len(set(reads)) == 1

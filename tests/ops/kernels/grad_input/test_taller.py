@@ -73,7 +73,7 @@ def kernel(chip: str, dtype: str, c_in: int, size: int) -> dict[str, Any]:
     result = convolution_backward(
         *maps, TensorSpec([32, c_in, 3, 3], dtype), None, *window, chip=chip, mode="timing", timeline=False
     )
-    found: dict[str, Any] = next(one for one in result.report.to_dict()["kernels"] if one["name"] == "grad_input")
+    found: dict[str, Any] = next(one for one in result.report.kernels if one["name"] == "grad_input")
     return found
 
 

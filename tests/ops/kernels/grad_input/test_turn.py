@@ -70,7 +70,7 @@ def test_only_16_bit_results_of_the_second_kernel_skip_trans_data() -> None:
 
 def test_the_workspace_has_a_slot_as_large_as_l0c_for_every_block() -> None:
     result = run(mode="functional")
-    (kernel,) = [row for row in result.report.to_dict()["kernels"] if row["name"] == "grad_input"]
+    (kernel,) = [row for row in result.report.kernels if row["name"] == "grad_input"]
     assert kernel["core_type"] == "MIX" and kernel["formats"]["grad_input"] == "NCDHW"
     assert result.report.workspace_bytes >= kernel["block_dim"] * load_chip("ascend910b3").buffers["L0C"]
 

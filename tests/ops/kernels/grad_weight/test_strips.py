@@ -75,7 +75,7 @@ def test_tbc_in_strips(dtype: str, chip: str, widths: tuple[int, ...], mode: str
         cuts.append({"isSplitKernelHW": 1})
     for fields in cuts:
         cut = conv_tbc_backward(*tensors, 1, chip=chip, mode=mode, tiling={"grad_weight": fields})
-        assert cut.report.passed and cut.report.to_dict()["findings"] == []
+        assert cut.report.passed and cut.report.findings == ()
 
 
 def small_l1(chip: str, kib: int = 16) -> ChipSpec:
@@ -86,7 +86,7 @@ def small_l1(chip: str, kib: int = 16) -> ChipSpec:
 
 def run(problem: CallAttributes, own: dict[str, Any], chip: ChipSpec, **options: Any) -> tuple[Result, dict[str, Any]]:
     result = problem.run(own, MASK, chip=chip, **options)
-    kernels = result.report.to_dict()["kernels"]
+    kernels = result.report.kernels
     return result, next(kernel for kernel in kernels if kernel["name"] == "grad_weight")
 
 
@@ -143,7 +143,7 @@ def test_long_signals_run(chip: str, length: int) -> None:
     """Lengths at which whole rows never fitted."""
     problem = CallAttributes(1, 16, 16, (1, length), (1, 3), pads=(0, 0, 1, 1))
     result = problem.run(problem.specs(), MASK, chip=chip, mode="timing")
-    kernel = next(k for k in result.report.to_dict()["kernels"] if k["name"] == "grad_weight")
+    kernel = next(k for k in result.report.kernels if k["name"] == "grad_weight")
     assert chip == "ascend910b3" or kernel["tiling"]["splitWo"] < length  # the older kernel holds columns of a signal
 
 
@@ -164,7 +164,7 @@ def test_taps_where_load3d_has_no_window(name: str) -> None:
     found = {}
     for mode in ("full", "functional"):
         result, kernel = run(problem, own, load_chip("ascend950pr_9589"), mode=mode, deterministic=True)
-        assert result.report.passed and result.report.to_dict()["findings"] == []
+        assert result.report.passed and result.report.findings == ()
         assert kernel["tiling"]["isSplitKernelHW"] == 1 and kernel["tiling_source"] == "stand-in"
         found[mode] = result.outputs["grad_weight"]
     assert same_bits(found["full"], found["functional"])

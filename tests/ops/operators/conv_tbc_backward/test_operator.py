@@ -75,7 +75,7 @@ def test_full_equals_functional(dtype: str, deterministic: bool) -> None:
     check(full, tensors, SHARED[-1])
     functional = run(tensors, SHARED[-1], deterministic=deterministic)
     assert all(full.outputs[name].tobytes() == array.tobytes() for name, array in functional.outputs.items())
-    (kernel,) = [row for row in full.report.to_dict()["kernels"] if row["name"] == "grad_weight"]
+    (kernel,) = [row for row in full.report.kernels if row["name"] == "grad_weight"]
     assert kernel["tiling"]["streamKType"] > 0  # the 950's kernel always is
     assert kernel["formats"] == {"grad_output": "NDHWC", "input": "NDHWC", "grad_weight": "DHWCN"}
 

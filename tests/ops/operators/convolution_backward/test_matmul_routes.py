@@ -288,7 +288,7 @@ def test_gradients_in_both_modes(
     narrow = product.get("grad_weight", False) and conformance == "library" and kind == 2
     narrow = narrow and computed["grad_weight"] == "float16"
     for result in results:
-        assert result.report.to_dict()["findings"] == []
+        assert result.report.findings == ()
         assert_right(call, own, result, chip, computed, narrow)
     for name, gradient in results[0].outputs.items():
         assert gradient.tobytes() == results[1].outputs[name].tobytes(), name
@@ -327,7 +327,7 @@ def test_tiling_blocks_and_disarmed_flags_reach_the_product() -> None:
         tiling={"grad_input": {"baseM": 32, "baseN": 64}},
         block_dim={"grad_input": 3},
     )
-    kernel = result.report.to_dict()["kernels"][-1]
+    kernel = result.report.kernels[-1]
     assert (kernel["op_type"], kernel["block_dim"], kernel["tiling_source"]) == ("MatMul", 3, "manual")
     assert (kernel["tiling"]["baseM"], kernel["tiling"]["baseN"]) == (32, 64)
     with pytest.raises(SimError, match="unknown tiling field singleCoreCin; this gradient is a MatMul"):

@@ -157,7 +157,7 @@ def test_values_where_ub_holds_part_of_a_piece(parts: int, monkeypatch: pytest.M
 )
 def test_the_last_level_writes_runs_as_long_as_dw_has_them(shapes: Any, size: int, count: int) -> None:
     result = convolution_backward(*arguments(*shapes), chip=CHIP, mode="timing")
-    kernel = next(k for k in result.report.to_dict()["kernels"] if k["name"] == "grad_weight")
+    kernel = next(k for k in result.report.kernels if k["name"] == "grad_weight")
     assert kernel["tiling"]["streamKType"] and kernel["tiling"]["usedCoreNum"] > 2
     scattered, written, writers, sizes = 0, 0, set(), set()
     runs = result.recording.timeline.programs
@@ -217,7 +217,7 @@ def test_loading_ahead_hides_time() -> None:
 
 def test_the_newest_version_is_the_default_and_is_named() -> None:
     given = arguments((1, 16, 9, 9), (16, 16, 3, 3))
-    (kernel,) = convolution_backward(*given, chip=CHIP, mode="timing").report.to_dict()["kernels"][:1]
+    (kernel,) = convolution_backward(*given, chip=CHIP, mode="timing").report.kernels[:1]
     assert kernel["library"] == VERSIONS[-1]
 
 
@@ -227,7 +227,7 @@ def test_a_cost_that_stands_for_what_is_not_built_is_named(version: str, tmp_pat
     given = arguments((1, 16, 9, 9), (16, 16, 3, 3))
     result = convolution_backward(*given, chip=CHIP, mode="timing", library=version)
     head = libraries()[version]["Conv3DBackpropFilterV2"]["head_us"]
-    (kernel,) = [one for one in result.report.to_dict()["kernels"] if "surrogates" in one]
+    (kernel,) = [one for one in result.report.kernels if "surrogates" in one]
     assert kernel["op_type"] == "Conv3DBackpropFilterV2" and list(kernel["surrogates"]) == ["head_us"]
     said = kernel["surrogates"]["head_us"]
     assert said.startswith(f"{head['value']} us for {head['surrogate']}") and said.endswith(("(fitted)", "(assumed)"))

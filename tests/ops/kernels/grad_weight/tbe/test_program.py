@@ -40,7 +40,7 @@ def expected(problem: CallAttributes, own: dict[str, Any]) -> Any:
 
 
 def older(result: ascend_sim.Result) -> dict[str, Any]:
-    kernel = next(k for k in result.report.to_dict()["kernels"] if k["name"] == "grad_weight")
+    kernel = next(k for k in result.report.kernels if k["name"] == "grad_weight")
     assert kernel["op_type"] in ("Conv2DBackpropFilter", "Conv3DBackpropFilter")
     assert "batch_dim" in kernel["tiling"]
     return kernel
@@ -49,7 +49,7 @@ def older(result: ascend_sim.Result) -> dict[str, Any]:
 def check(problem: CallAttributes, dtype: str, cube_math_type: int = 0, chip: str = CHIP) -> dict[str, Any]:
     own = whole(problem, dtype)
     result = problem.run(own, ONLY, chip=chip, cube_math_type=cube_math_type)
-    assert result.report.to_dict()["findings"] == []
+    assert result.report.findings == ()
     want = expected(problem, own).astype(result.grad_weight.dtype)
     np.testing.assert_array_equal(result.grad_weight.astype(np.float64), want.astype(np.float64))
     return older(result)
@@ -182,7 +182,7 @@ def test_the_3d_operator(depth_in: int, pad: tuple[int, int, int], dtype: str) -
     depth = depth_in + 2 * pad[0] - 2
     size = (8 + 2 * pad[1] - 2, 10 + 2 * pad[2] - 2)  # whole fractals: nothing else is filled
     result, known = volumetric(((2, 12, depth_in, 8, 10), (2, 20, depth, *size)), dtype, pad)
-    assert not result.report.to_dict()["findings"]
+    assert not result.report.findings
     np.testing.assert_array_equal(result.grad_weight, known.astype(result.grad_weight.dtype))
     done = older(result)["counts"]["instructions"]
     met = sum(0 <= d + plane - pad[0] < depth_in for d in range(depth) for plane in range(3))
@@ -195,7 +195,7 @@ def test_the_3d_operator(depth_in: int, pad: tuple[int, int, int], dtype: str) -
 
 def test_runs_that_end_inside_a_fractal_in_3d() -> None:
     result, known = volumetric(((2, 12, 4, 7, 9), (2, 20, 4, 7, 9)), "float16", (1, 1, 1))
-    assert not result.report.to_dict()["findings"]
+    assert not result.report.findings
     np.testing.assert_array_equal(result.grad_weight, known.astype(np.float16))
 
 

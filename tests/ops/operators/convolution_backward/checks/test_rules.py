@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.checks import load_product
+from ascend_sim.ops.checks.product import load_product
 from ascend_sim.ops.operators.convolution_backward.checks.rules import RULES, check_conv_backward
 from tests.support.ops.check_calls import check, conv_call, failed_rule, status, with_dtype
 

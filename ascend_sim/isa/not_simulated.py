@@ -1,0 +1,52 @@
+"""Instructions and modes that chips have and no method writes, declared in configs/instructions/not_simulated.yaml."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.yaml_file import load_shipped
+
+
+@frozen
+class NotSimulated:
+    """Entry of the file: `words` name what the `architectures` have.
+
+    `method` is the method of a kernel that is refused for what `of` names: a way, a format or the bytes of an item. `calls` are
+    names of the Ascend C API that are refused at compile time.
+    """
+
+    words: str
+    architectures: tuple[str, ...]
+    source: str
+    method: str = ""
+    of: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+
+
+@cache
+def not_simulated() -> tuple[NotSimulated, ...]:
+    """Return the declared entries in the order of the file."""
+    file = resources.files("ascend_sim.configs").joinpath("instructions", "not_simulated.yaml")
+    entries: list[dict[str, Any]] = load_shipped(file.read_text(encoding="utf-8"))["forms"]
+    return tuple(
+        NotSimulated(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
+        for entry in entries
+    )
+
+
+def refuse_not_simulated(chip: ChipSpec, method: str, of: object, instead: str = "") -> None:
+    """Raise SimError, in one line, if the chip has what `method` would write for `of` and it is not simulated; `instead` names
+    what is.
+    """
+    arch = chip.identity.arch
+    for one in not_simulated():
+        if one.method == method and str(of) in one.of and arch in one.architectures:
+            raise SimError(
+                f"{method} ({of}): {one.words}: {chip.name} ({arch}) has it, but it is not simulated"
+                f"{instead and f'; simulated are {instead}'} ({one.source})"
+            )
