@@ -146,16 +146,15 @@ ORDERED_AIMS = (("MatMulV2", 25), ("MatMulV3", 10))
 """Products of a step and the mean error that the project aims for, in percent."""
 MISSED = """Where an aim is missed, what was tried and what would decide:
 
-- **Conv2DBackpropInput of the 910B2, mac and fixpipe**: with the rows' blocks (told) mac is 6 % off and the Fixpipe no nearer.
-  The closed kernel's tiling, or pipe times of a third layer, would decide.
+- **Conv2DBackpropInput of the 910B2, mac and fixpipe**: with the rows' blocks (told) mac meets its aim, the Fixpipe comes no
+  nearer. The closed kernel's tiling, or pipe times of a third layer, would decide.
 - **TransData of the 910B2**: in the step's order its bias falls, its mean error does not: rows of equal shape differ threefold
   by what the L2 held. Addresses of the tensors, or hit rates, would decide.
 - **The first 910's rank**: blocks by other rules rank no higher (next table). A second network, or the tiling, would decide.
 - **8192^3 of the 910B1**: the cost of lines read at once was fitted on it and two other samples; alone it would take more, and
-  the 910B3's rows, 8 % too slow, less. L2 counters of a product with shared operands would decide.
+  the 910B3's rows, which are too slow, less. L2 counters of a product with shared operands would decide.
 - **MatMulV3 and Cast of a language model on a 910B4** (aims: 10 and 25 %): no open row. Of that profile
-  `later/launches.csv` has 203 groups of vector kernels, none of these. A Cast of 4096 x 128 without its dtypes, 7.4 us cold and
-  3.1 warm there, is predicted as bf16 to fp32 with 7.2 and 4.1."""
+  `later/launches.csv` has 203 groups of vector kernels, none of these; of a Cast of 4096 x 128 the dtypes are not told."""
 
 MATMUL_AIMS = (
     ("ascend910b1", "8192^3 sample", 10), ("ascend950pr_9589", "8192^3 sample", 10), ("ascend910_9381", "pto-isa", 15),
