@@ -154,7 +154,8 @@ MISSED = """Where an aim is missed, what was tried and what would decide:
 - **8192^3 of the 910B1**: the cost of lines read at once was fitted on it and two other samples; alone it would take more, and
   the 910B3's rows, which are too slow, less. L2 counters of a product with shared operands would decide.
 - **MatMulV3 and Cast of a language model on a 910B4** (aims: 10 and 25 %): no open row. Of that profile
-  `later/launches.csv` has 203 groups of vector kernels, none of these; of a Cast of 4096 x 128 the dtypes are not told."""
+  `configs/measurements/later/launches.csv` has 203 groups of vector kernels, none of these;
+  of a Cast of 4096 x 128 the dtypes are not told."""
 
 MATMUL_AIMS = (
     ("ascend910b1", "8192^3 sample", 10), ("ascend950pr_9589", "8192^3 sample", 10), ("ascend910_9381", "pto-isa", 15),
