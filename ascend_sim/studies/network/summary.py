@@ -41,8 +41,8 @@ def ranked(run: Any) -> list[dict[str, Any]]:
 
 
 def summary_of(run: Any) -> dict[str, Any]:
-    """Return a `NetworkRun` as plain data: its settings, total us and interval, parts by time, the five layers with most
-    time, refusals, findings, the next command.
+    """Return a `NetworkRun` as plain data: its settings, "total_us" and "interval", "parts" by time, the five layers with
+    "most" time, the one with "most_layout", "refused", "findings", and the command to run "next".
     """
     totals, rows = run.totals, [row for row in ranked(run) if row["us"]]
     converting = max(rows, key=lambda row: row["layout"] * row["copies"], default=None)
@@ -77,7 +77,7 @@ _SHOWN = ("layer", "text", "copies", "us", "all", "layout")
 
 
 def _converts(row: dict[str, Any], total: float) -> dict[str, Any]:
-    """Return a dict of a layer: name, copies, us of its layout kernels over all copies, and their share of `total`, the
+    """Return {"layer": its name, "copies", "us" of its layout kernels over all copies, "share" of `total`}; `total` is the
     layout time of all layers.
     """
     us = row["layout"] * row["copies"]
