@@ -260,6 +260,8 @@ def prepared(
             f"(chip {spec.name}, launch.blocks_max)"
         )
     given = kernel.check(tensors, fields)
+    if room := kernel.workspace(int(blocks)):
+        given["library workspace"] = Empty((room,), "uint8", workspace=True)
     arrays = {name: _array(kernel, name, value, mode) for name, value in given.items()}
     places = [_tensor(slot, name, value) for slot, (name, value) in enumerate(given.items())]
     _check_fits(kernel, places, spec)

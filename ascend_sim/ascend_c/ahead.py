@@ -7,7 +7,7 @@ Blocks are coroutines: one continues until it ends, waits for a flag between cor
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.rows import ShapeSteps, translated
 from ascend_sim.ascend_c.session import Session
-from ascend_sim.ascend_c.stream import WordStream
+from ascend_sim.ascend_c.stream import FINE, WordStream
+from ascend_sim.ascend_c.words import Word, word_of
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.compiled.values import CompiledValues, Workspace, rows_for_python
@@ -27,6 +28,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
 from ascend_sim.isa.sync import (
+    ONE_VECTOR,
     CrossCore,
     CrossCoreSetFlag,
     CrossCoreWaitFlag,
@@ -90,11 +92,23 @@ class Blocks:
                             del running[block]
                     polls = 0 if got_on else polls + 1
                     if not got_on and (polls > MOST_POLLS or not any(one.polls for one in running)):
-                        _deadlock(list(running))
+                        self._end_with_error(list(running))
+                        break
         finally:
             for block in self._blocks:
                 block.close()
         return {block.core: block.session.recording for block in self._blocks if block.session is not None}
+
+    def _end_with_error(self, stuck: Sequence[_Block]) -> None:
+        """Copy the error of a program that ended badly to those that wait for ever. Raises SourceError if none ended badly."""
+        recordings = [block.session.recording for block in self._blocks if block.session is not None]
+        cause = next((one for one in recordings if one.how != FINE), None)
+        if cause is None:
+            _deadlock(stuck)
+        for block in stuck:
+            assert block.session is not None and cause is not None
+            mine = block.session.recording
+            mine.how, mine.detail, mine.last, mine.text = cause.how, cause.detail, cause.last, cause.text
 
 
 class _Block:
@@ -127,11 +141,34 @@ class _Block:
                 yield False
                 self.polls = False
             yield from self._execute(rows, lines)
+            if (word := _last_word(session.recording)) is not None and asks and word.name == "any_message_":
+                yield from self._message(session, word.fields)
+                continue
             if not asks:
                 if self._values is not None:
                     self._values.memory.cache.clean()
                 return
             session.answer(self._asked(rows[-1]))
+
+    def _message(self, session: Session, asked: Mapping[str, int]) -> Iterator[bool]:
+        """Answer with the first of the vector cores in the bits of `cores`, from number `first` on, whose message waits; yield
+        until one has sent any.
+        """
+        block, kind, _ = self.core
+        vectors = sum(one == block and other != kind for one, other, _ in self.whole.cores)
+        order = [(asked["first"] + number) % vectors for number in range(vectors)]
+        flags = {number: CrossCoreWaitFlag(asked["flag"] + asked["step"] * number, ONE_VECTOR, "S") for number in order}
+        counters = {number: cross_counter(flag, self.core) for number, flag in flags.items()}
+        self.stands, self.waits_for = session.recording.lines[int(session.recording.pieces[-1][-1, 1])], "of a message"
+        got_on = True
+        while True:
+            for number in order:
+                raised = sum(self.whole.raised[counters[number]].values())
+                if asked["cores"] >> number & 1 and raised > self._taken[counters[number]]:
+                    self.waits_for = ""
+                    return session.answer(number)
+            yield got_on
+            got_on = False
 
     @property
     def name(self) -> str:
@@ -217,6 +254,12 @@ class _Block:
         if isinstance(one, GatherMask):
             return int(one.chosen(self._values.memory, int(row[3])).sum())
         return int.from_bytes(one.read(self._values.memory, 0, int(row[2]), 0).tobytes(), "little")
+
+
+def _last_word(recording: WordStream) -> Word | None:
+    """Return the last word that was recorded; None without one."""
+    pieces = [one for one in recording.pieces if len(one)]
+    return word_of(recording.shapes[int(pieces[-1][-1, 0])]) if pieces else None
 
 
 def _bytes(content: NDArray[Any] | None, size: int) -> NDArray[np.uint8]:

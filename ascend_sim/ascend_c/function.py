@@ -21,15 +21,18 @@ from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.ahead import Blocks, contents_known
 from ascend_sim.ascend_c.auto_sync import orders
 from ascend_sim.ascend_c.errors import SourceError, shown
+from ascend_sim.ascend_c.matmul_tilings import CUBE_FIELDS, cube_tiling_bytes
 from ascend_sim.ascend_c.names import ARCHITECTURES
 from ascend_sim.ascend_c.recorder import (
     ALL_CORES,
+    ASKS_CUBE,
     BUFFERS,
     CACHE_HINTS,
     CUBE_CALLS,
     FLOAT,
     GM_SHIFT,
     INTEGER,
+    MATMUL_ROOM,
     MOST_TENSORS,
     POINTER,
     STRUCT,
@@ -68,8 +71,8 @@ _ABOUT_CUBE = re.compile(
 """Words without which a file has nothing for a cube core."""
 _TASK_TYPES = {0: "AIV", 1: "AIC", 2: "AIV", 3: "AIC", 4: "MIX_1_1", 5: "MIX"}
 """Number of KERNEL_TASK_TYPE (asim/sync.h, KernelMetaType) -> kinds of cores; MIX_AIV_1_0 starts the vector cores alone."""
-TILING = "tiling"
-"""Name of a pointer parameter that is tiling data, given as bytes or fields by name, and no tensor."""
+_TILING = "tiling"
+"""Begin of the name of a pointer parameter that is tiling data (tiling, tilingGm), given as bytes or fields by name."""
 
 
 @frozen
@@ -83,12 +86,12 @@ class EntryParameter:
     @property
     def is_tensor(self) -> bool:
         """Return True if the parameter takes a tensor: a pointer that is not the tiling data."""
-        return self.kind == POINTER and self.name != TILING
+        return self.kind == POINTER and not self.name.lower().startswith(_TILING)
 
     @property
     def has_fields(self) -> bool:
         """Return True for a structure or the tiling data, which can be given field by field."""
-        return self.kind == STRUCT or (self.kind == POINTER and self.name == TILING)
+        return self.kind == STRUCT or (self.kind == POINTER and not self.is_tensor)
 
 
 class CppKernel(KernelFunction):
@@ -182,6 +185,16 @@ class CppKernel(KernelFunction):
             )
         return super().core_on(chip)
 
+    @property
+    def _asks_cube(self) -> bool:
+        """Return True if vector cores ask cube cores for products (REGIST_MATMUL_OBJ)."""
+        return len(self.kinds) == 2 and ASKS_CUBE in self._marks
+
+    def workspace(self, blocks: int) -> int:
+        """Return the bytes of GM for messages and tiles between vector cores and cube cores."""
+        vectors = 1 if self.cores[0] == "MIX_1_1" else 2
+        return MATMUL_ROOM * vectors * blocks if self._asks_cube else 0
+
     def remarks_on(self, races: Sequence[Race]) -> list[str]:
         """Return remarks: the vendor's compiler would have ordered a reported race; hints to the L2 change nothing."""
         remarks = []
@@ -230,10 +243,11 @@ class CppKernel(KernelFunction):
         recorders = {kind: self._recorder(tuple(by_name), kind) for kind in self.kinds}
         vectors = {"MIX": k.chip.cores.aiv_per_aic, "MIX_1_1": 1}.get(self.cores[0], 0)
         buffers = tuple(int(k.chip.buffers[one]) for one in BUFFERS)  # type: ignore[index]
+        room = _pointer(tensors[-1]) if self._asks_cube else 0
 
         def begin(core: CrossCore) -> Session:
             block, kind, sub_block = core
-            where = RecordedCore(block, k.blocks, buffers, sub_block, vectors)
+            where = RecordedCore(block, k.blocks, buffers, sub_block, vectors, room)
             return recorders[kind].begin(where, given, list(by_name.values()), self.limits)
 
         if _TOGETHER not in k.shared:
@@ -285,9 +299,12 @@ class CppKernel(KernelFunction):
         by_name: dict[str, Any] = {}
         for one in self.parameters:
             if one.is_tensor:
-                given.append(((slots.pop(0).address >> SLOT_SHIFT) + 1) << GM_SHIFT)
+                given.append(_pointer(slots.pop(0)))
             elif one.has_fields:
                 value = rest.pop(one.name, None)
+                is_cube = isinstance(value, Mapping) and value.keys() <= set(CUBE_FIELDS)
+                if one.kind == POINTER and is_cube and not self._registers_tiling:
+                    value = cube_tiling_bytes(value)
                 if isinstance(value, Mapping):
                     by_name |= value
                 given.append(self._structure(one, None if isinstance(value, Mapping) else value, by_name | rest))
@@ -319,6 +336,11 @@ class CppKernel(KernelFunction):
                 f"or give {one.name} as bytes"
             )
         return None if by_name else 0
+
+
+def _pointer(tensor: Tensor) -> int:
+    """Return the pointer of a tensor as C++ has it."""
+    return ((tensor.address >> SLOT_SHIFT) + 1) << GM_SHIFT
 
 
 def _number(name: str, kind: int | None, value: Any) -> float:

@@ -46,8 +46,9 @@ _CUBE_TYPES = (
 )
 _MATMUL = (
     "Matmul MatmulImpl MatmulType TCubeTiling CubeFormat REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias DisableBias ClearBias "
-    "SetOrgShape SetSingleShape SetTail SetHF32 Iterate IterateAll GetTensorC End MatmulConfig GetNormalConfig GetMDLConfig "
-    "GetMMConfig MatmulConfigMode SetSubBlockIdx SetUserDefInfo SetSelfDefineData SetWorkspace SetLocalWorkspace"
+    "SetOrgShape SetSingleShape SetTail SetHF32 Iterate IterateAll GetTensorC WaitIterateAll WaitGetTensorC End MatmulConfig "
+    "GetNormalConfig GetMDLConfig GetMMConfig MatmulConfigMode SetSubBlockIdx SetUserDefInfo SetSelfDefineData SetWorkspace "
+    "SetLocalWorkspace"
 )
 _VALUES = (
     "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace GetSysWorkSpacePtr ScalarCast "
@@ -77,7 +78,7 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "types and enumerations": tuple(_TYPES.split()),
     "cube": tuple(_CUBE_CALLS.split()),
     "types of the cube": tuple(_CUBE_TYPES.split()),
-    "Matmul on a cube core": tuple(_MATMUL.split()),
+    "Matmul": tuple(_MATMUL.split()),
     "scalar access to memory": tuple(_ACCESS.split()),
     "flags between cores": ("CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"),
     "functions of elements": tuple(_ELEMENTS.split()),

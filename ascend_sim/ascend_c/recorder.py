@@ -36,9 +36,11 @@ class Limits(NamedTuple):
 
 
 NO_OTHERS = Limits()
-ALL_CORES, CUBE_CALLS, VECTOR_CALLS, CACHE_HINTS, TASK_TYPES = 0, 1, 2, 3, 16
-"""Marks of a library (asim/tensor.h): the kernel joins all cores, calls the cube, calls the vector unit, gives hints to the L2;
-from 16 on its cores."""
+ALL_CORES, CUBE_CALLS, VECTOR_CALLS, CACHE_HINTS, ASKS_CUBE, TASK_TYPES = 0, 1, 2, 3, 4, 16
+"""Marks of a library (asim/tensor.h): the kernel joins all cores, calls the cube, calls the vector unit, gives hints to the L2,
+asks the cube core for products; from 16 on its cores."""
+MATMUL_ROOM = 1 << 20
+"""Bytes of a vector core in the workspace of Matmul (asim/matmul_messages.h, Mailbox)."""
 _MOST_MARKS = 32
 BUFFERS = ("UB", "L1", "L0A", "L0B", "L0C", "BT", "FB")
 """Buffers whose sizes a request has, in this order (asim/recorder.h, Request)."""
@@ -60,6 +62,7 @@ class RecordedCore(NamedTuple):
     """The core whose program is recorded: its block among `blocks`, and its number among the block's vector cores.
 
     `sub_blocks`, the number of these, is 0 in a kernel of one kind of core. `buffers` are the bytes of the chip's `BUFFERS`.
+    `matmul_room` is the address of the workspace by which vector cores ask cube cores for products, 0 without one.
     """
 
     block: int
@@ -67,6 +70,7 @@ class RecordedCore(NamedTuple):
     buffers: tuple[int, ...]
     sub_block: int = 0
     sub_blocks: int = 0
+    matmul_room: int = 0
 
 
 def describe(library: Path) -> Description:
@@ -138,7 +142,9 @@ class ProgramRecorder:
         sizes = len(arguments), len(fields)
         milliseconds = max(int(limits.seconds * 1000), 1)
         who = core.block, core.blocks, core.sub_block, core.sub_blocks
-        request = struct.pack("<16q", *who, limits.rows, milliseconds, registers, *sizes, *core.buffers)
+        request = struct.pack(
+            "<17q", *who, limits.rows, milliseconds, registers, *sizes, *core.buffers, core.matmul_room
+        )
         behind = b""
         for one in (*arguments, *fields):
             if isinstance(one, bytes):

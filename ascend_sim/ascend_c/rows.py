@@ -317,7 +317,7 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
         elif word.name == "queue_event_":
             flag = _flag(k, word)
             notes.queues[flag.source, flag.destination, flag.identity] = f"of queues {flag.name}"
-        else:
+        elif word.name == "allocate_":
             name, space = _POSITIONS.get(word.fields["position"], ("UB", "UB"))
             if space in k.chip.cores.kinds[k.core_kind].buffers:  # type: ignore[index]
                 size = word.fields["size"]

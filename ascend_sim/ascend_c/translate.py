@@ -11,7 +11,7 @@ from ascend_sim.ascend_c.words import ALIGNED_IN, ALIGNED_OUT, PIPE_NUMBERS, WOR
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore
-from ascend_sim.isa.sync import CrossCoreSetFlag, PipeBarrier
+from ascend_sim.isa.sync import CrossCoreSetFlag, PipeBarrier, Scalar
 from ascend_sim.isa.transfer import DataCopy, DataCopyExtreme, DataCopyPadded
 from ascend_sim.kernel.program import Key
 
@@ -111,6 +111,10 @@ def _cross_set(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     return CrossCoreSetFlag, f["flag"], f["mode"], pipe
 
 
+def _message(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    return Scalar, chip.sync.message_cycles
+
+
 _MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
     "copy_gm_to_ubuf": _move("GM", "UB"),
     "copy_ubuf_to_gm": _move("UB", "GM"),
@@ -126,4 +130,5 @@ _MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
     "store_gm_": _store,
     "dcci": _clean,
     "ffts_cross_core_sync": _cross_set,
+    "message_": _message,
 }

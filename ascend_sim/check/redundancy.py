@@ -111,13 +111,14 @@ def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Gr
     The row is `row` of program `number`; `code` and `kind` are its entries in `SyncRows`.
     """
     synced, core = subject.synced[number], subject.programs[number].core_kind
+    notes = synced.program.notes
+    is_own = notes is not None and bool(notes.own_flags) and notes.line(row) in notes.own_flags
     if kind == WAIT:
-        notes = synced.program.notes
         queue = None if notes is None else notes.queues.get(synced.names[code])
-        return ("queue", core, queue) if queue else ("flag", core, *synced.names[code])
-    one, notes = synced.instructions[code], synced.program.notes
+        alone: _Group = () if is_own else ("flag", core, *synced.names[code])
+        return ("queue", core, queue) if queue else alone
+    one = synced.instructions[code]
     if isinstance(one, CrossCoreWaitFlag):
-        is_own = notes is not None and bool(notes.own_flags) and notes.line(row) in notes.own_flags
         return ("cross", core, one.flag, one.mode) if one.armed and not is_own else ()
     if not isinstance(one, PipeBarrier):
         return ()

@@ -406,7 +406,7 @@ class Sync(Section):
 
     `flag_pairs`: kind of core -> pipe -> pipes that it can send a flag to; a kind not listed has no rule.
     `cross_one_vector_ids` counts flags to one vector core. `cross_wait_stops_issue`: a wait for another core holds all pipes,
-    not one.
+    not one. `message_cycles` are the scalar unit's for a message of another core in GM that it reads again and again.
     """
 
     flag_ids: Count
@@ -419,6 +419,7 @@ class Sync(Section):
     cross_flag_max: Count
     cross_latency: Cycles
     cross_wait_stops_issue: Flag
+    message_cycles: Cycles
     barrier_latency: Cycles
     queue_depth: dict[Pipe, Depth]
     outstanding: dict[Pipe, Depth]

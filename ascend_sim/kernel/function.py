@@ -91,6 +91,10 @@ class KernelFunction:
         frames = traceback.extract_tb(error.__traceback__)
         return next(((own, frame.lineno) for frame in reversed(frames) if frame.filename == own and frame.lineno), None)
 
+    def workspace(self, blocks: int) -> int:
+        """Return the bytes of a workspace behind the kernel's tensors; 0 unless a kind of kernels overrides this."""
+        return 0
+
     def remarks_on(self, races: Sequence[Race]) -> list[str]:
         """Return remarks on the races that a check found, for its page; none unless a kind of kernels overrides this."""
         return []

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen
-from ascend_sim.yaml_file import load_shipped
+from ascend_sim.shipped import load_shipped
 
 LEVEL = 0.8
 """Share of a kind's kernels that lie in its interval."""

@@ -63,6 +63,8 @@ class ModelReport(ShownResult):
     cube_math_type: int
     rows: tuple[LayerRow, ...]
     outcomes: Mapping[Call, CallOutcome]
+    l2: str = "cold"
+    launches: str = "cold"
 
     def us(self, row: LayerRow) -> dict[str, float]:
         """Return {part: us} of all calls of a row, with "total" (gaps between kernels included); {} without times."""

@@ -237,19 +237,6 @@ def test_a_rest_of_int8_is_refused(kernel: Any) -> None:
         run(kernel, "int8", tensors, tiling((64, 40, 64)))
 
 
-def test_a_matmul_of_vector_cores_is_refused(tmp_path: Path) -> None:
-    types = ", ".join([TYPE.format("half", "false")] * 2 + [TYPE.format("float", "false")])
-    text = f"""
-extern "C" __global__ __aicore__ void both(GM_ADDR a, TCubeTiling t) {{
-    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
-    TPipe pipe;
-    Matmul<{types}> mm;
-    REGIST_MATMUL_OBJ(&pipe, nullptr, mm, &t);
-}}"""
-    with pytest.raises(SimError, match=r"kernel\.cpp:8: .*Matmul on a vector core, which asks a cube core by messages"):
-        asim.launch(made(tmp_path, text), 1, np.zeros(64, np.float16), t=tiling((64, 64, 64)))
-
-
 @pytest.mark.parametrize(
     ("types", "text"),
     [

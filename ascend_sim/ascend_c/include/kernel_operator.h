@@ -14,6 +14,6 @@
 #include "asim/norms.h"
 #include "asim/cube_types.h"
 #include "asim/cube.h"
-#include "asim/matmul.h"
+#include "asim/matmul_client.h"
 #include "asim/launch.h"
 #include "asim/machine.h"

@@ -1,6 +1,6 @@
 // Calls of a kernel by a request: arguments by their types, and the end of a kernel that does not end by itself.
 #pragma once
-#include "asim/sync.h"
+#include "asim/matmul_messages.h"
 
 namespace asim {
 
@@ -77,6 +77,7 @@ inline void run(void (*entry)(T...), const Filler &fill, Tiling &tiling, const i
     limit.it_value.tv_usec = recorder.request.milliseconds % 1000 * 1000;
     setitimer(ITIMER_REAL, &limit, nullptr);
     call(entry, given, bytes, fill, tiling, std::make_index_sequence<sizeof...(T)>());
+    end_messages();
     end(Ending::FINE, 0, recorder.last, "");
 }
 

@@ -2,43 +2,11 @@
 // and addresses for GM operands of half in rows are those of tests/ascend_c/matmul_words.json; other operands are assumed.
 #pragma once
 #include "asim/cube.h"
-#include "asim/matmul_config.h"
+#include "asim/matmul_messages.h"
+#include "asim/matmul_operands.h"
 #include "asim/pipe.h"
 
-namespace AscendC {
-
-enum class CubeFormat { ND = 0, NZ, ZN, ZZ, NN, ND_ALIGN, SCALAR, VECTOR, ROW_MAJOR = 0, COLUMN_MAJOR = 8 };
-enum class LayoutMode { NONE = 0, BSNGD, SBNGD, BNGS1S2, NORMAL };
-template <TPosition POSITION, CubeFormat FORMAT, class TYPE, bool ISTRANS = false, LayoutMode LAYOUT = LayoutMode::NONE,
-          bool IBSHARE = false, TPosition SRCPOS = TPosition::GM>
-struct MatmulType {
-    static constexpr TPosition pos = POSITION, srcPos = SRCPOS;
-    static constexpr CubeFormat format = FORMAT;
-    using T = TYPE;
-    static constexpr bool isTrans = ISTRANS, ibShare = IBSHARE;
-    static constexpr LayoutMode layout = LAYOUT;
-};
-namespace tiling {
-struct TCubeTiling {
-    int32_t usedCoreNum = 0, M = 0, N = 0, Ka = 0, Kb = 0, singleCoreM = 0, singleCoreN = 0, singleCoreK = 0, baseM = 0, baseN = 0;
-    int32_t baseK = 0, depthA1 = 0, depthB1 = 0, stepM = 0, stepN = 0, isBias = 0, transLength = 0, iterateOrder = 0, shareMode = 0;
-    int32_t shareL1Size = 0, shareL0CSize = 0, shareUbSize = 0, batchM = 0, batchN = 0, singleBatchM = 0, singleBatchN = 0, stepKa = 0;
-    int32_t stepKb = 0, depthAL1CacheUB = 0, depthBL1CacheUB = 0, dbL0A = 0, dbL0B = 0, dbL0C = 0, ALayoutInfoB = 0, ALayoutInfoS = 0;
-    int32_t ALayoutInfoN = 0, ALayoutInfoG = 0, ALayoutInfoD = 0, BLayoutInfoB = 0, BLayoutInfoS = 0, BLayoutInfoN = 0;
-    int32_t BLayoutInfoG = 0, BLayoutInfoD = 0, CLayoutInfoB = 0, CLayoutInfoS1 = 0, CLayoutInfoN = 0, CLayoutInfoG = 0;
-    int32_t CLayoutInfoS2 = 0, BatchNum = 0, mxTypePara = 0;
-};
-}  // namespace tiling
-
-}  // namespace AscendC
-using TCubeTiling = AscendC::tiling::TCubeTiling;
-using AscendC::CubeFormat;
-
 namespace asim {
-
-inline int64_t up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-inline int64_t pieces_of(int64_t value, int64_t unit) { return (value + unit - 1) / unit; }
-inline int64_t part_of(int64_t whole, int64_t unit, int64_t index) { return whole - index * unit < unit ? whole - index * unit : unit; }
 
 // Rooms in L1 for the pieces of an operand. A row of tiles keeps all its pieces of K if they fit; else rooms are used in turn.
 struct PieceRooms {
@@ -52,102 +20,50 @@ struct PieceRooms {
     }
 };
 
-template <class A, class B, class C, class Bias> struct MatmulTypes {
-    using T = typename A::T;
-    static_assert(std::is_same_v<T, typename B::T>, "Matmul: A and B are of one type");
-    static constexpr bool BYTES = std::is_same_v<T, int8_t>;
-    static_assert(BYTES || is_float<T>, "Matmul: A and B are half, bfloat16_t, float or int8_t");
-    using Sum = std::conditional_t<BYTES, int32_t, float>;
-    using Out = typename C::T;
-    static_assert(BYTES ? std::is_same_v<Out, int32_t> : is_float<Out>,
-                  "Matmul: C is half, bfloat16_t or float; of int8_t it is int32_t (scales are not simulated)");
-    static_assert(A::pos == AscendC::TPosition::GM && B::pos == AscendC::TPosition::GM && C::pos == AscendC::TPosition::GM,
-                  "Matmul: A, B and C at TPosition::GM are simulated");
-    static_assert(A::format == CubeFormat::ND && B::format == CubeFormat::ND && (C::format == CubeFormat::ND || C::format == CubeFormat::ND_ALIGN),
-                  "Matmul: A, B and C in CubeFormat::ND are simulated");
-    static_assert(A::layout == AscendC::LayoutMode::NONE && B::layout == AscendC::LayoutMode::NONE, "Matmul: batches are not simulated");
-    static_assert(std::is_same_v<typename Bias::T, Sum> || (!BYTES && is_float<typename Bias::T>), "Matmul: the bias is half or float; of int8_t int32_t");
-};
-
 }  // namespace asim
 
 namespace AscendC {
+#ifdef __DAV_CUBE__
 
 template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto &MM_CFG = CFG_NORM>
-class MatmulImpl : asim::MatmulTypes<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE> {
-    using Types = asim::MatmulTypes<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE>;
+class MatmulImpl : public asim::MatmulOperands<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE> {
+    using Types = asim::MatmulOperands<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE>;
     using T = typename Types::T;
     using Sum = typename Types::Sum;
     using Out = typename Types::Out;
-    using BiasT = typename BIAS_TYPE::T;
+    using BiasT = typename Types::BiasT;
+    using Types::a_, Types::b_, Types::bias_, Types::a_turned_, Types::b_turned_, Types::has_bias_, Types::live_, Types::tiling_;
+    using Types::m_, Types::n_, Types::k_, Types::org_m_, Types::org_n_, Types::org_ka_, Types::org_kb_, Types::org_c_;
+    using Types::started_, Types::row_, Types::restart;
     static constexpr int64_t C0 = 32 / sizeof(T), HALF_L0 = 32768;
     static constexpr bool UNIT_FLAG = asim_checked<MM_CFG>::unit_flag;
 
 public:
-    void Init(const TCubeTiling *tiling, TPipe *pipe = nullptr, ASIM_SITE) {
+    using Types::SetTensorA, Types::SetTensorB, Types::SetBias;
+    void Init(const TCubeTiling *tiling, TPipe * = nullptr, ASIM_SITE) {
         asim::marked<asim::CUBE_CALLS>();
-        if (!asim::ON_CUBE)
-            asim::refuse(site, "Matmul on a vector core, which asks a cube core by messages, is not simulated; KERNEL_TYPE_AIC_ONLY is, "
-                               "and code that ASCEND_IS_AIC guards");
         if (!asim::pool) asim::refuse(site, "Matmul: there is no TPipe; make one before REGIST_MATMUL_OBJ or Init");
         tiling_ = *tiling;
         check(site);
-        SetSingleShape(tiling_.singleCoreM, tiling_.singleCoreN, tiling_.singleCoreK, site);
-        SetOrgShape(tiling_.M, tiling_.N, tiling_.Ka, tiling_.Kb);
+        Types::begin_with(site, tiling);
         SetMMLayoutTransform(true, site);
-        live_ = true;
     }
-    void SetOrgShape(int m, int n, int k) { SetOrgShape(m, n, k, k); }
-    void SetOrgShape(int m, int n, int ka, int kb, int kc = 0) { org_m_ = m, org_n_ = n, org_ka_ = ka, org_kb_ = kb, org_c_ = kc ? kc : n; }
-    void SetSingleShape(int m, int n, int k, ASIM_SITE) {
-        if (m < 1 || n < 1 || k < 1) asim::refuse(site, "Matmul: a single shape of %d x %d x %d; each is at least 1", m, n, k);
-        m_ = m, n_ = n, k_ = k;
-        restart();
-    }
-    void SetTail(int m = -1, int n = -1, int k = -1) {
-        if (m != -1) m_ = m;
-        if (n != -1) n_ = n;
-        if (k != -1) k_ = k;
-        restart();
-    }
-    void SetTensorA(const GlobalTensor<T> &gm, bool transposed = false, ASIM_SITE) {
-        if (transposed && !A_TYPE::isTrans) asim::refuse(site, "SetTensorA: isTransposeA true; the MatmulType of A says isTrans false");
-        a_ = gm, a_turned_ = transposed;
-        restart();
-    }
-    void SetTensorB(const GlobalTensor<T> &gm, bool transposed = false, ASIM_SITE) {
-        if (transposed && !B_TYPE::isTrans) asim::refuse(site, "SetTensorB: isTransposeB true; the MatmulType of B says isTrans false");
-        b_ = gm, b_turned_ = transposed;
-        restart();
-    }
-    void SetBias(const GlobalTensor<BiasT> &bias, ASIM_SITE) {
-        if (!tiling_.isBias && on()) asim::refuse(site, "SetBias: the tiling says isBias 0");
-        bias_ = bias, has_bias_ = true;
-    }
-    void DisableBias() { has_bias_ = false; }
-    void ClearBias() { has_bias_ = false; }
+    void SetTensorA(const LocalTensor<T> &, bool = false, ASIM_SITE) { no_local(site, "SetTensorA"); }
+    void SetTensorB(const LocalTensor<T> &, bool = false, ASIM_SITE) { no_local(site, "SetTensorB"); }
+    void SetBias(const LocalTensor<BiasT> &, ASIM_SITE) { no_local(site, "SetBias"); }
     void SetHF32(bool on = false, int32_t transMode = 0, ASIM_SITE) {
         SetHF32Mode(on, site);
         if (transMode) SetHF32TransMode(true, site);
     }
-    // Calls for vector cores, which ask a cube core by messages; here without effect.
-    void SetSubBlockIdx(uint8_t) {}
-    void SetUserDefInfo(uint64_t) {}
-    template <class D> void SetSelfDefineData(D) {}
     template <class D> void SetWorkspace(D *, int) {}
     template <class D> void SetWorkspace(const GlobalTensor<D> &) {}
-    void SetLocalWorkspace(const LocalTensor<uint8_t> &) {}
     // Compute the next tile; false behind the last one.
     template <bool sync = true> bool Iterate(bool enPartialSum = false, ASIM_SITE) {
         if (!on()) return false;
-        if (!live_) asim::refuse(site, "Iterate: the Matmul was not initialised; REGIST_MATMUL_OBJ or Init does it");
-        if (!a_.GetPhyAddr() || !b_.GetPhyAddr()) asim::refuse(site, "Iterate: SetTensorA and SetTensorB come first");
-        int64_t rows = asim::pieces_of(m_, tiling_.baseM), columns = asim::pieces_of(n_, tiling_.baseN);
+        Types::expect_operands(site, "Iterate");
         if (started_ < 0) begin(site);
-        if (++started_ >= rows * columns) return free_rooms(site), started_ = -1, false;
-        bool rows_first = tiling_.iterateOrder != 1;
-        int64_t row = rows_first ? started_ % rows : started_ / columns, column = rows_first ? started_ / rows : started_ % columns;
-        compute(site, row, column, enPartialSum);
+        if (++started_ >= Types::tile_rows() * Types::tile_columns()) return free_rooms(site), started_ = -1, false;
+        compute(site, Types::row_of(started_), Types::column_of(started_), enPartialSum);
         return true;
     }
     template <bool sync = true> void GetTensorC(const GlobalTensor<Out> &gm, uint8_t enAtomic = 0, bool enSequentialWrite = false, ASIM_SITE) {
@@ -157,8 +73,19 @@ public:
     }
     template <bool sync = true>
     void IterateAll(const GlobalTensor<Out> &gm, uint8_t enAtomic = 0, bool enSequentialWrite = false, bool = false, bool = false, ASIM_SITE) {
-        while (Iterate<sync>(false, site)) drain(site, gm, enAtomic, enSequentialWrite);
+        while (Iterate<sync>(false, site))
+            drain(site, enSequentialWrite ? gm[started_ * tiling_.baseM * tiling_.baseN] : gm, enAtomic, enSequentialWrite);
     }
+    template <bool sync = true> void IterateAll(const LocalTensor<Out> &, uint8_t = 0, ASIM_SITE) { no_local(site, "IterateAll"); }
+    template <bool sync = true> void GetTensorC(const LocalTensor<Out> &, uint8_t = 0, bool = false, ASIM_SITE) { no_local(site, "GetTensorC"); }
+    template <bool sync = true>
+    void GetTensorC(const GlobalTensor<Out> &, const LocalTensor<Out> &, uint8_t = 0, bool = false, ASIM_SITE) { no_local(site, "GetTensorC"); }
+    template <bool sync = true> GlobalTensor<Out> GetTensorC(uint8_t = 0, bool = false, ASIM_SITE) {
+        no_local(site, "GetTensorC without a destination");
+        return {};
+    }
+    void WaitIterateAll() {}
+    void WaitGetTensorC() {}
     void End(ASIM_SITE) {
         if (!on() || !live_) return;
         free_rooms(site);
@@ -168,8 +95,39 @@ public:
     }
 
 private:
-    static bool on() { return asim::ON_CUBE; }
-    void restart() { started_ = -1, row_ = -1; }
+    friend struct asim::MatmulServer;
+    // Compute for a vector core: its operands and shapes stand in the message.
+    void serve(asim::Site site, const asim::MatmulMessage &message, int64_t core) {
+        using asim::MatmulMessage;
+        if (message.asks & MatmulMessage::TILING) return Init(&message.tiling, nullptr, site);
+        if (message.asks & (MatmulMessage::TILE | MatmulMessage::ALL)) {
+            if (!live_) asim::refuse(site, "Matmul: its vector core asks for products, and its tiling is not known here; REGIST_MATMUL_OBJ takes it");
+            if (message.fresh || core != served_) {
+                rest(site);
+                restart();
+                a_.SetGlobalBuffer((T *)message.a), b_.SetGlobalBuffer((T *)message.b), bias_.SetGlobalBuffer((BiasT *)message.bias);
+                a_turned_ = message.turned & 1, b_turned_ = message.turned & 2, has_bias_ = message.has_bias;
+                m_ = message.m, n_ = message.n, k_ = message.k, org_m_ = message.org_m, org_n_ = message.org_n;
+                org_ka_ = message.org_ka, org_kb_ = message.org_kb, org_c_ = message.org_c;
+                if (message.hf32 != hf32_) SetHF32(hf32_ = message.hf32, 0, site);
+                served_ = core;
+                if (message.tile) begin(site), started_ = message.tile - 1;
+            }
+        }
+        GlobalTensor<Out> to;
+        to.SetGlobalBuffer((Out *)message.c);
+        if (message.asks & MatmulMessage::ALL) IterateAll(to, message.atomic, message.sequential, false, false, site);
+        if (message.asks & MatmulMessage::TILE) Iterate(message.partial, site);
+        if (message.asks & MatmulMessage::RESULT) GetTensorC(to, message.atomic, message.sequential, site);
+    }
+    // Leave L1 to another Matmul.
+    void rest(asim::Site site) { free_rooms(site); }
+    static bool on() { return asim::ON_CUBE && !asim::matmuls_served; }
+    static void no_local(asim::Site site, const char *call) {
+        if (on())
+            asim::refuse(site, "%s of a tensor in the Unified Buffer on a cube core; vector cores have it, where REGIST_MATMUL_OBJ "
+                               "stands in code of both cores", call);
+    }
     static void asim_pair(asim::Site site, HardEvent event, int id) { asim::set_flag(site, event, id), asim::wait_flag(site, event, id); }
     void check(asim::Site site) const {
         const TCubeTiling &t = tiling_;
@@ -282,7 +240,7 @@ private:
     void compute(asim::Site site, int64_t row, int64_t column, bool partial) {
         int64_t m = asim::part_of(m_, tiling_.baseM, row), n = asim::part_of(n_, tiling_.baseN, column), pieces = asim::pieces_of(k_, tiling_.baseK);
         row_ = row, column_ = column;
-        place_ = tiling_.dbL0C > 1 ? (place_ + HALF_L0 * 2) % (HALF_L0 * 4) : 0;
+        if (!partial) place_ = tiling_.dbL0C > 1 ? (place_ + HALF_L0 * 2) % (HALF_L0 * 4) : 0;
         leave(site, 0, row);
         leave(site, 1, column);
         for (int64_t number = 0; number < pieces; number++) {
@@ -386,25 +344,11 @@ private:
         if (!UNIT_FLAG) asim_pair(site, HardEvent::FIX_M, queue_event(site, HardEvent::FIX_M));
     }
 
-    TCubeTiling tiling_;
-    GlobalTensor<T> a_, b_;
-    GlobalTensor<BiasT> bias_;
-    bool a_turned_ = false, b_turned_ = false, has_bias_ = false, live_ = false;
-    int64_t m_ = 0, n_ = 0, k_ = 0, org_m_ = 0, org_n_ = 0, org_ka_ = 0, org_kb_ = 0, org_c_ = 0;
-    int64_t started_ = -1, row_ = -1, column_ = -1, place_ = 0, bias_room_ = 0, last_[2] = {-1, -1};
+    int64_t column_ = -1, place_ = 0, bias_room_ = 0, last_[2] = {-1, -1};
+    int64_t served_ = -1;  // number of the vector core for which it computed last
     int ping_ = 0, bias_event_ = -1;
+    bool hf32_ = false;
     asim::PieceRooms rooms_[2];
 };
-template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto &MM_CFG = CFG_NORM>
-using Matmul = MatmulImpl<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG>;
-
-inline void asim_register(asim::Site, TPipe *) {}
-template <class M, class... Rest> inline void asim_register(asim::Site site, TPipe *pipe, M &one, const TCubeTiling *tiling, Rest &...rest) {
-    if (tiling) one.Init(tiling, pipe, site);
-    asim_register(site, pipe, rest...);
-}
-template <class M> inline void asim_register(asim::Site, TPipe *, M &) {}
-
+#endif
 }  // namespace AscendC
-namespace matmul = AscendC;
-#define REGIST_MATMUL_OBJ(pipe, workspace, ...) AscendC::asim_register(asim::Site::here(), pipe, __VA_ARGS__)

@@ -28,6 +28,7 @@ struct Request {
     int64_t block, blocks, sub_block, sub_blocks;  // sub_blocks: vector cores of a block with a cube core, else 0
     int64_t most_rows, milliseconds, registers, arguments, fields;
     int64_t buffer_bytes[7];  // UB, L1, L0A, L0B, L0C, BT, FB
+    int64_t matmul_room;      // address in GM where vector cores ask cube cores for products, else 0
 };
 #ifdef __DAV_CUBE__
 constexpr bool ON_CUBE = true;

@@ -1,0 +1,160 @@
+"""TCubeTiling as a host program makes it: the classes of the vendor's `matmul_tiling` with their setters, in Python.
+
+host = MultiCoreMatmulTiling("ascend910b3")
+host.SetDim(4); host.SetAType(TPosition.GM, CubeFormat.ND, DataType.DT_FLOAT16); ...; host.SetShape(256, 256, 128)
+tiling = host.GetTiling()
+
+The vendor's choice of a tiling is not known: `matmul_tiling` chooses (assumed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.ascend_c.tilings import matmul_tiling
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import ceil_div
+
+_CUBE_FIELDS = (
+    "usedCoreNum M N Ka Kb singleCoreM singleCoreN singleCoreK baseM baseN baseK depthA1 depthB1 stepM stepN isBias "
+    "transLength iterateOrder shareMode shareL1Size shareL0CSize shareUbSize batchM batchN singleBatchM singleBatchN stepKa "
+    "stepKb depthAL1CacheUB depthBL1CacheUB dbL0A dbL0B dbL0C ALayoutInfoB ALayoutInfoS ALayoutInfoN ALayoutInfoG ALayoutInfoD "
+    "BLayoutInfoB BLayoutInfoS BLayoutInfoN BLayoutInfoG BLayoutInfoD CLayoutInfoB CLayoutInfoS1 CLayoutInfoN CLayoutInfoG "
+    "CLayoutInfoS2 BatchNum mxTypePara"
+)
+CUBE_FIELDS = tuple(_CUBE_FIELDS.split())
+"""Fields of TCubeTiling in their order: int32 each (asim/matmul_operands.h)."""
+
+TPosition = Enum("TPosition", "GM VECIN VECOUT VECCALC TSCM")
+CubeFormat = Enum("CubeFormat", "ND NZ ND_ALIGN VECTOR")
+DataType = Enum(
+    "DataType",
+    {"DT_FLOAT": "float32", "DT_FLOAT16": "float16", "DT_BF16": "bfloat16", "DT_BFLOAT16": "bfloat16", "DT_INT8": "int8",
+     "DT_INT32": "int32"},
+)  # fmt: skip
+"""Type of an operand -> its dtype."""
+
+
+def cube_tiling_bytes(fields: Mapping[str, int]) -> bytes:
+    """Return the bytes of a TCubeTiling with these fields, the others 0. Raises SimError for an unknown field."""
+    unknown = [name for name in fields if name not in CUBE_FIELDS]
+    if unknown:
+        raise SimError(f"{unknown[0]!r} is no field of TCubeTiling; its fields are {', '.join(CUBE_FIELDS)}")
+    return np.array([fields.get(name, 0) for name in CUBE_FIELDS], np.int32).tobytes()
+
+
+class MatmulApiTiling:
+    """Tiling of a product for one core. `chip` is a chip or its name."""
+
+    def __init__(self, chip: ChipSpec | str) -> None:
+        self.chip = load_chip(chip) if isinstance(chip, str) else chip
+        self._cores, self._bias = 1, False
+        self._dtype = "float16"
+        self._shape: tuple[int, int, int] | None = None
+        self._whole: tuple[int, int, int] | None = None
+        self._fixed: dict[str, int] = {}
+
+    def SetAType(self, position: Any, format: Any, dtype: Any, transposed: bool = False) -> int:
+        """Set where A lies, its format and its type, by which the tiles are chosen; return 0."""
+        self._dtype = str(DataType(dtype).value)
+        return 0
+
+    def SetBType(self, position: Any, format: Any, dtype: Any, transposed: bool = False) -> int:
+        """Set B's type. Raises SimError if it is another than A's; return 0."""
+        if DataType(dtype).value != self._dtype:
+            raise SimError(f"SetBType: {DataType(dtype).value}; A is {self._dtype}, and both are of one type")
+        return 0
+
+    def SetCType(self, position: Any, format: Any, dtype: Any) -> int:
+        """Set C's type, which changes no tiling; return 0."""
+        return 0
+
+    def SetBiasType(self, position: Any, format: Any, dtype: Any) -> int:
+        """Set the bias's type, which changes no tiling; return 0."""
+        return 0
+
+    def SetShape(self, m: int, n: int, k: int) -> int:
+        """Set the product to compute: M, N and K; return 0."""
+        self._shape = (m, n, k)
+        return 0
+
+    def SetOrgShape(self, m: int, n: int, ka: int, kb: int | None = None) -> int:
+        """Set the sizes of the whole matrices; return 0."""
+        self._whole = (m, n, ka)
+        if kb is not None:
+            self._fixed["Kb"] = kb
+        return 0
+
+    def SetBias(self, bias: bool = False) -> int:
+        """Set whether a bias is added; return 0."""
+        self._bias = bias
+        return 0
+
+    EnableBias = SetBias
+
+    def SetFixSplit(self, base_m: int = -1, base_n: int = -1, base_k: int = -1) -> int:
+        """Fix the sizes of a tile; -1 leaves one open. Return 0."""
+        given = {"baseM": base_m, "baseN": base_n, "baseK": base_k}
+        self._fixed |= {name: size for name, size in given.items() if size != -1}
+        return 0
+
+    def SetTraverse(self, order: Any) -> int:
+        """Set the order of the tiles: 0 goes along M, 1 along N; return 0."""
+        self._fixed["iterateOrder"] = int(getattr(order, "value", order))
+        return 0
+
+    def SetBufferSpace(self, l1: int = -1, l0c: int = -1, ub: int = -1, bt: int = -1) -> int:
+        """Set bytes of the buffers; -1 takes all, which is the only choice here. Raises SimError for others; return 0."""
+        if any(size not in (-1, 0) for size in (l1, l0c, ub, bt)):
+            raise SimError(f"SetBufferSpace({l1}, {l0c}, {ub}, {bt}): -1, the whole buffer, is possible")
+        return 0
+
+    def GetTiling(self, tiling: dict[str, int] | None = None) -> dict[str, int]:
+        """Return the fields of the TCubeTiling, in `tiling` if it is given. Raises SimError without SetShape."""
+        shape = self._shape or self._whole
+        if shape is None:
+            raise SimError("GetTiling: SetShape(M, N, K) comes first")
+        found = matmul_tiling(self.chip, shape, self._dtype, self._cores, self._bias)
+        if self._whole is not None:
+            m, n, k = self._whole
+            found |= {"M": m, "N": n, "Ka": k, "Kb": k}
+        fixed = found | self._fixed
+        if {"baseM", "baseN", "baseK"} & set(self._fixed):
+            fixed |= self._steps(fixed)
+        result = {} if tiling is None else tiling
+        result.update({name: fixed[name] for name in CUBE_FIELDS if name in fixed})
+        return result
+
+    def _steps(self, fields: Mapping[str, int]) -> dict[str, int]:
+        """Return baseK, steps and depths for tiles of fixed sizes: two pieces of each operand in L1."""
+        size = np.dtype(self._dtype).itemsize if self._dtype != "bfloat16" else 2
+        unit, half = max(16, 32 // size), int(self.chip.buffers["L0A"]) // 2
+        most = half // size // max(fields["baseM"], fields["baseN"]) // unit * unit
+        base_k = self._fixed.get("baseK", min(most, ceil_div(fields["singleCoreK"], unit) * unit))
+        return {"baseK": base_k, "stepKa": 1, "stepKb": 1, "depthA1": 2, "depthB1": 2}
+
+
+class MultiCoreMatmulTiling(MatmulApiTiling):
+    """Tiling of a product that several cores share."""
+
+    def SetDim(self, cores: int) -> int:
+        """Set the number of cores that call Matmul: vector cores in a kernel of both kinds. Return 0."""
+        self._cores = cores
+        return 0
+
+    def SetSingleShape(self, m: int = -1, n: int = -1, k: int = -1) -> int:
+        """Set the share of a core; -1 leaves one open. Return 0."""
+        given = {"singleCoreM": m, "singleCoreN": n, "singleCoreK": k}
+        self._fixed |= {name: size for name, size in given.items() if size != -1}
+        return 0
+
+    def GetCoreNum(self) -> tuple[int, int, int]:
+        """Return (cores, those along M, those along N) of the tiling."""
+        t = self.GetTiling()
+        m, n = ceil_div(t["M"], t["singleCoreM"]), ceil_div(t["N"], t["singleCoreN"])
+        return m * n, m, n
