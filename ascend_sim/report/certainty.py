@@ -312,7 +312,7 @@ def _student(freedom: int) -> float:
 
 
 def as_row(found: Interval) -> dict[str, Any]:
-    """Return the interval as a dict of a report.
+    """Return the interval as a dict of a report: "low_us", "high_us", "kernels" and "networks".
 
     "chips" is there only if kernels of other chips count: the chips of all. "borrowed" is there only if the kernel's own kind
     was not measured: the kind that it is from.

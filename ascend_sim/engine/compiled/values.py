@@ -168,7 +168,11 @@ class Workspace:
         if moves.product is not None and self._product(moves.product)[-1] > MOST_WIDTH:
             return False
         plain = not moves.saturate if moves.source in _NARROW else moves.rounding in (None, "RINT")
-        if not plain or len(moves.takes) > (1 if moves.product is None else 2 + moves.product.starts):
+        if (
+            (moves.source == moves.target and moves.rounding)
+            or not plain
+            or len(moves.takes) > (1 if moves.product is None else 2 + moves.product.starts)
+        ):
             return False
         puts = moves.put.listed is None and moves.put.is_apart and not moves.fill.strip(b"\0")
         if not puts or not all(_is_simple(place) for place in (*moves.takes, moves.put)):

@@ -169,8 +169,10 @@ class NetworkRun(ShownResult):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the run with its totals and summary as plain data; instructions and kernels stand only with the first of
-        equal layers.
+        """Return the run as plain data: settings, "totals_us" and "layout_us" by name, "interval", "layers", "findings" and
+        "summary".
+
+        A layer equal to an earlier one names it in "same_as" and has no "instructions" and "kernels".
         """
         layers = []
         for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True):

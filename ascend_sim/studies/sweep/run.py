@@ -102,7 +102,9 @@ class Sweep(ShownResult):
         return all(len({row.get(name) for row in self.ran}) == 1 for name in of_cube)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sweep as plain data: its settings, the numbers of points and of refused ones, and all rows."""
+        """Return the sweep as plain data: "case", "fields", "tile", "complete", the numbers of "points" and of "refused"
+        ones, and all "rows".
+        """
         return {
             "case": self.case,
             "fields": list(self.fields),
