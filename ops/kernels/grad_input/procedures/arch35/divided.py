@@ -191,6 +191,9 @@ def _stays(part: DividedProblem) -> bool:
 def _splits_both(part: DividedProblem, held: bool) -> bool:
     """Return True if the library splits both axes of the kernel, given that stride and kernel allow it: maps must be
     large enough, less so if gradOutput is `held` in L1.
+
+    False also for a 2x2 kernel between maps of one channel, for odd widths over WIDEST_ODD, and for kernels of one tap
+    that `_splits_one_tap` keeps whole.
     """
     p = part.inp.problem
     single = p.c_in == p.c_out == 1 and p.k_h == 2
@@ -203,7 +206,12 @@ def _splits_both(part: DividedProblem, held: bool) -> bool:
 
 
 def _splits_one_tap(part: DividedProblem) -> bool:
-    """Return True if the library splits a kernel of one tap: for large maps of many channels whose weights L1 does not keep."""
+    """Return True if the library splits a kernel of one tap: dx is no taller than wide, has no more channels than
+    gradOutput, and has more tiles of SIDE x SIDE than there are cores.
+
+    False if dx has at most SIDE pixels or either map at most FEW_CHANNELS channels, if both operands fit L0, and if L1
+    holds the weights twice under the conditions at FEW_CHANNELS.
+    """
     inp, p, n = part.inp, part.inp.problem, part.n
     m, k = p.h_in * p.w_in, part.blocks * part.c0
     tiles = p.n * p.d_in * ceil_div(m, SIDE) * ceil_div(n, SIDE)
