@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ascend_sim.errors import SimError
+from ascend_sim.options.short_names import full_name
 from ascend_sim.report.columns import many
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison, Value
@@ -67,12 +68,13 @@ def render(
 
 
 def chosen_kernels(comparison: RunComparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:
-    """Return the kernels to show, in launch order: all with `everything`, those in `names`, or else the three differing ones
-    whose times differ most.
+    """Return the kernels to show, in launch order: all with `everything`, those in `names` (dX for grad_input too), or else
+    the three differing ones whose times differ most.
 
     Raises SimError for a name that no kernel has.
     """
     known = [kernel.name for kernel in comparison.kernels]
+    names = [full_name(name) for name in names]
     for name in names:
         if name not in known:
             raise SimError(f"--kernel {name}: no such kernel; there are {', '.join(known)}")
