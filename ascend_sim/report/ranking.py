@@ -35,7 +35,7 @@ def costs_of(
 
 
 def _converts(row: Mapping[str, Any], layout: float) -> dict[str, Any]:
-    """Return a dict of a layer: name, copies, us of its layout kernels over all copies, and their share of `layout`, the
+    """Return {"layer": its name, "copies", "us" of its layout kernels over all copies, "share" of `layout`}; `layout` is the
     layout time of all layers.
     """
     us = row["layout"] * row["copies"]

@@ -92,8 +92,8 @@ class ModelReport(ShownResult):
         return [(call, outcome) for call, outcome in outcomes if outcome is not None and outcome.status != 0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data for JSON: totals, and each layer with its times and calls; kernels' us are of one
-        call.
+        """Return everything as plain data for JSON: settings, "totals_us", "distinct_calls", and "layers", each with its
+        times and "calls"; kernels' us are of one call.
         """
         return {
             "chip": self.chip,

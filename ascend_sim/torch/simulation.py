@@ -146,9 +146,9 @@ class Simulation(ShownResult):
     def precision(self, *, dtypes: Sequence[str] | None = None, inputs: str | None = None) -> LayerPrecision:
         """Return the errors of each layer's gradients in each cubeMathType: one table for each layer.
 
-        In the modes "functional" and "full" the arrays of the layer's first backward call are used, else normal values;
-        `inputs` names another distribution. `dtypes` of the rows; None: the layer's own. Matrix products are left out. Layers
-        that no case can express (float64) are left out.
+        With `inputs` the arrays are random, from that distribution. Without it they are, in the modes "functional" and
+        "full", those of the layer's first backward call, else normal. `dtypes` of the rows; None: the layer's own. Matrix
+        products, and layers that no case can express (float64), are left out.
         """
         return layer_precision(
             self.rows, self.settings.chip, dtypes=dtypes, inputs=inputs, options=self.settings.options

@@ -390,7 +390,7 @@ def _buffers(
 
 
 def _timeline(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> dict[str, Any]:
-    """Return the pipes, labels and boxes of the part's program in the window.
+    """Return {"pipes": [[number, name], ...], "labels", "boxes"} of the part's program in the window.
 
     A box is [pipe, start, end of occupancy, index of its label, 1 if the element needs it].
     """

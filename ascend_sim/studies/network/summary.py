@@ -40,8 +40,8 @@ def ranked(run: Any) -> list[dict[str, Any]]:
 
 
 def summary_of(run: Any) -> dict[str, Any]:
-    """Return a `NetworkRun` as plain data: its settings, total us and interval, parts by time, the five layers with most
-    time, refusals, findings, the next command.
+    """Return a `NetworkRun` as plain data: its settings, "total_us" and "interval", "parts" by time, the five layers with
+    "most" time, the one with "most_layout", "refused", "findings", and the command to run "next".
     """
     totals, rows = run.totals, [row for row in ranked(run) if row["us"]]
     total, parts = totals["total"], {part: totals[part] for part in run.parts}
