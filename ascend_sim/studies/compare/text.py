@@ -40,8 +40,8 @@ def render(
     """Print a comparison with `*` at values that differ: the whole call, outputs, times of all kernels, then facts of some
     kernels.
 
-    `kernels` names those to show; without it the three whose times differ most. `everything` shows all kernels, and equal facts
-    as well. Raises SimError for a kernel that no run has.
+    `kernels` names those to show, alone; without it all have their times, and the three whose times differ most their facts.
+    `everything` shows all kernels, and equal facts as well. Raises SimError for a kernel that no run has.
     """
     shown = chosen_kernels(comparison, kernels, everything)
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
@@ -55,7 +55,7 @@ def render(
     results = [fact for fact in comparison.outputs if fact.differs or not fact.name.endswith(_FOLDED)]
     rows.facts("results", comparison.outputs if everything else results, True)
     rows.title("kernels, us")
-    for kernel in comparison.kernels:
+    for kernel in shown if kernels else comparison.kernels:
         rows.add(Fact(kernel.name, kernel.fact("kernel", "us").values), kernel.differs)
     rows.print()
     if next(fact for fact in comparison.call if fact.name == "cube MHz").differs:

@@ -389,8 +389,8 @@ TASKS = (
     ),
     UserTask(
         "compare",
-        "one kernel side by side",
-        "ascend-sim compare before after --kernel dX",
+        "one kernel on two chips",
+        "ascend-sim compare ascend910b3 ascend910b4 --case by_hand --kernel dX",
         r"\ngrad_input\n(.*\n)+. us ",
     ),
     UserTask("compare", "does nothing differ", "ascend-sim compare by_hand by_hand", r"No difference: 10 kernels"),
@@ -421,9 +421,10 @@ TASKS = (
     ),
     UserTask(
         "refused",
-        "the first 910 for its family",
-        "ascend-sim run by_hand --chip ascend910b --mode timing",
-        r"the 910B family is ascend910b1 to ascend910b4",
+        "a sweep over nothing",
+        "ascend-sim sweep by_hand",
+        r"Missing option '--vary'",
+        code=2,
     ),
     UserTask("teacher", "a number of grad_weight", "ascend-sim explain by_hand --weight 0,0,1,1", r"16 products"),
 )
