@@ -36,7 +36,8 @@ than {long} us).
 - Bounds of a total are sums, as if all errors went the same way. Totals of a network were not measured.
 
 **Held out.** All rows of a network or run are left out, and its kernels compared with intervals from the others: {inside} of
-{kernels} kernels, {share:.0f} %, lie inside; the aim is {least:.0f} to {most:.0f} %. With costs that were fitted without the kernel's layer:
+{kernels} kernels, {share:.0f} %, lie inside; the aim is {least:.0f} to {most:.0f} %.
+With costs that were fitted without the kernel's layer:
 {refitted} of {kernels}, {refitted_share:.0f} % (without the products, whose costs are not fitted again, {own_refitted} of
 {own}). {outside} Each chip as if nothing had been measured on it: {elsewhere} of {elsewhere_of}, {elsewhere_share:.0f} %.
 Each kind as if it had not been measured: {lent} of {lent_of}, {lent_share:.0f} %. [The intervals, and every
@@ -221,8 +222,9 @@ def _outside(found: Sequence[HeldOut]) -> str:
             if sums[2] >= SOME and not BAND[0] <= sums[column] / sums[2] <= BAND[1]
         ]
         said.append(f"all but {' and '.join(missed)} are" if missed else "all are")
+    least, most = (f"{100 * end:.0f}" for end in BAND)
     return (
-        f"Of the kinds with {SOME} kernels or more on a chip {said[0]} within {100 * BAND[0]:.0f} to {100 * BAND[1]:.0f} % as shipped; "
+        f"Of the kinds with {SOME} kernels or more on a chip {said[0]} within {least} to {most} % as shipped; "
         f"with costs fitted without the layer {said[1]}."
     )
 
