@@ -15,6 +15,7 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 """Integer formats of the vector unit."""
 _TO_WHOLE: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "RINT": np.rint,
+    "NONE": np.rint,
     "FLOOR": np.floor,
     "CEIL": np.ceil,
     "TRUNC": np.trunc,
