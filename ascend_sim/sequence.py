@@ -211,7 +211,8 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         if job.before is None:
             raise SimError(
                 "l2 'step' is what the earlier kernels of a training step leave; it needs a network (run-network NETWORK "
-                "--l2 step), a profile (validate --rows PROFILE) or a model (ascend_sim.torch.simulate)"
+                "--l2 step) or a layer of one (run NETWORK:LAYER --l2 step), a profile (validate --rows PROFILE) or a model "
+                "(ascend_sim.torch.simulate)"
             )
         device.replay(job.before, job.held)
     warm = inputs if options["l2"] == "warm" else []

@@ -25,7 +25,6 @@ __all__ = [
     "MOST_DEPTH",
     "MOST_VALUES",
     "SECTIONS",
-    "load_shipped",
     "parse_yaml",
     "read_yaml",
 ]
@@ -139,14 +138,6 @@ def read_yaml(path: Path, what: str) -> dict[Any, Any]:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: cannot be read as YAML text: not UTF-8") from None
     return parse_yaml(text, path, what)
-
-
-def load_shipped(text: str) -> Any:
-    """Return the value of a YAML text that ships with the package, scanned in C where PyYAML can. Raises `yaml.YAMLError`.
-
-    Limits and duplicate keys are not checked, which takes longer than reading: a test reads every shipped file as a user's.
-    """
-    return yaml.load(text, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)
 
 
 def parse_yaml(text: str, name: str | Path, what: str) -> dict[Any, Any]:

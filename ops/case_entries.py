@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
+import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -165,6 +166,12 @@ class Case(FileEntry):
     def __repr__(self) -> str:
         given = ", ".join(f"{name} {list(shape)} {dtype}" for name, (shape, dtype) in self.tensors.items())
         return f"<Case of {self.operator} on {self.chip}: {given}>"
+
+    def __str__(self) -> str:
+        """Return the case as the text of a case file; entries with usual values are left out."""
+        entries = {"operator": self.operator, "chip": self.chip}
+        entries |= self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return yaml.safe_dump(entries, default_flow_style=None, sort_keys=False, width=100).rstrip()
 
     @property
     def tensors(self) -> dict[str, tuple[Shape, str]]:

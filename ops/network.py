@@ -140,7 +140,15 @@ def address_of(name: str) -> tuple[str, str] | None:
 
 
 def case_of_layer(network: str, layer: str) -> Case:
-    """Return the case that `run-network` runs for a layer, given by its name or its number from 1: its backward pass,
+    """Return the case that `run-network` runs for a layer, which `place_of_layer` finds."""
+    loaded, place, direction = place_of_layer(network, layer)
+    found = loaded.layers[place]
+    case: Case = OPERATORS.of_pass(direction, found.kind).of_layer(found)
+    return case
+
+
+def place_of_layer(network: str, layer: str) -> tuple[Network, int, str]:
+    """Return (network, place among its layers, pass) of a layer, given by its name or its number from 1: its backward pass,
     or with ":forward" behind `layer` its forward pass.
 
     Raises ConfigError for an unknown layer (with similar names), and for the backward pass of a layer without
@@ -159,8 +167,7 @@ def case_of_layer(network: str, layer: str) -> Case:
             f"{network}:{layer}: the layer asks for no gradient, so it has no backward pass; its forward pass is "
             f"{network}:{name}{_FORWARD}"
         )
-    case: Case = OPERATORS.of_pass("forward" if forward else "backward", found.kind).of_layer(found)
-    return case
+    return loaded, loaded.layers.index(found), "forward" if forward else "backward"
 
 
 def _no_layer(network: str, name: str, loaded: Network) -> str:

@@ -22,6 +22,7 @@ OPS_MAY_USE = {
     "errors",
     "frozen",
     "npz_file",
+    "shipped",
     "yaml_file",
     "chip",
     "numerics",

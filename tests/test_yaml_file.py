@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.errors import ConfigError
+from ascend_sim.shipped import load_shipped
 from ascend_sim.yaml_file import (
     MOST_BYTES,
     MOST_DEPTH,
     MOST_VALUES,
-    load_shipped,
     parse_yaml,
     read_yaml,
 )

@@ -75,7 +75,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         f"intervals.\n\n{table}\n\n### Every call\n\n{rows}",
         "## Core and pipe times\n\n" + markdown([group for group in groups if group.core is not None]),
         "## Rows that are not simulated\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
-        "## Against the aims\n\n" + aims(compared, told),
+        "## Against the aims\n\n" + aims(compared, told, sealed),
         guessed(compared),
         words.UNSEEN.format(unseen=unseen(compared)),
         LEFT_OUT.format(refitted=refitted(refits(plain, keep)))

@@ -107,6 +107,14 @@ def select(k: Kernel, gm: Tensor, dtype: str) -> None:
     k.select(ub(0, (1024,), dtype), ub(1, (128,), "uint8"), ub(2, (1024,), dtype), 0.0)
 
 
+def by_register(k: Kernel, gm: Tensor, dtype: str) -> None:
+    k.select_by_register(ub(0, (1024,), dtype), ub(1, (1024,), dtype), ub(2, (1024,), dtype))
+
+
+def to_register(k: Kernel, gm: Tensor, dtype: str) -> None:
+    k.compare_to_register("lt", ub(0, (64,), dtype), ub(1, (64,), dtype))
+
+
 def across(k: Kernel, gm: Tensor, dtype: str) -> None:
     k.broadcast_row(ub(0, (8, 128), dtype), ub(1, (128,), dtype))
 
@@ -172,6 +180,10 @@ SECTIONS: dict[str, list[Demo]] = {
         Demo("cast", lambda k, gm, dtype: k.cast(ub(0, (1024,), "float16"), ub(1, (1024,), "float32")), "fp32 to fp16, 1024"),
         Demo("compare", compare, "1024 elements", dtypes=DTYPES),
         Demo("select", select, "1024 elements", dtypes=DTYPES),
+        Demo("compare_to_register", to_register, "64 elements", dtypes=DTYPES),
+        Demo("select_by_register", by_register, "1024 elements", dtypes=DTYPES),
+        Demo("load_mask_register", lambda k, gm, dtype: k.load_mask_register(ub(0, (16,), "uint8")), ""),
+        Demo("store_mask_register", lambda k, gm, dtype: k.store_mask_register(ub(0, (16,), "uint8")), ""),
     ],
     "Vectors: reductions and places": [
         *(rows(name) for name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_max_index", "reduce_min_index")),

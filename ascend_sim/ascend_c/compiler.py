@@ -23,6 +23,7 @@ from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.words import header
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.shipped import cache_folder
 
 HEADERS = Path(__file__).with_name("include")
 OLDEST_CLANG = 17
@@ -51,7 +52,6 @@ CORE_FLAGS = {
     "AIV": ("-D__DAV_C220_VEC__=1", "-D__DAV_VEC__=1"),
 }
 """Kind of core -> macros that name it for the kernel."""
-CACHE_VARIABLE = "ASCEND_SIM_CACHE"
 
 
 @frozen
@@ -61,23 +61,6 @@ class Compiler:
     compile: tuple[str, ...]
     link: tuple[str, ...]
     identity: str
-
-
-def cache_folder() -> Path:
-    """Return the user's cache folder: $ASCEND_SIM_CACHE, else the folder ascend-sim in $XDG_CACHE_HOME or ~/.cache. Make it if
-    needed.
-
-    Raises SimError if it cannot be made.
-    """
-    given = os.environ.get(CACHE_VARIABLE)
-    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ascend-sim"
-    try:
-        base.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SimError(
-            f"cannot make the cache folder {base}: {error.strerror or error}; {CACHE_VARIABLE} names another"
-        ) from None
-    return base
 
 
 @cache

@@ -31,6 +31,7 @@ _COPY = "DataCopy DataCopyPad SetPadValue Copy"
 _VECTOR = (
     "Add Sub Mul Div Max Min And Or MulAddDst AddRelu SubRelu FusedMulAdd FusedMulAddRelu ShiftLeft ShiftRight Abs Exp Ln "
     "Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy Duplicate Cast Compare CompareScalar Compares Select "
+    "SetCmpMask GetCmpMask "
     "Brcb RepeatReduceSum WholeReduceSum WholeReduceMax WholeReduceMin BlockReduceSum BlockReduceMax BlockReduceMin "
     "PairReduceSum ReduceSum ReduceMax ReduceMin Gather GatherMask CreateVecIndex Transpose TransDataTo5HD "
     "TransDataTo5HDParams SetDeqScale"
@@ -122,7 +123,7 @@ _REFUSED = {
     ),
     _LISTS: "ListTensorDesc TensorDesc ShapeInfo GetShape GetDim GetDesc GetDataPtr SetShapeAddr GetShapeSize",
     _BUFFERS: "PopStackBuffer",
-    _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq SetCmpMask GetCmpMask Gatherb",
+    _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq Gatherb",
     _FUNCTIONS: ("TransposeParamsExt TransposeType SoftmaxFlashV2 AscendDequant AscendQuant DropOut"),
 }
 

@@ -103,7 +103,7 @@ def in_repeats(name: str, f: Fields) -> list[tuple[Fields, tuple[int, ...]]]:
     ]
     if rest:
         parts.append((whole, as_mask(f | {"repeat": 1}, rest)))
-    if name == "vsel":  # the mask stays where it is
+    if name == "vsel" and f["mask_offset"] >= 0:  # the mask stays where it is
         moved = [(first, part | {"other_offset": f["other_offset"] + first * strides[2]}) for first, part in parts]
         return [(part, (first * strides[0], first * strides[1])) for first, part in moved]
     return [(part, tuple(first * stride for stride in strides)) for first, part in parts]

@@ -31,15 +31,19 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.vector import (
     BroadcastColumn,
     Compare,
+    CompareToRegister,
     Duplicate,
     Gather,
     GatherMask,
+    LoadMaskRegister,
     Mask,
     ReduceBlocks,
     ReducePieces,
     ReduceRows,
     ReduceWithIndex,
     Select,
+    SelectByRegister,
+    StoreMaskRegister,
     Transpose,
     VectorBinary,
     VectorCast,
@@ -168,6 +172,16 @@ def _compare(name: str, f: Fields, chip: ChipSpec) -> Key:
     return (*key, per, scalar, repeat, *strides, () if one else blocks)
 
 
+def _compare_to_register(name: str, f: Fields, chip: ChipSpec) -> Key:
+    """Return the key of a comparison of one repeat into the mask register. Raises SimError for a mask with gaps."""
+    dtype = dtype_of(f["format"])
+    f = f | {"repeat": 1, "src0_repeat": 8, "src1_repeat": 8}
+    it = spread(name, f, (size_of(dtype),) * 2, ("src0", "src1"))
+    if it.mask is not None:
+        raise SimError(f"{name}: a mask with gaps is not simulated; the first elements of the repeat are")
+    return CompareToRegister, _COMPARISONS[f["mode"]], dtype, it.columns, (BLOCK_BYTES, *it.blocks) if it.blocks else ()
+
+
 def _select(name: str, f: Fields, chip: ChipSpec) -> Key:
     """Return the key of a selection: the bits of a mask continue from repeat to repeat, the mask register has one
     repeat's.
@@ -179,6 +193,9 @@ def _select(name: str, f: Fields, chip: ChipSpec) -> Key:
     per = REPEAT // size_of(dtype)
     if f["mode"] == REGISTER and it.columns > per:
         it = it._replace(columns=per, rows=it.columns // per, strides=(REPEAT,) * len(sides))
+    if f["mask_offset"] < 0:
+        layout = (it.rows, *it.strides, it.mask, it.blocks)
+        return SelectByRegister, dtype, it.columns, *layout
     scalar = _immediate(dtype, f["scalar"]) if by_scalar else None
     key = Select, dtype, it.columns, f["mask_offset"], 0 if by_scalar else f["other_offset"], scalar
     if it.rows == 1 and it.mask is None and not it.blocks:
@@ -323,6 +340,9 @@ _STEP_MAKERS: Mapping[str, Callable[[str, Fields, ChipSpec], Sequence[WordStep]]
     "vtranspose": _alone(_square),
     "vcmpv": _alone(_compare),
     "vcmpvs": _alone(_compare),
+    "vcmp": _alone(_compare_to_register),
+    "load_cmpmask": _alone(lambda name, f, chip: (LoadMaskRegister,)),
+    "store_cmpmask": _alone(lambda name, f, chip: (StoreMaskRegister,)),
 }
 _KEY_MAKERS: Mapping[str, Callable[[str, Fields, ChipSpec], Key]] = {
     **dict.fromkeys(BINARY, _binary),

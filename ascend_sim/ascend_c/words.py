@@ -193,6 +193,9 @@ WORDS: dict[str, WordForm] = {
             "src1_repeat",
         ),
     ),
+    "vcmp": WordForm(("bits", "UB", "UB"), ("format", "mode", "src0_block", "src1_block", *_MASK)),
+    "load_cmpmask": WordForm(("bits", "UB"), ("unused",)),
+    "store_cmpmask": WordForm(("UB",), ("unused",)),
     "vcmpvs": WordForm(("UB", "UB"), ("format", "mode", "scalar", "repeat", *_UNARY_STRIDES)),
     "vsel": WordForm(
         ("UB", "UB", "UB"),

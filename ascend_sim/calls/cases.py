@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import arguments_of, check_fits, run_call
+from ascend_sim.calls.step import kernels_before
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.chip import ChipSpec
-from ascend_sim.errors import AclnnError
+from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import Case, load_case, make_tensors
 from ascend_sim.ops.checks.rules import CheckResult, Failure, Rule
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import Network, address_of, place_of_layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, options_in, with_options
 from ascend_sim.options.run_options import (
+    STEP,
     AcceptOptions,
     CaseOptions,
     ExplainOptions,
     PlanOptions,
+    ProfileOptions,
     RunOptions,
     StatusOptions,
 )
+from ascend_sim.runtime import KernelMoves
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 
@@ -54,6 +61,7 @@ def run_case(
     operator refuses the call, and SimError for other faults.
     """
     loaded = case if isinstance(case, Case) else load_case(case)
+    address = None if isinstance(case, Case) else address_of(str(case))
     from_file = isinstance(values, str | Path)
     if isinstance(values, str | Path):
         loaded, values = loaded.with_file(values), None
@@ -62,7 +70,9 @@ def run_case(
     check_fits(loaded.tensors, chip_of(how["chip"]))
     if values is None and how["mode"] == "timing" and not from_file:
         values = specs_of(loaded)
-    result = call_case(loaded, make_tensors(loaded) if values is None else values, **options)
+    before = _kernels_before(*address, how) if address and how["l2"] == STEP else None
+    values = make_tensors(loaded) if values is None else values
+    result = call_case(loaded, values, before=before, **options)
     if not isinstance(case, Case):
         result.report = replace(result.report, case=named_in_commands(case, options["chip"]))
     return result
@@ -103,14 +113,21 @@ def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) ->
     return phase_one_of_case(loaded, chip, **filled(PlanOptions, options))
 
 
-def call_case(case: Case, values: Mapping[str, Any], **options: Unpack[CaseOptions]) -> Result:
+def call_case(
+    case: Case,
+    values: Mapping[str, Any],
+    *,
+    before: Sequence[KernelMoves] | None = None,
+    **options: Unpack[CaseOptions],
+) -> Result:
     """Run a case with `values` by name, as `make_tensors` returns them, and return the Result.
 
-    An option left out or None has the case's value.
+    An option left out or None has the case's value. `before` as in `run_call`.
     """
     operator, how = OPERATORS[case.operator], of_this_case(case, options)
     check_options(RunOptions, case.attributes | how, operator.kinds)
-    return run_call(operator, {name: values.get(name) for name in operator.tensors}, case.attributes, how)
+    given = {name: values.get(name) for name in operator.tensors}
+    return run_call(operator, given, case.attributes, how, before=before)
 
 
 def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
@@ -149,6 +166,40 @@ def accept_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> A
     given = filled(AcceptOptions, {**options, "conformance": how["conformance"], "deterministic": how["deterministic"]})
     accepted: AcceptedCall = OPERATORS[case.operator].accept(_arguments(case, how), spec, **given)
     return accepted
+
+
+def _kernels_before(network: str, layer: str, options: RunOptions) -> tuple[KernelMoves, ...]:
+    """Return the traffic of the kernels before the call of a network's layer in a training step."""
+    found, place, direction = place_of_layer(network, layer)
+    chip = chip_of(options["chip"])
+    return kernels_before_layers(found, chip, direction, filled(ProfileOptions, options))[place]
+
+
+def kernels_before_layers(
+    network: Network, chip: ChipSpec, direction: str, options: ProfileOptions
+) -> list[tuple[KernelMoves, ...]]:
+    """Return for every layer the traffic of the kernels before its call in that pass of a training step; () for a layer
+    without a call.
+    """
+    sizes = [_sizes(layer, chip, direction, options) for layer in network.layers]
+    return [
+        kernels_before(sizes, place, direction, chip.memory.l2_bytes) if own else () for place, own in enumerate(sizes)
+    ]
+
+
+def _sizes(layer: Layer, chip: ChipSpec, direction: str, options: ProfileOptions) -> dict[str, int]:
+    """Return {name: bytes} of the tensors of a layer's call; {} if the pass leaves the layer out or the operator
+    refuses it.
+    """
+    if not (layer.trains or direction == "forward"):
+        return {}
+    operator = OPERATORS.of_pass(direction, layer.kind)
+    try:
+        call = accept_case(operator.of_layer(layer), chip, **options)
+    except SimError:
+        return {}
+    tensors = {**call.inputs, **call.outputs}
+    return {name: one.size * int(numpy_dtype(one.dtype).itemsize) for name, one in tensors.items()}
 
 
 def _arguments(case: Case, options: RunOptions) -> Any:

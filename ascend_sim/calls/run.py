@@ -154,8 +154,8 @@ class CallJob(Job):
         return judged
 
     def told(self) -> dict[str, Any]:
-        """Return the report's fields of the job: problem, warnings, plan rows, workspace bytes, and in "advise" a function for
-        the advice.
+        """Return the report's fields of the job: "problem", "warnings", "plan" (its rows), "workspace_bytes", and in "advise"
+        a function for the advice.
         """
         return {
             "problem": _problem(self.operator, self.arguments, self.accepted, filled(CacheOptions, self.options)),

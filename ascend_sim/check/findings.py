@@ -62,7 +62,9 @@ class FindingPlace:
         return f"{Path(self.line[0]).name}:{self.line[1]} {call}" if self.line is not None else call
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the place as a dict for JSON; what is unknown is None."""
+        """Return the fields except `task` as a dict for JSON, None for unknown ones; "file" and "line" stand for the source
+        line.
+        """
         return {
             "block": self.block,
             "core": self.core,
@@ -152,7 +154,7 @@ class CheckFinding(Finding):
         return "\n".join((f"====== {self.level}: {self.title}", *(f"======    {line}" for line in self.body())))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as a dict for JSON; empty texts are None."""
+        """Return the fields as a dict for JSON, `size` as "bytes"; empty texts are None."""
         return {
             "tool": self.tool,
             "level": self.level,
@@ -195,7 +197,7 @@ class CheckReport:
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as a dict for JSON."""
+        """Return the fields as a dict for JSON, `rows` as "instructions", with "passed"."""
         return {
             "chip": self.chip,
             "tools": list(self.tools),

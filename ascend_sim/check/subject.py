@@ -259,7 +259,9 @@ class Subject:
         )
 
     def spot(self, space: str, address: int) -> str:
-        """Return an address in words, "0x40 on GM in weight", with tensor and offset in GM."""
+        """Return an address in words: "0x40 on L1 in TASK", or with tensor and offset "0x1040 on GM in TASK, weight+0x40"
+        (without them where no tensor lies there).
+        """
         if space != "GM":
             return f"{address:#x} on {space} in {self.task.name}"
         tensor, offset = self.tensor_at(address)

@@ -16,7 +16,7 @@ from typing import Any
 from ascend_sim.chip.leaf import MARKS, Leaf, Source
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
-from ascend_sim.yaml_file import SECTIONS, load_shipped, read_yaml
+from ascend_sim.shipped import load_shipped
 
 Tree = dict[Any, Any]
 _LEAF_KEYS = ("value", "unit", "source")
@@ -114,6 +114,8 @@ _ABSENT = object()
 
 def _read(name: str | Path, file: str) -> Tree:
     if is_path(name):
+        from ascend_sim.yaml_file import SECTIONS, read_yaml
+
         return read_yaml(Path(file), SECTIONS)
     shipped = resources.files("ascend_sim.configs").joinpath("chips", f"{name}.yaml")
     tree: Tree = load_shipped(shipped.read_text(encoding="utf-8"))

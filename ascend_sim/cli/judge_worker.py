@@ -75,8 +75,8 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     return verdict_of(checked, run.report.to_dict(), scalar_computed(run.programs, sizes))
 
 
-def _prepare() -> None:
-    """Import the modules that every case needs, and find confinement and compiler, so that forks inherit the answers."""
+def _prepare(chip: str) -> None:
+    """Import the modules that every case needs, find confinement and compiler, and rehearse: forks inherit the answers."""
     for name in _NEEDED:
         import_module(name)
     from ascend_sim.ascend_c import compiler, confinement
@@ -85,6 +85,32 @@ def _prepare() -> None:
     confinement.confines()
     with suppress(SimError):  # each case then says so
         compiler.compiler()
+    with suppress(SimError):
+        _rehearse(chip)
+
+
+def _rehearse(chip: str) -> None:
+    """Check and run a small kernel: a first run reads the chip's files and writes the methods of its classes."""
+    import numpy as np
+
+    from ascend_sim.checking import check_kernel
+    from ascend_sim.kernel.function import kernel_function
+    from ascend_sim.launching import empty, launch
+
+    def add_one(k: Any, x: Any, z: Any) -> None:
+        inputs, outputs = (k.ub_queue(name, x.size, x.dtype, *pipes) for name, pipes in _PIPES.items())
+        k.gm_to_ub(inputs, x)
+        with inputs.read() as a, outputs.write() as b:
+            k.adds(b, a, 1.0)
+        k.ub_to_gm(z, outputs)
+
+    kernel, x = kernel_function(core="AIV")(add_one), np.zeros(64, np.float32)
+    check_kernel(kernel, 1, x, empty(x.shape, "float32"), chip=chip).to_dict()
+    launch(kernel, 1, x, empty(x.shape, "float32"), chip=chip, expected={"z": x + 1}).report.to_dict()
+
+
+_PIPES = {"x": ("MTE2", "V"), "z": ("V", "MTE3")}
+"""Queue of the rehearsed kernel: the pipe that fills it and the one that empties it."""
 
 
 _running: list[int] = []
@@ -160,9 +186,13 @@ def main() -> None:
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     signal.signal(signal.SIGTERM, _stop)
-    _prepare()
+    prepared = False
     for line in requests:
-        answers.write(json.dumps(_run(JudgeRequest(*json.loads(line)))).encode() + b"\n")
+        request = JudgeRequest(*json.loads(line))
+        if not prepared:
+            _prepare(request.chip)
+            prepared = True
+        answers.write(json.dumps(_run(request)).encode() + b"\n")
         answers.flush()
 
 

@@ -82,7 +82,7 @@ def run(
         announce(case_label(case), ahead, "" if how["mode"] == "timing" else ", then the check of its results")
         with closing(Progress()) as progress:
             result = run_case(
-                loaded, input, **CaseOptions({**asked, "chip": chip, "progress": progress, "timeline": files.timeline})
+                case, input, **CaseOptions({**asked, "chip": chip, "progress": progress, "timeline": files.timeline})
             )
             result.report = replace(result.report, case=named_in_commands(case, asked.get("chip")))
             written, said = files.write(result, progress)

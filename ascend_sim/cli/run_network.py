@@ -17,7 +17,7 @@ from ascend_sim.cli.completing import NETWORKS
 from ascend_sim.cli.options import Jobs, command
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress, ProgressLine
-from ascend_sim.cli.terminal import console
+from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import SimError
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import ProfileOptions
@@ -175,17 +175,22 @@ def run_network(
                 screen.print(f"a training step: {sum(run.totals['total'] for run in runs):,.1f} us in convolutions")
             if tuned is not None:
                 pages.render_tuned(tuned, screen)
+        paths = []
         if files.out is not None:
-            write_json(files.out / "network.json", written)
+            paths.append(files.out / "network.json")
+            write_json(paths[0], written)
             for run in runs:
-                name = f"layers-{run.direction}.csv" if passes.training else "layers.csv"
-                with atomic_write(files.out / name) as file:
+                paths.append(files.out / (f"layers-{run.direction}.csv" if passes.training else "layers.csv"))
+                with atomic_write(paths[-1]) as file:
                     file.write(pages.csv_text(run).encode())
             if tuned is not None:
                 write_tilings(tuned.tilings, files.out)
         if files.html is not None:
             links = write_layer_pages(files.html, runs[-1], files.layer_pages, **asked) if files.layer_pages else {}
             write_page(files.html, runs[-1], tuned, links)
+            paths.append(files.html)
+        if paths and not files.json_output:
+            print_text(f"wrote {', '.join(map(str, paths))}")
         for run in runs:
             print(pages.cost_line(run, time.monotonic() - begin, jobs), file=sys.stderr)
         if not all(run.complete for run in runs) or (tuned is not None and not tuned.complete):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.yaml_file import DECIMAL
 
 FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
 """Pattern of a keyword: a name, or a member of a C++ structure: `count`, `shape.rows`, `parts[1]`."""
@@ -124,6 +123,8 @@ def fields_of(text: str | None) -> dict[str, Any]:
 def _value(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
+    from ascend_sim.yaml_file import DECIMAL
+
     for number in (int, float):
         try:
             value = number(text)

@@ -18,7 +18,7 @@ from ascend_sim.isa.quantisation import kept
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.numerics import cast, format_of, round_to
 from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
-from ascend_sim.numerics.integers import INTEGERS, from_integers, storage, to_integers
+from ascend_sim.numerics.integers import INTEGERS, from_integers, storage, to_integers, to_whole
 from ascend_sim.numerics.widen import to_float32
 
 EXTREMES = {"max": np.maximum, "min": np.minimum}
@@ -177,6 +177,8 @@ def _converted(raw: NDArray[np.uint8], moves: Moves) -> NDArray[np.uint8]:
         result = to_integers(values, target, moves.rounding)
     elif source in INTEGERS:
         result = from_integers(values, target, moves.rounding)
+    elif source == target and moves.rounding:
+        result = to_whole(values, moves.rounding)
     elif target == "hf32":
         result = round_to(values, "hf32", mantissa_bits=moves.bits)
     elif target == "float32" and source in _NARROW and not moves.saturate:

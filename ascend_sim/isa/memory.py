@@ -18,6 +18,9 @@ from ascend_sim.memory.local import LocalMemory
 from ascend_sim.numerics import cast
 from ascend_sim.numerics.accumulate import ACCUMULATIONS
 
+MASK_REGISTER_BYTES = 16
+"""Bytes of the vector unit's mask register (CMPMASK): a bit for each element of 2 bytes of a repeat."""
+
 
 @dataclass(frozen=True, slots=True)
 class ValueModel:
@@ -69,11 +72,11 @@ class ValueModel:
 
 
 class Memory:
-    """Memory of one program for values: the core's buffers by name, its task's tensors by slot, and the scalar unit's data
-    cache.
+    """Memory of one program for values: the core's buffers by name, its task's tensors by slot, the scalar unit's data cache
+    and the vector unit's mask register.
     """
 
-    __slots__ = ("buffers", "cache", "gm", "local", "model")
+    __slots__ = ("buffers", "cache", "gm", "local", "mask_register", "model")
 
     def __init__(self, local: LocalMemory, gm: Sequence[NDArray[np.uint8]], model: ValueModel) -> None:
         self.local = local
@@ -81,6 +84,7 @@ class Memory:
         self.buffers = local.buffers
         self.gm = gm
         self.cache = DataCache(gm, model.chip.scalar.data_cache_line_bytes)
+        self.mask_register = np.zeros(MASK_REGISTER_BYTES, np.uint8)
 
     def array(
         self, space: str, address: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.yaml_file import load_shipped
+from ascend_sim.shipped import load_shipped
 
 
 @frozen

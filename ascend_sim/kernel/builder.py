@@ -28,6 +28,7 @@ from ascend_sim.kernel.check import (
 from ascend_sim.kernel.cube import CubeMethods
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
+from ascend_sim.kernel.mask_register import MaskRegisterMethods
 from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, ScatterLoops, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.scalar import ScalarMethods
@@ -38,7 +39,7 @@ from ascend_sim.kernel.vector import VectorMethods
 from ascend_sim.memory.sizes import whole_number
 
 
-class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, ScalarMethods, Abilities):
+class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods, ScalarMethods, Abilities):
     """Builder that collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose name

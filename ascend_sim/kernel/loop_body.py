@@ -92,7 +92,8 @@ def _loop_at(function: ast.FunctionDef, line: int) -> ast.For | None:
 
 
 def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
-    """Return the names that the body of `loop` reads from outside it; None where one turn depends on another.
+    """Return the names that the body of `loop` reads from outside it; None where the body writes a name that a later turn, or
+    code outside the loop, may read.
 
     Raises NotFollowed for a body that changes attributes or declares names global or nonlocal.
     """

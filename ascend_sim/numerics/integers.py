@@ -46,10 +46,15 @@ def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> ND
     return np.asarray(chosen.get(rounding or "", nearest))
 
 
+def to_whole(values: NDArray[np.float32], rounding: str) -> NDArray[np.float32]:
+    """Return float32 numbers rounded to whole ones by a cast mode of the vector unit; infinities and NaN stay."""
+    return np.asarray(_TO_WHOLE[rounding](values), np.float32)
+
+
 def to_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
     """Return floats rounded to whole numbers by the mode `rounding`, clipped to the range of `target`; NaN becomes 0 (assumed).
 
-    Without a known mode digits behind the point are cut off.
+    NONE rounds as RINT. Without a known mode digits behind the point are cut off.
     """
     limits = np.iinfo(storage(target))
     wide = values.astype(np.float64)  # holds every integer of 32 bits

@@ -64,7 +64,9 @@ class Verdict:
         return cls(place is None, float(ratio.max(initial=0.0)), most, int(bad.sum()), place, first)
 
     def wrong_figures(self) -> dict[str, Any]:
-        """Return the number of wrong elements and the first one (index, values) as plain values; {} if none is wrong."""
+        """Return {"wrong": number of wrong elements, "first_wrong": index of the first, "first": its values} as plain values;
+        {} if none is wrong. Values that are not finite are texts.
+        """
         if self.first is None:
             return {}
         first = {key: value if math.isfinite(value) else str(value) for key, value in asdict(self.first).items()}

@@ -141,10 +141,10 @@ class CacheOptions(TypedDict, total=False):
             "cold",
             "a text",
             '"cold": the L2 holds nothing when the run starts; "warm": it holds the inputs, as far as they fit; "step", of '
-            "networks and models: what the earlier kernels of the training step left.",
+            "networks, their layers and models: what the earlier kernels of the training step left.",
             Shell(
                 ("run", "kernel", "run-network"),
-                "cold: nothing is in the L2 at the start; warm: the inputs are; step (run-network): what the step left.",
+                "cold: nothing is in the L2 at the start; warm: the inputs are; step (networks, layers): what the step left.",
             ),
             choices=(*L2_STATES, STEP),
             case=True,

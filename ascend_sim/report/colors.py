@@ -14,3 +14,8 @@ STALL_COLORS = {
     "flag": "#e377a2", "cross-core": "#c2548a", "pipe busy": "#9c6b4e", "outstanding limit": "#d4b106", "": NOTHING,
 }  # fmt: skip
 """Colours of the bars that show stalls of a pipe, by cause; "" is any other."""
+PART_COLORS = {
+    "output": COLORS["MTE1"], "grad_input": COLORS["MTE2"], "grad_weight": COLORS["M"], "grad_bias": COLORS["V"],
+    "bias": COLORS["V"], "layout": NOTHING,
+}  # fmt: skip
+"""Colours of the parts of a layer's time; layout conversions, which make no output, are grey."""

@@ -27,6 +27,8 @@ Cell = str | Text
 class Grid:
     """Table for a terminal: rows of cells under heads; the first `names` columns name the row and are repeated in each part
     of a wide table.
+
+    A head that begins with ">" aligns its column right; one with "~" lets its texts wrap.
     """
 
     def __init__(self, title: str, heads: Sequence[str], *, names: int = 1) -> None:

@@ -39,7 +39,7 @@ from ascend_sim.report.files import atomic_write
 from ascend_sim.report.lines import line_table
 from ascend_sim.report.msprof_figures import Value, WorkFigures, figures
 from ascend_sim.report.trace import THREADS
-from ascend_sim.yaml_file import load_shipped
+from ascend_sim.shipped import load_shipped
 
 FOLDER = "msprof"
 _TRIES = 100

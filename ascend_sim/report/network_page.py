@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ascend_sim.frozen import frozen
+from ascend_sim.report.colors import PART_COLORS
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
 from ascend_sim.report.layer_pages import linked
 from ascend_sim.report.skeleton import Figures, framed
+from ascend_sim.report.summary import command_html
 
-__all__ = ["NetworkPage", "PageLayer", "ranking"]
+__all__ = ["NetworkPage", "PageLayer", "next_line", "ranking"]
 
 _RANKING = (
     "layer", "input * weight", ">us", ">copies", ">us in all", ">share", ">ideal us", ">layout us", ">above ideal, all",
@@ -109,10 +111,10 @@ class NetworkPage:
         figure = new_figure(90 + 22 * len(self.layers), barmode="stack", legend=LEGEND, xaxis_title="us")
         names = [f"{number} {layer.name}" for number, layer in enumerate(self.layers, 1)]
         for part, head in self.columns.items():
-            if part != "total":
-                times = [layer.times.get(part, 0.0) for layer in self.layers]
+            times = [layer.times.get(part, 0.0) for layer in self.layers]
+            if part != "total" and any(times):
                 bar = {"name": head.removesuffix(" us"), "orientation": "h", "marker_line_color": EDGE}
-                figure.add_bar(y=names, x=times, **bar)
+                figure.add_bar(y=names, x=times, marker_color=PART_COLORS.get(part), **bar)
         figure.update_yaxes(autorange="reversed")
         return figure
 
@@ -165,6 +167,11 @@ def ranking(
             "the name of a column sorts by it.</p>",
         ]
     )
+
+
+def next_line(line: str) -> str:
+    """Return the command, or line of Python, that opens the layer with most time as HTML for a section; "" for none."""
+    return f"<p>To open the longest layer:{command_html(line)}</p>" if line else ""
 
 
 def _call(line: str, kernels: Sequence[Mapping[str, Any]]) -> str:

@@ -96,7 +96,12 @@ class PackedBlocks:
 
 
 def told_instructions(table: InstructionTable) -> list[dict[str, Any]]:
-    """Return a dict for every distinct instruction of a table: name, parameters, pipe, bytes, spaces of its operands, flag."""
+    """Return a dict for every distinct instruction of a table: "name", "fields" (its parameters as a text), "pipe", "bytes",
+    "spaces" of its operands and "path".
+
+    A flag's instruction also has "flag", a wait for a flag "waits" (False if it is disarmed). "idle" of an instruction that
+    is no work names the stall that it counts as.
+    """
     told = []
     for place, instruction in enumerate(table.instructions):
         spaces = {one.operand: one.space for one in (*instruction.reads(), *instruction.writes())}

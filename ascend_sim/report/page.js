@@ -5,6 +5,7 @@
   const narrow = window.matchMedia("(max-width: 600px)");
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const drawn = new Set(), blocks = window.ascendTimelines;
+  const ONE_LINE = 19, TWO_COLUMNS = 2;  // pixels and entries of a line of a legend
 
   function template() {
     const [text, line, hover] = dark.matches ? ["#e4e8ec", "#353e48", "#252d36"] : ["#1f2328", "#dfe4e9", "#ffffff"];
@@ -24,12 +25,22 @@
       displayModeBar: place.dataset.zoom === "yes" && !narrow.matches, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
       showSendToCloud: false };  // nothing leaves the page
     drawn.add(place);
+    makeRoom(place, figure, layout);
     Plotly.newPlot(place, figure.data, layout, config).then(() => {
       const first = together(place).find((other) => other.dataset.zoom === "yes" && other._fullLayout);
       const range = blocks?.range(place.dataset.time);
       if (first) { follow(first); } else if (range) { showAll(place.dataset.time, range); }
       if (place.dataset.time) { place.on("plotly_relayout", () => follow(place)); }
     });
+  }
+
+  // On a narrow screen a legend takes several lines: they get room of their own above the figure.
+  function makeRoom(place, figure, layout) {
+    const entries = figure.data.filter((one) => one.name && one.showlegend !== false).length;
+    if (!narrow.matches || !layout.legend || entries <= TWO_COLUMNS) { return; }
+    layout.height += ONE_LINE * (Math.ceil(entries / TWO_COLUMNS) - 1);
+    layout.legend = Object.assign({}, layout.legend, { maxheight: layout.height });
+    place.style.height = `${layout.height}px`;
   }
 
   function together(place) {

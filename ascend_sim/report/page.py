@@ -21,6 +21,7 @@ from ascend_sim.npz_file import one_line
 from ascend_sim.report.advice import layer_words
 from ascend_sim.report.blocks import costs_part, timeline_part
 from ascend_sim.report.files import atomic_write
+from ascend_sim.report.grid import counted
 from ascend_sim.report.html import output_table, problem_table, results_name, table
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.packed import LIMIT, PackedBlocks
@@ -156,7 +157,7 @@ def _head(report: Mapping[str, Any], told: str) -> str:
         verdict = "<b>not checked</b>"
     compared = f"{kind}s" if outputs else f"mode {report['mode']}, nothing to compare"
     facts = [
-        f"<b>{report['total_us']:,.2f} us</b>{len(report['kernels'])} kernels",
+        f"<b>{report['total_us']:,.2f} us</b>{counted(len(report['kernels']), 'kernel')}",
         f"{verdict}{compared}",
         f"<b>{escape(report['chip'])}</b>mode {escape(report['mode'])}",
     ]

@@ -279,7 +279,7 @@ def timed_kernel(chip: ChipSpec, timeline: Timeline, task: Task, counts: Counts)
 
 
 def interval_of(chip: ChipSpec, task: Task, us: float) -> dict[str, Any]:
-    """Return the uncertainty interval of a task that takes `us`, as the dict of a report."""
+    """Return the uncertainty interval of a task that takes `us`, as the dict that `as_row` returns."""
     grouped, library = task.info.get("groups", 1) > 1, task.info.get("library", "")
     cube = "macs" in task.info or task.core_kind in ("AIC", "MIX")
     return as_row(interval(chip, task.op_type, us, cube=cube, grouped=grouped, library=library))

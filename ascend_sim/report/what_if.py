@@ -111,7 +111,7 @@ def _launch(chip: ChipSpec) -> ChipSpec:
 
 
 def _listed(cycles: Iterable[int]) -> str:
-    """Return the distinct numbers as text in order, such as "10 and 2" for two kinds of core."""
+    """Return the distinct numbers as text in the order given, such as "10 and 2" for two kinds of core."""
     return " and ".join(map(str, dict.fromkeys(cycles)))
 
 

@@ -5,8 +5,8 @@ from ascend_sim.torch import export_network, simulate
 with simulate(chip="ascend910b3", mode="timing") as sim:
     loss = model(batch).sum()
     loss.backward()
-print(sim)                                  # a line for each layer
-sim.report.to_dict(), sim.write_html("model.html"), sim.to_network("model.yaml")
+print(sim), print(sim.report)               # the summary; a line for each layer
+sim.to_dict(), sim.write_html("model.html"), sim.to_network("model.yaml")
 
 Needs PyTorch, as nothing else in the package does. For CPUs alone:
 `pip install torch --index-url https://download.pytorch.org/whl/cpu`.

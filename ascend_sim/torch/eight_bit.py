@@ -26,9 +26,10 @@ Array = NDArray[Any]
 
 
 class EightBitSimulation(Simulation):
-    """Simulation in mode "functional" that rounds a convolution's tensors to `format` ("hifloat8" or "float8_e4m3fn").
+    """Simulation in mode "functional" that rounds a convolution's tensors, except the bias, to `format` ("hifloat8" or
+    "float8_e4m3fn").
 
-    Results are decoded to float32; other operators raise SimError.
+    The bias is added in float32. Results are decoded to float32; other operators raise SimError.
     """
 
     def __init__(self, format: str, options: SimulateOptions) -> None:

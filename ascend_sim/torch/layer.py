@@ -7,7 +7,6 @@ layer.write_html("layer.html"), layer.tile(), layer.case()
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -32,6 +31,7 @@ from ascend_sim.torch.options import alone
 from ascend_sim.torch.outcome import CallSettings
 from ascend_sim.torch.precision import case_of
 from ascend_sim.torch.report import LayerRow
+from ascend_sim.torch.summary import addresses
 
 __all__ = ["SimulatedLayer", "layer_named"]
 
@@ -105,12 +105,7 @@ def layer_named(rows: Sequence[LayerRow], name: str, settings: CallSettings) -> 
 
     Raises SimError, with similar names, for an unknown one.
     """
-    used: Counter[str] = Counter()
-    found: dict[str, LayerRow] = {}
-    for row in rows:
-        plain = row.layer.name
-        used[plain] += 1
-        found[plain if used[plain] == 1 else f"{plain}#{used[plain]}"] = row
+    found = addresses(rows)
     if name in found:
         return SimulatedLayer(name, found[name], settings)
     near = [one for one in found if name and name in one][:3] or get_close_matches(name, list(found), n=3)

@@ -26,7 +26,7 @@ from ascend_sim.torch.options import SimulateOptions
 Array = NDArray[Any]
 _KEPT_BYTES = 1 << 29
 """Most bytes of programs and tensors that a simulation keeps for the next step."""
-_KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling_source")
+_KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling_source", "interval")
 
 
 @frozen

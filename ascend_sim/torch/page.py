@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.report.network_page import NetworkPage, PageLayer, ranking
-from ascend_sim.report.summary import LAYOUT
+from ascend_sim.report.certainty import words
+from ascend_sim.report.network_page import NetworkPage, PageLayer, next_line, ranking
 from ascend_sim.torch.calls import Call
-from ascend_sim.torch.report import HEADS, LayerRow, ModelReport
+from ascend_sim.torch.report import HEADS, ModelReport
+from ascend_sim.torch.summary import ranked, summary_of
 
 __all__ = ["write_page"]
 
 
 def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
     """Write a model's report as one HTML page that loads no other file; `links` is {layer name: link to its page}."""
-    totals = report.totals
+    totals, summary = report.totals, None if report.mode == "functional" else summary_of(report)
     columns = {part: head for part, head in HEADS.items() if totals[part]} if report.mode != "functional" else {}
     names = [name for name, _ in report.columns()]
     own = [name for name in names if name not in ("layer", "input * weight", *HEADS.values(), "share")]
@@ -34,8 +35,8 @@ def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] |
         f"A model on {report.chip}",
         columns,
         layers,
-        len(report.outcomes),
-        [report.head(), *report.notes()],
+        len({frozenset(row.calls.items()) for row in report.rows}),
+        [report.head(), *([f"{words(summary['interval'])}."] if summary else []), *report.notes()],
         own,
         [
             (kernel["op_type"], kernel["task_us"])
@@ -45,7 +46,7 @@ def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] |
             for _ in range(count)
         ],
         _calls(report),
-        [ranking(_ranked(report), totals["total"])] if columns else [],
+        [ranking(ranked(report), totals["total"]), next_line(summary["next"])] if summary else [],
     ).write(path, links)
 
 
@@ -60,29 +61,3 @@ def _calls(report: ModelReport) -> list[tuple[str, Any]]:
                 line = f"{row.layer.name}: {call.operator} {row.layer.text}{total}"
                 found.setdefault(call, (line, outcome.kernels))
     return list(found.values())
-
-
-def _ranked(report: ModelReport) -> list[dict[str, Any]]:
-    """Return the rows for `network_page.ranking`, most time over all copies first; layers with equal calls are copies of one
-    another and share a row.
-    """
-    alike: dict[frozenset[tuple[Call, int]], list[LayerRow]] = {}
-    for row in report.rows:
-        if report.us(row):
-            alike.setdefault(frozenset(row.calls.items()), []).append(row)
-    rows = []
-    for copies in alike.values():
-        row, count, times = copies[0], len(copies), report.us(copies[0])
-        ideal = sum(
-            number * (kernel["ideal_us"] or 0.0)
-            for call, number in row.calls.items()
-            for kernel in (report.outcomes[call].kernels if call in report.outcomes else ())
-        )
-        rows.append(
-            {
-                "layer": row.layer.name, "text": row.layer.text, "us": times["total"], "copies": count,
-                "all": count * times["total"], "ideal": ideal, "layout": times.get(LAYOUT, 0.0),
-                "beyond": count * (times["total"] - ideal),
-            }
-        )  # fmt: skip
-    return sorted(rows, key=lambda row: -row["all"])

@@ -58,8 +58,8 @@ def layer_precision(
 ) -> LayerPrecision:
     """Run the first backward call of each layer in every precision; return a table for each layer.
 
-    The arrays are those that the simulation kept, else random, from the distribution `inputs` if given. `dtypes` None: the
-    layer's own. Matrix products and layers that no case can express are left out.
+    With `inputs` the arrays are random, from that distribution. Without it they are those that the simulation kept, else
+    random (normal). `dtypes` None: the layer's own. Matrix products and layers that no case can express are left out.
     """
     tables: dict[str, PrecisionTable] = {}
     for row in rows:

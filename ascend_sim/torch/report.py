@@ -63,6 +63,8 @@ class ModelReport(ShownResult):
     cube_math_type: int
     rows: tuple[LayerRow, ...]
     outcomes: Mapping[Call, CallOutcome]
+    l2: str = "cold"
+    launches: str = "cold"
 
     def us(self, row: LayerRow) -> dict[str, float]:
         """Return {part: us} of all calls of a row, with "total" (gaps between kernels included); {} without times."""
@@ -90,8 +92,8 @@ class ModelReport(ShownResult):
         return [(call, outcome) for call, outcome in outcomes if outcome is not None and outcome.status != 0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data for JSON: totals, and each layer with its times and calls; kernels' us are of one
-        call.
+        """Return everything as plain data for JSON: settings, "totals_us", "distinct_calls", and "layers", each with its
+        times and "calls"; kernels' us are of one call.
         """
         return {
             "chip": self.chip,

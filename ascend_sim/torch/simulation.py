@@ -18,6 +18,7 @@ from typing import Any, Unpack
 
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 
 from ascend_sim.calls.torch_tensors import array_of, distance, has_values, put
 from ascend_sim.engine.choice import chosen_engine
@@ -27,6 +28,8 @@ from ascend_sim.options.description import with_options
 from ascend_sim.options.run_options import STEP
 from ascend_sim.report.files import make_folder, write_json
 from ascend_sim.report.layer_pages import folder_of, page_name
+from ascend_sim.report.printed import UNLIMITED
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import ValueModel
 from ascend_sim.runtime.workers import spread
 from ascend_sim.sequence import chip_of
@@ -43,6 +46,7 @@ from ascend_sim.torch.page import write_page
 from ascend_sim.torch.precision import LayerPrecision, layer_precision
 from ascend_sim.torch.report import LayerRow, ModelReport
 from ascend_sim.torch.step import StepOrder
+from ascend_sim.torch.summary import render, summary_of
 
 Array = NDArray[Any]
 
@@ -61,12 +65,14 @@ def simulate(model: torch.nn.Module | None = None, **options: Unpack[SimulateOpt
     return Simulation(model, SimulateOptions(**options))
 
 
-class Simulation:
-    """Context that `simulate` returns; it records calls while it is entered, and then has the report. `print` shows the table
-    of layers.
+class Simulation(ShownResult):
+    """Context that `simulate` returns; it records calls while it is entered, and then has the report. `print` shows its
+    summary, and `print(sim.report)` every layer.
 
     Raises SimError for bad options.
     """
+
+    _width = UNLIMITED
 
     def __init__(self, model: torch.nn.Module | None, options: SimulateOptions) -> None:
         if model is not None and not isinstance(model, torch.nn.Module):
@@ -133,14 +139,16 @@ class Simulation:
                 self.settings.options["cube_math_type"],
                 tuple(row for row in self.rows if row.calls),
                 dict(self._outcomes),
+                self.settings.options["l2"],
+                self.settings.options["launches"],
             )
 
     def precision(self, *, dtypes: Sequence[str] | None = None, inputs: str | None = None) -> LayerPrecision:
         """Return the errors of each layer's gradients in each cubeMathType: one table for each layer.
 
-        In the modes "functional" and "full" the arrays of the layer's first backward call are used, else normal values;
-        `inputs` names another distribution. `dtypes` of the rows; None: the layer's own. Matrix products are left out. Layers
-        that no case can express (float64) are left out.
+        With `inputs` the arrays are random, from that distribution. Without it they are, in the modes "functional" and
+        "full", those of the layer's first backward call, else normal. `dtypes` of the rows; None: the layer's own. Matrix
+        products, and layers that no case can express (float64), are left out.
         """
         return layer_precision(
             self.rows, self.settings.chip, dtypes=dtypes, inputs=inputs, options=self.settings.options
@@ -182,15 +190,27 @@ class Simulation:
         write_json(folder / SIMULATION, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return `report.to_dict()`, plain data for JSON; calls not yet simulated are simulated first."""
-        return self.report.to_dict()
+        """Return `report.to_dict()` with "summary" in it (None without times), plain data for JSON; calls not yet simulated are
+        simulated first.
+        """
+        report = self.report
+        return {**report.to_dict(), "summary": summary_of(report) if self._timed else None}
 
-    def __str__(self) -> str:
-        return str(self.report)
+    def _draw(self, console: Console) -> None:
+        """Print the summary; without times the report's table."""
+        if self._timed:
+            render(summary_of(self.report), console)
+        else:
+            self.report.render(console)
 
-    def _repr_html_(self) -> str:
-        """Return the report as HTML, for notebooks."""
-        return self.report._repr_html_()
+    def _draw_all(self, console: Console) -> None:
+        self._draw(console)
+        if self._timed:
+            self.report.render(console)
+
+    @property
+    def _timed(self) -> bool:
+        return self.settings.mode != "functional"
 
     def __repr__(self) -> str:
         seen = sum(sum(row.calls.values()) for row in self._rows.values())

@@ -76,7 +76,9 @@ class TrainingComparison(ShownResult):
         return [abs(loss - own) / abs(own) if own else abs(loss) for loss, own in pairs]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: chip, remarks, losses and deviations; non-finite numbers are None."""
+        """Return plain data for JSON: "chip", "remarks", and by run "losses" and "deviations" (none for "torch"); non-finite
+        numbers are None.
+        """
         return {
             "chip": self.chip,
             "remarks": list(self.remarks),

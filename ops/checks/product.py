@@ -14,7 +14,7 @@ from ascend_sim.errors import AclnnError, ConfigError
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES, ComputeChoice
 from ascend_sim.ops.status import Status
 from ascend_sim.options.run_options import CONFORMANCES, Conformance
-from ascend_sim.yaml_file import load_shipped
+from ascend_sim.shipped import load_shipped
 
 __all__ = [
     "CONFORMANCES",

@@ -74,7 +74,8 @@ class Probed:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result for a report as plain values: "ran", "correct", the "failed" test, numbers of "wrong"
-        elements, "least_chance", and the direction's counts and limit.
+        elements, "first_wrong" (index), "least_chance", and the direction's counts "away" and "towards_zero" and their
+        "limit".
         """
         return {
             "ran": True,

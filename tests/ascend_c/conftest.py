@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ascend_sim.ascend_c.compiler import CACHE_VARIABLE
+from ascend_sim.shipped import CACHE_VARIABLE
 
 
 @pytest.fixture(scope="session", autouse=True)

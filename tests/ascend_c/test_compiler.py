@@ -16,6 +16,7 @@ import pytest
 from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.errors import SimError
+from ascend_sim.shipped import CACHE_VARIABLE
 from tests.support.ascend_c.kernels import needs_compiler, vector_kernel, written
 
 KERNEL = vector_kernel("Duplicate(d, VALUE, 64);", tensors="x")
@@ -47,7 +48,7 @@ def asked_again() -> Iterator[None]:
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A kernel with a header, in a cache that is empty."""
-    monkeypatch.setenv(compiler.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     (tmp_path / "value.h").write_text("constexpr float VALUE = 1;\n")
     return written(tmp_path, f'#include "value.h"\n{KERNEL}')
 
@@ -123,13 +124,3 @@ def test_a_clang_is_new_enough_or_not(
     else:
         with pytest.raises(SimError, match="the clang\\+\\+ of this machine is older than 17"):
             compiler.compiler()
-
-
-def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(compiler.CACHE_VARIABLE)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiler.cache_folder() == tmp_path / "ascend-sim"
-    (tmp_path / "file").touch()
-    monkeypatch.setenv(compiler.CACHE_VARIABLE, str(tmp_path / "file" / "below"))
-    with pytest.raises(SimError, match="cannot make the cache folder"):
-        compiler.cache_folder()

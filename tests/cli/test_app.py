@@ -13,6 +13,7 @@ from ascend_sim.cli import app
 from ascend_sim.cli.app import COMMANDS
 from ascend_sim.engine import engine
 from tests.support.cli.commands import names, run
+from tests.support.places import DOCS
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["chips"]])
@@ -67,6 +68,17 @@ def test_a_command_is_a_module() -> None:
         (
             ["run", "document_example_2d", "--mode", "timing", "--json"],
             {"rich", "ascend_sim.check", "ascend_sim.ops.verdicts", "ascend_sim.studies", "ascend_sim.cli.tile"},
+        ),
+        (["run", "document_example_2d", "--mode", "timing"], {"rich", "ascend_sim.check", "ascend_sim.report.text"}),
+        (
+            ["kernel", str(DOCS / "kernels" / "softmax.py")],
+            {
+                "rich",
+                "ascend_sim.calls",
+                "ascend_sim.ops.operator",
+                "ascend_sim.ops.checks.product",
+                "ascend_sim.studies",
+            },
         ),
     ],
 )

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ascend_sim.ascend_c.compiler import CACHE_VARIABLE
 from ascend_sim.cli import app
+from ascend_sim.shipped import CACHE_VARIABLE
 from tests.support.ascend_c.kernels import BEGIN, needs_compiler, vector_kernel
 from tests.support.sampling import part_of_cases
 

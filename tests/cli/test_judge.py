@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ascend_sim.cli import app
+from ascend_sim.cli.kernel import MODULE
 from tests.support.ascend_c.kernels import BEGIN, IN, OUT, needs_compiler, vector_kernel
 from tests.support.places import DOCS
 
@@ -134,6 +137,22 @@ def test_cases_share_a_process_but_no_state(tmp_path: Path) -> None:
     files = [str(case(tmp_path / "first", GOOD, leaves)), str(case(tmp_path / "second", GOOD))]
     _, found = judged(*files, "--jobs", "1")
     assert [one["passed"] for one in found] == [True, True]
+
+
+def test_a_case_imports_nothing_that_its_worker_could_have(tmp_path: Path) -> None:
+    """The worker has rehearsed before its first fork; a chip that is unknown is left to the case."""
+    code = f"""
+import sys
+from pathlib import Path
+from ascend_sim.cli import judge_worker
+judge_worker._prepare("no chip")
+judge_worker._prepare("ascend910b3")
+before = set(sys.modules)
+passed = judge_worker.judged(Path({str(case(tmp_path / "good", GOOD))!r}), "ascend910b3", 0)["passed"]
+print(passed, *sorted(set(sys.modules) - before))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == f"True {MODULE}\n", done.stderr
 
 
 def test_judged_cases_are_left_out(tmp_path: Path) -> None:

@@ -427,3 +427,21 @@ def test_a_missing_case_lists_the_shipped_ones(tmp_path):
     assert all(name in message for name in case_names())
     with pytest.raises(ConfigError, match="is a directory"):
         load_case(tmp_path)
+
+
+@pytest.mark.parametrize("name", [*case_names(), "resnet18:conv1", "unet:up1:forward", "mobilenet_v2:2", "wav2vec2:1"])
+def test_a_case_prints_as_a_file_that_gives_it_again(tmp_path, name):
+    case = load_case(name)
+    assert load_case(write(tmp_path, str(case))) == case
+
+
+def test_entries_with_usual_values_are_not_printed(tmp_path):
+    text = str(load(tmp_path, CONV, stride=2, bias=True))
+    lines = [
+        "operator: convolution_backward",
+        "chip: ascend910b3",
+        "input:",
+        "  shape: [2, 4, 8, 8]",
+        "  dtype: float16",
+    ]
+    assert text.splitlines() == [*lines, "weight:", "  shape: [6, 4, 3, 3]", "stride: [2]"]

@@ -10,7 +10,7 @@ from tests.support.places import ROOT
 FLOORS = (
     ("errors", "frozen", "keywords"),
     ("built",),
-    ("host", "npz_file", "yaml_file"),
+    ("host", "npz_file", "shipped", "yaml_file"),
     ("chip", "numerics"),
     ("options",),
     ("memory",),

@@ -100,7 +100,7 @@ def test_a_forward_outside_is_said_and_no_gradient_is_lost(model: Any) -> None:
     assert gradients(sim) == gradients(whole)
     outside = {row.layer.text for row in sim.rows if row.layer.name == OUTSIDE}
     assert outside == {row.layer.text for row in whole.rows}
-    assert str(sim).count(OUTSIDE) == 3
+    assert str(sim.report).count(OUTSIDE) == 3
 
 
 @pytest.mark.parametrize("function", [torch.bmm, lambda a, b: torch.baddbmm(torch.zeros(2, 3, 5), a, b)])

@@ -34,7 +34,7 @@ def body(path: Path) -> str:
 def test_the_page_and_the_table_show_every_layer(tiny: Any, tmp_path: Path) -> None:
     sim, _, _ = step(tiny, torch.randn(1, 3, 8, 8))
     sim.write_html(tmp_path / "model.html")
-    page, table = body(tmp_path / "model.html"), str(sim).splitlines()
+    page, table = body(tmp_path / "model.html"), str(sim.report).splitlines()
     data = sim.report.to_dict()
     launches: Counter[str] = Counter()
     for number, layer in enumerate(data["layers"]):

@@ -16,7 +16,7 @@ from tests.support.torch.steps import step  # noqa: E402
 def test_a_narrow_terminal_gets_whole_columns(tiny: Any) -> None:
     """No cell is cut: columns are left out by name, the times last."""
     sim, _, _ = step(tiny, torch.randn(1, 3, 8, 8))
-    whole = str(sim).splitlines()
+    whole = str(sim.report).splitlines()
     for width in (80, 120):
         text = StringIO()
         sim.report.render(Console(file=text, width=width))

@@ -68,7 +68,7 @@ def test_a_size_that_nobody_knows_is_a_row_with_its_reason() -> None:
     (row,) = sim.rows
     assert row.layer.tensors[0][1].shape == (-1, 3, 8, 8) and len(row.calls) == 2
     assert [outcome.status for _, outcome in sim.report.refusals(row)] == [None, None]
-    assert "not simulated: a tensor has an axis whose size is not known" in str(sim)
+    assert "not simulated: a tensor has an axis whose size is not known" in str(sim.report)
     with pytest.raises(SimError, match="size is not known"):
         symbolic(model, torch.randn(2, 3, 8, 8), known=False, strict=True)
 

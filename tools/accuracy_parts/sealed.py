@@ -5,16 +5,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 
+from accuracy_parts.rows import STEP_CHIP, STEPS, of_steps, ordered_products, out_of_order
 from ascend_sim.chip import load_chip
 from ascend_sim.studies.validate.fitted_on import folder
 from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, spearman
 from ascend_sim.studies.validate.profile_order import victims
-from ascend_sim.studies.validate.rows import MeasuredRow, read_rows
+from ascend_sim.studies.validate.rows import MeasuredRow
 from ascend_sim.studies.validate.run import RowComparison, compare
 
-STEPS = ("steps/alexnet_910b2_rank0.csv", "steps/alexnet_910b2_rank1.csv")
-STEP_CHIP = "ascend910b2"
 HOW_FAR = """## How far off is a number?
 
 Errors of task times by chip and kind of kernel or call. Nothing was fitted on sealed rows
@@ -36,7 +35,8 @@ inputs (`--l2 warm`). Lines that reads drive out cost `memory.write_back_ratio`,
 def how_far_off(compared: Sequence[RowComparison], closed: Sequence[RowComparison]) -> str:
     """Return the errors of each chip and kind: the sealed rows of all of them, then the open ones."""
     lines = ["| rows | chip | kind | n | mean % | worst % | rank | inside |", "|" + "---|" * 8]
-    for name, rows in (("sealed", closed), ("open", compared)):
+    opened = [one for one in compared if not out_of_order(one.row)] + compare(ordered_products())
+    for name, rows in (("sealed", closed), ("open", opened)):
         kinds: dict[tuple[str, str], list[RowComparison]] = {}
         for one in rows:
             if not one.prediction.skipped and one.row.kernel.op_type not in MICROBENCHMARKS:
@@ -65,10 +65,7 @@ def kind_of(row: MeasuredRow) -> str:
 
 def step() -> str:
     """Return errors of a step's kernels with and without its order, and the dirty lines that kernels drive out."""
-    in_order, warm = (
-        compare([row for name in STEPS for row in read_rows(folder() / name, l2, STEP_CHIP, skip=True)])
-        for l2 in (None, "warm")
-    )
+    in_order, warm = (compare(of_steps(l2)) for l2 in (None, "warm"))
     lines = ["| kernel | rows | step: mean % | bias % | warm: mean % | bias % |", "|" + "---|" * 6]
     for op_type in sorted({one.row.kernel.op_type for one in in_order if not one.prediction.skipped}):
         figures = []
@@ -81,21 +78,26 @@ def step() -> str:
     return f"{STEP}\n\n" + "\n".join(lines) + f"\n\n{_victims()}"
 
 
-def _victims() -> str:
-    """The dirty lines driven out, predicted beside measured, by operator."""
-    predicted: dict[str, float] = {}
-    measured: dict[str, float] = {}
+def step_victims() -> tuple[dict[str, float], ...]:
+    """Return three dicts of MB by operator: dirty lines driven out, predicted and measured, and tensors of the kernels."""
+    found: tuple[dict[str, float], ...] = ({}, {}, {})
     for name in STEPS:
         text = (folder() / name).read_text(encoding="utf-8")
         lines = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
-        for cells, ours, theirs in zip(lines, *victims(lines, load_chip(STEP_CHIP)), strict=True):
-            predicted[cells["Type"]] = predicted.get(cells["Type"], 0.0) + ours / 1e6
-            measured[cells["Type"]] = measured.get(cells["Type"], 0.0) + theirs / 1e6
+        for cells, *each in zip(lines, *victims(lines, load_chip(STEP_CHIP)), strict=True):
+            for sums, nbytes in zip(found, each, strict=True):
+                sums[cells["Type"]] = sums.get(cells["Type"], 0.0) + nbytes / 1e6
+    return found
+
+
+def _victims() -> str:
+    """The dirty lines driven out, predicted beside measured, by operator."""
+    predicted, measured, moved = step_victims()
     shown = sorted(
         (kind for kind in measured if max(measured[kind], predicted[kind]) >= 10), key=lambda kind: -measured[kind]
     )
-    rows = ["| kernel | driven out, MB: predicted | measured |", "|---|---|---|"]
-    rows += [f"| {kind} | {predicted[kind]:.0f} | {measured[kind]:.0f} |" for kind in shown]
-    total = f"| all | {sum(predicted.values()):.0f} | {sum(measured.values()):.0f} |"
-    what = "Dirty lines that kernels drive out (victim rate of the profile times the bytes of its tensors):"
-    return f"{what}\n\n" + "\n".join([*rows, total])
+    rows = ["| kernel | victim rate: predicted | measured | driven out, MB: predicted | measured |", "|" + "---|" * 5]
+    sums = [(kind, predicted[kind], measured[kind], moved[kind]) for kind in shown]
+    sums.append(("all", *(sum(one.values()) for one in (predicted, measured, moved))))
+    rows += [f"| {kind} | {a / of:.3f} | {b / of:.3f} | {a:.0f} | {b:.0f} |" for kind, a, b, of in sums]
+    return "Dirty lines that kernels drive out; the rate is of the bytes of their tensors:\n\n" + "\n".join(rows)

@@ -120,6 +120,13 @@ CHOICES = (
         ("calls.csv: chip=ascend950pr_9579, op_type=conv2d, groups=1",),
     ),
     Choice(
+        "950, depthwise forward convolutions",
+        "0.85 cycles an output pixel of a group, shared by all cores, beside the multiplication: a surrogate, whose mechanism "
+        "is not known (`group_pixel_cycles`)",
+        LIBRARIES,
+        ("calls.csv: chip=ascend950pr_9579, op_type=conv2d, series=depthwise",),
+    ),
+    Choice(
         "MatMul",
         "as few cores as finish in as many rounds",
         "ops/kernels/matmul/tiling.py",

@@ -9,6 +9,7 @@ from ascend_sim.report.certainty import (
     ENOUGH,
     LEVEL,
     LONG_US,
+    MADE,
     ErrorKind,
     Interval,
     between_networks,
@@ -26,7 +27,8 @@ than {long} us).
 
 - With fewer than {enough} measured kernels of that chip and size it is the interval of the size on all chips of the
   architecture, and with fewer than {enough} of these that of all kernels of the kind.
-- It is made of `configs/measurements/errors.yaml` (`tools/measured_errors.py`). Where costs were fitted on a kernel, errors of
+- It is made of `configs/measurements/errors.yaml` (`tools/measured_errors.py`) at a level of {made:.0f} %, for new kernels err
+  more than rows in view. Where costs were fitted on a kernel, errors of
   costs fitted without its layer stand beside them, and the larger scatter counts. Scatter between networks is pooled.
 - Kernels of other chips make an interval wider: a chip is taken to vary as much as a network (assumed).
 - A kind without measured kernels borrows the nearest kind's interval, wider: first of the same unit (cube or vector), then
@@ -109,6 +111,7 @@ def sure() -> str:
     elsewhere_inside, elsewhere_of = sum(one.inside for one in elsewhere), sum(one.kernels for one in elsewhere)
     return SURE.format(
         level=100 * LEVEL,
+        made=100 * MADE,
         long=LONG_US,
         enough=ENOUGH,
         **sums,

@@ -12,6 +12,7 @@ from unittest import mock
 from ascend_sim import convolution_backward
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.chip import load_chip
+from ascend_sim.ops.kernels.cube.libraries import kernel_of
 from ascend_sim.ops.kernels.grad_weight.tbe import program
 from ascend_sim.studies.validate.launches import CALLS, MATMULS
 from ascend_sim.studies.validate.rows import MeasuredRow
@@ -127,10 +128,18 @@ def newer_library(compared: Sequence[RowComparison]) -> dict[str, str]:
     return {"newer": f"{100 * fmean(map(abs, errors_of(newer))):.0f}"}
 
 
+def without_groups(compared: Sequence[RowComparison]) -> dict[str, str]:
+    """The 950's depthwise convolutions without their surrogate."""
+    costs = kernel_of("", "Conv3DV2")["group_pixel_cycles"]
+    with mock.patch.dict(costs, {"value": 0}):
+        errors = errors_of(rows_of(compared, "ascend950pr_9579", ("conv2d",), "depthwise"))
+    return {"group_pixel": f"{costs['value']}", "without_groups": f"{100 * fmean(map(abs, errors)):.0f}"}
+
+
 def _but(row: MeasuredRow, name: str) -> list[tuple[str, str]]:
     return [label for label in row.kernel.labels if label[0] != name]
 
 
 def figures(compared: Sequence[RowComparison]) -> dict[str, str]:
     """Return the figures that the texts of `words` leave open."""
-    return plan_and_kernel(compared) | kernelbench(compared) | newer_library(compared)
+    return plan_and_kernel(compared) | kernelbench(compared) | newer_library(compared) | without_groups(compared)

@@ -68,6 +68,6 @@ chosen with them; that the 910B2's V1 kernel loads nothing ahead was inferred fr
   TB/s of a 910B4 and {of_b2}. So they count as an Ascend910B4's: median error {b4_median} %, bias {b4_bias} %; the machine
   was chosen with them. Off by most are the batched product ({batched} %) and kernels of less than {small_us} us ({small} %).
 - **The 950's rows** name version 9.0.0 of the library; as version 2026-08, which loads ahead, they have a mean error of
-  {newer} %. The two largest depthwise forward convolutions are half too fast. The library's vector cores bring the weights of
-  each group in turns (stated), which is not simulated; a constant per image and group makes these open rows worse. The
-  library's tiling, or pipe times, of such a row would decide."""
+  {newer} %. Depthwise forward convolutions have a surrogate, {group_pixel} cycles an output pixel of each group beside
+  the merged multiplication (`group_pixel_cycles`, fitted on these ten rows: mean error {without_groups} % without it); its
+  mechanism is not known, and pipe times of one row would tell."""

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import ascend_sim as asim
-from ascend_sim.ascend_c.compiler import CACHE_VARIABLE
 from ascend_sim.ascend_c.rows import ShapeSteps
+from ascend_sim.shipped import CACHE_VARIABLE
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "ascend-c"
 SMALL = ("add_custom", "row_sums", "gelu_custom", "softmax_rows")

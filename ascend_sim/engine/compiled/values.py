@@ -168,7 +168,11 @@ class Workspace:
         if moves.product is not None and self._product(moves.product)[-1] > MOST_WIDTH:
             return False
         plain = not moves.saturate if moves.source in _NARROW else moves.rounding in (None, "RINT")
-        if not plain or len(moves.takes) > (1 if moves.product is None else 2 + moves.product.starts):
+        if (
+            (moves.source == moves.target and moves.rounding)
+            or not plain
+            or len(moves.takes) > (1 if moves.product is None else 2 + moves.product.starts)
+        ):
             return False
         puts = moves.put.listed is None and moves.put.is_apart and not moves.fill.strip(b"\0")
         if not puts or not all(_is_simple(place) for place in (*moves.takes, moves.put)):
@@ -337,8 +341,9 @@ def events_for_python(
 ) -> Iterator[int]:
     """Run value events in C; yield the index of each event that Python has to run before C continues.
 
-    `watched` marks events that Python runs in any case; `left` is the number of events of each program. `begin(program)` is
-    called before a program's first event and returns its memory, `end(program)` after its last one.
+    `watched` marks events that Python runs in any case. `left` holds the number of events of each program and is counted down
+    in place. `begin(program)` is called before a program's first event and returns its memory, `end(program)` after its last
+    one.
     """
     programs: dict[int, CompiledValues] = {}
     pointers = np.zeros(len(left), np.uint64)

@@ -13,7 +13,7 @@ from typing import Any
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
-from ascend_sim.yaml_file import load_shipped
+from ascend_sim.shipped import load_shipped
 
 _FIELD = re.compile(
     r"(?P<bits>\d+) bits( of (?P<register>\w+))?, (?P<unit>[^,;]+)(, (?P<low>-?\d+) to (?P<high>\d+))?(; (?P<source>.+))?"

@@ -15,6 +15,12 @@ from ascend_sim.isa.vector.arithmetic import (
 from ascend_sim.isa.vector.base import Mask, VectorInstruction
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.isa.vector.gather_mask import GatherMask
+from ascend_sim.isa.vector.mask_register import (
+    CompareToRegister,
+    LoadMaskRegister,
+    SelectByRegister,
+    StoreMaskRegister,
+)
 from ascend_sim.isa.vector.movement import BroadcastColumn, Duplicate, Gather, VectorCopy
 from ascend_sim.isa.vector.pieces import ReducePieces
 from ascend_sim.isa.vector.rearrangement import Interleave, Scatter, Transpose, TransposeBlocks
@@ -28,10 +34,12 @@ __all__ = [
     "WITH_SCALAR",
     "BroadcastColumn",
     "Compare",
+    "CompareToRegister",
     "Duplicate",
     "Gather",
     "GatherMask",
     "Interleave",
+    "LoadMaskRegister",
     "Mask",
     "ReduceBlocks",
     "ReducePieces",
@@ -39,6 +47,8 @@ __all__ = [
     "ReduceWithIndex",
     "Scatter",
     "Select",
+    "SelectByRegister",
+    "StoreMaskRegister",
     "Transpose",
     "TransposeBlocks",
     "VectorBinary",

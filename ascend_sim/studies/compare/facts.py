@@ -90,7 +90,7 @@ class KernelFacts:
         return max(times) - min(times)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the kernel's facts as plain data."""
+        """Return "name", "rows", "differs" and, under the name of each group, the list of its facts as plain data."""
         groups = {name: [fact.to_dict() for fact in facts] for name, facts in self.groups.items()}
         return {"name": self.name, "rows": list(self.rows), "differs": self.differs, **groups}
 
@@ -122,8 +122,9 @@ class RunComparison(ShownResult):
         return not any(one.differs for one in facts) and not any(one.differs for one in kernels)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data, without reports and recordings; times in us, waterfalls in cycles of each
-        run's own clock.
+        """Return "version", "same", "runs", "call", "outputs" and "kernels" as plain data, without reports and recordings.
+
+        Times are in us, waterfalls in cycles of each run's own clock.
         """
         names = zip(LETTERS, self.runs, strict=False)
         return {

@@ -100,7 +100,7 @@ class LayerComparison(ShownResult):
         return ", ".join(f"{part} {us:+,.1f}" for part, us in longest)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return label, title and total us of both runs, and `rows`, as plain data."""
+        """Return plain data: "runs" with "label", "title" and "total_us" of both runs, and `rows` under "layers"."""
         return {
             "runs": [{"label": run.label, "title": run.title, "total_us": round(run.total, 4)} for run in self.runs],
             "layers": self.rows,

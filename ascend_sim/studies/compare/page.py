@@ -23,6 +23,9 @@ _KERNELS = 12
 _ROWS = 2400
 """Instructions that are drawn one by one in a window of a timeline, over all kernels and runs: the page stays small."""
 
+_LONG = 40
+"""Characters of a cell that stay in one line."""
+
 
 def write_page(path: str | Path, comparison: RunComparison) -> None:
     """Write a comparison as one self-contained HTML page: the whole call, and parts for the 12 kernels whose times differ
@@ -148,6 +151,11 @@ def _timelines(
     return lines
 
 
+def _cell(text: str) -> str:
+    """Return the text of a cell as HTML; a long one may take several lines."""
+    return f'<span class="long">{escape(text)}</span>' if len(text) > _LONG else escape(text)
+
+
 def _longest_us(kernel: KernelFacts) -> float:
     return max(float(value) for value in kernel.fact("kernel", "us").values if value is not None)
 
@@ -167,7 +175,7 @@ def _facts(
         cells: list[Any] = [f"{'* ' if differs else ''}{fact.name}", *map(shown_value, fact.values)]
         cells += shown_difference(fact) if two else ()
         mark = [*(['class="differs"'] if differs else []), *([f'data-kernel="{number}"'] if kernels else [])]
-        found[differs].append(([escape(cell) for cell in cells], " ".join(mark)))
+        found[differs].append((list(map(_cell, cells)), " ".join(mark)))
     head = ["", *(f">{letter}" for letter in LETTERS[: len(comparison.runs)]), *((">B - A", ">") if two else ())]
     tables = {
         differs: table(head, [cells for cells, _ in rows], marks=[mark for _, mark in rows])

@@ -10,6 +10,7 @@ from rich.text import Text
 from ascend_sim.errors import SimError
 from ascend_sim.report.columns import many
 from ascend_sim.report.grid import Grid, say
+from ascend_sim.report.summary import before_words
 from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison, Value
 
 __all__ = ["HEADS", "chosen_kernels", "render", "shown_difference", "shown_value"]
@@ -45,6 +46,8 @@ def render(
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
         total = run.report["total_us"]
         say(console, f"{letter}  {run.label} ({run.kind}) on {run.report['chip']}, {shown_value(total)} us")
+    befores = [before_words(run.report["problem"]) for run in comparison.runs if run.report["problem"].get("l2")]
+    say(console, "; ".join(dict.fromkeys(befores)))
     console.print()
     rows = _FactRows(console, comparison)
     rows.facts("the whole call", comparison.call, everything)

@@ -97,7 +97,7 @@ def _caption(explanation: Explanation) -> str:
     mmads = sum(len(part.mmads) for part in explanation.parts)
     return (
         f"This page follows one number, {element(explanation)}, through the chip. First its operands come to L1, then "
-        f"{many(mmads, 'mmad')} multiply rows by columns and add to the sum in L0C, and at last the sum leaves for GM. "
+        f"{many(mmads, 'mmad')} will add the products of a row and a column to the sum in L0C, and at last that leaves for GM. "
         "Press step or the arrow keys, and everything below shows that moment."
     )
 
@@ -390,7 +390,7 @@ def _buffers(
 
 
 def _timeline(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> dict[str, Any]:
-    """Return the pipes, labels and boxes of the part's program in the window.
+    """Return {"pipes": [[number, name], ...], "labels", "boxes"} of the part's program in the window.
 
     A box is [pipe, start, end of occupancy, index of its label, 1 if the element needs it].
     """

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ascend_sim.ops.network import text_of
 from ascend_sim.report.certainty import words
-from ascend_sim.report.network_page import NetworkPage, PageLayer, ranking
+from ascend_sim.report.network_page import NetworkPage, PageLayer, next_line, ranking
 from ascend_sim.report.skeleton import check_plotly
 from ascend_sim.studies.network.pages import heads, layout_line
 from ascend_sim.studies.network.run import NetworkRun
-from ascend_sim.studies.network.summary import ranked
+from ascend_sim.studies.network.summary import ranked, summary_of
 from ascend_sim.studies.network.tuning import Tuned
 
 __all__ = ["write_page"]
@@ -42,7 +42,10 @@ def write_page(
             for layer, times, same in layers
             if same is None and times.kernels
         ],
-        [ranking(ranked(run), run.totals["total"], saved, "" if tuned is None else tuned.sentence)],
+        [
+            ranking(ranked(run), run.totals["total"], saved, "" if tuned is None else tuned.sentence),
+            next_line(summary_of(run)["next"]),
+        ],
     ).write(path, links)
 
 

@@ -133,8 +133,8 @@ def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:
 
 
 def _usage() -> str:
-    """Return CPU time and peak memory of this process and its ended children, as text; "" where the system has no
-    figures.
+    """Return CPU time and peak memory of this process and its ended children, as text in parentheses after a space; "" where
+    the system has no figures.
     """
     try:
         import resource

@@ -21,13 +21,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Unpack
 
-from ascend_sim.calls.cases import accept_case
+from ascend_sim.calls.cases import accept_case, kernels_before_layers
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.watch import watched
 from ascend_sim.errors import AclnnError, SimError, TilingError
 from ascend_sim.frozen import frozen
-from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.kernels.cube.libraries import known_library
@@ -43,7 +42,6 @@ from ascend_sim.runtime import KernelMoves
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.network.options import NetworkOptions
-from ascend_sim.studies.network.step import kernels_before
 from ascend_sim.studies.network.summary import summary_of
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
@@ -169,8 +167,10 @@ class NetworkRun(ShownResult):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the run with its totals and summary as plain data; instructions and kernels stand only with the first of
-        equal layers.
+        """Return the run as plain data: settings, "totals_us" and "layout_us" by name, "interval", "layers", "findings" and
+        "summary".
+
+        A layer equal to an earlier one names it in "same_as" and has no "instructions" and "kernels".
         """
         layers = []
         for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True):
@@ -234,12 +234,8 @@ def run_network(
     before: dict[str, tuple[KernelMoves, ...]] = dict.fromkeys(problems, ())
     if how["l2"] == STEP:  # equal layers find different contents in the L2
         problems = [f"{problem} at {place}" for place, problem in enumerate(problems)]
-        sizes = [_sizes(layer, spec, how, direction) for layer in network.layers]
-        l2_bytes = spec.memory.l2_bytes
-        before = {
-            problem: kernels_before(sizes, place, direction, l2_bytes) if sizes[place] else ()
-            for place, problem in enumerate(problems)
-        }
+        found = kernels_before_layers(network, spec, direction, filled(ProfileOptions, how))
+        before = dict(zip(problems, found, strict=True))
     first: dict[Any, str] = {}
     same_as = []
     for layer, problem in zip(network.layers, problems, strict=True):
@@ -310,21 +306,6 @@ def _problem(layer: Layer, direction: str, tiling: Mapping[str, Mapping[str, int
     trains = layer.trains or direction != "backward"
     said = [operator.name, trains, layer.cube_math_type, case.tensors, case.attributes, tiling]
     return json.dumps(said, sort_keys=True)
-
-
-def _sizes(layer: Layer, chip: ChipSpec, options: NetworkOptions, direction: str) -> dict[str, int]:
-    """Return {name: bytes} of the tensors of a layer's call; {} if the pass leaves the layer out or the operator
-    refuses it.
-    """
-    if not (layer.trains or direction == "forward"):
-        return {}
-    operator = OPERATORS.of_pass(direction, layer.kind)
-    try:
-        call = accept_case(operator.of_layer(layer), chip, **filled(ProfileOptions, options))
-    except SimError:
-        return {}
-    tensors = {**call.inputs, **call.outputs}
-    return {name: one.size * int(numpy_dtype(one.dtype).itemsize) for name, one in tensors.items()}
 
 
 def _run_layer(

@@ -6,12 +6,11 @@ from typing import Any
 
 from ascend_sim.ops.network import text_of
 from ascend_sim.report.grid import counted
+from ascend_sim.report.ranking import costs_of, ranking_lines
 from ascend_sim.report.summary import LAYOUT, before_words, head_words, parts_words
 
 __all__ = ["lines_of", "ranked", "summary_of"]
 
-_MOST = 5
-"""Layers that are shown."""
 _TROUBLE = 2
 """Refused layers and findings that are shown."""
 _USUAL_CHIP = "ascend910b3"
@@ -41,13 +40,11 @@ def ranked(run: Any) -> list[dict[str, Any]]:
 
 
 def summary_of(run: Any) -> dict[str, Any]:
-    """Return a `NetworkRun` as plain data: its settings, total us and interval, parts by time, the five layers with most
-    time, refusals, findings, the next command.
+    """Return a `NetworkRun` as plain data: its settings, "total_us" and "interval", "parts" by time, the five layers with
+    "most" time, the one with "most_layout", "refused", "findings", and the command to run "next".
     """
     totals, rows = run.totals, [row for row in ranked(run) if row["us"]]
-    converting = max(rows, key=lambda row: row["layout"] * row["copies"], default=None)
-    total = totals["total"]
-    parts = sorted(((totals[part], part) for part in run.parts), reverse=True)
+    total, parts = totals["total"], {part: totals[part] for part in run.parts}
     return {
         "network": run.network.name,
         "direction": run.direction,
@@ -59,29 +56,12 @@ def summary_of(run: Any) -> dict[str, Any]:
         "distinct_layers": run.distinct,
         "total_us": round(total, 4),
         "interval": run.interval,
-        "parts": [{"part": part, "us": round(us, 4), "share": round(us / total, 4)} for us, part in parts if us],
-        "most": [
-            {key: round(row[key], 4) if isinstance(row[key], float) else row[key] for key in _SHOWN}
-            | {"share": round(row["all"] / total, 4)}
-            for row in rows[:_MOST]
-        ],
-        "most_layout": _converts(converting, totals[LAYOUT]) if converting and converting["layout"] else None,
+        **costs_of(rows, parts, total, totals[LAYOUT]),
         "refused": list(run.refused),
         "findings": list(run.findings),
         "complete": run.complete,
         "next": _next(run, rows[0]["layer"]) if rows else "",
     }
-
-
-_SHOWN = ("layer", "text", "copies", "us", "all", "layout")
-
-
-def _converts(row: dict[str, Any], total: float) -> dict[str, Any]:
-    """Return a dict of a layer: name, copies, us of its layout kernels over all copies, and their share of `total`, the
-    layout time of all layers.
-    """
-    us = row["layout"] * row["copies"]
-    return {"layer": row["layer"], "copies": row["copies"], "us": round(us, 4), "share": round(us / total, 4)}
 
 
 def _next(run: Any, layer: str) -> str:
@@ -107,16 +87,7 @@ def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:
     lines = [f"{what}   {head_words(summary['total_us'], summary['interval'])}", parts_words(summary["parts"])]
     layers = f"{counted(summary['layers'], 'layer')}, {summary['distinct_layers']} distinct"
     lines.append(f"{layers}   {before_words(summary)} of each layer   most time, all copies together:")
-    widest = max((len(row["layer"]) for row in summary["most"]), default=0)
-    for row in summary["most"]:
-        share, times = f"{100 * row['share']:4.0f} %", f"{row['copies']} x"
-        figures = f"{row['all']:10,.1f} us {share} {times:>5} {row['us']:9,.1f} us"
-        lines.append(
-            f"{figures}  {row['layer']:{widest}}  layout {100 * row['layout'] / row['us']:.0f} %  {row['text']}"
-        )
-    if (one := summary["most_layout"]) and summary["distinct_layers"] > 1:
-        share = f"{100 * one['share']:.0f} % of all layout"
-        lines.append(f"most layout: {one['layer']}  {one['copies']} x, {one['us']:,.1f} us together, {share}")
+    lines += ranking_lines(summary)
     for word, begin in (("refused", "refused: "), ("findings", "finding: ")):
         lines += [f"{begin}{one[:160]}" for one in summary[word][:_TROUBLE]]
         if len(summary[word]) > _TROUBLE:

@@ -18,6 +18,7 @@ from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, results_name
 from ascend_sim.report.png import png_figure
+from ascend_sim.report.summary import before_words
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
 from ascend_sim.studies.precision.summary import SHORT as _SHORT
 
@@ -34,7 +35,11 @@ _FIGURES = (
 
 def render(table: PrecisionTable, console: Console) -> None:
     """Print the table, the chips side by side where there are several, and the notes."""
-    say(console, f"{table.operator} {table.case}: inputs {table.inputs}; {table.conformance}", style="bold")
+    say(
+        console,
+        f"{table.operator} {table.case}: inputs {table.inputs}; {table.conformance}; {before_words({'l2': table.l2})}",
+        style="bold",
+    )
     console.print(detail(table))
     if len(table.overflow) > 1:
         console.print(_side_by_side(table))

@@ -97,7 +97,7 @@ class PrecisionRow:
 @frozen
 class PrecisionTable(ShownResult):
     """The rows of one case in every precision, by input dtype, cubeMathType, chip and model; `inputs` says where the values
-    are from.
+    are from, `l2` the state of the L2 before each call.
 
     `overflow` and `hf32_bits` are those of each chip. A table that was interrupted is not `complete`: it has the rows of the
     input dtypes that were finished.
@@ -111,6 +111,7 @@ class PrecisionTable(ShownResult):
     hf32_bits: Mapping[str, int | None]
     rows: tuple[PrecisionRow, ...]
     complete: bool = True
+    l2: str = "cold"
 
     _drawn = "ascend_sim.studies.precision.summary:render_summary"
     _options = MappingProxyType({"more": ""})
@@ -188,6 +189,7 @@ def precision(
         hf32_bits={spec.name: spec.cube.hf32_mantissa_bits for spec in specs},
         rows=tuple(rows),
         complete=complete,
+        l2=named.l2,
     )
 
 

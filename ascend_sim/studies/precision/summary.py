@@ -15,6 +15,7 @@ from rich.console import Console
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.grid import Grid, say
+from ascend_sim.report.summary import before_words
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
 
 __all__ = ["SHORT", "render_summary", "rows_of", "sentences"]
@@ -112,7 +113,11 @@ def render_summary(table: PrecisionTable, console: Console, more: str = "more: -
     unless it is "".
     """
     chips = f" on {next(iter(table.overflow))}" if len(table.overflow) == 1 else ""
-    say(console, f"{table.operator} {table.case}{chips}: inputs {table.inputs}; {table.conformance}", style="bold")
+    say(
+        console,
+        f"{table.operator} {table.case}{chips}: inputs {table.inputs}; {table.conformance}; {before_words({'l2': table.l2})}",
+        style="bold",
+    )
     lines = rows_of(table)
     names = list(dict.fromkeys(name for line in lines for name in line["bits"]))
     several = {"chip": len(table.overflow) > 1, "sums": len({one["sums"] for one in lines}) > 1}

@@ -14,6 +14,7 @@ from rich.console import Console
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.report.summary import before_words
 from ascend_sim.studies.sweep.point import TRIED
 from ascend_sim.studies.sweep.run import Row, Sweep
 
@@ -43,7 +44,8 @@ def render(
     refused = len(sweep.ran) < len(rows)
     heads = [f">{name}" for name in sweep.fields] + [f">{_head(name)}" for name in shown]
     heads += ["front"] * bool(front) + ["~refused"] * refused
-    table = Grid(f"{sweep.case}: {counted(len(rows), 'point')}", heads, names=len(sweep.fields))
+    before = f"; {before_words({'l2': sweep.l2})}" if sweep.l2 else ""
+    table = Grid(f"{sweep.case}: {counted(len(rows), 'point')}{before}", heads, names=len(sweep.fields))
     for row in rows[:top]:
         cells = [value_text(row[name]) for name in sweep.fields]
         cells += ["" if row["status"] != 0 else _cell(name, row.get(name)) for name in shown]

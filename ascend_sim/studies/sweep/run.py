@@ -53,6 +53,8 @@ class Sweep(ShownResult):
     reused: int = 0
     complete: bool = True
     tile: bool = False
+    l2: str = "cold"
+    """State of the L2 before each point; "" where it is varied."""
 
     _drawn = "ascend_sim.studies.sweep.pages:render"
 
@@ -102,12 +104,15 @@ class Sweep(ShownResult):
         return all(len({row.get(name) for row in self.ran}) == 1 for name in of_cube)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sweep as plain data: its settings, the numbers of points and of refused ones, and all rows."""
+        """Return the sweep as plain data: "case", "fields", "tile", "complete", the numbers of "points" and of "refused"
+        ones, and all "rows".
+        """
         return {
             "case": self.case,
             "fields": list(self.fields),
             "complete": self.complete,
             "tile": self.tile,
+            "l2": self.l2,
             "points": len(self.rows),
             "refused": len(self.rows) - len(self.ran),
             "rows": [dict(row) for row in self.rows],
@@ -174,7 +179,7 @@ def sweep(
         store.close()
     name = case if isinstance(case, str) else "case" if isinstance(case, Case) else Path(case).stem
     told = tuple(_told(row, found) for row in rows if row.get("point", "") in found or "point" not in row)
-    return Sweep(str(name), tuple(fields), told, reused, complete, how["tile"])
+    return Sweep(str(name), tuple(fields), told, reused, complete, how["tile"], "" if "l2" in fields else named.l2)
 
 
 def _results(

@@ -62,7 +62,9 @@ class SearchOutcome(ShownResult):
         return f"<Outcome of {what}: {len(self.results)} tilings simulated, {gain}>"
 
     def to_dict(self, top: int = 10) -> dict[str, Any]:
-        """Return the search as plain data, with its best `top` tilings."""
+        """Return the search as plain data: its settings and counts, why it "ended", a "sentence" on the result, the results
+        "call" and "own", and the "best", at most `top`.
+        """
         return {
             "chip": self.kernel.chip.name,
             "kernel": self.kernel.name,

@@ -296,7 +296,8 @@ class InnerLoop:
 
 
 def matmul_loop(chip: ChipSpec, steps: int) -> InnerLoop:
-    """Run `steps` steps of the matmul sample's inner loop, operands in L1, and return the mean cycles of one step.
+    """Run `steps` steps of the matmul sample's inner loop, operands in L1, and return mean cycles of one step as an
+    InnerLoop.
 
     A step is one load3d of 16 KB, four load2d of 8 KB, one fp16 Mmad 128 x 64 x 256.
     """

@@ -228,6 +228,16 @@ def skipped_lines(groups: Sequence[Group]) -> list[str]:
     return lines
 
 
+def before_lines(compared: Sequence[RowComparison]) -> list[str]:
+    """Return one line on the states of L2 and code before the simulated rows, the most frequent first; none without rows."""
+    found = Counter(
+        f"L2 {one.row.kernel.l2}, code {one.row.kernel.launches}"
+        for one in compared
+        if not one.prediction.skipped and one.row.kernel.op_type not in MICROBENCHMARKS
+    )
+    return [f"at the start: {'; '.join(f'{state} ({n})' for state, n in found.most_common())}"] if found else []
+
+
 def assumed_lines(compared: Sequence[RowComparison]) -> list[str]:
     """Return a line for each assumption that rows of a profiler's table needed, with the number of simulated rows, most
     first.
@@ -244,7 +254,7 @@ def render(compared: Sequence[RowComparison], console: Console) -> None:
     _print("Small programs, predicted against measured", _PROGRAM_HEADS, program_rows(groups), console)
     errors = blind(compared)
     lines = [] if errors is None else [blind_line(errors)]
-    for line in (*lines, *skipped_lines(groups), *assumed_lines(compared)):
+    for line in (*lines, *before_lines(compared), *skipped_lines(groups), *assumed_lines(compared)):
         say(console, line)
 
 

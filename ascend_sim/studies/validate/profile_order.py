@@ -68,9 +68,9 @@ def moved_by(lines: Sequence[dict[str, str]], chip: ChipSpec) -> dict[int, tuple
     return found
 
 
-def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float], list[float]]:
-    """Return two lists of bytes that each kernel of a step writes back from the L2, in order of start time: simulated, and
-    by the column `victim_rate`.
+def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float], list[float], list[float]]:
+    """Return three lists with a number for each kernel of a step, in order of start time: bytes that it writes back from the
+    L2, simulated and by the column `victim_rate`, and bytes of its tensors.
 
     A kernel moves each of its tensors once, on a device on which the same step ran before.
     """
@@ -86,11 +86,9 @@ def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float
                 held.setdefault(buffer, device.allocate(nbytes, f"{buffer}") if buffer not in held else held[buffer])
             driven_out = device.pass_over([(held[buffer], written) for buffer, _, written in moved])
             predicted.append(driven_out * chip.memory.l2_line_bytes)
-    rates = [
-        (Line(lines[place]).number("victim_rate") or 0.0, _moved(Line(lines[place]), buffers))
-        for place in _order(lines)
-    ]
-    return predicted, [rate * sum(nbytes for _, nbytes, _ in moved) for rate, moved in rates]
+    rates = [Line(lines[place]).number("victim_rate") or 0.0 for place in _order(lines)]
+    sizes = [float(sum(nbytes for _, nbytes, _ in _moved(Line(lines[place]), buffers))) for place in _order(lines)]
+    return predicted, [rate * nbytes for rate, nbytes in zip(rates, sizes, strict=True)], sizes
 
 
 def leave_step(

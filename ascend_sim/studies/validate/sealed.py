@@ -13,8 +13,8 @@ from importlib.resources import files
 from typing import Any
 
 from ascend_sim.errors import SimError
+from ascend_sim.shipped import load_shipped
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
-from ascend_sim.yaml_file import load_shipped
 
 LAYOUT = ("dtype", "dtype_out", "dtypes", "format_in", "format_out", "shapes", "attrs")
 """Text columns of a group, beside its operator and sizes."""

@@ -11,6 +11,8 @@ with it in float32 (ops-nn, Conv3DV2 and arch35's Conv2DV2: stated).
 
 from __future__ import annotations
 
+import math
+
 from ascend_sim.chip.fractal import BIAS_UNIT, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
@@ -19,6 +21,7 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, l1_bytes, strip_input, strips
 from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.libraries import kernel_of, surrogates_of
 from ascend_sim.ops.kernels.cube.pipeline import BiasPiece, CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.kernels.vector.merge import WEIGHT, WORKSPACE, await_weights, is_merged, merge_program
@@ -52,14 +55,27 @@ def conv_forward_task(
         programs = [_ForwardBuilder(call, tiling, builder(block, call.core_kind), len(tensors) - 1).program()]
         cores = call.chip.cores.aiv_per_aic
         for sub_block in range(cores if merged else 0):
-            programs.append(merge_program(builder(block, "AIV", sub_block), call.inp, tiling.block_dim, cores))
+            k = builder(block, "AIV", sub_block)
+            programs.append(merge_program(k, call.inp, tiling.block_dim, cores, group_cycles(call, op_type)))
         return programs
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     names = ("x", "weight", "y")
     info = call.info(tiling, dict.fromkeys(names, storage) | ({"bias": call.bias} if call.bias else {}))
+    info |= {"surrogates": surrogates_of(call.library, op_type)} if merged else {}
     kind = "MIX" if merged else call.core_kind
     return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=merged, info=info)
+
+
+def group_cycles(call: CubeCall, op_type: str) -> int:
+    """Return the cycles that a core's share of all groups takes beside the multiplication of merged ones: a surrogate
+    (`group_pixel_cycles`).
+
+    The share is an equal one of all cores of the chip, also of those without a block.
+    """
+    p = call.inp.problem
+    pixels = p.n * p.groups * p.d_out * p.h_out * p.w_out
+    return math.ceil(pixels * kernel_of(call.library, op_type)["group_pixel_cycles"]["value"] / call.chip.cores.aic)
 
 
 class _ForwardBuilder:

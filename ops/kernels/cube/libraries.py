@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 from ascend_sim.errors import SimError
-from ascend_sim.yaml_file import load_shipped
+from ascend_sim.shipped import load_shipped
 
 
 @cache

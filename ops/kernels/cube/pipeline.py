@@ -310,7 +310,9 @@ class CubePipeline:
                 staged.release()
 
     def close(self) -> None:
-        """Close the queues of L0, L0C and, on coupled chips, of the results in UB, at the end of the program."""
+        """Close the queues of L0, L0C and, on coupled chips, of the results in UB, at the end of the program, so that
+        no flag stays set.
+        """
         for queue in self._queues:
             queue.close()
         self.tiles.close()
@@ -383,7 +385,7 @@ class HeldOperand:
         return self.queue.reading
 
     def close(self) -> None:
-        """Release the held buffer and close the queue at the end of the program."""
+        """Release the held buffer at the end of the program, and close the queue, so that no flag stays set."""
         if self._held is not None:
             self.queue.release()
         self.queue.close()

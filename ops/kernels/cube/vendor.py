@@ -21,7 +21,7 @@ from ascend_sim.ops.kernels.cube.ladder import STATED, Refusal, Rung, TilingQues
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.yaml_file import load_shipped
+from ascend_sim.shipped import load_shipped
 
 T = TypeVar("T", bound=ConvTiling)
 

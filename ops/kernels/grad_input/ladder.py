@@ -82,8 +82,8 @@ class GradInputQuestion(TilingQuestion):
 
     @property
     def closed(self) -> bool:
-        """Return True if the operator's kernel is in a closed library: any but Conv3DBackpropInputV2, or
-        Conv2DBackpropInput on coupled chips.
+        """Return True if the operator's kernel is in a closed library. That is every operator except
+        Conv2DBackpropInput on coupled chips and Conv3DBackpropInputV2 on others; False without an operator name.
         """
         return self.op_type not in ("", "Conv2DBackpropInput" if self.inp.family.coupled else "Conv3DBackpropInputV2")
 

@@ -119,7 +119,7 @@ class OperandLoads:
             self.a1, self.b1 = HeldOperand(k, "A1", *a1, producer), HeldOperand(k, "B1", *b1)
 
     def close(self) -> None:
-        """Close the buffers at the end of the program."""
+        """Release the buffers at the end of the program, so that none of their flags stays set."""
         self.a1.close()
         self.b1.close()
         if self.spread is not None:

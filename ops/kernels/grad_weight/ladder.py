@@ -100,8 +100,8 @@ class GradWeightQuestion(TilingQuestion):
 
     @property
     def closed(self) -> bool:
-        """Return True if the operator's kernel is in a closed library: any older one, but not V2 or a deterministic
-        Conv3DBackpropFilter.
+        """Return True if the operator's kernel is in a closed library: all except Conv3DBackpropFilterV2 and, in
+        deterministic mode, Conv3DBackpropFilter; False without an operator name.
         """
         return self.op_type not in ("", BASE_TEMPLATE) and not (self.inp.deterministic and self.op_type == VOLUMETRIC)
 

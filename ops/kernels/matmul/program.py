@@ -181,7 +181,7 @@ class _Stream:
         self.address = self._queue.take()
 
     def close(self, used: bool) -> None:
-        """Append the end of the stream; `used`: it still holds a block, which is released."""
+        """End the stream, so that no flag of its queue stays set; `used`: it still holds a block, which is released."""
         if used:
             self._queue.release()
         self._queue.close()

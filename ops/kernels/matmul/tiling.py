@@ -24,7 +24,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.fields import BlockTiling
 from ascend_sim.ops.kernels.cube.ladder import OURS, LadderAnswer, Rung, answered, climb
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
-from ascend_sim.yaml_file import load_shipped
+from ascend_sim.shipped import load_shipped
 
 DOUBLE = 2
 MOST_STEPS = 8  # L1 steps that are tried; more brings no fewer bytes and a later start (ours)

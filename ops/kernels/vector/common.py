@@ -231,7 +231,9 @@ def vector_cores(chip: ChipSpec) -> int:
 
 
 def call_info(dtypes: Sequence[str], formats: Sequence[str], shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return the `Task.info` of a kernel from the dtypes, formats and shapes of its input and its output."""
+    """Return the `Task.info` of a kernel: "dtypes", "formats" and "shapes", each {"input": one, "output": other}; every
+    argument has the input's, then the output's.
+    """
     sides = ("input", "output")
     return {
         "dtypes": dict(zip(sides, dtypes, strict=True)),

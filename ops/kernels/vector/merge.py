@@ -38,15 +38,18 @@ def await_weights(k: KernelBuilder) -> None:
     k.cross_core_wait(_WEIGHTS, 2, "MTE2")
 
 
-def merge_program(k: KernelBuilder, inp: TilingInput, blocks: int, per_block: int) -> Program:
+def merge_program(k: KernelBuilder, inp: TilingInput, blocks: int, per_block: int, scalar_cycles: int = 0) -> Program:
     """Return the program of a vector core: convert its share of the filters to FRACTAL_Z in the workspace, then, after
     all vector cores, flag the cubes.
 
-    The launch has `blocks` blocks of `per_block` vector cores.
+    The launch has `blocks` blocks of `per_block` vector cores. `scalar_cycles` is what the scalar unit works beside the
+    cubes, after the flag.
     """
     mine = share(inp.real_groups * inp.cout_padded, blocks * per_block, k.block * per_block + k.sub_block)
     to_fractal_z(k, inp, *mine, (WEIGHT, WORKSPACE))
     k.cross_core_set(_ALL_VECTORS, 0, "MTE3")
     k.cross_core_wait(_ALL_VECTORS, 0, "MTE3")
     k.cross_core_set(_WEIGHTS, 2, "MTE3")
+    if scalar_cycles:
+        k.scalar(scalar_cycles)
     return k.finish()

@@ -62,8 +62,8 @@ class Pass(Enum):
 
 
 class FilterHalves(NamedTuple):
-    """Unit of work: `rows` filters whose channels move back by `cut` 16-bit halves in pass `kind`; `turn`: the unit is
-    the first of a new pass.
+    """Unit of work: `rows` filters, whose channels move up by `cut` 16-bit halves (to higher channel numbers) in pass
+    `kind`; `turn`: the unit is the first of a new pass.
     """
 
     rows: int

@@ -187,7 +187,10 @@ CASES: dict[int, list[tuple[tuple[str, ...], Callable[[KernelBuilder], object], 
         ((OLD,), by_blocks(0, 8, "float32"), "no block_reduce_sum of float32"),
         ((OLD,), lambda k: k.pair_reduce_sum(run(0, 32, "float32"), run(1024, 64, "float32")), "no pair_reduce_sum of float32"),
     ],
-    36: [((INFERENCE, NEW), lambda k: k.scatter(0, 1024, "float32", ScatterLoops(1, 8, 8, 64, 8, 64, 8, 1)), "")],
+    36: [
+        ((OLD,), lambda k: k.select_by_register(run(0, 64, "float32"), run(1024, 64, "float32"), run(2048, 64, "float32")), ""),
+        ((INFERENCE, NEW), lambda k: k.scatter(0, 1024, "float32", ScatterLoops(1, 8, 8, 64, 8, 64, 8, 1)), ""),
+    ],
     37: [
         ((OLD, INFERENCE), lambda k: k.copy(square(0, 16), square(1024, 16), mask=3), "the copy in UB by blocks has none"),
         ((A2, NEW), lambda k: k.copy(square(0, 16), square(1024, 16), mask=3), ""),

@@ -1,13 +1,14 @@
 """Every field of an instruction's word that a public method reaches: its limit is taken, one more is refused in one line.
 
-The facts stand in fields.yaml, apart from what is declared; a field that no method reaches is listed with the reason.
+The facts stand in facts.tsv, apart from what is declared, and in fields.yaml; a field that no method reaches is listed with the
+reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -18,10 +19,10 @@ from ascend_sim.isa.forms import GROUPS, Form, declared
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from tests.support.isa.asking import ASKERS, Asker
+from tests.support.isa.facts import CHIPS, instruction_facts
 
 pytestmark = pytest.mark.fast
 
-CHIPS = {"dav-1001": "ascend910a", "dav-2002": "ascend310p3", "dav-2201": "ascend910b3", "dav-3510": "ascend950pr_9589"}
 GM_BYTES = 1 << 43
 
 UNREACHABLE = {
@@ -103,12 +104,16 @@ class FieldFact(NamedTuple):
 
 
 def facts() -> Iterator[FieldFact]:
-    entries = yaml.safe_load((Path(__file__).parent / "fields.yaml").read_text(encoding="utf-8"))
-    for entry in entries:
-        piece = entry["instruction"].endswith("(nz2nd)") and len(entry["architectures"]) == 2
+    for fact in instruction_facts():
+        if fact.what.startswith("field "):
+            piece = fact.instruction.endswith("(nz2nd)") and len(fact.architectures) == 2
+            limits = fact.value["low"], fact.value["high"], fact.unit
+            for arch in fact.architectures:
+                yield FieldFact(fact.instruction, arch, fact.what.removeprefix("field "), *limits, piece)
+    for entry in yaml.safe_load((Path(__file__).parent / "fields.yaml").read_text(encoding="utf-8")):
         for arch in entry["architectures"]:
-            for field, (low, high, unit) in entry.get("fields", {}).items():
-                yield FieldFact(entry["instruction"], arch, field, low, high, unit, piece)
+            for field, (low, high, unit) in entry["fields"].items():
+                yield FieldFact(entry["instruction"], arch, field, low, high, unit, False)
 
 
 FACTS = list(facts())
@@ -248,18 +253,3 @@ def test_the_lists_name_what_there_is() -> None:
     assert {name.split(" of ")[0] for name in UNREACHABLE} <= names
     assert all(any(unreachable(fact) for fact in FACTS if fact.field == name.split(" of ")[0]) for name in UNREACHABLE)
     assert {(arch, field) for _, arch, field in OTHER_FORM} <= {(fact.arch, fact.field) for fact in FACTS}
-
-
-def test_alignments_are_those_of_the_facts() -> None:
-    """But for one on which the sources disagree."""
-    forms: list[Form] = [form for group in GROUPS for form in declared(group)]
-    entries: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "fields.yaml").read_text(encoding="utf-8"))
-    for entry in entries:
-        for form in forms:
-            if form.name != entry["instruction"] or not set(entry["architectures"]) & set(form.architectures):
-                continue
-            expected = entry.get("aligned", {})
-            if form.name.endswith("(nz2dn)"):
-                assert form.disputed
-                expected = expected | {"dst": 1}
-            assert dict(form.aligned) == expected or not expected, form.name

@@ -18,8 +18,8 @@ from ascend_sim.isa.vector import VectorCast
 from tests.support.isa.workbench import CHIP, Workbench
 
 TYPES: dict[str, Any] = {
-    "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "int16": np.int16, "int32": np.int32,
-    "int8": np.int8, "uint8": np.uint8,
+    "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "hifloat8": np.uint8,
+    **{name: np.dtype(name) for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32")},
 }  # fmt: skip
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
 MANTISSA = {"float16": 11, "float32": 24}
@@ -45,7 +45,7 @@ def test_every_mode_of_every_pair_with_integers(pair: str, mode: str) -> None:
     if "int" in source:
         limits = np.iinfo(TYPES[source])
         values = rng.integers(limits.min, limits.max, 200, endpoint=True).astype(TYPES[source])
-        values[:4] = [limits.min, limits.max, limits.max // 3, 0]
+        values[:4] = [limits.min, limits.max, max(limits.min, -1), 0]
         values[4:100] >>= limits.bits // 2  # some fit into every format
     else:
         wide = np.concatenate([rng.standard_normal(150) * 50, np.arange(-10, 10) / 2, [4e9, -4e9, 7e4, -7e4, 0.4999]])
@@ -65,6 +65,20 @@ def test_every_mode_of_every_pair_with_integers(pair: str, mode: str) -> None:
             nearest = TO_WHOLE[mode](Fraction(value, step)) * step
             beyond = target == "float16" and abs(nearest) > 65504
             assert result == (math.copysign(math.inf, nearest) if beyond else nearest), value
+
+
+@pytest.mark.parametrize("mode", ["RINT", "FLOOR", "CEIL", "ROUND", "TRUNC"])
+def test_float32_becomes_whole_in_float32(mode: str) -> None:
+    values = np.float32([0.5, 1.5, -0.5, -2.5, 2.49999, -7.75, 8388607.5, 3e38, np.inf, -np.inf, np.nan, -0.25])
+    bench = Workbench()
+    bench.put("UB", 0, values)
+    bench.do(VectorCast("float32", "float32", len(values), mode), 4096, 0)
+    got = bench.get("UB", 4096, np.float32, len(values))
+    for value, result in zip(values.tolist(), got.tolist(), strict=True):
+        if math.isfinite(value):
+            assert result == TO_WHOLE[mode](Fraction(value)), value
+        else:
+            assert result == value or (math.isnan(result) and math.isnan(value))
 
 
 def test_what_is_no_number_becomes_zero_and_infinity_the_limit() -> None:

@@ -147,8 +147,12 @@ def test_small_programs_that_set_a_cost_are_the_rows_of_that_cost() -> None:
             assert any(row.cells in selected(text) for texts in named for text in texts), place
 
 
-def test_the_library_versions_costs_are_fitted_on_the_950s_weight_gradients() -> None:
+def test_the_library_versions_costs_are_fitted_on_the_950s_weight_gradients_and_depthwise_calls() -> None:
     found = fitted_of(load_chip("ascend950pr_9579"))
+    forward = [texts for place, (_, texts) in found.items() if place.endswith(", Conv3DV2.group_pixel_cycles")]
+    assert len(forward) == 2
+    for (text,) in forward:
+        assert {row["series"] for row in selected(text)} == {"depthwise"} and len(selected(text)) == 10
     costs = {place: texts for place, (_, texts) in found.items() if ", Conv3DBackpropFilterV2." in place}
     three = {"turn_bytes_per_cycle", "plane_cycles", "head_us"}
     by_version = {"9.0.0": three, "2026-08": three - {"plane_cycles"}}

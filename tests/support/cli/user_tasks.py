@@ -110,7 +110,7 @@ TASKS = (
         r"small  forward  batch 2 .* us",
     ),
     UserTask("network", "which networks are there", "ascend-sim networks", r"vit_b_16 "),
-    UserTask("torch", "which layer of my model is slowest", "print(sim)", r"down .*\d%"),
+    UserTask("torch", "which layer of my model is slowest", "print(sim)", r"60 % .* down  layout"),
     UserTask("torch", "open one layer of my model", 'print(sim["down"].run())', r"grad_weight \d+ %"),
     UserTask(
         "torch",

@@ -74,7 +74,8 @@ class Forward:
 
     def check(self, dtype: str, chip: str, mode: str = "functional", cube_math_type: int = 0, seed: int = 0) -> None:
         operands = self.operands(dtype, seed)
-        result = convolution(*operands, *self.attributes, chip=chip, mode=mode, cube_math_type=cube_math_type)
+        how = {"chip": chip, "mode": mode, "cube_math_type": cube_math_type, "probe": False}
+        result = convolution(*operands, *self.attributes, **how)
         compute = result.report.problem["compute_dtype"]
         expected = self.wanted(operands, "float32" if compute == "hf32" else compute, chip)
         found = result.outputs["output"]

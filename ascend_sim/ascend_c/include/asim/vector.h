@@ -273,6 +273,35 @@ inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const
                      uint32_t count, ASIM_SITE) {
     CompareScalar(dst, src, value, mode, count, site);
 }
+// The forms without dst leave their bits in the mask register, by which a selection without a mask chooses.
+template <class T, bool sets = true>
+inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, const uint64_t mask[],
+                    const BinaryRepeatParams &p, ASIM_SITE) {
+    asim::mask_for_call<sets>(site, mask);
+    asim::record(site, asim::Word::vcmp, {0, asim::at(src0), asim::at(src1)},
+                 {asim::format_of<T>(), (int64_t)mode, p.src0BlkStride, p.src1BlkStride, ASIM_MASK});
+}
+template <class T, bool sets = true>
+inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, const uint64_t mask,
+                    const BinaryRepeatParams &p, ASIM_SITE) {
+    asim::mask_for_call<sets>(site, mask);
+    asim::record(site, asim::Word::vcmp, {0, asim::at(src0), asim::at(src1)},
+                 {asim::format_of<T>(), (int64_t)mode, p.src0BlkStride, p.src1BlkStride, ASIM_MASK});
+}
+template <class T> inline void SetCmpMask(const LocalTensor<T> &src, ASIM_SITE) {
+    asim::record(site, asim::Word::load_cmpmask, {0, asim::at(src)}, {0});
+}
+template <class T> inline void GetCmpMask(const LocalTensor<T> &dst, ASIM_SITE) {
+    asim::record(site, asim::Word::store_cmpmask, {asim::at(dst)}, {0});
+}
+template <class T, SELMODE mode>
+inline void Select(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint8_t repeat,
+                   const BinaryRepeatParams &p, ASIM_SITE) {
+    static_assert(mode == SELMODE::VSEL_CMPMASK_SPR, "Select without a mask is simulated in mode VSEL_CMPMASK_SPR alone");
+    asim::record(site, asim::Word::vsel, {asim::at(dst), asim::at(src0), asim::at(src1)},
+                 {asim::format_of<T>(), (int64_t)mode, 0, -1, 0, repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride,
+                  p.dstRepStride, p.src0RepStride, p.src1RepStride, ASIM_MASK});
+}
 
 // The place of a selection's other operand is passed in scratch memory of the library, at the end of the buffer.
 constexpr int64_t ASIM_SCRATCH = 188416, ASIM_SCRATCH_ELEMENTS = 32;

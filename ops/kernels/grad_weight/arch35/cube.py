@@ -107,7 +107,7 @@ class PlaneOperand:
         return len(self._queues)
 
     def close(self) -> None:
-        """Release the buffers at the end of the program."""
+        """Release the chunk in use at the end of the program, and close the queues, so that no flag stays set."""
         if self._reading >= 0:
             self._drop()
         for queue in self._queues:

@@ -11,6 +11,7 @@ import pytest
 import ascend_sim
 from ascend_sim import Result, TensorSpec
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.ops.kernels.cube.libraries import libraries
 
 torch = pytest.importorskip("torch")
 CHIP = "ascend950pr_9579"
@@ -94,3 +95,27 @@ def test_cubes_wait_for_the_weights_and_vector_cores_for_each_other(flag: int) -
     assert is_right(run(shapes, "float16", slow), shapes)
     spoiled = run(shapes, "float16", slow, disarm={"output": [f"cross-core {flag}"]})
     assert not is_right(spoiled, shapes) or spoiled.report.findings
+
+
+def test_every_core_has_its_share_of_all_groups_pixels_beside_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 x 40 groups of 20 x 18 outputs on 28 cores: beside a short multiplication it is the time of the call."""
+    shapes = (2, 40, 22, 20), (40, 1, 3, 3), 40
+    cost = libraries()["2026-08"]["Conv3DV2"]["group_pixel_cycles"]
+
+    def cycles(value: float) -> int:
+        monkeypatch.setitem(cost, "value", value)
+        given = [TensorSpec(shape, "float16") for shape in shapes[:2]]
+        result = ascend_sim.convolution(*given, groups=shapes[2], chip=CHIP, mode="timing")
+        kernel = kernel_of(result)
+        assert list(kernel["surrogates"]) == ["group_pixel_cycles"]
+        return int(kernel["core_cycles_max"])
+
+    share = 2 * 40 * 20 * 18 / 28
+    none, some, twice = (cycles(value) for value in (0, 40, 80))
+    assert twice - some == pytest.approx(40 * share, abs=1)
+    assert 40 * share < some < 40 * share + none
+
+
+@pytest.mark.fast
+def test_what_is_not_merged_has_no_surrogate() -> None:
+    assert "surrogates" not in kernel_of(run(((1, 6, 6, 6), (6, 6, 3, 3), 1), "float16", mode="timing"))

@@ -14,7 +14,7 @@ from ascend_sim.ops.kernels.cube.vendor import has_exact_shape
 from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
 from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.yaml_file import load_shipped
+from ascend_sim.shipped import load_shipped
 from tests.support.ops.tiling_problems import on_910b
 
 pytestmark = pytest.mark.fast

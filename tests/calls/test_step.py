@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import ascend_sim as asim
+from ascend_sim.calls.step import kernels_before
 from ascend_sim.errors import SimError
 from ascend_sim.ops.network import Layer, Network
-from ascend_sim.studies.network.step import kernels_before
 
 FIRST = {"input": 10, "weight": 20, "grad_output": 30, "grad_weight": 20}
 SECOND = {"input": 30, "weight": 40, "grad_output": 50, "grad_input": 30, "grad_weight": 40}
@@ -70,6 +72,23 @@ def test_equal_layers_take_their_own_time_in_a_step() -> None:
     assert step.distinct == 6 and cold.distinct == 1
     assert times[-1] < times[0]
     assert "L2 step" in str(step)
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward"])
+def test_a_layers_address_has_the_step_of_its_network(direction: str, tmp_path: Path) -> None:
+    """The middle layer takes as long as in run_network, and not as long as from a cold L2."""
+    path = tmp_path / "three.yaml"
+    shape = "dtype: float32, input: {shape: [32, 64, 56, 56]}, weight: {shape: [64, 64, 1, 1]}"
+    layers = "".join(f"- {{name: {name}, {shape}}}\n" for name in ("first", "middle", "last"))
+    path.write_text(f"name: three\nlayers:\n{layers}", encoding="utf-8")
+    network = asim.run_network(path, chip="ascend910b2", l2="step", direction=direction)
+    address = f"{path}:middle" + ":forward" * (direction == "forward")
+    step, cold = (
+        asim.run_case(address, mode="timing", chip="ascend910b2", l2=l2).report.total_us for l2 in ("step", "cold")
+    )
+    assert step is not None and cold is not None
+    assert step == pytest.approx(network.layers[1].times["total"], abs=1e-3)
+    assert step != pytest.approx(cold, abs=1.0)
 
 
 def test_a_plain_case_has_no_step() -> None:

@@ -1,0 +1,201 @@
+"""The vector unit's mask register: a comparison or a load sets its 128 bits, and a selection chooses by them in every repeat.
+
+The register is no buffer: no region names it, so that a check does not look at it. Bits that nothing has set are 0 (assumed).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.isa.base import Cost
+from ascend_sim.isa.memory import MASK_REGISTER_BYTES, Memory
+from ascend_sim.isa.vector.base import (
+    Mask,
+    VectorInstruction,
+    elements,
+    operands_fit,
+    regions_of,
+    row_cost,
+    size_of,
+    store,
+)
+from ascend_sim.isa.vector.selection import COMPARISONS
+from ascend_sim.memory.regions import Region
+
+_BITS = "uint16"
+"""Format whose cost a load and a store of the register have."""
+
+
+def _fits_repeat(name: str, chip: ChipSpec, dtype: str, count: int) -> None:
+    """Raise SimError for more elements than a repeat holds, for which the register has bits."""
+    most = chip.vector.repeat_bytes // size_of(dtype)
+    if count > most:
+        raise SimError(f"{name}: {count} {dtype} elements; the mask register has the bits of one repeat, {most}")
+
+
+@frozen
+class CompareToRegister(VectorInstruction):
+    """Bit i of the mask register = src0[i] `mode` src1[i], for `count` elements of one repeat; its other bits become 0
+    (assumed).
+    """
+
+    mode: str
+    dtype: str
+    count: int
+    blocks: tuple[int, ...] = ()
+
+    name = "compare_to_register"
+
+    def __post_init__(self) -> None:
+        if self.mode not in COMPARISONS:
+            raise SimError(f"compare_to_register: no mode {self.mode!r}; there are {', '.join(COMPARISONS)}")
+
+    @property
+    def opcode(self) -> str:
+        return "compare_to_register"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.count * size_of(self.dtype)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        _fits_repeat(self.name, chip, self.dtype, self.count)
+        return super().pipe(chip)
+
+    def reads(self) -> tuple[Region, ...]:
+        layout = self.count, 1, 0
+        return tuple(
+            one for side in ("src0", "src1") for one in regions_of(side, self.dtype, layout, None, self.blocks)
+        )
+
+    def writes(self) -> tuple[Region, ...]:
+        return ()
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        layout = self.count, 1, 0
+        left, right = (
+            elements(memory, at, side, self.dtype, layout, self.blocks) for at, side in ((src0, "src0"), (src1, "src1"))
+        )
+        held = np.zeros(8 * MASK_REGISTER_BYTES, np.bool_)
+        held[: self.count] = COMPARISONS[self.mode](left, right).reshape(-1)
+        return np.packbits(held, bitorder="little")
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.mask_register[:] = pending
+
+
+class _Whole(VectorInstruction):
+    """Base of the instructions that move the whole register between the unit and the Unified Buffer."""
+
+    @property
+    def opcode(self) -> str:
+        return "mask_register"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return _BITS, MASK_REGISTER_BYTES
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return row_cost(chip, self.opcode, _BITS, chip.vector.repeat_bytes)
+
+
+@frozen
+class LoadMaskRegister(_Whole):
+    """The mask register = the 128 bits at src0 (asc-devkit, SetCmpMask)."""
+
+    name = "load_mask_register"
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", "UB", MASK_REGISTER_BYTES),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return ()
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return memory.array("UB", src0, (MASK_REGISTER_BYTES,), np.uint8).copy()
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.mask_register[:] = pending
+
+
+@frozen
+class StoreMaskRegister(_Whole):
+    """dst = the 128 bits of the mask register (asc-devkit, GetCmpMask)."""
+
+    name = "store_mask_register"
+
+    def reads(self) -> tuple[Region, ...]:
+        return ()
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "UB", MASK_REGISTER_BYTES),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return memory.mask_register.copy()
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("UB", dst, (MASK_REGISTER_BYTES,), np.uint8)[:] = pending
+
+
+@frozen
+class SelectByRegister(VectorInstruction):
+    """dst[i] = src0[i] where bit i of the mask register is set, else src1[i]; every repeat, a row here, takes the same bits.
+
+    `count` elements of a row fit one repeat; strides, `mask` and `blocks` are those of element-wise instructions.
+    """
+
+    dtype: str
+    count: int
+    rows: int = 1
+    dst_stride: int = 0
+    src_stride: int = 0
+    src1_stride: int = 0
+    mask: Mask | None = None
+    blocks: tuple[int, ...] = ()
+
+    name = "select_by_register"
+
+    @property
+    def opcode(self) -> str:
+        return "select_by_register"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.count * size_of(self.dtype)
+
+    def _rows(self) -> int:
+        return self.rows
+
+    def pipe(self, chip: ChipSpec) -> str:
+        _fits_repeat(self.name, chip, self.dtype, self.count)
+        sources = self.src_stride, self.src1_stride
+        operands_fit(chip, self.name, self.dtype, self._layout(self.dst_stride), sources, self.blocks)
+        return super().pipe(chip)
+
+    def _layout(self, stride: int) -> tuple[int, int, int]:
+        return self.count, self.rows, stride
+
+    def reads(self) -> tuple[Region, ...]:
+        sides = (("src0", self.src_stride), ("src1", self.src1_stride))
+        return tuple(
+            one
+            for side, stride in sides
+            for one in regions_of(side, self.dtype, self._layout(stride), self.mask, self.blocks)
+        )
+
+    def writes(self) -> tuple[Region, ...]:
+        return regions_of("dst", self.dtype, self._layout(self.dst_stride), self.mask, self.blocks)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        first, other = (
+            elements(memory, at, side, self.dtype, self._layout(stride), self.blocks)
+            for at, side, stride in ((src0, "src0", self.src_stride), (src1, "src1", self.src1_stride))
+        )
+        bits = np.unpackbits(memory.mask_register, bitorder="little")[: self.count].astype(np.bool_)
+        return np.where(np.broadcast_to(bits, (self.rows, self.count)).reshape(first.shape), first, other)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        held = elements(memory, dst, "dst", self.dtype, self._layout(self.dst_stride), self.blocks)
+        store(held, pending, self.mask)

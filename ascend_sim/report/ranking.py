@@ -1,0 +1,57 @@
+"""The layers of a network, or of a simulated model, that cost most: as plain data and as lines of a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["costs_of", "ranking_lines"]
+
+_MOST = 5
+"""Layers that are shown."""
+_SHOWN = ("layer", "text", "copies", "us", "all", "layout")
+
+
+def costs_of(
+    rows: Sequence[Mapping[str, Any]], parts: Mapping[str, float], total: float, layout: float
+) -> dict[str, Any]:
+    """Return the part of a summary that ranks: "parts" of the time, the five layers that cost "most", "most_layout".
+
+    `rows` are distinct layers, most time over all copies first, with "layer", "text", "us" of one, "copies", "all" and
+    "layout" of one. `parts` is {part: us}; `layout` the layout time of all layers. "most_layout" is the layer with most
+    layout time over all copies, or None.
+    """
+    longest = sorted(((us, part) for part, us in parts.items()), reverse=True)
+    converting = max(rows, key=lambda row: row["layout"] * row["copies"], default=None)
+    return {
+        "parts": [{"part": part, "us": round(us, 4), "share": round(us / total, 4)} for us, part in longest if us],
+        "most": [
+            {key: round(row[key], 4) if isinstance(row[key], float) else row[key] for key in _SHOWN}
+            | {"share": round(row["all"] / total, 4)}
+            for row in rows[:_MOST]
+        ],
+        "most_layout": _converts(converting, layout) if converting and converting["layout"] else None,
+    }
+
+
+def _converts(row: Mapping[str, Any], layout: float) -> dict[str, Any]:
+    """Return {"layer": its name, "copies", "us" of its layout kernels over all copies, "share" of `layout`}; `layout` is the
+    layout time of all layers.
+    """
+    us = row["layout"] * row["copies"]
+    return {"layer": row["layer"], "copies": row["copies"], "us": round(us, 4), "share": round(us / layout, 4)}
+
+
+def ranking_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Return a line for each layer that costs most, and one for the layer with most layout time unless it is the only one."""
+    lines, widest = [], max((len(row["layer"]) for row in summary["most"]), default=0)
+    for row in summary["most"]:
+        share, times = f"{100 * row['share']:4.0f} %", f"{row['copies']} x"
+        figures = f"{row['all']:10,.1f} us {share} {times:>5} {row['us']:9,.1f} us"
+        lines.append(
+            f"{figures}  {row['layer']:{widest}}  layout {100 * row['layout'] / row['us']:.0f} %  {row['text']}"
+        )
+    if (one := summary["most_layout"]) and summary["distinct_layers"] > 1:
+        share = f"{100 * one['share']:.0f} % of all layout"
+        lines.append(f"most layout: {one['layer']}  {one['copies']} x, {one['us']:,.1f} us together, {share}")
+    return lines

@@ -1,0 +1,135 @@
+"""The answer of a simulated model in a few lines: time, its interval, its parts, the layers that cost most, the next line."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from ascend_sim.report.certainty import together
+from ascend_sim.report.grid import counted, say
+from ascend_sim.report.ranking import costs_of, ranking_lines
+from ascend_sim.report.summary import LAYOUT, before_words, head_words, parts_words
+from ascend_sim.torch.calls import MATMUL, Call
+from ascend_sim.torch.report import LayerRow, ModelReport
+
+__all__ = ["addresses", "lines_of", "ranked", "render", "summary_of"]
+
+_NOTES = 2
+"""Refusals and findings that are shown."""
+_NOTE = 160
+"""Characters of a note."""
+
+
+def addresses(rows: Sequence[LayerRow]) -> dict[str, LayerRow]:
+    """Return {address: row}; the address is the layer's name, "NAME#2" for the second row of that name."""
+    used: Counter[str] = Counter()
+    found: dict[str, LayerRow] = {}
+    for row in rows:
+        name = row.layer.name
+        used[name] += 1
+        found[name if used[name] == 1 else f"{name}#{used[name]}"] = row
+    return found
+
+
+def ranked(report: ModelReport) -> list[dict[str, Any]]:
+    """Return a dict for each distinct layer that has times, most time over all copies first; layers with equal calls are
+    copies of one another.
+
+    Keys: "layer" (its address), "text", "us" of one, "copies", "all" (us of all copies), "ideal" of the cube at its peak,
+    "layout", and "beyond", the time above the ideal over all copies.
+    """
+    alike: dict[frozenset[tuple[Call, int]], list[tuple[str, LayerRow]]] = {}
+    for address, row in addresses(report.rows).items():
+        if report.us(row):
+            alike.setdefault(frozenset(row.calls.items()), []).append((address, row))
+    rows = []
+    for copies in alike.values():
+        (address, row), count = copies[0], len(copies)
+        times = report.us(row)
+        ideal = sum(
+            number * (kernel["ideal_us"] or 0.0)
+            for call, number in row.calls.items()
+            for kernel in (report.outcomes[call].kernels if call in report.outcomes else ())
+        )
+        rows.append(
+            {
+                "layer": address, "text": row.layer.text, "us": times["total"], "copies": count,
+                "all": count * times["total"], "ideal": ideal, "layout": times.get(LAYOUT, 0.0),
+                "beyond": count * (times["total"] - ideal),
+            }
+        )  # fmt: skip
+    return sorted(rows, key=lambda row: -row["all"])
+
+
+def summary_of(report: ModelReport) -> dict[str, Any]:
+    """Return a report with times as plain data: chip, total us and interval, parts by time, the five distinct layers with most
+    time, notes, the next line of Python.
+    """
+    totals, rows = report.totals, ranked(report)
+    total = totals.pop("total")
+    return {
+        "chip": report.chip,
+        "mode": report.mode,
+        "values": report.values,
+        "l2": report.l2,
+        "launches": report.launches,
+        "layers": len(report.rows),
+        "distinct_layers": len(rows),
+        "distinct_calls": len(report.outcomes),
+        "total_us": total,
+        "interval": together(
+            kernel
+            for row in report.rows
+            for call, count in row.calls.items()
+            for kernel in (report.outcomes[call].kernels if call in report.outcomes else ())
+            for _ in range(count)
+        ),
+        **costs_of(rows, totals, total, totals[LAYOUT]),
+        "notes": report.notes(),
+        "next": _next(report, rows),
+    }
+
+
+def _next(report: ModelReport, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the line of Python that runs the longest convolution alone; "" where none has times."""
+    known = addresses(report.rows)
+    for one in rows:
+        row = known[one["layer"]]
+        if row.layer.kind != MATMUL:
+            forward = "" if any(not call.forward for call in row.calls) else "forward=True"
+            return f"print(sim[{json.dumps(one['layer'])}].run({forward}))"
+    return ""
+
+
+def lines_of(summary: Mapping[str, Any]) -> list[str]:
+    """Return a summary as at most fifteen lines: time, parts, the layers with most time, two notes, the next line, and where
+    the rest is.
+    """
+    whose = ", PyTorch goes on with the chip's values" if summary["values"] == "chip" else ""
+    what = f"{counted(summary['layers'], 'layer')} on {summary['chip']}, mode {summary['mode']}{whose}"
+    lines = [f"{what}   {head_words(summary['total_us'], summary['interval'])}"]
+    if summary["most"]:
+        lines.append(parts_words(summary["parts"]))
+        distinct = f"{summary['distinct_layers']} distinct, {counted(summary['distinct_calls'], 'distinct call')}"
+        lines.append(f"{distinct}   {before_words(summary)} of each call   most time, all copies together:")
+        lines += ranking_lines(summary)
+    notes = summary["notes"]
+    lines += [note if len(note) <= _NOTE else f"{note[:_NOTE]} ..." for note in notes[:_NOTES]]
+    if len(notes) > _NOTES:
+        lines.append(f"... and {counted(len(notes) - _NOTES, 'more note')}")
+    if summary["next"]:
+        lines.append(f"next: {summary['next']}")
+    return [*lines, 'more: print(sim.report), sim.write_html("model.html")']
+
+
+def render(summary: Mapping[str, Any], console: Console) -> None:
+    """Print a summary; the next line is not wrapped, so that it can be copied."""
+    for line in lines_of(summary):
+        if line.startswith("next: "):
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+        else:
+            say(console, line, indent="   ")

@@ -1,0 +1,86 @@
+"""Files that ship are parsed once by a user; a cache that cannot be used changes nothing but the time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ascend_sim import shipped
+from ascend_sim.errors import SimError
+from ascend_sim.shipped import CACHE_VARIABLE, cache_folder, load_shipped
+
+pytestmark = pytest.mark.fast
+
+TEXT = "rates: {1: 0.5, 2: [a, null, true]}\n"
+VALUE = {"rates": {1: 0.5, 2: ["a", None, True]}}
+
+
+@pytest.fixture
+def parses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The texts that were parsed, with an empty cache in `tmp_path`."""
+    found: list[str] = []
+    parsed = shipped._parsed
+    monkeypatch.setattr(shipped, "_parsed", lambda text: found.append(text) or parsed(text))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return found
+
+
+def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "ascend-sim"
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file" / "below"))
+    with pytest.raises(SimError, match="cannot make the cache folder"):
+        cache_folder()
+
+
+def test_a_text_is_parsed_once_and_another_text_anew(parses: list[str]) -> None:
+    first = load_shipped(TEXT)
+    first["rates"][1] = "changed"
+    assert load_shipped(TEXT) == VALUE
+    assert load_shipped(TEXT.replace("0.5", "0.25"))["rates"][1] == 0.25
+    assert parses == [TEXT, TEXT.replace("0.5", "0.25")]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xe9\x01", b"\xff" * 40])
+def test_a_damaged_entry_is_parsed_and_written_again(parses: list[str], content: bytes) -> None:
+    load_shipped(TEXT)
+    (kept,) = (cache_folder() / "yaml").iterdir()
+    kept.write_bytes(content)
+    assert [load_shipped(TEXT), load_shipped(TEXT)] == [VALUE, VALUE]
+    assert parses == [TEXT, TEXT]
+
+
+def test_a_value_that_python_does_not_keep_is_parsed_each_time(parses: list[str]) -> None:
+    assert load_shipped("2026-11-28") == load_shipped("2026-11-28")
+    assert len(parses) == 2
+
+
+def test_without_a_cache_folder_a_text_is_parsed(
+    parses: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
+    assert load_shipped(TEXT) == VALUE
+    monkeypatch.delenv(CACHE_VARIABLE)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    assert load_shipped(TEXT) == VALUE
+    assert parses == [TEXT, TEXT]
+
+
+def test_a_parser_is_imported_for_a_text_that_was_not_parsed_yet(tmp_path: Path) -> None:
+    code = (
+        f"import sys; from ascend_sim.shipped import load_shipped; load_shipped({TEXT!r}); print('yaml' in sys.modules)"
+    )
+    environment = {CACHE_VARIABLE: str(tmp_path)}
+    runs = [subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True) for _ in "ab"]
+    assert [one.stdout for one in runs] == ["True\n", "False\n"]
