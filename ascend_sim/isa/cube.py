@@ -75,6 +75,12 @@ class Mmad(Instruction):
             names, where = ", ".join(here), f"{chip.name} ({chip.identity.arch})"
             refuse_not_simulated(chip, self.name, self.dtype, instead=names)
             raise SimError(f"mmad: {where} multiplies no {self.dtype}; it has {names} (chip file, cube.rates)")
+        kept = (chip.cube.hf32_mantissa_bits or 0) if self.dtype == "hf32" else 0
+        if self.hf32_bits != kept:
+            raise SimError(
+                f"mmad: hf32_bits = {self.hf32_bits} of {self.dtype}; {chip.name} ({chip.identity.arch}) has {kept} "
+                f"(chip file, cube.hf32_mantissa_bits)"
+            )
         if self.has_bias:
             chip.path("L1", "BT")
             if self.accumulate:
