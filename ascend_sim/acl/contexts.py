@@ -38,7 +38,7 @@ _INT32 = (-(1 << 31), (1 << 31) - 1)
 
 @call(needs="nothing")
 def aclInit(configPath: Any = None) -> None:
-    """Initialise the interface; refused if it is initialised already.
+    """Initialise the interface and return ret; refused if it is initialised already.
 
     `configPath` is None or a JSON file, which must parse; its content changes nothing.
     """
@@ -55,7 +55,7 @@ def aclInit(configPath: Any = None) -> None:
 
 @call(needs="nothing")
 def aclFinalize() -> None:
-    """Run all queued work, close the device and clear the options; refused before aclInit.
+    """Run all queued work, close the device, clear the options and return ret; refused before aclInit.
 
     aclInit may follow (ours: the vendor initialises a process once).
     """
@@ -89,8 +89,8 @@ def _close(owner: AclDevice | None) -> None:
 
 @call(needs="init")
 def aclrtSetDevice(deviceId: int) -> None:
-    """Open device 0, the only one, at the first call, and make its default context current in this thread; all threads share
-    that context.
+    """Open device 0, the only one, at the first call, make its default context current in this thread and return ret; all
+    threads share that context.
 
     Calls are counted: the device closes after as many resets. Refuses another number, and settings that `Process.open` refuses.
     """
@@ -107,7 +107,7 @@ def aclrtSetDevice(deviceId: int) -> None:
 
 @call(needs="device")
 def aclrtResetDevice(deviceId: int) -> None:
-    """Undo one aclrtSetDevice; the one that undoes the last runs all queued work and closes the device."""
+    """Undo one aclrtSetDevice and return ret; the call that undoes the last runs all queued work and closes the device."""
     _device_number(deviceId)
     PROCESS.device_users -= 1
     if PROCESS.device_users == 0:
@@ -128,7 +128,7 @@ def aclrtGetDeviceCount() -> int:
 
 @call()
 def aclrtSynchronizeDevice() -> None:
-    """Run the queued work of all streams; the status is an error if some of it could not run."""
+    """Run the queued work of all streams and return ret, an error if some of it could not run."""
     device().run_to_idle()
     device().waited_for()
     device().failure()
@@ -161,8 +161,8 @@ def aclrtCreateContext(deviceId: int) -> Context:
 
 @call(needs="device")
 def aclrtDestroyContext(context: Any) -> None:
-    """Run all queued work, then destroy a context that aclrtCreateContext made, with its streams; the default context is
-    refused.
+    """Run all queued work, destroy a context that aclrtCreateContext made, with its streams, and return ret; the default
+    context is refused.
     """
     known = _context(context)
     if known.implicit:
@@ -175,7 +175,7 @@ def aclrtDestroyContext(context: Any) -> None:
 
 @call(needs="device")
 def aclrtSetCurrentContext(context: Any) -> None:
-    """Make a context current in this thread; several threads may share one."""
+    """Make a context current in this thread and return ret; several threads may share one."""
     PROCESS.thread.context = _context(context)
 
 
@@ -208,13 +208,13 @@ def _context(context: Any) -> Context:
 
 @call(needs="init")
 def aclrtSetSysParamOpt(opt: int, value: int) -> None:
-    """Set system parameter `opt` of the process to 0 or 1."""
+    """Set system parameter `opt` of the process to 0 or 1 and return ret."""
     _set(PROCESS.options, opt, value)
 
 
 @call()
 def aclrtCtxSetSysParamOpt(opt: int, value: int) -> None:
-    """Set system parameter `opt` of the current context to 0 or 1; it overrides that of the process."""
+    """Set system parameter `opt` of the current context to 0 or 1 and return ret; it overrides that of the process."""
     _set(current_context().options, opt, value)
 
 

@@ -41,7 +41,8 @@ def aclrtMalloc(size: int, policy: int = aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUG
 
 @call()
 def aclrtFree(devPtr: Any) -> None:
-    """Free a block at once, by the address that aclrtMalloc returned; queued work that still uses it fails when it is run.
+    """Free a block at once, by the address that aclrtMalloc returned, and return ret; queued work that still uses it fails when
+    it is run.
 
     Refuses None, and addresses that are foreign, freed or inside a block.
     """
@@ -54,7 +55,7 @@ def aclrtFree(devPtr: Any) -> None:
 
 @call()
 def aclrtMemcpy(dst: Any, destMax: int, src: Any, count: int, kind: int) -> None:
-    """Copy `count` bytes now, after the default stream's queued work.
+    """Copy `count` bytes now, after the default stream's queued work, and return ret.
 
     Warns if other streams' work on these bytes was not waited for.
     """
@@ -65,14 +66,17 @@ def aclrtMemcpy(dst: Any, destMax: int, src: Any, count: int, kind: int) -> None
 
 @call()
 def aclrtMemcpyAsync(dst: Any, destMax: int, src: Any, count: int, kind: int, stream: Any) -> None:
-    """Queue a copy of `count` bytes on a stream; host memory is read and written when the copy runs."""
+    """Queue a copy of `count` bytes on a stream and return ret; host memory is read and written when the copy runs."""
     copy = _Copy(dst, destMax, src, count, kind)
     _queue("aclrtMemcpyAsync", "Memcpy", copy.uses, copy.run, stream)
 
 
 @call()
 def aclrtMemset(devPtr: Any, maxCount: int, value: int, count: int) -> None:
-    """Set `count` bytes to the low 8 bits of `value` now; runs queued work before, and warns, as aclrtMemcpy does."""
+    """Set `count` bytes to the low 8 bits of `value` now and return ret.
+
+    Runs queued work before, and warns, as aclrtMemcpy does.
+    """
     memset = _Memset(devPtr, maxCount, value, count)
     _before("aclrtMemset", memset.uses)
     memset.run(None)
@@ -80,7 +84,7 @@ def aclrtMemset(devPtr: Any, maxCount: int, value: int, count: int) -> None:
 
 @call()
 def aclrtMemsetAsync(devPtr: Any, maxCount: int, value: int, count: int, stream: Any) -> None:
-    """Queue a memset of `count` bytes to the low 8 bits of `value` on a stream."""
+    """Queue a memset of `count` bytes to the low 8 bits of `value` on a stream and return ret."""
     memset = _Memset(devPtr, maxCount, value, count)
     _queue("aclrtMemsetAsync", "Memset", memset.uses, memset.run, stream)
 

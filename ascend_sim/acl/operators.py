@@ -152,7 +152,7 @@ def aclnnConvTbcBackwardGetWorkspaceSize(
 
 @call(family="aclnn")
 def aclnnConvolutionBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
-    """Queue the kernels of a planned convolution backward on a stream, and use up the executor.
+    """Queue the kernels of a planned convolution backward on a stream, use up the executor and return ret.
 
     Refuses tensors and workspace that are too small, freed or overlap. The gradients are in device memory once the stream is
     synchronised.
@@ -162,7 +162,7 @@ def aclnnConvolutionBackward(workspace: Any, workspaceSize: int, executor: Any, 
 
 @call(family="aclnn")
 def aclnnConvTbcBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
-    """Queue the kernels of a planned conv_tbc backward on a stream, and use up the executor.
+    """Queue the kernels of a planned conv_tbc backward on a stream, use up the executor and return ret.
 
     Refuses tensors and workspace that are too small, freed or overlap.
     """

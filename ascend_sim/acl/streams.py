@@ -118,7 +118,7 @@ def aclrtCreateStream() -> Stream:
 
 @call()
 def aclrtDestroyStream(stream: Any) -> None:
-    """Run all queued work and destroy a stream; refuses the default stream."""
+    """Run all queued work, destroy a stream and return ret; refuses the default stream."""
     if stream is None:
         raise Refused("null pointer", "stream is a null pointer; the default stream is not destroyed")
     known = stream_of(stream)
@@ -132,7 +132,7 @@ def aclrtDestroyStream(stream: Any) -> None:
 
 @call()
 def aclrtSynchronizeStream(stream: Any) -> None:
-    """Run the queued work of all streams, so that they overlap in simulated time; the status is an error if this stream's work
+    """Run the queued work of all streams, so that they overlap in simulated time; return ret, an error if this stream's work
     failed.
 
     Only this stream's work, and work that it waited for by events, counts as waited for by the host.
@@ -154,13 +154,13 @@ def aclrtCreateEvent() -> Event:
 
 @call()
 def aclrtDestroyEvent(event: Any) -> None:
-    """Destroy an event; queued waits for its record stay in effect."""
+    """Destroy an event and return ret; queued waits for its record stay in effect."""
     _event(event).live = False
 
 
 @call()
 def aclrtRecordEvent(event: Any, stream: Any) -> None:
-    """Queue a record of the event on a stream: it completes when all work queued there before has ended.
+    """Queue a record of the event on a stream and return ret; it completes when all work queued there before has ended.
 
     It replaces the event's last record.
     """
@@ -174,7 +174,8 @@ def aclrtRecordEvent(event: Any, stream: Any) -> None:
 
 @call()
 def aclrtStreamWaitEvent(stream: Any, event: Any) -> None:
-    """Make work queued later on the stream start after the event's last record; a record that ran already delays nothing.
+    """Make work queued later on the stream start after the event's last record, and return ret; a record that ran already
+    delays nothing.
 
     Refuses an event that was never recorded.
     """
@@ -187,7 +188,7 @@ def aclrtStreamWaitEvent(stream: Any, event: Any) -> None:
 
 @call()
 def aclrtSynchronizeEvent(event: Any) -> None:
-    """Run all queued work if the event's last record is still queued.
+    """Run all queued work if the event's last record is still queued, and return ret.
 
     Refuses an event that was never recorded or whose work failed.
     """

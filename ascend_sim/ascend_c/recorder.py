@@ -52,7 +52,9 @@ Argument = int | float | bytes | None
 
 
 class Description(NamedTuple):
-    """The entry of a library: (kind, size in bytes) of each parameter, and the marks of the kernel."""
+    """Entry of a compiled kernel's library: (kind, size in bytes) of each parameter, kinds from `POINTER` to `STRUCT`, and the
+    numbers of the kernel's marks (`ALL_CORES`, ...).
+    """
 
     parameters: list[tuple[int, int]]
     marks: tuple[int, ...]

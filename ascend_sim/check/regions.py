@@ -76,7 +76,9 @@ class Stack:
 
 
 def stacks(programs: Iterable[tuple[int, Program]]) -> Iterator[Stack]:
-    """Yield stacks of (number, program) in order, each of one table and at most 65,536 rows, or of one longer program."""
+    """Yield a `Stack` for each run of the numbered programs that have one table and at most 65,536 rows together; a longer
+    program is a stack by itself.
+    """
     waiting: list[tuple[int, Program]] = []
     total = 0
     for number, program in programs:

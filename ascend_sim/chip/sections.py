@@ -328,7 +328,7 @@ class Vector(Section):
     casts_source: str
 
     def scaled(self, factor: float) -> Vector:
-        """Return a copy of the unit with all cycles times `factor`; the latency is rounded up."""
+        """Return a copy with all cycles but `row_overhead` times `factor`; `latency` and `count_tail` are rounded up."""
         return self.model_copy(
             update={
                 "head": self.head * factor,

@@ -18,8 +18,8 @@ _DROPPED = 0xFFFFE000
 
 @frozen
 class Quantisation:
-    """Arithmetic of the Fixpipe: numbers of format `source` in L0C, ReLU if `relu`, times `scale`, rounded once to the output
-    format.
+    """Arithmetic of the Fixpipe: numbers of format `source` in L0C, ReLU if `relu`, times `scale` (0: not
+    scaled), rounded once to the output format.
 
     With `by_column` each column has a scale of its own in the Fixpipe buffer, and `scale` is 0. That the product is exact
     before it is rounded to nearest even, and that ReLU comes before it, is assumed (positive scales commute with ReLU). Raises

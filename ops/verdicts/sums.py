@@ -33,7 +33,8 @@ def sums_of(
     *,
     absolute: bool = False,
 ) -> Sums:
-    """Return the sums of one output; arguments are those of `Operator.sums`. With `absolute`, `weights` are sum |ab|.
+    """Return the sums of one output; arguments are those of `Operator.sums`. `weights` are sum (ab)^2, with
+    `absolute` sum |ab|.
 
     If a factor holds infinities or NaN, `total` is the sum of the products in the definition by IEEE 754, without
     products with padding. `weights` then cover the finite products only, and `doubtful` marks elements that a zero

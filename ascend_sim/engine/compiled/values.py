@@ -341,8 +341,9 @@ def events_for_python(
 ) -> Iterator[int]:
     """Run value events in C; yield the index of each event that Python has to run before C continues.
 
-    `watched` marks events that Python runs in any case; `left` is the number of events of each program. `begin(program)` is
-    called before a program's first event and returns its memory, `end(program)` after its last one.
+    `watched` marks events that Python runs in any case. `left` holds the number of events of each program and is counted down
+    in place. `begin(program)` is called before a program's first event and returns its memory, `end(program)` after its last
+    one.
     """
     programs: dict[int, CompiledValues] = {}
     pointers = np.zeros(len(left), np.uint64)

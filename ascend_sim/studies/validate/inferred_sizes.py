@@ -81,6 +81,7 @@ def _kernel(
     formats.
 
     FRACTAL_Z [C1 kh kw, N1, 16, C0] shows only the product kh kw: the user's columns give the sides, or a square is assumed.
+    Assumptions are appended to `assumed`.
     """
     co, ci = _feature(grad)[1], _feature(image)[1]
     no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"

@@ -66,7 +66,7 @@ def bias_add_task(
 ) -> Task:
     """Return the launch; `tensors` are source [n][c][pixels], bias [c] and a target like the source, all in `dtype`.
 
-    Raises SimError for a dtype other than float16, bfloat16 and float32.
+    Raises SimError for a size below 1 and for a dtype other than float16, bfloat16 and float32.
     """
     return kernel_task(
         chip, TaskWords("BiasAdd", name, disarm), bias_add_work(chip, n, c, pixels, dtype, name), tensors

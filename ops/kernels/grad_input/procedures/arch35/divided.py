@@ -172,7 +172,8 @@ def library_split(inp: TilingInput) -> tuple[int, bool]:
 def _stays(part: DividedProblem) -> bool:
     """Return True if gradOutput stays in L1 for all parts: both operands fit whole, with at most 256 output channels.
 
-    It does not stay where the number of tiles of 512 pixels already suffices for all cores.
+    It does not stay for a kernel of one tap, with several planes of both kernel and gradOutput, or where tiles of
+    BEST_PIXELS pixels suffice for all cores and dx has from FRACTAL to BEST_CHANNELS channels.
     """
     inp, p = part.inp, part.inp.problem
     if p.k_h == 1 or inp.cout_g > HELD_CHANNELS:
@@ -191,6 +192,9 @@ def _stays(part: DividedProblem) -> bool:
 def _splits_both(part: DividedProblem, held: bool) -> bool:
     """Return True if the library splits both axes of the kernel, given that stride and kernel allow it: maps must be
     large enough, less so if gradOutput is `held` in L1.
+
+    False also for a 2x2 kernel between maps of one channel, for odd widths over WIDEST_ODD, and for kernels of one tap
+    that `_splits_one_tap` keeps whole.
     """
     p = part.inp.problem
     single = p.c_in == p.c_out == 1 and p.k_h == 2
@@ -203,7 +207,12 @@ def _splits_both(part: DividedProblem, held: bool) -> bool:
 
 
 def _splits_one_tap(part: DividedProblem) -> bool:
-    """Return True if the library splits a kernel of one tap: for large maps of many channels whose weights L1 does not keep."""
+    """Return True if the library splits a kernel of one tap: dx is no taller than wide, has no more channels than
+    gradOutput, and has more tiles of SIDE x SIDE than there are cores.
+
+    False if dx has at most SIDE pixels or either map at most FEW_CHANNELS channels, if both operands fit L0, and if L1
+    holds the weights twice under the conditions at FEW_CHANNELS.
+    """
     inp, p, n = part.inp, part.inp.problem, part.n
     m, k = p.h_in * p.w_in, part.blocks * part.c0
     tiles = p.n * p.d_in * ceil_div(m, SIDE) * ceil_div(n, SIDE)
@@ -219,8 +228,9 @@ def _splits_one_tap(part: DividedProblem) -> bool:
 
 
 def _splits_rows(inp: TilingInput) -> bool:
-    """Return True if the library splits rows only: the kernel is as tall as the stride or taller, the maps wide with
-    enough channels, and L1 holds a channel block of each operand.
+    """Return True if the library splits rows only: stride_h is at least STRIDE, the kernel from stride_h to ROWS_KERNEL
+    rows tall, dx at least ROWS_WIDTH wide with ROWS_CHANNELS channels in both maps, and L1 holds a channel block of each
+    operand.
     """
     p = inp.problem
     wide = p.w_in >= ROWS_WIDTH and min(p.c_in, p.c_out) >= ROWS_CHANNELS
