@@ -14,6 +14,7 @@ from ascend_sim.ascend_c.names import REFUSED
 
 _SAID = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|note): (?P<text>.*)$")
 _NAMES = re.compile(r"'(?:[\w:]*::)?(\w+)'")
+_REFUSAL = " is not simulated ("
 _MOST = 10
 """Most errors that are shown."""
 _UNKNOWN = (
@@ -49,6 +50,7 @@ def told(said: str, ours: Sequence[Path]) -> str:
         code = getline(place["file"], int(place["line"])).strip()
         where = f"{shown(place['file'])}:{place['line']}"
         found.setdefault(f"{where}: error: {text}" + (f"\n    {code}" if code else ""))
+    found = {one: None for one in found if _REFUSAL in one} or found  # a name that is missing makes further errors
     found = found or others  # an error of the user's makes further ones where the entry is called
     listed = list(found)[:_MOST]
     if not listed:
@@ -66,8 +68,13 @@ def _is_ours(file: str, ours: Sequence[Path]) -> bool:
 
 def _text(said: str) -> str:
     """Return the text of an error; for a call of the API that is not simulated, a sentence that says so."""
+    if "'asim_tiling_default'" in said:
+        return (
+            "GET_TILING_DATA: of which structure? REGISTER_TILING_DEFAULT(Structure) in the file says it; in an operator's "
+            "project the build does, by the host's BEGIN_TILING_DATA_DEF"
+        )
     if any(word in said for word in _UNKNOWN):
         for name in _NAMES.findall(said):
             if name in REFUSED:
-                return f"{name} is not simulated ({REFUSED[name]}); docs/ascend-c.md lists what is"
+                return f"{name}{_REFUSAL}{REFUSED[name]}); docs/ascend-c.md lists what is"
     return said.replace("asim::", "")

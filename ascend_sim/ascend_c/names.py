@@ -20,7 +20,7 @@ _TENSORS = (
 _PIPE = (
     "TPipe TQue TQueBind TBuf Init InitBuffer AllocTensor FreeTensor EnQue DeQue Get GetWithOffset GetTPipePtr FreeAllEvent "
     "LocalMemAllocator TQueSync HasTensorInQue HasIdleBuffer VacantInQue GetTensorCountInQue AllocEventID ReleaseEventID "
-    "FetchEventID Reset Destroy"
+    "FetchEventID Reset Destroy TBufPool InitBufPool"
 )
 _SYNC = (
     "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicMax SetAtomicMin "
@@ -47,9 +47,9 @@ _CUBE_TYPES = (
 )
 _MATMUL = (
     "Matmul MatmulImpl MatmulType TCubeTiling CubeFormat REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias DisableBias ClearBias "
-    "SetOrgShape SetSingleShape SetTail SetHF32 Iterate IterateAll GetTensorC WaitIterateAll WaitGetTensorC End MatmulConfig "
-    "GetNormalConfig GetMDLConfig GetMMConfig MatmulConfigMode SetSubBlockIdx SetUserDefInfo SetSelfDefineData SetWorkspace "
-    "SetLocalWorkspace"
+    "SetQuantScalar SetQuantVector SetOrgShape SetSingleShape SetTail SetHF32 Iterate IterateAll GetTensorC WaitIterateAll "
+    "WaitGetTensorC End MatmulConfig GetNormalConfig GetMDLConfig GetMMConfig MatmulConfigMode SetSubBlockIdx "
+    "SetUserDefInfo SetSelfDefineData SetWorkspace SetLocalWorkspace"
 )
 _VALUES = (
     "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace GetSysWorkSpacePtr ScalarCast "
@@ -100,7 +100,7 @@ _SORT = "sorting"
 _CROSS = "one core's flags for another"
 _NOT_HERE = "not an operation of dav-2201"
 _LISTS = "lists of tensors and shapes"
-_BUFFERS = "pools of buffers"
+_BUFFERS = "temporary buffers of the library"
 _CONVERTS = "arithmetic that converts or scales, by registers"
 _FUNCTIONS = "functions of the library"
 _REFUSED = {
@@ -110,8 +110,7 @@ _REFUSED = {
         "LoadData3DParamsV1"
     ),
     _OF_MATMUL: (
-        "SetBatchNum IterateBatch IterateNBatch SetQuantScalar SetQuantVector SetAntiQuantScalar SetAntiQuantVector "
-        "SetSparseIndex GetOffsetC"
+        "SetBatchNum IterateBatch IterateNBatch SetAntiQuantScalar SetAntiQuantVector SetSparseIndex GetOffsetC"
     ),
     _SORT: (
         "Sort Sort32 MrgSort MrgSort4 MrgSort4Info Concat Extract GetSortLen GetSortOffset TopK RpSort16 ProposalConcat "
@@ -122,8 +121,8 @@ _REFUSED = {
         "Subs Divs AtomicAdd AtomicCas AtomicMax AtomicMin Scatter Interleave Truncate ReduceDataBlock ReducePairElem "
         "ReduceRepeat"
     ),
-    _LISTS: "ListTensorDesc TensorDesc ShapeInfo",
-    _BUFFERS: "TBufPool InitBufPool PopStackBuffer",
+    _LISTS: "ListTensorDesc TensorDesc ShapeInfo GetShape GetDim GetDesc GetDataPtr SetShapeAddr GetShapeSize",
+    _BUFFERS: "PopStackBuffer",
     _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq Gatherb",
     _FUNCTIONS: ("TransposeParamsExt TransposeType SoftmaxFlashV2 AscendDequant AscendQuant DropOut"),
 }

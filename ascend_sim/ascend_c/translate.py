@@ -13,6 +13,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore
 from ascend_sim.isa.sync import CrossCoreSetFlag, PipeBarrier, Scalar
 from ascend_sim.isa.transfer import DataCopy, DataCopyExtreme, DataCopyPadded
+from ascend_sim.isa.vector import VectorCopy
 from ascend_sim.kernel.program import Key
 
 BLOCK = 32
@@ -111,6 +112,14 @@ def _cross_set(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     return CrossCoreSetFlag, f["flag"], f["mode"], pipe
 
 
+def _inside(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
+    """Return the key of a copy inside UB, which is the vector unit's."""
+    blocks, count = f["length"], f["count"]
+    _check_move(name, count, blocks)
+    steps = [(blocks + f[gap]) * BLOCK if count > 1 else 0 for gap in ("dst_gap", "src_gap")]
+    return VectorCopy, "int16", blocks * (BLOCK // 2), count, *steps, None, ()
+
+
 def _message(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     return Scalar, chip.sync.message_cycles
 
@@ -118,7 +127,7 @@ def _message(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 _MAKERS: dict[str, Callable[[str, dict[str, int], ChipSpec], Any]] = {
     "copy_gm_to_ubuf": _move("GM", "UB"),
     "copy_ubuf_to_gm": _move("UB", "GM"),
-    "copy_ubuf_to_ubuf": _move("UB", "UB"),
+    "copy_ubuf_to_ubuf": _inside,
     "copy_cbuf_to_gm": _move("L1", "GM"),
     **dict.fromkeys(ALIGNED_IN, _aligned("GM", "UB")),
     **dict.fromkeys(ALIGNED_OUT, _aligned("UB", "GM")),

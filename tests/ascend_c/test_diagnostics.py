@@ -34,6 +34,8 @@ BROKEN = {
     "TPipe p; TPipe q = p;": "call to deleted constructor",
     "constexpr int n = a.GetSize();": "constexpr",
     "#error stop": "stop",
+    "GM_ADDR tiling = x; GET_TILING_DATA(t, tiling);": "GET_TILING_DATA: of which structure? REGISTER_TILING_DEFAULT",
+    "TensorDesc<float> one; one.GetShape(0); two.Foo();": "TensorDesc is not simulated (lists of tensors and shapes)",
 }
 
 

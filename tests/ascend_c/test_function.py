@@ -314,6 +314,33 @@ def test_tiling_data_behind_a_pointer(tmp_path: Path) -> None:
     assert (asim.launch(kernel, 1, asim.empty(8, "float32"), tiling=given).outputs["z"] == 7).all()
 
 
+def test_tiling_data_by_the_macros_of_the_host(tmp_path: Path) -> None:
+    text = """#include "register/tilingdata_base.h"
+namespace optiling {
+BEGIN_TILING_DATA_DEF(Inner)
+TILING_DATA_FIELD_DEF_ARR(uint32_t, 3, parts);
+END_TILING_DATA_DEF;
+BEGIN_TILING_DATA_DEF(Outer)
+TILING_DATA_FIELD_DEF(uint8_t, first);
+TILING_DATA_FIELD_DEF_STRUCT(Inner, inner);
+END_TILING_DATA_DEF;
+REGISTER_TILING_DATA_CLASS(Some, Outer)
+}
+REGISTER_TILING_DEFAULT(optiling::Outer)
+"""
+    body = f"GET_TILING_DATA(t, tiling); Duplicate(d, (float)(t.first + t.inner.parts[2]), 64); {OUT}"
+    kernel = made(tmp_path, text + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling"))
+    fields = {"first": 3, "inner.parts[2]": 4}
+    assert (asim.launch(kernel, 1, asim.empty(64, "float32"), tiling=fields).outputs["z"] == 7).all()
+
+
+def test_a_cube_tiling_by_its_fields_needs_no_registration(tmp_path: Path) -> None:
+    body = f"TCubeTiling t = *(__gm__ TCubeTiling *)tilingGm; Duplicate(d, (float)(t.baseM + t.mxTypePara), 64); {OUT}"
+    kernel = made(tmp_path, vector_kernel(body, tensors="z", numbers="GM_ADDR tilingGm"))
+    run = asim.launch(kernel, 1, asim.empty(64, "float32"), tilingGm={"baseM": 5, "mxTypePara": 2})
+    assert (run.outputs["z"] == 7).all()
+
+
 def test_tiling_data_of_no_known_structure(tmp_path: Path) -> None:
     body = f"GET_TILING_DATA_WITH_STRUCT(Tiling, t, tiling); {WRITE}"
     kernel = made(tmp_path, TILING + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling"))

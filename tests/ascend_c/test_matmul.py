@@ -237,11 +237,52 @@ def test_a_rest_of_int8_is_refused(kernel: Any) -> None:
         run(kernel, "int8", tensors, tiling((64, 40, 64)))
 
 
+SCALED = """
+template <class C> void scaled(GM_ADDR a, GM_ADDR b, GM_ADDR scales, GM_ADDR c, const TCubeTiling &t, uint64_t scale) {{
+    TPipe pipe;
+    Matmul<{0}, {0}, {1}, MatmulType<TPosition::GM, CubeFormat::ND, int32_t>> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    mm.SetTensorA(view<int8_t>(a));
+    mm.SetTensorB(view<int8_t>(b), true);
+    if (scale == 1) mm.SetQuantVector(view<uint64_t>(scales));
+    else if (scale) mm.SetQuantScalar(scale);
+    mm.IterateAll(view<C>(c));
+    mm.End();
+}}
+extern "C" __global__ __aicore__ void half_of(GM_ADDR a, GM_ADDR b, GM_ADDR scales, GM_ADDR c, TCubeTiling t, uint64_t scale) {{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_1);
+    scaled<half>(a, b, scales, c, t, scale);
+}}
+""".format(TYPE.format("int8_t", "true"), "MatmulType<TPosition::GM, CubeFormat::ND, C>")
+
+
+def _bits(scale: Any) -> Any:
+    """Return scales as the Fixpipe takes them: the bits of a float32 in 64."""
+    return np.asarray(scale, np.float32).view(np.uint32).astype(np.int64)
+
+
+@pytest.mark.parametrize("task", ["MIX_AIC_1_1", "AIC_ONLY"])
+def test_a_product_of_bytes_is_scaled(tmp_path: Path, task: str) -> None:
+    rng, (m, n, k) = np.random.default_rng(5), (64, 90, 64)
+    a, b = rng.integers(-9, 10, (m, k)).astype(np.int8), rng.integers(-9, 10, (n, k)).astype(np.int8)
+    scales = (2.0 ** -rng.integers(1, 6, n)).astype(np.float32)
+    made_ = made(tmp_path, GO + SCALED.replace("MIX_AIC_1_1", task))
+    product = a.astype(np.int32) @ b.astype(np.int32).T
+    given, t = (a, b, _bits(scales), asim.empty((m, n), "float16")), tiling((m, n, k))
+    for scale, right in ((1, product * scales), (int(_bits(0.25)), product / 4)):
+        found = asim.launch(made_, 1, *given, t=t, scale=scale).outputs["c"]
+        np.testing.assert_array_equal(found, right.astype(np.float16))
+        report = asim.check_kernel(made_, 1, *given, t=t, scale=scale)
+        assert not report.findings, report.render()
+    with pytest.raises(SimError, match="SetQuantScalar or SetQuantVector comes first"):
+        asim.launch(made_, 1, *given, t=t, scale=0)
+
+
 @pytest.mark.parametrize(
     ("types", "text"),
     [
         ("half float float", "Matmul: A and B are of one type"),
-        ("int8_t int8_t half", "of int8_t it is int32_t"),
+        ("int8_t int8_t float", "Matmul: C is half, bfloat16_t or float; of int8_t it is int32_t, half or int8_t"),
         ("int16_t int16_t float", "Matmul: A and B are half, bfloat16_t, float or int8_t"),
     ],
 )

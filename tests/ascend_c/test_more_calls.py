@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ascend_sim as asim
+from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import IN, OUT, floats, made, needs_compiler, vector_kernel
 
 pytestmark = needs_compiler
@@ -41,6 +42,16 @@ CALLS = {
     "SetMaskCount(); SetVectorMask<float, MaskMode::COUNTER>(64); "
     "Adds<float, false>(d, a, 1.0f, MASK_PLACEHOLDER, 1, {1, 0, 8, 8}); SetMaskNorm(); ResetMask()": lambda x: (
         np.tile(x[:8], 8) + 1
+    ),
+    "a.SetSize(64); b.SetSize(64); d.SetSize(64); d = a + b": lambda x: x + x[::-1],
+    "d.SetSize(32); d = a * b; LocalTensor<float> h = d[32]; h.SetSize(32); h = a[32] - b[32]": lambda x: (
+        np.concatenate((x[:32] * x[:31:-1], x[32:] - x[31::-1]))
+    ),
+    "auto m = b[64].ReinterpretCast<uint8_t>(); a.SetSize(64); m = a > b; PipeBarrier<PIPE_V>(); "
+    "Select(d, m, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64)": lambda x: np.maximum(x, x[::-1]),
+    "DataCopy(d, a, 64)": lambda x: x,
+    "DataCopy(d, a, DataCopyParams(4, 1, 1, 1)); DataCopy(d[8], b[8], DataCopyParams(4, 1, 1, 1))": lambda x: np.where(
+        np.arange(64) // 8 % 2, x[::-1], x
     ),
 }
 """Calls that fill 64 elements of d from 64 of a and, reversed, of b, and what numpy says of them."""
@@ -100,3 +111,45 @@ def test_a_level_of_sums_for_many_repeats(tmp_path: Path) -> None:
     x = np.random.default_rng(0).integers(-8, 9, 8192).astype(np.float32)
     run = asim.launch(made(tmp_path, vector_kernel(body, tensors="x z")), 1, x, asim.empty(8, "float32"))
     assert run.outputs["z"][0] == x.sum()
+
+
+POOLS = """TPipe pipe; TBufPool<TPosition::VECCALC> whole, first, second; pipe.InitBufPool(whole, 2048);
+whole.InitBufPool(first, 1024); whole.InitBufPool(second, 1024, first);
+TQue<TPosition::VECIN, 1> in; TBuf<> t; TQue<TPosition::VECOUT, 1> out;
+first.InitBuffer(in, 1, 256); first.InitBuffer(t, 256); first.InitBuffer(out, 1, 256);
+auto x = in.AllocTensor<float>(); DataCopy(x, xg, 64); in.EnQue(x); x = in.DeQue<float>(); auto w = t.Get<float>();
+Adds(w, x, 1.0f, 64); PipeBarrier<PIPE_V>(); auto y = out.AllocTensor<float>(); Adds(y, w, 1.0f, 64); in.FreeTensor(x);
+out.EnQue(y); y = out.DeQue<float>(); DataCopy(zg, y, 64); out.FreeTensor(y); first.Reset();
+TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> both; second.InitBuffer(both, 2, 512);
+x = both.AllocTensor<float>(); DataCopy(x, xg[64], 64); both.EnQue(x); x = both.DeQue<float>(); DataCopy(zg[64], x, 64);
+both.FreeTensor(x); second.Reset();"""
+
+
+def test_pools_have_the_same_memory_one_after_the_other(tmp_path: Path) -> None:
+    kernel = made(
+        tmp_path, f'extern "C" __global__ __aicore__ void kernel(GM_ADDR given, GM_ADDR z) {{ {VIEWS} {POOLS} }}'
+    )
+    x = floats(128)
+    run = asim.launch(kernel, 1, x, asim.empty(128, "float32"))
+    np.testing.assert_array_equal(run.outputs["z"], np.concatenate((x[:64] + 1 + 1, x[64:])))
+    report = asim.check_kernel(kernel, 1, x, asim.empty(128, "float32"))
+    assert not report.findings, report.render()
+
+
+VIEWS = "GlobalTensor<float> xg, zg; xg.SetGlobalBuffer((__gm__ float *)given); zg.SetGlobalBuffer((__gm__ float *)z);"
+TOO_MUCH = {
+    "TBufPool<TPosition::VECCALC> p; TBuf<> t; p.InitBuffer(t, 32);": "TBufPool: it has no memory; InitBufPool gives it some",
+    "TBufPool<TPosition::VECCALC> p; pipe.InitBufPool(p, 64); TBuf<> t, u; p.InitBuffer(t, 32); p.InitBuffer(u, 64);": (
+        "InitBuffer: 64 bytes at 32 of a pool; it has 64 bytes"
+    ),
+    "TBufPool<TPosition::VECCALC> p, q; pipe.InitBufPool(p, 64); pipe.InitBufPool(q, 96, p);": (
+        "InitBufPool: 96 bytes; the pool that it shares has 64"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", TOO_MUCH)
+def test_a_pool_gives_no_more_than_it_has(tmp_path: Path, code: str) -> None:
+    kernel = made(tmp_path, f'extern "C" __global__ __aicore__ void kernel(GM_ADDR z) {{ TPipe pipe;\n{code}\n}}')
+    with pytest.raises(SimError, match=TOO_MUCH[code]):
+        asim.launch(kernel, 1, asim.empty(8, "float32"))

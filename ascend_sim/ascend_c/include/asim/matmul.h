@@ -39,7 +39,7 @@ class MatmulImpl : public asim::MatmulOperands<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE
     static constexpr bool UNIT_FLAG = asim_checked<MM_CFG>::unit_flag;
 
 public:
-    using Types::SetTensorA, Types::SetTensorB, Types::SetBias;
+    using Types::SetTensorA, Types::SetTensorB, Types::SetBias, Types::SetQuantVector;
     void Init(const TCubeTiling *tiling, TPipe * = nullptr, ASIM_SITE) {
         asim::marked<asim::CUBE_CALLS>();
         if (!asim::pool) asim::refuse(site, "Matmul: there is no TPipe; make one before REGIST_MATMUL_OBJ or Init");
@@ -51,6 +51,7 @@ public:
     void SetTensorA(const LocalTensor<T> &, bool = false, ASIM_SITE) { no_local(site, "SetTensorA"); }
     void SetTensorB(const LocalTensor<T> &, bool = false, ASIM_SITE) { no_local(site, "SetTensorB"); }
     void SetBias(const LocalTensor<BiasT> &, ASIM_SITE) { no_local(site, "SetBias"); }
+    void SetQuantVector(const LocalTensor<uint64_t> &, ASIM_SITE) { no_local(site, "SetQuantVector"); }
     void SetHF32(bool on = false, int32_t transMode = 0, ASIM_SITE) {
         SetHF32Mode(on, site);
         if (transMode) SetHF32TransMode(true, site);
@@ -109,6 +110,7 @@ private:
                 a_turned_ = message.turned & 1, b_turned_ = message.turned & 2, has_bias_ = message.has_bias;
                 m_ = message.m, n_ = message.n, k_ = message.k, org_m_ = message.org_m, org_n_ = message.org_n;
                 org_ka_ = message.org_ka, org_kb_ = message.org_kb, org_c_ = message.org_c;
+                Types::scale_ = message.scale, Types::scales_.SetGlobalBuffer((uint64_t *)message.scales);
                 if (message.hf32 != hf32_) SetHF32(hf32_ = message.hf32, 0, site);
                 served_ = core;
                 if (message.tile) begin(site), started_ = message.tile - 1;
@@ -161,6 +163,8 @@ private:
         }
         bias_room_ = next;
         next += tiling_.isBias ? asim::up(tiling_.baseN * (int64_t)sizeof(BiasT), 64) : 0;
+        scale_room_ = next;
+        next += Types::SCALED ? asim::up(tiling_.baseN * 8, 128) : 0;
         if (next > asim::bytes_of(Hardware::L1))
             asim::refuse(site, "Matmul: pieces of A (depthA1 %d) and B (depthB1 %d) end at %lld; L1 has %lld bytes", depths[0], depths[1],
                          (long long)next, (long long)asim::bytes_of(Hardware::L1));
@@ -168,6 +172,7 @@ private:
         bias_event_ = -1;
         if (a_turned_ && (m_ % 16 || k_ % 16)) clear(site, rooms_[0].start, rooms_[0].bytes * rooms_[0].count);
         if ((b_turned_ || Types::BYTES) && (n_ % 16 || k_ % 16)) clear(site, rooms_[1].start, rooms_[1].bytes * rooms_[1].count);
+        if (Types::scales_.GetPhyAddr() && n_ * 8 % 128) clear(site, scale_room_, asim::up(tiling_.baseN * 8, 128));
         if (tiling_.isBias && n_ * sizeof(BiasT) % 64) clear(site, bias_room_, asim::up(tiling_.baseN * (int64_t)sizeof(BiasT), 64));
     }
     // Zero a room: fractals and biases are loaded whole, but copies do not fill all of a room.
@@ -289,6 +294,15 @@ private:
         bias_event_ = asim::pool->take_queue_event(site, HardEvent::MTE1_MTE2);
         asim::set_flag(site, HardEvent::MTE1_MTE2, bias_event_);
     }
+    // The scales of a tile's columns into L1 (order and place assumed); each tile waits for the Fixpipe of the one before.
+    void bring_scales(asim::Site site, int64_t n) {
+        LocalTensor<float> room(TPosition::A1, scale_room_, 2 * n);
+        GlobalTensor<float> from;
+        from.SetGlobalBuffer((float *)Types::scales_.GetPhyAddr(column_ * tiling_.baseN));
+        asim_pair(site, HardEvent::FIX_MTE2, queue_event(site, HardEvent::FIX_MTE2));
+        DataCopy(room, from, Nd2NzParams(1, 1, 2 * n, 0, 2 * n, 1, 1, 0), site);
+        asim_pair(site, HardEvent::MTE2_FIX, queue_event(site, HardEvent::MTE2_FIX));
+    }
     // Bring both pieces into L0A and L0B: by LoadData 3D where the operand lies as the unit takes it.
     void load(asim::Site site, const LocalTensor<T> &l0a, const LocalTensor<T> &l0b, int64_t left, int64_t right, int64_t m, int64_t n, int64_t k, int id) {
         static constexpr uint8_t NONE[4] = {0, 0, 0, 0};
@@ -336,15 +350,22 @@ private:
         p.deqScalar = 0;
         if (std::is_same_v<Out, half>) p.quantPre = F322F16;
         if (std::is_same_v<Out, bfloat16_t>) p.quantPre = F322BF16;
+        const bool by_column = Types::scales_.GetPhyAddr();
+        if (std::is_same_v<Out, half> && Types::SCALED) p.quantPre = by_column ? VDEQF16 : DEQF16;
+        if (std::is_same_v<Out, int8_t>) p.quantPre = by_column ? VREQ8 : REQ8;
+        p.deqScalar = Types::scale_;
+        if (Types::SCALED && by_column) bring_scales(site, n);
         p.unitFlag = UNIT_FLAG ? 3 : 0;
         if (!UNIT_FLAG) asim_pair(site, HardEvent::M_FIX, queue_event(site, HardEvent::M_FIX));
         if (atomic) SetAtomicAdd<Out>(site);
-        Fixpipe(sequential ? gm : gm[row_ * tiling_.baseM * org_c_ + column_ * tiling_.baseN], sum, p, site);
+        GlobalTensor<Out> to = sequential ? gm : gm[row_ * tiling_.baseM * org_c_ + column_ * tiling_.baseN];
+        if (Types::SCALED && by_column) Fixpipe(to, sum, LocalTensor<uint64_t>(TPosition::A1, scale_room_, tiling_.baseN), p, site);
+        else Fixpipe(to, sum, p, site);
         if (atomic) SetAtomicNone(site);
         if (!UNIT_FLAG) asim_pair(site, HardEvent::FIX_M, queue_event(site, HardEvent::FIX_M));
     }
 
-    int64_t column_ = -1, place_ = 0, bias_room_ = 0, last_[2] = {-1, -1};
+    int64_t column_ = -1, place_ = 0, bias_room_ = 0, scale_room_ = 0, last_[2] = {-1, -1};
     int64_t served_ = -1;  // number of the vector core for which it computed last
     int ping_ = 0, bias_event_ = -1;
     bool hf32_ = false;

@@ -20,7 +20,7 @@ class MatmulImpl : public asim::MatmulOperands<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE
     static constexpr int64_t AHEAD = 6;  // tiles that Iterate<false> asks for at once (assumed)
 
 public:
-    using Types::SetTensorA, Types::SetTensorB, Types::SetBias;
+    using Types::SetTensorA, Types::SetTensorB, Types::SetBias, Types::SetQuantVector;
     void Init(const TCubeTiling *tiling, TPipe * = nullptr, ASIM_SITE) {
         if (!asim::recorder.request.matmul_room) return;  // a kernel whose cube core calls its Matmul itself
         if (number_ < 0) asim::refuse(site, "Init: REGIST_MATMUL_OBJ comes first on a vector core");
@@ -41,6 +41,9 @@ public:
     }
     void SetBias(const LocalTensor<BiasT> &tensor, ASIM_SITE) {
         if (knows(site, "SetBias")) SetBias(brought<BiasT>(site, tensor, rooms_[2], n_), site);
+    }
+    void SetQuantVector(const LocalTensor<uint64_t> &tensor, ASIM_SITE) {
+        if (knows(site, "SetQuantVector")) SetQuantVector(brought<uint64_t>(site, tensor, rooms_[4], n_));
     }
     void SetHF32(bool on = false, int32_t transMode = 0, ASIM_SITE) {
         if (transMode) asim::refuse(site, "SetHF32: transMode %d; 0 is simulated", transMode);
@@ -157,6 +160,7 @@ private:
         message.a = (int64_t)a_.GetPhyAddr(), message.b = (int64_t)b_.GetPhyAddr(), message.bias = (int64_t)bias_.GetPhyAddr();
         message.has_bias = has_bias_, message.turned = a_turned_ | b_turned_ << 1, message.hf32 = hf32_;
         message.m = m_, message.n = n_, message.k = k_, message.org_m = org_m_, message.org_n = org_n_;
+        message.scale = Types::scale_, message.scales = (int64_t)Types::scales_.GetPhyAddr();
         message.org_ka = org_ka_, message.org_kb = org_kb_, message.org_c = org_c_;
         fresh_ = false;
         return message;
@@ -203,7 +207,7 @@ private:
         GlobalTensor<D> to;
         to.SetGlobalBuffer((D *)room(site, one, asim::up(elements * sizeof(D), 32)));
         asim::between(site, HardEvent::V_MTE3);
-        DataCopyPad(to, tensor, DataCopyExtParams(1, elements * sizeof(D), 0, 0, 0), site);
+        asim::copy_aligned<uint8_t>(site, false, asim::at(to), asim::at(tensor), DataCopyExtParams(1, elements * sizeof(D), 0, 0, 0));
         asim::mailbox.writes = true;
         return to;
     }
@@ -211,7 +215,7 @@ private:
     int number_ = -1;  // in the order of registration, or -1
     int64_t workspace_ = 0, asked_ = 0, got_ = 0;
     bool ahead_ = false, hf32_ = false;
-    std::pair<int64_t, int64_t> rooms_[4];  // address and bytes, for A, B, the bias and a tile
+    std::pair<int64_t, int64_t> rooms_[5];  // address and bytes, for A, B, the bias, a tile and scales
 };
 #endif
 template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto &MM_CFG = CFG_NORM>

@@ -13,7 +13,7 @@ struct MatmulMessage {
     static constexpr uint8_t TILE = 1, RESULT = 2, ALL = 4, NOTHING = 8, TILING = 16, END = 32;
     uint8_t asks = 0, object = 0, fresh = 0, replies = 0, has_bias = 0, turned = 0, atomic = 0, sequential = 0;
     uint8_t partial = 0, hf32 = 0, unused[6] = {};
-    int64_t a = 0, b = 0, bias = 0, c = 0;
+    int64_t a = 0, b = 0, bias = 0, c = 0, scale = 0, scales = 0;
     int32_t m = 0, n = 0, k = 0, org_m = 0, org_n = 0, org_ka = 0, org_kb = 0, org_c = 0, tile = 0, unused_too = 0;
     TCubeTiling tiling;  // only of TILING
     // Numbers of 8 bytes that are sent.

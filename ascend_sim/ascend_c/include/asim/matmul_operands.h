@@ -48,23 +48,21 @@ template <class A, class B, class C, class Bias> struct MatmulTypes {
     static_assert(BYTES || is_float<T>, "Matmul: A and B are half, bfloat16_t, float or int8_t");
     using Sum = std::conditional_t<BYTES, int32_t, float>;
     using Out = typename C::T;
-    static_assert(BYTES ? std::is_same_v<Out, int32_t> : is_float<Out>,
-                  "Matmul: C is half, bfloat16_t or float; of int8_t it is int32_t (scales are not simulated)");
+    static constexpr bool SCALED = BYTES && (std::is_same_v<Out, half> || std::is_same_v<Out, int8_t>);
+    static_assert(BYTES ? std::is_same_v<Out, int32_t> || SCALED : is_float<Out>,
+                  "Matmul: C is half, bfloat16_t or float; of int8_t it is int32_t, half or int8_t");
     static_assert(reaches(A::pos) && reaches(B::pos) && reaches(C::pos) && reaches(Bias::pos),
                   "Matmul: A, B, C and the bias at TPosition::GM, VECIN, VECOUT and VECCALC are simulated");
     static_assert(A::format == CubeFormat::ND && B::format == CubeFormat::ND && (C::format == CubeFormat::ND || C::format == CubeFormat::ND_ALIGN),
                   "Matmul: A, B and C in CubeFormat::ND are simulated");
     static_assert(A::layout == AscendC::LayoutMode::NONE && B::layout == AscendC::LayoutMode::NONE, "Matmul: batches are not simulated");
-    static_assert(std::is_same_v<typename Bias::T, Sum> || (!BYTES && is_float<typename Bias::T>), "Matmul: the bias is half or float; of int8_t int32_t");
 };
 
 // Operands and shapes of a product: what the calls of a Matmul set before they compute, on a cube core and on a vector core.
-template <class A, class B, class C, class Bias> class MatmulOperands : protected MatmulTypes<A, B, C, Bias> {
-protected:
+template <class A, class B, class C, class Bias> class MatmulOperands : public MatmulTypes<A, B, C, Bias> {
+public:
     using T = typename A::T;
     using BiasT = typename Bias::T;
-
-public:
     void SetOrgShape(int m, int n, int k) { SetOrgShape(m, n, k, k); }
     void SetOrgShape(int m, int n, int ka, int kb, int kc = 0) { org_m_ = m, org_n_ = n, org_ka_ = ka, org_kb_ = kb, org_c_ = kc ? kc : n; }
     void SetSingleShape(int m, int n, int k, ASIM_SITE) {
@@ -89,9 +87,15 @@ public:
         restart();
     }
     void SetBias(const AscendC::GlobalTensor<BiasT> &bias, ASIM_SITE) {
+        using Sum = typename MatmulTypes<A, B, C, Bias>::Sum;
+        static_assert(std::is_same_v<BiasT, Sum> || (std::is_same_v<Sum, float> && is_float<BiasT>),
+                      "Matmul: the bias is half or float; of int8_t int32_t");
         if (live_ && !tiling_.isBias) refuse(site, "SetBias: the tiling says isBias 0");
         bias_ = bias, has_bias_ = true;
     }
+    // Scales of a product of int8_t, of which a C of half or int8_t is made: one for all, or one a column.
+    void SetQuantScalar(uint64_t scale) { scale_ = scale, scales_ = {}; }
+    void SetQuantVector(const AscendC::GlobalTensor<uint64_t> &scales) { scales_ = scales, scale_ = 0; }
     void DisableBias() { has_bias_ = false; }
     void ClearBias() { has_bias_ = false; }
     // Data that only callbacks and other architectures use; here without effect.
@@ -110,6 +114,8 @@ protected:
     void expect_operands(Site site, const char *call) const {
         if (!live_) refuse(site, "%s: the Matmul was not initialised; REGIST_MATMUL_OBJ or Init does it", call);
         if (!a_.GetPhyAddr() || !b_.GetPhyAddr()) refuse(site, "%s: SetTensorA and SetTensorB come first", call);
+        if (MatmulTypes<A, B, C, Bias>::SCALED && !scale_ && !scales_.GetPhyAddr())
+            refuse(site, "%s: C of int8_t operands is half or int8_t; SetQuantScalar or SetQuantVector comes first", call);
     }
     int64_t tile_rows() const { return pieces_of(m_, tiling_.baseM); }
     int64_t tile_columns() const { return pieces_of(n_, tiling_.baseN); }
@@ -120,6 +126,8 @@ protected:
     TCubeTiling tiling_;
     AscendC::GlobalTensor<T> a_, b_;
     AscendC::GlobalTensor<BiasT> bias_;
+    AscendC::GlobalTensor<uint64_t> scales_;
+    uint64_t scale_ = 0;
     bool a_turned_ = false, b_turned_ = false, has_bias_ = false, live_ = false, fresh_ = true;
     int64_t m_ = 0, n_ = 0, k_ = 0, org_m_ = 0, org_n_ = 0, org_ka_ = 0, org_kb_ = 0, org_c_ = 0;
     int64_t started_ = -1, row_ = -1;  // the tile that was computed last, and its row of tiles

@@ -56,8 +56,9 @@ struct Pool {
         record(site, Word::allocate_, {start}, {size, (int64_t)position});
         return start;
     }
-    void give_back(Site site) {  // wait until every buffer is free, in the order of queues and buffers
-        for (int q = 0; q < queue_count; q++)
+    void give_back(Site site) { give_back(site, 0, queue_count); }
+    void give_back(Site site, int from, int to) {  // wait until every buffer is free, in the order of queues and buffers
+        for (int q = from; q < to; q++)
             for (int b = 0; b < queues[q].count; b++) {
                 QueueBuffer &buffer = buffers[queues[q].first + b];
                 if (buffer.free_event < 0) continue;
@@ -120,6 +121,7 @@ public:
 
 private:
     friend class TPipe;
+    template <TPosition other> friend class TBufPool;
     int64_t address_ = 0, bytes_ = 0;
 };
 
@@ -127,7 +129,7 @@ template <TPosition source, TPosition destination, int32_t depth, auto mask = 0>
     static constexpr HardEvent FULL = asim::event_between(source, destination, true);
     static constexpr HardEvent FREE = asim::event_between(source, destination, false);
     static constexpr TPosition POSITION = asim::held_in(source, destination);
-    static constexpr int MOST = 64;
+    static constexpr int MOST = 64, DEPTH = depth;
 
 public:
     template <class T> LocalTensor<T> AllocTensor(ASIM_SITE) {
@@ -202,6 +204,7 @@ public:
 
 private:
     friend class TPipe;
+    template <TPosition other> friend class TBufPool;
     void check(asim::Site site, const char *call) const {
         if (!count_) asim::refuse(site, "%s: the queue has no buffers; TPipe.InitBuffer gives it some", call);
     }
@@ -262,25 +265,18 @@ public:
     template <TPosition source, TPosition destination, int32_t depth, auto mask>
     bool InitBuffer(TQueBind<source, destination, depth, mask> &queue, uint8_t count, uint32_t bytes, ASIM_SITE) {
         using Queue = TQueBind<source, destination, depth, mask>;
-        if (!count) asim::refuse(site, "InitBuffer: a queue of 0 buffers; it has at least 1");
-        if (pool_.buffer_count + count > asim::Pool::MOST_BUFFERS)
-            asim::refuse(site, "InitBuffer: buffer number %d; a TPipe has at most %d", pool_.buffer_count + count,
-                         asim::Pool::MOST_BUFFERS);
-        queue.first_ = pool_.buffer_count;
-        queue.count_ = count;
-        queue.next_ = queue.head_ = queue.length_ = 0;
-        pool_.queues[pool_.queue_count++] = {Queue::FULL, Queue::FREE, queue.first_, count, depth == 0};
-        for (int index = 0; index < count; index++) {
-            asim::QueueBuffer &buffer = pool_.buffers[pool_.buffer_count++] = {};
-            buffer.address = pool_.take(site, bytes, Queue::POSITION, count - 1 - index);
-            buffer.bytes = (int64_t(bytes) + 31) / 32 * 32;
-            if (depth == 0) {
-                buffer.full_event = pool_.take_queue_event(site, Queue::FULL);
-                buffer.free_event = pool_.take_queue_event(site, Queue::FREE);
-                asim::set_flag(site, Queue::FREE, buffer.free_event);
-            }
-        }
+        init_queue(site, queue, count, bytes, [&](int index) { return pool_.take(site, bytes, Queue::POSITION, count - 1 - index); });
         if (Queue::POSITION == TPosition::TSCM) pool_.shared += count * ((int64_t(bytes) + 31) / 32 * 32);
+        return true;
+    }
+    // A part of a memory that hands out buffers of its own, or the part of another one.
+    template <class B> bool InitBufPool(B &part, uint32_t bytes, ASIM_SITE) {
+        part.start_ = pool_.take(site, bytes, B::poolPos), part.size_ = bytes, part.pipe_ = this, part.used_ = 0;
+        return true;
+    }
+    template <class B, class C> bool InitBufPool(B &part, uint32_t bytes, C &shared, ASIM_SITE) {
+        if (bytes > shared.size_) asim::refuse(site, "InitBufPool: %u bytes; the pool that it shares has %lld", bytes, (long long)shared.size_);
+        part.start_ = shared.start_, part.size_ = bytes, part.pipe_ = this, part.used_ = 0;
         return true;
     }
     template <HardEvent event> TEventID AllocEventID(ASIM_SITE) { return pool_.take_event(site, event); }
@@ -289,6 +285,29 @@ public:
     TEventID FetchEventID(HardEvent event, ASIM_SITE) { return pool_.first_event(site, event); }
 
 private:
+    template <TPosition position> friend class TBufPool;
+    // Register the buffers of a queue; `place` gives the address of each.
+    template <class Queue, class Place> void init_queue(asim::Site site, Queue &queue, uint8_t count, uint32_t bytes, const Place &place) {
+        constexpr bool fixed = Queue::DEPTH == 0;
+        if (!count) asim::refuse(site, "InitBuffer: a queue of 0 buffers; it has at least 1");
+        if (pool_.buffer_count + count > asim::Pool::MOST_BUFFERS)
+            asim::refuse(site, "InitBuffer: buffer number %d; a TPipe has at most %d", pool_.buffer_count + count,
+                         asim::Pool::MOST_BUFFERS);
+        queue.first_ = pool_.buffer_count;
+        queue.count_ = count;
+        queue.next_ = queue.head_ = queue.length_ = 0;
+        pool_.queues[pool_.queue_count++] = {Queue::FULL, Queue::FREE, queue.first_, count, fixed};
+        for (int index = 0; index < count; index++) {
+            asim::QueueBuffer &buffer = pool_.buffers[pool_.buffer_count++] = {};
+            buffer.address = place(index);
+            buffer.bytes = (int64_t(bytes) + 31) / 32 * 32;
+            if (fixed) {
+                buffer.full_event = pool_.take_queue_event(site, Queue::FULL);
+                buffer.free_event = pool_.take_queue_event(site, Queue::FREE);
+                asim::set_flag(site, Queue::FREE, buffer.free_event);
+            }
+        }
+    }
     friend TPipe *GetTPipePtr();
     inline static TPipe *current_ = nullptr;
     static constexpr int OF_CUBE = asim::ON_CUBE ? 3 : 0;  // events from M to MTE1 that the library holds
@@ -312,6 +331,58 @@ private:
     bool alive_ = false;
 };
 inline TPipe *GetTPipePtr() { return TPipe::current_; }
+
+// A part of a memory whose buffers are given back together, so that another pool may have it (public documentation of TBufPool).
+template <TPosition position> class TBufPool {
+public:
+    static constexpr TPosition poolPos = position;
+    template <TPosition other> bool InitBuffer(TBuf<other> &buffer, uint32_t bytes, ASIM_SITE) {
+        buffer.address_ = take(site, bytes), buffer.bytes_ = (int64_t(bytes) + 31) / 32 * 32;
+        return true;
+    }
+    template <TPosition source, TPosition destination, int32_t depth, auto mask>
+    bool InitBuffer(TQueBind<source, destination, depth, mask> &queue, uint8_t count, uint32_t bytes, ASIM_SITE) {
+        int first = asim::pool->queue_count;
+        if (!queues_) first_ = first;
+        expect_start(site);
+        pipe_->init_queue(site, queue, count, bytes, [&](int) { return take(site, bytes); });
+        queues_ = asim::pool->queue_count - first_;
+        return true;
+    }
+    template <class B> bool InitBufPool(B &part, uint32_t bytes, ASIM_SITE) {
+        part.start_ = take(site, bytes), part.size_ = bytes, part.pipe_ = pipe_, part.used_ = 0;
+        return true;
+    }
+    template <class B, class C> bool InitBufPool(B &part, uint32_t bytes, C &shared, ASIM_SITE) {
+        expect_start(site);
+        return pipe_->InitBufPool(part, bytes, shared, site);
+    }
+    // Wait until every buffer is free, and hand them out anew.
+    void Reset(ASIM_SITE) {
+        expect_start(site);
+        asim::pool->give_back(site, first_, first_ + queues_);
+        used_ = queues_ = 0;
+    }
+
+private:
+    friend class TPipe;
+    template <TPosition other> friend class TBufPool;
+    void expect_start(asim::Site site) const {
+        if (!pipe_) asim::refuse(site, "TBufPool: it has no memory; InitBufPool gives it some");
+    }
+    int64_t take(asim::Site site, int64_t bytes) {
+        expect_start(site);
+        int64_t size = (bytes + 31) / 32 * 32;
+        if (size <= 0 || used_ + size > size_)
+            asim::refuse(site, "InitBuffer: %lld bytes at %lld of a pool; it has %lld bytes", (long long)size, (long long)used_, (long long)size_);
+        used_ += size;
+        asim::record(site, asim::Word::allocate_, {start_ + used_ - size}, {size, (int64_t)position});
+        return start_ + used_ - size;
+    }
+    TPipe *pipe_ = nullptr;
+    int64_t start_ = 0, size_ = 0, used_ = 0;
+    int first_ = 0, queues_ = 0;
+};
 
 // Buffers without a TPipe: one behind the other from address 0 of a memory.
 template <Hardware memory = Hardware::UB> class LocalMemAllocator {

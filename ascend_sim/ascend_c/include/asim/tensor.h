@@ -76,10 +76,19 @@ private:
     uint64_t size_ = 0;
 };
 
+// Operands of z = x + y, which the assignment computes (operators.h), the second with the line.
+template <class T, int operation> struct asim_pair_of;
+template <class T> struct asim_located;
 template <class T> class LocalTensor {
 public:
     using PrimType = T;
     LocalTensor() = default;
+    LocalTensor(const LocalTensor &) = default;
+    LocalTensor &operator=(const LocalTensor &) = default;
+    template <class S, int operation> LocalTensor &operator=(const asim_pair_of<S, operation> &pair) {
+        pair.compute(*this);
+        return *this;
+    }
     LocalTensor(TPosition position, uint32_t address, uint32_t elements)
         : position_(position), address_(address), bytes_(elements * sizeof(T)) {}
     LocalTensor operator[](uint32_t offset) const {
@@ -111,6 +120,13 @@ public:
         return {site, at_index(index), false};
     }
     int64_t asim_address() const { return address_; }
+#define ASIM_OPERATOR(SIGN, NUMBER)                                                                                         \
+    friend asim_pair_of<T, NUMBER> operator SIGN(const LocalTensor &first, const asim_located<T> &second) {                 \
+        return {first, second.tensor, second.site};                                                                        \
+    }
+    ASIM_OPERATOR(+, 0) ASIM_OPERATOR(-, 1) ASIM_OPERATOR(*, 2) ASIM_OPERATOR(/, 3) ASIM_OPERATOR(&, 4) ASIM_OPERATOR(|, 5)
+    ASIM_OPERATOR(<, 6) ASIM_OPERATOR(>, 7) ASIM_OPERATOR(==, 8) ASIM_OPERATOR(<=, 9) ASIM_OPERATOR(>=, 10) ASIM_OPERATOR(!=, 11)
+#undef ASIM_OPERATOR
 
 private:
     void check_scalar(asim::Site site, const char *call) const {
@@ -121,6 +137,11 @@ private:
     int64_t at_index(uint32_t index) const { return address_ + (int64_t)index * (int64_t)sizeof(T); }
     TPosition position_ = TPosition::VECCALC;
     uint32_t address_ = 0, bytes_ = 0;
+};
+template <class T> struct asim_located {
+    asim_located(const LocalTensor<T> &one, ASIM_SITE) : tensor(one), site(site) {}
+    LocalTensor<T> tensor;
+    asim::Site site;
 };
 
 }  // namespace AscendC

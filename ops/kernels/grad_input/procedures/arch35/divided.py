@@ -172,7 +172,8 @@ def library_split(inp: TilingInput) -> tuple[int, bool]:
 def _stays(part: DividedProblem) -> bool:
     """Return True if gradOutput stays in L1 for all parts: both operands fit whole, with at most 256 output channels.
 
-    It does not stay where the number of tiles of 512 pixels already suffices for all cores.
+    It does not stay for a kernel of one tap, with several planes of both kernel and gradOutput, or where tiles of
+    BEST_PIXELS pixels suffice for all cores and dx has from FRACTAL to BEST_CHANNELS channels.
     """
     inp, p = part.inp, part.inp.problem
     if p.k_h == 1 or inp.cout_g > HELD_CHANNELS:
@@ -227,8 +228,9 @@ def _splits_one_tap(part: DividedProblem) -> bool:
 
 
 def _splits_rows(inp: TilingInput) -> bool:
-    """Return True if the library splits rows only: the kernel is as tall as the stride or taller, the maps wide with
-    enough channels, and L1 holds a channel block of each operand.
+    """Return True if the library splits rows only: stride_h is at least STRIDE, the kernel from stride_h to ROWS_KERNEL
+    rows tall, dx at least ROWS_WIDTH wide with ROWS_CHANNELS channels in both maps, and L1 holds a channel block of each
+    operand.
     """
     p = inp.problem
     wide = p.w_in >= ROWS_WIDTH and min(p.c_in, p.c_out) >= ROWS_CHANNELS

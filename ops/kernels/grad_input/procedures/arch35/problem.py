@@ -156,7 +156,9 @@ class DataProblem:
     @cached_property
     def packed(self) -> bool:
         """Return True if the library packs the output channels (at most four) into one block (C04): 16-bit NCDHW,
-        stride and dilation 1, several taps, no merged groups, and UB has room.
+        stride and dilation 1, several taps, an uncut kernel, no merged groups, and UB has room.
+
+        It does not where gradOutput is a single pixel, or load3d would have a negative pad left or right.
         """
         if not self.packs:
             return False

@@ -177,6 +177,8 @@ class FilterProblem:
     def skips_rows(self) -> bool:
         """Return True if the input rows that a kernel of one row steps over (stride_h > 1) are not loaded to L1: the
         library's stride-h read.
+
+        Always False for the 3-D operator, `conv1d`, pads above or below, and the loads LOAD2D and DMA.
         """
         p = self.problem
         free = not (self.volumetric or self.conv1d or self.load in (Load.LOAD2D, Load.DMA) or any(self.pads[:2]))
