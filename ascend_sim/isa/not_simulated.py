@@ -33,10 +33,10 @@ def not_simulated() -> tuple[NotSimulated, ...]:
     """Return the declared entries in the order of the file."""
     file = resources.files("ascend_sim.configs").joinpath("instructions", "not_simulated.yaml")
     entries: list[dict[str, Any]] = load_shipped(file.read_text(encoding="utf-8"))["forms"]
-    return tuple(
-        NotSimulated(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
-        for entry in entries
-    )
+    lists: list[dict[str, Any]] = [
+        {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()} for entry in entries
+    ]
+    return tuple(NotSimulated(**entry) for entry in lists)
 
 
 def refuse_not_simulated(chip: ChipSpec, method: str, of: object, instead: str = "") -> None:
