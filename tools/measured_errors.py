@@ -22,6 +22,7 @@ from accuracy_parts.refit import Refit, refits
 from accuracy_parts.rows import ordered_products, out_of_order
 
 from ascend_sim.chip import load_chip
+from ascend_sim.report import certainty
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import usable_cores
 from ascend_sim.studies.validate.kernel import MeasuredKernel
@@ -108,6 +109,7 @@ def main(long: bool, keep: Path | None) -> None:
     with atomic_write(FILE) as file:
         file.write(text_of(compared, refits(rows, keep)).encode())
     print(f"wrote {FILE}")
+    certainty.kinds.cache_clear()  # fits in this process have read the file as it was
     draw()
     print(f"wrote {PICTURE}")
 

@@ -14,6 +14,7 @@ from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.sync import SetFlag, WaitFlag, WaitUnitFlag
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.unit_flag import before_free, before_full
 
 SETS, ASKS = 3, 2
 """Modes of a word: it waits for the tile and hands it on, or waits alone (asc-devkit, Mmad page, unitFlag)."""
@@ -41,15 +42,9 @@ class _Tiles:
         """Add a product's wait for the last drain of its tile; a product of mode SETS, the last of its tile, also sets the flag
         for the next drain.
         """
-        chip = self.k.chip
         if tile in self.drained:
             at, drain = self.drained.pop(tile)
-            behind, before = one.pace(chip), drain.pace(chip)
-            early = None
-            if behind is not None and before is not None:
-                head = min(behind.head, before.head)
-                early = chip.sync.flag_latency + drain.cost(chip).latency + head + behind.overlap(before)
-            self._pair("FIX", "M", f"unit flag {tile} free", at + 1, row, early)
+            self._pair("FIX", "M", f"unit flag {tile} free", at + 1, row, before_free(one, drain, self.k.chip))
         if mode == SETS:
             self.filled[tile] = one
             self.found.append(_Inserted(row + 1, self._set("M", "FIX", f"unit flag {tile} full")))
@@ -59,10 +54,7 @@ class _Tiles:
         product = self.filled.pop(tile, None)
         if product is None:
             raise SimError(f"Fixpipe with unitFlag 3: no Mmad with unitFlag 3 filled the tile at {tile} of L0C")
-        chip, early = self.k.chip, None
-        before, behind = product.pace(chip), one.pace(chip)
-        if before is not None and behind is not None:
-            early = before.overlap(behind) + chip.sync.flag_latency
+        early = before_full(product, one, self.k.chip)
         self.found.append(_Inserted(row, self._wait("M", "FIX", f"unit flag {tile} full", early)))
         self.drained[tile] = row, one
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ascend_sim.cli.app import app, errors
-from ascend_sim.cli.completing import CASES, CHIPS, RUNS
+from ascend_sim.cli.completing import CASES, CHIPS, KERNELS, RUNS
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
@@ -41,7 +41,10 @@ def compare(
         typer.Option(help="Chip name or chip file for cases and tilings; default: each case's.", autocompletion=CHIPS),
     ] = None,
     kernel: Annotated[
-        list[str] | None, typer.Option(help="Show this kernel; again for more. Default: the three that differ most.")
+        list[str] | None,
+        typer.Option(
+            help="Show this kernel; again for more. Default: the three that differ most.", autocompletion=KERNELS
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all kernels, and what is equal too.")] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,

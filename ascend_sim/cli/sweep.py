@@ -18,6 +18,7 @@ from ascend_sim.cli.options import Case, Jobs, command
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.options.short_names import full_column
 from ascend_sim.report.grid import counted
 from ascend_sim.studies.sweep.options import SweepOptions
 
@@ -94,7 +95,8 @@ def sweep(
                 check_plot(picture, option)
         if rows.table is not None:
             pages.check_table(rows.table)
-        shown = [name.strip() for name in rows.columns.split(",") if name.strip()]
+        shown = [full_column(name.strip()) for name in rows.columns.split(",") if name.strip()]
+        column = full_column(pictures.column)
         known = columns_of(load_case(case).operator, asked["mode"])
         varied = [parse_vary(text) for text in vary]
         for name, _ in varied:
@@ -108,7 +110,7 @@ def sweep(
             chosen_axes = pages.axes_of(
                 fields if chosen_axes else {group[0]: given for group, given in groups.items()}, chosen_axes
             )
-        for option, names in (("--columns", shown), ("--of", [pictures.column]), ("--pareto", front_of)):
+        for option, names in (("--columns", shown), ("--of", [column]), ("--pareto", front_of)):
             _check_columns(option, names, [*fields, *known])
         folder = out or Path(f"sweep-{case_label(case)}")
         make_folder(folder)
@@ -130,7 +132,7 @@ def sweep(
             pages.write_table(found, rows.table)
             written.append(rows.table)
         if pictures.heat_map is not None:
-            pages.heat_map(found, pictures.heat_map, column=pictures.column, axes=chosen_axes)
+            pages.heat_map(found, pictures.heat_map, column=column, axes=chosen_axes)
             written.append(pictures.heat_map)
         if pictures.pareto_plot is not None:
             pages.pareto_plot(found, pictures.pareto_plot, *(front_of or ("us", "l1")))
@@ -160,7 +162,7 @@ def _check_columns(option: str, names: Sequence[str], known: Sequence[str]) -> N
 
 def _pair(option: str, text: str) -> tuple[str, str] | tuple[()]:
     """Return the two names of a text "X,Y", () for an empty text. Raises SimError unless they are two different names."""
-    names = [name.strip() for name in text.split(",")]
+    names = [full_column(name.strip()) for name in text.split(",")]
     if not text.strip():
         return ()
     if len(names) != 2 or not all(names) or names[0] == names[1]:

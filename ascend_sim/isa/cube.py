@@ -75,6 +75,12 @@ class Mmad(Instruction):
             names, where = ", ".join(here), f"{chip.name} ({chip.identity.arch})"
             refuse_not_simulated(chip, self.name, self.dtype, instead=names)
             raise SimError(f"mmad: {where} multiplies no {self.dtype}; it has {names} (chip file, cube.rates)")
+        kept = (chip.cube.hf32_mantissa_bits or 0) if self.dtype == "hf32" else 0
+        if self.hf32_bits != kept:
+            raise SimError(
+                f"mmad: hf32_bits = {self.hf32_bits} of {self.dtype}; {chip.name} ({chip.identity.arch}) has {kept} "
+                f"(chip file, cube.hf32_mantissa_bits)"
+            )
         if self.has_bias:
             chip.path("L1", "BT")
             if self.accumulate:
@@ -216,6 +222,9 @@ class Drain(Instruction):
     in GM.
     """
 
+    m: int
+    n: int
+    m_padded: int
     dtype: str
     atomic_add: bool
     pre: Quantisation | None
@@ -245,11 +254,13 @@ class Drain(Instruction):
     def cost(self, chip: ChipSpec) -> Cost:
         return _fixpipe_cost(chip)
 
-    def scales(self, columns: int) -> tuple[Region, ...]:
-        """Return the region of the scales of `columns` columns in the Fixpipe buffer; () unless each column has its own
-        scale.
-        """
-        return () if self.pre is None or not self.pre.by_column else (Region("src1", "FB", columns * SCALE_BYTES),)
+    def taken_of(self, columns: int) -> tuple[Region, ...]:
+        """Return the regions of the tile in L0C and, if each column has its own scale, of the scales of `columns` columns."""
+        rows, apart = self.m * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES
+        tile = Region("src0", "L0C", rows, apart, ceil_div(self.n, FRACTAL))
+        if self.pre is None or not self.pre.by_column:
+            return (tile,)
+        return tile, Region("src1", "FB", columns * SCALE_BYTES)
 
     def path(self) -> str:
         return "L0C->GM"
@@ -291,9 +302,7 @@ class Fixpipe(Drain):
         return GmAccess("atomic" if self.atomic_add else "write", region, min(rate, port))
 
     def reads(self) -> tuple[Region, ...]:
-        columns = ceil_div(self.n, FRACTAL)
-        tile = Region("src0", "L0C", self.m * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES, columns)
-        return (tile, *self.scales(columns * FRACTAL))
+        return self.taken_of(ceil_div(self.n, FRACTAL) * FRACTAL)
 
     def writes(self) -> tuple[Region, ...]:
         size, parts = self.m * self.c0 * self.itemsize, max(self.c0 // FRACTAL, 1)
@@ -368,16 +377,7 @@ class FixpipeNd(Drain):
         return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], rate)
 
     def reads(self) -> tuple[Region, ...]:
-        return (
-            Region(
-                "src0",
-                "L0C",
-                self.m * ACCUMULATOR_ROW_BYTES,
-                self.m_padded * ACCUMULATOR_ROW_BYTES,
-                ceil_div(self.n, FRACTAL),
-            ),
-            *self.scales(self.n),
-        )
+        return self.taken_of(self.n)
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "GM", self.n * self.itemsize, self.dst_stride, self.m),)

@@ -13,11 +13,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import FixpipeUnitFlag, Mmad
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CubeProduct, TilePiece
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.sync import Flag
+
+
+def before_free(product: Instruction, drain: Instruction, chip: ChipSpec) -> int | None:
+    """Return the cycles by which a product may begin before the flag of its tile's last drain arrives; None without a pace.
+
+    The drain has read its tile by the end of its occupancy, and the product begins to write after its head.
+    """
+    behind, before = product.pace(chip), drain.pace(chip)
+    if behind is None or before is None:
+        return None
+    head = min(behind.head, before.head)
+    return chip.sync.flag_latency + drain.cost(chip).latency + head + behind.overlap(before)
+
+
+def before_full(product: Instruction, drain: Instruction, chip: ChipSpec) -> int | None:
+    """Return the cycles by which a drain may begin before the flag of its tile's last product arrives; None without a pace.
+
+    The two overlap without overtaking (`Pace.overlap`).
+    """
+    before, behind = product.pace(chip), drain.pace(chip)
+    return None if before is None or behind is None else before.overlap(behind) + chip.sync.flag_latency
 
 
 class UnitFlagTiles(BufferQueue[int]):
@@ -55,14 +78,11 @@ class UnitFlagTiles(BufferQueue[int]):
 
         The flag is set by the drain that last read the tile. That drain is forgotten here, so that a second call returns 0.
         """
-        drain, chip = self._drains[index], self._builder.chip
+        drain = self._drains[index]
         if drain is None:
             return 0
         self._drained(index, None)
-        # The drain has read its tile by the end of its occupancy, and the product begins to write after its head.
-        behind, before = product.pace(chip), drain.pace(chip)
-        head = min(behind.head, before.head)
-        return chip.sync.flag_latency + drain.cost(chip).latency + head + behind.overlap(before)
+        return before_free(product, drain, self._builder.chip) or 0
 
     def _drained(self, index: int, drain: FixpipeUnitFlag | None) -> None:
         """Note `drain` as the one that last read tile `index`; None forgets it."""
@@ -73,13 +93,13 @@ class UnitFlagTiles(BufferQueue[int]):
     ) -> None:
         """Append the drain of the tile written last to the GM operand `target` (see `Fixpipe`) and free the tile.
 
-        It may begin before the tile's last product ends, as early as the two overlap without overtaking (`Pace.overlap`).
+        It may begin before the tile's last product ends (`before_full`).
         """
         m, n, m_padded, *_ = piece
-        drain, chip = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add), self._builder.chip
+        drain = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add)
         early = 0
         if self._last is not None:
-            early, self._last = self._last.pace(chip).overlap(drain.pace(chip)) + chip.sync.flag_latency, None
+            early, self._last = before_full(self._last, drain, self._builder.chip) or 0, None
         self.publish()
         index = self._taken % len(self._addresses)
         self._builder.wait_flag(self._full[index], early)

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from ascend_sim.errors import SimError
 
-__all__ = ["SHORT_NAMES", "full_name", "with_full_names"]
+__all__ = ["SHORT_NAMES", "full_column", "full_name", "with_full_names"]
 
 Value = TypeVar("Value")
 
@@ -16,6 +16,12 @@ _BY_LOWER_CASE = {short.lower(): name for short, name in SHORT_NAMES.items()}
 def full_name(name: Any) -> Any:
     """Return the full name of a gradient for a short one (dX, dW, db, in any case); any other value unchanged."""
     return _BY_LOWER_CASE.get(name.lower(), name) if isinstance(name, str) else name
+
+
+def full_column(name: str) -> str:
+    """Return the full name of a column of one gradient, such as grad_input_us for dX_us; any other name unchanged."""
+    gradient, mark, rest = name.partition("_")
+    return f"{full_name(gradient)}{mark}{rest}"
 
 
 def with_full_names(what: str, values: Mapping[Any, Value]) -> dict[Any, Value]:

@@ -217,6 +217,15 @@ def test_a_bias_is_shown_where_there_is_one() -> None:
     assert Mmad(16, 16, 16, "float16", False, bias=0).parameters()["bias"] == 0
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bits", "has"), [("hf32", 0, 11), ("hf32", 10, 11), ("float32", 11, 0), ("float16", 11, 0)]
+)
+def test_hf32_keeps_the_bits_of_the_chip(dtype: str, bits: int, has: int) -> None:
+    with pytest.raises(SimError, match=rf"hf32_bits = {bits} of {dtype}; ascend910b3 \(dav-2201\) has {has} "):
+        Mmad(16, 16, 16, dtype, False, bits).pipe(CHIP)
+    assert Mmad(16, 16, 16, "hf32", False, 11).pipe(CHIP) == "M"
+
+
 def test_one_plain_row_takes_the_time_of_a_fractal_of_rows() -> None:
     """Assumed: no source has cycles of the GEMV mode."""
     one, many = (Mmad(m, 64, 48, "float16", False, gemv=m == 1) for m in (1, 16))
@@ -362,4 +371,5 @@ def test_the_formats_that_a_refusal_lists_are_simulated(chip: str, dtype: str, h
     listed = re.split("it has |simulated are ", said)[1].split(" (")[0].split(", ")
     assert dtype not in listed and "float16" in listed and "int8" in listed
     for one in listed:
-        assert Mmad(16, 64, 16, one, False).pipe(spec) == "M"
+        bits = int(spec.cube.hf32_mantissa_bits or 0) if one == "hf32" else 0
+        assert Mmad(16, 64, 16, one, False, bits).pipe(spec) == "M"

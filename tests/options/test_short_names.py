@@ -10,7 +10,7 @@ import pytest
 import ascend_sim
 from ascend_sim import SimError
 from ascend_sim.ops.case import load_case
-from ascend_sim.options.short_names import full_name, with_full_names
+from ascend_sim.options.short_names import full_column, full_name, with_full_names
 from ascend_sim.studies.network.tuning import read_tilings
 from tests.support.cli.commands import run
 
@@ -64,3 +64,13 @@ def test_a_search_and_a_sweep() -> None:
     assert outcome.kernel.name == "grad_input"
     found = ascend_sim.sweep("by_hand", {"dX.baseM": [16], "block_dim.dW": [1, 2]})
     assert all(row["status"] == 0 for row in found.rows)
+
+
+def test_columns_of_a_sweep_and_kernels_of_a_comparison(tmp_path: Path) -> None:
+    assert [full_column(name) for name in ("dX_us", "DW_l1", "us", "dX.baseM", "l1_us")] == [
+        "grad_input_us", "grad_weight_l1", "us", "dX.baseM", "l1_us",
+    ]  # fmt: skip
+    shown = run("sweep", "by_hand", "--vary", "batch=1", "--columns", "dW_us", "--out", tmp_path, "--jobs", 1)
+    assert shown.code == 0 and "grad_weight us" in shown.out
+    one = run("compare", "by_hand", "document_example_2d", "--kernel", "dX")
+    assert one.code == 0 and "\ngrad_input\n" in one.out and "\ngrad_weight\n" not in one.out

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ascend_sim
 from ascend_sim.engine.timeline import at_work
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import CROSS_WAIT, PIPES, WAIT
@@ -19,6 +20,7 @@ from ascend_sim.report.page import open_run, write_page
 from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import write_timeline
 from ascend_sim.report.what_if import ChangedRun, what_if
+from tests.support.cli.user_tasks import KERNEL
 from tests.support.report.browser import chromium, emulate
 from tests.support.report.calls import call
 
@@ -369,3 +371,20 @@ def test_the_first_column_of_a_wide_table_stays_in_view(browser: Any) -> None:
     """)
     emulate(browser, 1280, 900)
     assert lefts[0] == 200 and abs(lefts[1] - lefts[2]) < 1
+
+
+def test_a_legend_of_many_lines_hides_no_bar_on_a_phone(tmp_path: Path) -> None:
+    """A kernel alone has one bar on the critical path, and a step of each kind in its legend."""
+    named: dict[str, Any] = {}
+    exec(KERNEL, named)
+    x, y = named["arguments"](None)
+    ascend_sim.launch(named["double"], 1, x, y, chip="ascend910b3", timeline=True).write_html(tmp_path / "kernel.html")
+    with chromium(400, 900) as browser:
+        emulate(browser, 400, 900, mobile=True)
+        browser.get((tmp_path / "kernel.html").as_uri())
+        wait_for(browser, "document.querySelectorAll('#critical-path .main-svg').length > 0")
+        below = "document.querySelector('#critical-path .legend').getBoundingClientRect().bottom"
+        bars = "document.querySelector('#critical-path .bars').getBoundingClientRect().top"
+        assert wait_for(browser, below) <= wait_for(browser, bars) + 1
+        wait_for(browser, "document.documentElement.scrollWidth <= 400")
+        assert [line for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")] == []

@@ -36,7 +36,8 @@ than {long} us).
 - Bounds of a total are sums, as if all errors went the same way. Totals of a network were not measured.
 
 **Held out.** All rows of a network or run are left out, and its kernels compared with intervals from the others: {inside} of
-{kernels} kernels, {share:.0f} %, lie inside; the aim is 70 to 90 %. With costs that were fitted without the kernel's layer:
+{kernels} kernels, {share:.0f} %, lie inside; the aim is {least:.0f} to {most:.0f} %.
+With costs that were fitted without the kernel's layer:
 {refitted} of {kernels}, {refitted_share:.0f} % (without the products, whose costs are not fitted again, {own_refitted} of
 {own}). {outside} Each chip as if nothing had been measured on it: {elsewhere} of {elsewhere_of}, {elsewhere_share:.0f} %.
 Each kind as if it had not been measured: {lent} of {lent_of}, {lent_share:.0f} %. [The intervals, and every
@@ -96,6 +97,8 @@ UNMEASURED: tuple[tuple[str, str, bool, str], ...] = (
     ("ascend950pr_9589", "MatMul", False, ""),
 )  # fmt: skip
 """Chip, operator, grouped and library of kernels without rows that the page has an interval of."""
+BAND = (MADE - 0.1, MADE + 0.1)
+"""Share of left-out kernels that is aimed at."""
 SOME = 10
 """Kernels from which the share of a kind says something."""
 
@@ -112,6 +115,8 @@ def sure() -> str:
     return SURE.format(
         level=100 * LEVEL,
         made=100 * MADE,
+        least=100 * BAND[0],
+        most=100 * BAND[1],
         long=LONG_US,
         enough=ENOUGH,
         **sums,
@@ -214,11 +219,12 @@ def _outside(found: Sequence[HeldOut]) -> str:
         missed = [
             f"{kind.kernel} of {chip} ({100 * sums[column] / sums[2]:.0f} %)"
             for (kind, chip), sums in shares(found).items()
-            if sums[2] >= SOME and not 0.7 <= sums[column] / sums[2] <= 0.9
+            if sums[2] >= SOME and not BAND[0] <= sums[column] / sums[2] <= BAND[1]
         ]
         said.append(f"all but {' and '.join(missed)} are" if missed else "all are")
+    least, most = (f"{100 * end:.0f}" for end in BAND)
     return (
-        f"Of the kinds with {SOME} kernels or more on a chip {said[0]} within 70 to 90 % as shipped; "
+        f"Of the kinds with {SOME} kernels or more on a chip {said[0]} within {least} to {most} % as shipped; "
         f"with costs fitted without the layer {said[1]}."
     )
 

@@ -278,6 +278,12 @@ class Nd2Nz(Way):
             return f"rows {i.src_stride} bytes apart are not whole elements of {i.itemsize}"
         return ""
 
+    def columns_apart(self, i: DataCopyNd2Nz) -> str:
+        """Return the refusal of columns of blocks that would lie over each other in L1, or ""."""
+        if i.rows > i.rows_padded and i.cols * i.itemsize > BLOCK_BYTES:
+            return f"columns of {i.rows} rows lie {i.rows_padded} rows apart, over each other"
+        return ""
+
 
 class Nd2NzBytes(Nd2Nz):
     """Translation of one row-major matrix to NZ (DataCopyNd2Nz) to fields and back; the distance of rows counts bytes."""

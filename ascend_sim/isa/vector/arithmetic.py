@@ -7,6 +7,7 @@ bits with every instruction. Integers wrap around. `max` and `min` hand NaN on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -189,13 +190,15 @@ class VectorScalar(Elementwise):
 def immediate(dtype: str, value: float, what: str) -> Any:
     """Return the scalar operand `value` as a number of `dtype`, rounded to a float format.
 
-    Raises SimError, begun by `what`, if an integer format cannot hold it.
+    Raises SimError, begun by `what`, for what is no real number, and if an integer format cannot hold it.
     """
     held = storage(dtype)
+    if not isinstance(value, Real | np.bool_):
+        raise SimError(f"{what}: the scalar is {value!r}; a number is allowed")
     if dtype not in INTEGERS:
         with np.errstate(over="ignore"):
             return np.asarray(value).astype(held)[()]
     limits = np.iinfo(held)
-    if value != int(value) or not limits.min <= value <= limits.max:
+    if not np.isfinite(value) or value != int(value) or not limits.min <= value <= limits.max:
         raise SimError(f"{what}: scalar {value} is no {dtype}: whole numbers from {limits.min} to {limits.max} are")
     return held.type(int(value))

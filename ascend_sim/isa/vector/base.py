@@ -252,6 +252,28 @@ class VectorInstruction(Instruction):
         return row_cost(chip, self.opcode, dtype, size, self._rows(), self._farthest())
 
 
+class RowsInstruction(VectorInstruction):
+    """Base of instructions that write `rows` rows of `count` elements; strides are the bytes from row to row."""
+
+    count: int
+    rows: int
+    dst_stride: int
+    src_stride: int
+
+    def _rows(self) -> int:
+        return self.rows
+
+    @property
+    def _dst(self) -> tuple[int, int, int]:
+        """Return (elements, rows, bytes from row to row) of dst."""
+        return self.count, self.rows, self.dst_stride
+
+    @property
+    def _src(self) -> tuple[int, int, int]:
+        """Return (elements, rows, bytes from row to row) of src0."""
+        return self.count, self.rows, self.src_stride
+
+
 @frozen
 class Elementwise(VectorInstruction):
     """`rows` rows of `count` elements of `dtype`; each element of dst is computed from the elements at its place.

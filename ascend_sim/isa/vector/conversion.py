@@ -6,12 +6,12 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, moves
-from ascend_sim.isa.vector.base import Mask, VectorInstruction, operands_fit, place_of, regions_of, size_of
+from ascend_sim.isa.vector.base import Mask, RowsInstruction, operands_fit, place_of, regions_of, size_of
 from ascend_sim.memory.regions import Region
 
 
 @frozen
-class VectorCast(VectorInstruction):
+class VectorCast(RowsInstruction):
     """dst = src0 in another format; `rounding` is a cast mode of the vector unit (RINT is nearest even).
 
     A pair of formats or a mode that the chip lacks is refused when the instruction is made (chip file, vector.casts). `rows`
@@ -43,17 +43,6 @@ class VectorCast(VectorInstruction):
     def _cost_key(self) -> tuple[str, int]:
         wide = self.source if size_of(self.source) >= size_of(self.target) else self.target
         return wide, self.count * size_of(wide)
-
-    def _rows(self) -> int:
-        return self.rows
-
-    @property
-    def _dst(self) -> tuple[int, int, int]:
-        return self.count, self.rows, self.dst_stride
-
-    @property
-    def _src(self) -> tuple[int, int, int]:
-        return self.count, self.rows, self.src_stride
 
     def reads(self) -> tuple[Region, ...]:
         return regions_of("src0", self.source, self._src, self.mask, self.blocks)

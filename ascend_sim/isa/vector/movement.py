@@ -15,6 +15,7 @@ from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.isa.vector.arithmetic import immediate
 from ascend_sim.isa.vector.base import (
     Mask,
+    RowsInstruction,
     VectorInstruction,
     bits_of,
     operands_fit,
@@ -31,7 +32,7 @@ from ascend_sim.memory.regions import Region
 
 
 @frozen
-class Duplicate(VectorInstruction):
+class Duplicate(RowsInstruction):
     """Set `rows` rows of `count` elements of dst, `dst_stride` bytes apart, to `value`.
 
     `blocks` are the bytes from block to block of dst, as for element-wise instructions.
@@ -54,17 +55,10 @@ class Duplicate(VectorInstruction):
     def _cost_key(self) -> tuple[str, int]:
         return self.dtype, self.count * size_of(self.dtype)
 
-    def _rows(self) -> int:
-        return self.rows
-
     def pipe(self, chip: ChipSpec) -> str:
         immediate(self.dtype, self.value, self.name)
         operands_fit(chip, self.name, self.dtype, self._dst, (), self.blocks)
         return super().pipe(chip)
-
-    @property
-    def _dst(self) -> tuple[int, int, int]:
-        return self.count, self.rows, self.dst_stride
 
     def writes(self) -> tuple[Region, ...]:
         return regions_of("dst", self.dtype, self._dst, self.mask, self.blocks)
@@ -75,7 +69,7 @@ class Duplicate(VectorInstruction):
 
 
 @frozen
-class VectorCopy(VectorInstruction):
+class VectorCopy(RowsInstruction):
     """`rows` rows of `count` elements from src0 to dst, both in UB; a `src_stride` of 0 broadcasts one row to all.
 
     `blocks` are the bytes from block to block of dst and of src0, as for element-wise instructions.
@@ -98,23 +92,12 @@ class VectorCopy(VectorInstruction):
     def _cost_key(self) -> tuple[str, int]:
         return self.dtype, self.count * size_of(self.dtype)
 
-    def _rows(self) -> int:
-        return self.rows
-
     def _farthest(self) -> int:
         return 0  # its repeat strides have 12 bits, or the gaps of a copy by blocks 16
 
     def pipe(self, chip: ChipSpec) -> str:
         operands_fit(chip, self.name, self.dtype, self._dst, (self.src_stride,), self.blocks)
         return super().pipe(chip)
-
-    @property
-    def _dst(self) -> tuple[int, int, int]:
-        return self.count, self.rows, self.dst_stride
-
-    @property
-    def _src(self) -> tuple[int, int, int]:
-        return self.count, self.rows, self.src_stride
 
     def reads(self) -> tuple[Region, ...]:
         return regions_of("src0", self.dtype, self._src, self.mask, self.blocks)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ascend_sim.errors import SimError
+from ascend_sim.options.short_names import full_name
 from ascend_sim.report.columns import many
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.summary import before_words
@@ -39,8 +40,8 @@ def render(
     """Print a comparison with `*` at values that differ: the whole call, outputs, times of all kernels, then facts of some
     kernels.
 
-    `kernels` names those to show; without it the three whose times differ most. `everything` shows all kernels, and equal facts
-    as well. Raises SimError for a kernel that no run has.
+    `kernels` names those to show, alone; without it all have their times, and the three whose times differ most their facts.
+    `everything` shows all kernels, and equal facts as well. Raises SimError for a kernel that no run has.
     """
     shown = chosen_kernels(comparison, kernels, everything)
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
@@ -54,7 +55,7 @@ def render(
     results = [fact for fact in comparison.outputs if fact.differs or not fact.name.endswith(_FOLDED)]
     rows.facts("results", comparison.outputs if everything else results, True)
     rows.title("kernels, us")
-    for kernel in comparison.kernels:
+    for kernel in shown if kernels else comparison.kernels:
         rows.add(Fact(kernel.name, kernel.fact("kernel", "us").values), kernel.differs)
     rows.print()
     if next(fact for fact in comparison.call if fact.name == "cube MHz").differs:
@@ -70,12 +71,13 @@ def render(
 
 
 def chosen_kernels(comparison: RunComparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:
-    """Return the kernels to show, in launch order: all with `everything`, those in `names`, or else the three differing ones
-    whose times differ most.
+    """Return the kernels to show, in launch order: all with `everything`, those in `names` (dX for grad_input too), or else
+    the three differing ones whose times differ most.
 
     Raises SimError for a name that no kernel has.
     """
     known = [kernel.name for kernel in comparison.kernels]
+    names = [full_name(name) for name in names]
     for name in names:
         if name not in known:
             raise SimError(f"--kernel {name}: no such kernel; there are {', '.join(known)}")

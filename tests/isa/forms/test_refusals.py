@@ -72,6 +72,12 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
     "rows of a matrix far apart": (
         A2, lambda k: k.data_copy_nd2nz(0, 0, 2, 32, 2, 131072, 16), "src_d_value = 65,536; 1 to 65,535 elements",
     ),
+    "columns over each other": (
+        A2, lambda k: k.data_copy_nd2nz(0, 0, 32, 32, 2, 64, 16), "columns of 32 rows lie 16 rows apart, over each other",
+    ),
+    "elements of three bytes to NZ": (
+        NEW, lambda k: k.data_copy_nd2nz(0, 0, 2, 16, 3, 48, 16), "items of 3 bytes; of 1, 2, 4 are possible",
+    ),
     "rows of a matrix inside an element": (
         A2, lambda k: k.data_copy_nd2nz(0, 0, 2, 32, 2, 65, 16), "rows 65 bytes apart are not whole elements of 2",
     ),

@@ -103,6 +103,19 @@ def test_duplicate_in_rows_and_under_a_mask(dtype: str) -> None:
     np.testing.assert_array_equal(words(bench, dtype), wanted)
 
 
+@pytest.mark.parametrize("value", ["x", None, 1j, [1.0]])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_value_that_is_no_number(dtype: str, value: Any) -> None:
+    with pytest.raises(SimError, match=r"duplicate: the scalar is .*; a number is allowed"):
+        Duplicate(dtype, 8, value).pipe(CHIP)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_an_integer_format_has_no_infinity(value: float) -> None:
+    with pytest.raises(SimError, match="is no int32: whole numbers from"):
+        Duplicate("int32", 8, value).pipe(CHIP)
+
+
 def test_a_value_that_an_integer_format_lacks() -> None:
     with pytest.raises(SimError, match=r"duplicate: scalar 1\.5 is no int32"):
         Duplicate("int32", 8, 1.5).pipe(CHIP)

@@ -52,6 +52,7 @@ KERNELS = {
     "wrong_argument": "    k.muls(row, row, factor=2.0)\n",
     "too_large": '    k.local_tensor(100_000, "float32", "large")\n',
     "raises": "    k.muls(row, row, {}['factor'])\n",
+    "yields": "    yield k.muls(row, row, 2.0)\n",
 }
 """Lines in its place, by the name of the file."""
 TORCH = """
@@ -386,4 +387,44 @@ TASKS = (
         r"its shape is \[1, 2, 4, 4\]",
         code=2,
     ),
+    UserTask(
+        "compare",
+        "one kernel on two chips",
+        "ascend-sim compare ascend910b3 ascend910b4 --case by_hand --kernel dX",
+        r"\ngrad_input\n(.*\n)+. us ",
+    ),
+    UserTask("compare", "does nothing differ", "ascend-sim compare by_hand by_hand", r"No difference: 10 kernels"),
+    UserTask(
+        "sweep",
+        "only the columns that I want",
+        "ascend-sim sweep by_hand --vary batch=1,2 --columns batch,dX_us --jobs 1",
+        r"batch +grad_input us\n",
+    ),
+    UserTask(
+        "network",
+        "the forward call of one layer",
+        "ascend-sim run net.yaml:body:forward --mode timing",
+        r"convolution  net\.yaml:body:forward .* us",
+    ),
+    UserTask("torch", "a case file of my layer", 'print(sim["down"].case())', r"\n  shape: \[2, 16, 16, 16\]\n"),
+    UserTask("torch", "how sure is the time", "print(sim)", r"80 %: \d+ to \d+ us"),
+    UserTask("torch", "which layer converts most layouts", "print(sim)", r"most layout: down  1 x, "),
+    UserTask("own kernel", "why does it run nothing", "ascend-sim kernel yields.py", r"it is a generator", code=2),
+    UserTask(
+        "precision",
+        "is this number halfway",
+        "ascend-sim format bfloat16 --value 1.00390625",
+        r"a tie between 1\.0 and 1\.0078125",
+    ),
+    UserTask(
+        "refused", "HiFloat8 on a 910B", "ascend-sim run hifloat8 --chip 910b3", r"8-bit tensors run on a 950", code=2
+    ),
+    UserTask(
+        "refused",
+        "a sweep over nothing",
+        "ascend-sim sweep by_hand",
+        r"Missing option '--vary'",
+        code=2,
+    ),
+    UserTask("teacher", "a number of grad_weight", "ascend-sim explain by_hand --weight 0,0,1,1", r"16 products"),
 )
