@@ -62,7 +62,9 @@ WAYS = {
     DataCopy(tile, cg, 8); SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0); DataCopy(cg, tile, 8);""",
     "all at once": "mm.IterateAll(cg);",
     "all at once, waited for later": "mm.IterateAll<false>(cg, 0, false, true); mm.WaitIterateAll();",
-    "all at once, until the end": "mm.template IterateAll<false>(cg);",
+    "all at once, until the end": """
+    mm.template IterateAll<false>(cg); mm.End();
+    DataCopy(tile, cg, 8); SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0); DataCopy(cg, tile, 8);""",
     "the whole matrix into UB": """
     mm.IterateAll(whole); SetFlag<HardEvent::V_MTE3>(7); WaitFlag<HardEvent::V_MTE3>(7); DataCopy(cg, whole, t.M * t.N);""",
     "tiles ahead, in a workspace of the kernel": """

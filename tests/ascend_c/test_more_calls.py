@@ -50,8 +50,8 @@ CALLS = {
     "auto m = b[64].ReinterpretCast<uint8_t>(); a.SetSize(64); m = a > b; PipeBarrier<PIPE_V>(); "
     "Select(d, m, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64)": lambda x: np.maximum(x, x[::-1]),
     "DataCopy(d, a, 64)": lambda x: x,
-    "DataCopy(d, a, DataCopyParams(4, 1, 1, 1)); DataCopy(d[8], b[8], DataCopyParams(4, 1, 1, 1))": lambda x: np.where(
-        np.arange(64) // 8 % 2, x[::-1], x
+    "DataCopy(d, a, DataCopyParams(2, 2, 0, 2)); DataCopy(d[16], b, DataCopyParams(2, 2, 0, 2))": lambda x: (
+        np.concatenate((x[:16], x[::-1][:16], x[16:32], x[::-1][16:32]))
     ),
 }
 """Calls that fill 64 elements of d from 64 of a and, reversed, of b, and what numpy says of them."""
