@@ -27,6 +27,7 @@ __all__ = [
     "SECTIONS",
     "parse_yaml",
     "read_yaml",
+    "why_no_file",
 ]
 
 MOST_BYTES = 1 << 20
@@ -138,6 +139,13 @@ def read_yaml(path: Path, what: str) -> dict[Any, Any]:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: cannot be read as YAML text: not UTF-8") from None
     return parse_yaml(text, path, what)
+
+
+def why_no_file(path: Path) -> str:
+    """Return the reason why there is no file to read at `path`: a directory, a device or pipe, or nothing stands there."""
+    if path.is_dir():
+        return "is a directory"
+    return "is a device or a pipe, not a file" if path.exists() else "no such file"
 
 
 def parse_yaml(text: str, name: str | Path, what: str) -> dict[Any, Any]:

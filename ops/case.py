@@ -25,7 +25,7 @@ from ascend_sim.ops.case_entries import Case, DataEntry, TensorEntry, choices, e
 from ascend_sim.ops.network import address_of, case_of_layer, load_network, network_names
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.tensor_files import load_tensors
-from ascend_sim.yaml_file import read_yaml
+from ascend_sim.yaml_file import read_yaml, why_no_file
 
 __all__ = [
     "Case",
@@ -64,8 +64,9 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
             return case_of_layer(*address)
         if name in network_names():
             raise _is_a_network(name, load_network(name).layers[0].name)
-        what = "is a directory" if path.is_dir() else "no such file"
-        raise ConfigError(f"{name}: {what}, and no case of that name{choices(name, case_names(), 'shipped cases')}")
+        raise ConfigError(
+            f"{name}: {why_no_file(path)}, and no case of that name{choices(name, case_names(), 'shipped cases')}"
+        )
     entries = read_yaml(path, "a case file is a mapping of field names to values")
     operator = entries.get("operator")
     if operator is None and "layers" in entries:

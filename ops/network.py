@@ -20,7 +20,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.ops.case_entries import Case, CountedFromOne, FileEntry, choices, explain_error
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.yaml_file import read_yaml
+from ascend_sim.yaml_file import read_yaml, why_no_file
 
 __all__ = [
     "Layer",
@@ -151,9 +151,12 @@ def place_of_layer(network: str, layer: str) -> tuple[Network, int, str]:
     """Return (network, place among its layers, pass) of a layer, given by its name or its number from 1: its backward pass,
     or with ":forward" behind `layer` its forward pass.
 
-    Raises ConfigError for an unknown layer (with similar names), and for the backward pass of a layer without
-    gradients.
+    Raises ConfigError for an empty name, for an unknown layer (with similar names), and for the backward pass of a
+    layer without gradients.
     """
+    if not network.strip():
+        listed = choices("", network_names(), "shipped networks")
+        raise ConfigError(f"{network}:{layer}: no network given before the colon{listed}")
     loaded = load_network(network)
     name = layer.removesuffix(_FORWARD)
     found = {one.name: one for one in loaded.layers}.get(name)
@@ -198,9 +201,10 @@ def load_network(name_or_path: str | Path) -> Network:
     if not path.is_file():
         if (address := address_of(name)) and (address[0] in network_names() or Path(address[0]).is_file()):
             raise ConfigError(f"{name}: that is a layer of a network, which is a case: run {name}")
-        what = "is a directory" if path.is_dir() else "no such file"
+        if not name.strip():
+            raise ConfigError(f"NETWORK {name!r}: nothing given{choices(name, network_names(), 'shipped networks')}")
         raise ConfigError(
-            f"{name}: {what}, and no network of that name{choices(name, network_names(), 'shipped networks')}"
+            f"{name}: {why_no_file(path)}, and no network of that name{choices(name, network_names(), 'shipped networks')}"
         )
     entries = read_yaml(path, "a network file is a mapping with the key layers")
     file = _validated(NetworkFile, entries, str(path))

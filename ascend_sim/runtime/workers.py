@@ -31,6 +31,8 @@ Outcome = TypeVar("Outcome")
 # Fresh processes, not forks: a progress bar's thread would leave its locks behind in a fork.
 _CONTEXT = get_context("spawn")
 _EVERY_SECONDS = 0.2
+_ENDINGS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Signals that end a command."""
 _TOO_MUCH_MEMORY = 99
 """Exit code of a worker that held more than the memory limit."""
 
@@ -186,16 +188,31 @@ def forget_typed_in_main() -> None:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Block SIGINT inside the block, so that processes started there ignore Ctrl-C; their parent ends them."""
+    """Hold back SIGINT, SIGTERM and SIGHUP until the end of the block; processes started there ignore Ctrl-C, their parent ends
+    them.
+
+    Blocking alone does not hold a signal: another thread of the process receives it, and Python runs the handler here.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     resource_tracker.ensure_running()  # its start would let interrupts through again (Python 3.11)
+    came: list[int] = []
+    main = threading.current_thread() is threading.main_thread()  # handlers are set and run in the main thread alone
+    handlers = {number: signal.getsignal(number) for number in _ENDINGS} if main else {}
+    for number, handler in handlers.items():
+        if callable(handler):
+            signal.signal(number, lambda late, _: came.append(late))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in handlers.items():
+            if callable(handler):
+                signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def begin_worker() -> None:

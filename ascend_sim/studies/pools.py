@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from importlib.util import find_spec
 from itertools import chain
 from typing import Any
@@ -84,7 +84,8 @@ class Processes(Pool):
         finally:  # joblib would keep its processes for the next call
             from joblib.externals.loky import get_reusable_executor
 
-            get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+            with interrupts_held():  # a second one would leave processes behind
+                get_reusable_executor(reuse=True, kill_workers=True).shutdown(wait=True, kill_workers=True)
 
     def _through_deaths(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
         """Yield (name, outcome) of every item; items that were under way when a process died are started again.
@@ -130,14 +131,13 @@ class Processes(Pool):
             pre_dispatch=_AHEAD * self.jobs,
             initializer=begin_worker,
         )
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), ExitStack() as stack:
             warnings.simplefilter("ignore")  # an early end and dead workers, which are reported here
-            with interrupts_held():  # the first processes inherit it: a shell sends Ctrl-C to them too
-                outcomes = parallel(taken())
-            with closing(outcomes):
-                for name, outcome in outcomes:
-                    del under_way[name]
-                    yield name, outcome
+            with interrupts_held():  # joblib loses the processes of a start that is broken off
+                outcomes = stack.enter_context(closing(parallel(taken())))
+            for name, outcome in outcomes:
+                del under_way[name]
+                yield name, outcome
 
 
 def _alone(function: Function, item: Any) -> Any:

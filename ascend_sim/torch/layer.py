@@ -105,6 +105,8 @@ def layer_named(rows: Sequence[LayerRow], name: str, settings: CallSettings) -> 
 
     Raises SimError, with similar names, for an unknown one.
     """
+    if not isinstance(name, str):
+        raise SimError(f"layer {name!r} given; allowed are names, such as sim['0']")
     found = addresses(rows)
     if name in found:
         return SimulatedLayer(name, found[name], settings)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,7 +16,7 @@ from multiprocessing import active_children
 import pytest
 
 from ascend_sim.errors import AclnnError, DeadlockError, SimError
-from ascend_sim.runtime.workers import _portable, spread, spread_as_done
+from ascend_sim.runtime.workers import _portable, interrupts_held, spread, spread_as_done
 
 pytestmark = pytest.mark.fast
 
@@ -80,3 +83,23 @@ def test_a_program_that_comes_through_a_pipe(head: str, said: str) -> None:
     text = f"{head}\nfrom ascend_sim.runtime.workers import spread\nprint(spread(abs, [-2, 1], jobs=2))\n"
     done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, check=False)
     assert said in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_end_of_the_block_when_another_thread_receives_it(number: signal.Signals) -> None:
+    """A signal that breaks off the start of a pool leaves processes that nobody ends."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    before = signal.signal(number, signal.default_int_handler)
+    finished = False
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts_held():
+            os.kill(os.getpid(), number)
+            time.sleep(0.1)
+            finished = True
+        assert finished and signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+        over.set()
+        thread.join()

@@ -57,6 +57,8 @@ def test_its_tilings_are_searched_on_the_chip_of_the_simulation(sim: Any) -> Non
 def test_what_is_no_layer_is_told(sim: Any) -> None:
     with pytest.raises(SimError, match=re.escape("no layer 'conv' was seen; seen: 0, 1, 3, 0#2")):
         sim["conv"]
+    with pytest.raises(SimError, match=re.escape("layer 0 given; allowed are names, such as sim['0']")):
+        sim[0]  # type: ignore[index]
     with pytest.raises(SimError, match="no layer '#2' was seen; did you mean 0#2"):
         sim["#2"]
     with pytest.raises(SimError, match="3: a matrix product, which is no call of a convolution operator"):
