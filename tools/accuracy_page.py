@@ -14,6 +14,7 @@ from accuracy_parts.aims import aims
 from accuracy_parts.fitted import FITTED, fitted_costs
 from accuracy_parts.guessed import guessed, unseen
 from accuracy_parts.left_out import LEFT_OUT, left_out
+from accuracy_parts.mechanisms import mechanisms
 from accuracy_parts.notes import notes
 from accuracy_parts.picture import TEXT
 from accuracy_parts.programs import POINTS, programs
@@ -83,6 +84,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         + "\n".join([*left_out(compared, "nothing"), *left_out(told, "told")]),
         intervals(),
         FITTED + "\n\n" + fitted_costs() + "\n\n" + choices(),
+        mechanisms(),
         "## The four convolution kernels of the 910B2\n\nMean over repeats; measured / predicted.\n\n" + kernels(on_b2),
         "## Matrix products\n\nMean over repeats; measured / predicted.\n\n" + products(compared),
         "Told:\n\n" + products([one for one in told if one.row.kernel.op_type in MATMULS]),

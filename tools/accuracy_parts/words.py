@@ -20,8 +20,9 @@ validate --told block_dim,tiling`) also takes from the row what the measured lib
 
 **In-sample or not.** The tables mark rows of which costs were "fitted", and with which a rule was chosen ("structure"). They
 list the [costs](accuracy-tables.md#fitted-costs-and-the-rows-that-fitted-them), the
-[choices](accuracy-tables.md#what-else-was-chosen-with-rows-in-view) and
-[rows whose costs are fitted without them](accuracy-tables.md#rows-left-out-of-a-fit).
+[choices](accuracy-tables.md#what-else-was-chosen-with-rows-in-view),
+[rows whose costs are fitted without them](accuracy-tables.md#rows-left-out-of-a-fit), and errors
+[before and after each mechanism](accuracy-tables.md#before-and-after-each-mechanism).
 
 **Figures.** Error of a row: (predicted - measured) / measured. "mean" and "median" are of the sizes of errors, "bias" is the
 mean of errors, "rank" is Spearman's correlation over rows (three or more)."""
