@@ -74,6 +74,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         "## Whole calls\n\n"
         '"named": the source names the kernels. "inside": calls whose measured time lies in the sum of its kernels\' '
         f"intervals.\n\n{table}\n\n### Every call\n\n{rows}",
+        words.V1_TRIED,
         "## Core and pipe times\n\n" + markdown([group for group in groups if group.core is not None]),
         "## Rows that are not simulated\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
         "## Against the aims\n\n" + aims(compared, told, sealed),
@@ -88,7 +89,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         "## The four convolution kernels of the 910B2\n\nMean over repeats; measured / predicted.\n\n" + kernels(on_b2),
         "## Matrix products\n\nMean over repeats; measured / predicted.\n\n" + products(compared),
         "Told:\n\n" + products([one for one in told if one.row.kernel.op_type in MATMULS]),
-        "## TransData of the 910B2 by kind\n\n" + by_label(compared, B2, "TransData", kind),
+        words.TRANS_DATA + "\n\n" + by_label(compared, B2, "TransData", kind),
         "## The first 910 by batch and kind of convolution\n\n"
         + "\n\n".join(
             f"{what}.\n\n{by_label(found, FIRST, op, layer)}"
