@@ -104,8 +104,9 @@ case 17 or 9 would decide: time of the scalar unit, of no pipe, or before the co
 
 TRANS_DATA = """## TransData of the 910B2 by kind
 
-No row has a 1x1 filter but that of case 17 of npu_conv3d_backward, which is 3.5 of its 64 us. Warm, 256 -> 128 channels takes
-9 us back from FRACTAL_Z in 32 bits, 128 -> 256 takes 35, 2048 -> 2048 takes 184, the other way 313, and 15 in 16 bits, which
-are moved. A measured call that is not here leaves 11 to 20 us for the 35: a core makes 1,400 copies of 64 bytes in UB, 38 cycles
-each, as the vendor's kernel makes them between its two transpositions (ways 2001 to 2003 of trans_data_negative_target_ntc:
-stated; none only moves). A measured TransData of such a dW would decide what they cost."""
+1x1 filters stand in two rows: case 17 of npu_conv3d_backward (64 groups; 3.5 of its 64 us) and KernelBench's 87 (3 -> 64
+channels; 1,322 us in all). Warm, 256 -> 128 channels takes 9 us back from FRACTAL_Z in 32 bits, 128 -> 256 takes 35, 2048 ->
+2048 takes 184, the other way 313, and 15 in 16 bits, which are moved. A measured call that is not here leaves 11 to 20 us for
+the 35: a core makes 1,400 copies of 64 bytes in UB, 38 cycles each, as the vendor's kernel makes them between its two
+transpositions (ways 2001 to 2003 of trans_data_negative_target_ntc: stated; none only moves). A measured TransData of such a dW
+would decide what they cost."""
