@@ -14,6 +14,7 @@ from accuracy_parts.aims import aims
 from accuracy_parts.fitted import FITTED, fitted_costs
 from accuracy_parts.guessed import guessed, unseen
 from accuracy_parts.left_out import LEFT_OUT, left_out
+from accuracy_parts.mechanisms import mechanisms
 from accuracy_parts.notes import notes
 from accuracy_parts.picture import TEXT
 from accuracy_parts.programs import POINTS, programs
@@ -73,6 +74,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         "## Whole calls\n\n"
         '"named": the source names the kernels. "inside": calls whose measured time lies in the sum of its kernels\' '
         f"intervals.\n\n{table}\n\n### Every call\n\n{rows}",
+        words.V1_TRIED,
         "## Core and pipe times\n\n" + markdown([group for group in groups if group.core is not None]),
         "## Rows that are not simulated\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
         "## Against the aims\n\n" + aims(compared, told, sealed),
@@ -83,10 +85,11 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         + "\n".join([*left_out(compared, "nothing"), *left_out(told, "told")]),
         intervals(),
         FITTED + "\n\n" + fitted_costs() + "\n\n" + choices(),
+        mechanisms(),
         "## The four convolution kernels of the 910B2\n\nMean over repeats; measured / predicted.\n\n" + kernels(on_b2),
         "## Matrix products\n\nMean over repeats; measured / predicted.\n\n" + products(compared),
         "Told:\n\n" + products([one for one in told if one.row.kernel.op_type in MATMULS]),
-        "## TransData of the 910B2 by kind\n\n" + by_label(compared, B2, "TransData", kind),
+        words.TRANS_DATA + "\n\n" + by_label(compared, B2, "TransData", kind),
         "## The first 910 by batch and kind of convolution\n\n"
         + "\n\n".join(
             f"{what}.\n\n{by_label(found, FIRST, op, layer)}"

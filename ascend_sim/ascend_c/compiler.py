@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ascend_sim.ascend_c.diagnostics import told
 from ascend_sim.ascend_c.errors import CompileError
+from ascend_sim.ascend_c.headers import FORWARD, PUBLIC, write_headers
 from ascend_sim.ascend_c.words import header
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
@@ -110,7 +111,7 @@ def library(
         *(f"-I{folder}" for folder in (*include, HEADERS)),
         *(f"-D{one}" for one in defines),
     ]
-    key = _hash(chosen.identity, _headers(), header(), stub, *options, *map(str, sources))
+    key = _hash(chosen.identity, _headers(), header(), FORWARD, *PUBLIC, stub, *options, *map(str, sources))
     folder = cache_folder() / "kernels"
     folder.mkdir(exist_ok=True)
     manifest = folder / f"{key}.json"
@@ -147,6 +148,7 @@ def _compiled(
 
     Raises CompileError. Launches by host code are removed from the sources before.
     """
+    write_headers(scratch)
     (scratch / "asim").mkdir()
     (scratch / "asim" / "words.h").write_text(header())
     environment = os.environ | dict.fromkeys(

@@ -10,10 +10,12 @@ from linecache import getline
 from pathlib import Path
 
 from ascend_sim.ascend_c.errors import shown
+from ascend_sim.ascend_c.headers import is_public
 from ascend_sim.ascend_c.names import REFUSED
 
 _SAID = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|note): (?P<text>.*)$")
 _NAMES = re.compile(r"'(?:[\w:]*::)?(\w+)'")
+_MISSING = re.compile(r"'([\w./]+)' file not found")
 _REFUSAL = " is not simulated ("
 _MOST = 10
 """Most errors that are shown."""
@@ -73,6 +75,9 @@ def _text(said: str) -> str:
             "GET_TILING_DATA: of which structure? REGISTER_TILING_DEFAULT(Structure) in the file says it; in an operator's "
             "project the build does, by the host's BEGIN_TILING_DATA_DEF"
         )
+    missing = _MISSING.match(said)
+    if missing is not None and is_public(missing[1]):
+        return f"{missing[1]}{_REFUSAL}no call of this header is); docs/ascend-c.md lists what is"
     if any(word in said for word in _UNKNOWN):
         for name in _NAMES.findall(said):
             if name in REFUSED:

@@ -130,8 +130,9 @@ class CppKernel(KernelFunction):
     def _kind_of_core(self) -> str:
         """Return the kind of cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), else that of the units that it calls.
 
-        It is "AIV", "AIC", "MIX" or "MIX_1_1". A file without a word of the cube is compiled for vector cores alone. Raises
-        SimError for types that are not simulated.
+        It is "AIV", "AIC", "MIX" or "MIX_1_1". A Matmul without ASCENDC_CUBE_ONLY is asked for by vector cores too: "MIX"
+        (stated: asc-devkit, Matmul). A file without a word of the cube is compiled for vector cores alone. Raises SimError for
+        types that are not simulated.
         """
         if not any(_ABOUT_CUBE.search(text) for text in self._texts()):
             return "AIV"
@@ -146,7 +147,7 @@ class CppKernel(KernelFunction):
             return named.pop()
         if CUBE_CALLS not in of_cube:
             return "AIV"
-        return "MIX" if VECTOR_CALLS in self._described("AIV").marks else "AIC"
+        return "MIX" if {VECTOR_CALLS, ASKS_CUBE} & set(self._described("AIV").marks) else "AIC"
 
     def _texts(self) -> list[str]:
         """Return the texts of the sources and of all headers that they include from their own folders or `include`."""

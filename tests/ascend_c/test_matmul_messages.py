@@ -291,6 +291,30 @@ extern "C" __global__ __aicore__ void wrong(GM_ADDR a, GM_ADDR b, GM_ADDR c, TCu
     assert said in str(caught.value) and f"kernel.cpp:{line}: " in str(caught.value)
 
 
+PLAIN = """
+extern "C" __global__ __aicore__ void plain(GM_ADDR a, GM_ADDR b, GM_ADDR c, TCubeTiling t) {
+    TPipe pipe;
+    Matmul<Of<TPosition::GM, half>, Of<TPosition::GM, half>, Of<TPosition::GM, float>> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    mm.SetTensorA(view<half>(a, GetBlockIdx() * t.M * t.Ka));
+    mm.SetTensorB(view<half>(b));
+    mm.IterateAll(view<float>(c, GetBlockIdx() * t.M * t.N));
+    mm.End();
+}"""
+
+
+@pytest.mark.parametrize("macro", ["", "#define ASCENDC_CUBE_ONLY", "#define ASCENDC_CUBE_ONLY 1"])
+def test_without_a_task_type_vector_cores_ask_unless_the_file_is_of_the_cube_alone(tmp_path: Path, macro: str) -> None:
+    """The macro stands behind kernel_operator.h, as in the vendor's page."""
+    kernel_ = made(tmp_path, f"{macro}\n{HELP}{PLAIN}")
+    assert kernel_.kinds == (("AIC",) if macro else ("AIC", "AIV"))
+    (a, b, *_), _ = tensors(2)
+    count = 1 if macro else 2
+    report = asim.launch(kernel_, 1, a[:count], b, asim.empty((count, M, N), "float32"), t=TILING | {"isBias": 0})
+    np.testing.assert_allclose(report.outputs["c"], a[:count].astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
+    assert not report.findings
+
+
 def test_positions_that_it_has_not_are_one_error_with_the_line(tmp_path: Path) -> None:
     code = f"{HELP}\nMatmul<Of<TPosition::TSCM, half>, Of<TPosition::GM, half>, Of<TPosition::GM, float>> mm;\n"
     with pytest.raises(CompileError, match=r"kernel.cpp:\d+: error: .*at TPosition::GM, VECIN, VECOUT and VECCALC"):

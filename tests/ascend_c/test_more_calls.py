@@ -49,6 +49,18 @@ CALLS = {
     ),
     "auto m = b[64].ReinterpretCast<uint8_t>(); a.SetSize(64); m = a > b; PipeBarrier<PIPE_V>(); "
     "Select(d, m, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64)": lambda x: np.maximum(x, x[::-1]),
+    "WholeReduceSum<float>(a, a, 64, 1, 1, 1, 8); PipeBarrier<PIPE_V>(); DataCopy(d, a, 64)": lambda x: np.concatenate(
+        (x[None].sum(axis=1), x[1:])
+    ),
+    "BlockReduceSum<float>(a, a, 1, 64, 1, 1, 8); PipeBarrier<PIPE_V>(); DataCopy(d, a, 64)": lambda x: np.concatenate(
+        (x.reshape(8, 8).sum(axis=1), x[8:])
+    ),
+    "BlockReduceMax<float>(a, a, 2, 32, 1, 1, 4); PipeBarrier<PIPE_V>(); DataCopy(d, a, 64)": lambda x: np.concatenate(
+        (x[:32].reshape(4, 8).max(axis=1), x[4:8], x[32:].reshape(4, 8).max(axis=1), x[12:])
+    ),
+    "PairReduceSum<float>(a, a, 1, 64, 1, 1, 8); PipeBarrier<PIPE_V>(); DataCopy(d, a, 64)": lambda x: np.concatenate(
+        (x[::2] + x[1::2], x[32:])
+    ),
     "DataCopy(d, a, 64)": lambda x: x,
     "DataCopy(d, a, DataCopyParams(2, 2, 0, 2)); DataCopy(d[16], b, DataCopyParams(2, 2, 0, 2))": lambda x: (
         np.concatenate((x[:16], x[::-1][:16], x[16:32], x[::-1][16:32]))
@@ -68,11 +80,11 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize("number", range(len(CALLS)))
 def test_a_call_computes_what_numpy_does(calls: Any, number: int) -> None:
     x = floats(64)
-    run = asim.launch(calls, 1, x, x[::-1].copy(), asim.empty(64, "float32"), which=number)
-    np.testing.assert_array_equal(
-        run.outputs["z"].view(np.int32), [*CALLS.values()][number](x).astype(np.float32).view(np.int32)
-    )
-    assert not run.findings
+    wanted = [*CALLS.values()][number](x).astype(np.float32)
+    for engine in ("simpy", "compiled"):
+        run = asim.launch(calls, 1, x, x[::-1].copy(), asim.empty(64, "float32"), which=number, engine=engine)
+        np.testing.assert_array_equal(run.outputs["z"].view(np.int32), wanted.view(np.int32))
+        assert not run.findings
 
 
 def test_cores_join_by_a_workspace(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 Within a repeat source and destination must be the same bytes or apart, and no repeat may read what an earlier one wrote. Add,
 Sub, Mul, Max and Min may continue from their own result: dst and src1 in one place, one of them with a stride of 0. Where a
-page does not mention overlap there may be none (asc-devkit, general constraints: stated).
+page does not mention overlap there may be none (asc-devkit, general constraints: stated). A reduction's results may begin where
+its source does, if no repeat reads those of an earlier one (stated: the library's ReduceSum, ReduceMax and SoftmaxGrad reduce
+repeats, blocks and pairs in place on dav-2201).
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from ascend_sim.isa.vector.arithmetic import VectorBinary
 from ascend_sim.isa.vector.base import OPERANDS, Elementwise, size_of
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.isa.vector.movement import VectorCopy
+from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
+from ascend_sim.isa.vector.pieces import ReducePieces
 from ascend_sim.isa.vector.rearrangement import Transpose
-from ascend_sim.isa.vector.reduction import ReduceRows
+from ascend_sim.isa.vector.reduction import ReduceBlocks, ReduceRows
 from ascend_sim.memory.regions import Region
 
 _SOURCE = "asc-devkit, general constraints of overlapping addresses"
@@ -30,6 +34,7 @@ _RUNNING = ("add", "sub", "mul", "max", "min")
 _SQUARE = 16
 """Rows and columns of the only matrix that may be transposed in place."""
 _ByElements = Elementwise | VectorCast | VectorCopy
+_Reduction = ReduceRows | ReduceBlocks | PairReduceSum | ReducePieces
 
 
 class Pieces(NamedTuple):
@@ -47,20 +52,40 @@ def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distan
         fault = _of_repeats(instruction, chip, operand, distance)
     elif not _meet(_touched(instruction.writes(), "dst", 0), _touched(instruction.reads(), operand, distance)):
         return ""
-    elif isinstance(instruction, ReduceRows) and distance == 0 and _stays_behind(instruction):
-        fault = ""
+    elif isinstance(instruction, _Reduction):
+        fault = _of_results(instruction, operand, distance)
     elif isinstance(instruction, Transpose) and distance == 0:
         square = instruction.rows == instruction.columns == _SQUARE and instruction.dst_stride == instruction.src_stride
         fault = "" if square else f"in place it turns {_SQUARE} x {_SQUARE} elements, no others"
     else:
-        fault = f"{operand}, {distance} bytes from dst, lies over it, and the instruction has no such form"
+        fault = f"{operand} begins {distance} bytes from dst and lies over it; they must lie apart"
     return fault and f"{fault} ({_SOURCE})"
 
 
-def _stays_behind(instruction: ReduceRows) -> bool:
-    """Return True if no row reads results of earlier rows (stated: ReduceMax of the library reduces in place)."""
-    results = sum(region.row_bytes for region in instruction.writes()) // instruction.rows
-    return instruction.rows == 1 or instruction.row_stride >= results
+def _of_results(instruction: _Reduction, operand: str, distance: int) -> str:
+    """Return the reason why a reduction's source, which lies over dst, may not begin `distance` bytes behind it; "" if it
+    may.
+    """
+    if distance:
+        return (
+            f"{operand} begins {distance} bytes from dst and lies over it; a reduction in place begins where dst does"
+        )
+    if isinstance(instruction, ReduceRows):
+        row = sum(region.row_bytes for region in instruction.writes()) // instruction.rows
+        rows, written, read = instruction.rows, row, instruction.row_stride
+    elif isinstance(instruction, ReducePieces):
+        row = max(region.offset + region.row_bytes for region in instruction.writes())
+        rows, written, read = instruction.rows, instruction.dst_stride, instruction.src_stride
+    else:
+        return ""  # repeats adjoin, and each has fewer results than elements
+    number = np.arange(rows)
+    extent = max(region.extent for region in instruction.reads()) - (rows - 1) * read
+    return _read_again(
+        operand,
+        distance,
+        Pieces(number * written, number * written + row),
+        Pieces(number * read, number * read + extent),
+    )
 
 
 def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> str:
@@ -74,8 +99,11 @@ def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance
     same = (written.start == read.start) & (written.end == read.end)
     if ((written.start < read.end) & (read.start < written.end) & ~same).any():
         return f"{operand} begins {distance} bytes from dst and lies partly over it within a repeat"
-    if _runs_on(instruction, operand, distance):
-        return ""
+    return "" if _runs_on(instruction, operand, distance) else _read_again(operand, distance, written, read)
+
+
+def _read_again(operand: str, distance: int, written: Pieces, read: Pieces) -> str:
+    """Return a sentence if some repeat reads what an earlier one wrote; "" if none does."""
     before = np.minimum.accumulate(written.start)[:-1], np.maximum.accumulate(written.end)[:-1]
     for number in np.flatnonzero((read.start[1:] < before[1]) & (before[0] < read.end[1:])).tolist():
         earlier = slice(number + 1)

@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     MUST(aclInit(NULL));
     MUST(aclrtSetDevice(0));
     for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
-        for (long i = 0; i < 500; i++) { /* whatever is taken once and kept */
+        for (long i = 0; i < 1500; i++) { /* whatever is taken once and kept */
             kinds[kind].pair();
         }
         const long before = resident_kib();

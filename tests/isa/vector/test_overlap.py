@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import ReduceWithIndex, VectorBinary, VectorCast, VectorScalar, VectorUnary
+from ascend_sim.isa.vector import ReduceBlocks, ReduceWithIndex, VectorBinary, VectorCast, VectorScalar, VectorUnary
+from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.isa.vector.overlap import overlap_fault
+from ascend_sim.isa.vector.pieces import ReducePieces
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import InstructionTable
@@ -69,6 +71,29 @@ def test_a_cast(pair: str, count: int, blocks: int) -> None:
     i = VectorCast(source, target, count, "NONE")
     fault = overlap_fault(i, CHIP, "src0", 32 * blocks)
     assert (fault == "") == by_bytes(i, 32 * blocks, (sizes[target], sizes[source])), fault
+
+
+@sampled(100, 1000)
+@given(
+    st.sampled_from(["repeat", "block", "pair"]), st.integers(1, 8), st.integers(1, 6), st.integers(0, 10), st.integers(0, 80),
+)  # fmt: skip
+def test_a_reduction_in_place(piece: str, blocks: int, rows: int, apart: int, each: int) -> None:
+    """Repeats of float32, `blocks` blocks each: no byte of a result may be read by a later repeat."""
+    results = {"repeat": 1, "block": blocks, "pair": 4 * blocks}[piece]
+    i = ReducePieces(piece, "sum", "float32", 8 * blocks, rows, 32 * apart, 4 * each)
+    before: set[int] = set()
+    good = True
+    for row in range(rows):
+        good &= not before & set(range(32 * apart * row, 32 * apart * row + 32 * blocks))
+        before |= set(range(4 * each * row, 4 * each * row + 4 * results))
+    fault = overlap_fault(i, CHIP, "src0", 0)
+    assert (fault == "") == good and (good or "what an earlier one wrote" in fault), fault
+
+
+def test_a_reduction_of_all_elements_in_place() -> None:
+    for i in (ReduceBlocks("max", "float16", 1000), PairReduceSum("float32", 500)):
+        assert overlap_fault(i, CHIP, "src0", 0) == ""
+        assert "a reduction in place begins where dst does" in overlap_fault(i, CHIP, "src0", 32)
 
 
 def test_a_running_result() -> None:

@@ -228,14 +228,8 @@ template <class M> inline void asim_register_one(asim::Site site, asim::MatmulSe
         asim::marked<asim::CUBE_CALLS>();
         if (tiling) one.Init(tiling, pipe, site);
         server.add(site, one);
-    } else {
-#ifndef ASCENDC_CUBE_ONLY
-        asim::marked<asim::ASKS_CUBE>();
-        if (!asim::recorder.request.sub_blocks)
-            asim::refuse(site, "Matmul on a vector core asks a cube core, and this kernel runs on vector cores alone; "
-                               "KERNEL_TYPE_MIX_AIC_1_2 and MIX_AIC_1_1 have both");
-        if (asim::recorder.request.matmul_room) one.asim_register(site, tiling);
-#endif
+    } else if (asim::recorder.request.matmul_room) {
+        one.asim_register(site, tiling);
     }
 }
 inline void asim_register_all(asim::Site, asim::MatmulServer &, TPipe *) {}
@@ -254,7 +248,13 @@ template <class M, class... Rest> inline void asim_register_all(asim::Site site,
     if constexpr (sizeof...(Rest) > 0) asim_register_pair(site, server, pipe, one, rest...);
     else asim_register_one(site, server, pipe, one, nullptr);
 }
-template <class... Rest> inline bool asim_register(asim::Site site, TPipe *pipe, Rest &&...rest) {
+template <bool cube_only, class... Rest> inline bool asim_register(asim::Site site, TPipe *pipe, Rest &&...rest) {
+    if constexpr (!asim::ON_CUBE && !cube_only) {
+        asim::marked<asim::ASKS_CUBE>();
+        if (!asim::recorder.request.sub_blocks)
+            asim::refuse(site, "Matmul on a vector core asks a cube core, and this kernel runs on vector cores alone; "
+                               "KERNEL_TYPE_MIX_AIC_1_2 and MIX_AIC_1_1 have both");
+    }
     asim::MatmulServer server;
     asim_register_all(site, server, pipe, rest...);
     if (!asim::ON_CUBE || !asim::recorder.request.matmul_room) return false;
@@ -264,5 +264,10 @@ template <class... Rest> inline bool asim_register(asim::Site site, TPipe *pipe,
 
 }  // namespace AscendC
 namespace matmul = AscendC;
+// A file may define ASCENDC_CUBE_ONLY, as nothing or a number, behind this header: its text is then shorter than its name.
+#define ASIM_TEXT_OF(...) #__VA_ARGS__
+#define ASIM_TEXT(...) ASIM_TEXT_OF(__VA_ARGS__)
 #define REGIST_MATMUL_OBJ(pipe, workspace, ...)                                                                             \
-    if (AscendC::asim_register(asim::Site::here(), pipe, __VA_ARGS__)) return
+    if (AscendC::asim_register<(sizeof ASIM_TEXT(ASCENDC_CUBE_ONLY) < sizeof "ASCENDC_CUBE_ONLY")>(                          \
+            asim::Site::here(), pipe, __VA_ARGS__))                                                                         \
+    return

@@ -1,3 +1,0 @@
-// The Matmul library (docs/ascend-c.md).
-#pragma once
-#include "kernel_operator.h"
