@@ -171,6 +171,7 @@ def test_a_name_goes_before_a_number_and_may_hold_a_colon(varied: Path) -> None:
         ("resnet50:0", "no layer '0'"),
         ("resnet50:", "no layer given in resnet50"),
         (":conv1", "^:conv1: no network given before the colon; shipped networks: convnext_tiny, "),
+        ("/dev/null", "^/dev/null: is a device or a pipe, not a file, and no case of that name; shipped cases: bf16, "),
         ("resnet5:conv1", r"^resnet5: no such file, and no network of that name; did you mean 'resnet50'\?"),
     ],
 )
