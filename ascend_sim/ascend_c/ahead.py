@@ -24,7 +24,7 @@ from ascend_sim.engine.compiled import library
 from ascend_sim.engine.compiled.values import CompiledValues, Workspace, rows_for_python
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, ProgramValues
-from ascend_sim.errors import SimError
+from ascend_sim.errors import RowError, SimError
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
 from ascend_sim.isa.sync import (
@@ -38,6 +38,7 @@ from ascend_sim.isa.sync import (
     cross_name,
 )
 from ascend_sim.isa.vector import GatherMask
+from ascend_sim.kernel.check import check_addresses
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.sheet import Sheet
@@ -67,6 +68,7 @@ class Blocks:
     ) -> None:
         self.chip, self.cores = chip, cores
         self.tables = {kind: InstructionTable(chip, kind) for _, kind, _ in cores}
+        self.sizes = sizes
         self.gm = [_bytes(one, size) for one, size in zip(contents, sizes, strict=True)]
         self.model, self.shadow = ValueModel.of(chip), BlockShadow()
         self.work = Workspace(chip, self.model) if library.load() is not None else None
@@ -140,7 +142,11 @@ class _Block:
                 self.polls, self.stands = True, session.recording.lines[lines[-1]]
                 yield False
                 self.polls = False
-            yield from self._execute(rows, lines)
+            try:
+                yield from self._execute(rows, lines)
+            except ValueError:  # a view beyond the end of a buffer or tensor
+                self._refuse_outside(rows, lines)
+                raise
             if (word := _last_word(session.recording)) is not None and asks and word.name == "any_message_":
                 yield from self._message(session, word.fields)
                 continue
@@ -224,6 +230,14 @@ class _Block:
             self._taken[counter] += 1
             self.waits_for = ""
         self._run(rows[first:])
+
+    def _refuse_outside(self, rows: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
+        """Raise SourceError for the first of `rows` with an operand outside its buffer or tensor, if there is one."""
+        try:
+            check_addresses(Program(*self.core, self.table, Sheet.of(rows)), self.whole.sizes)
+        except RowError as error:
+            assert self.session is not None
+            raise SourceError(str(error), self.session.recording.lines[lines[error.row]]) from None
 
     def _run(self, rows: NDArray[np.int64]) -> None:
         """Execute rows that have no cross-core flags: in C where there are many, else in Python."""

@@ -315,6 +315,12 @@ def test_without_a_task_type_vector_cores_ask_unless_the_file_is_of_the_cube_alo
     assert not report.findings
 
 
+def test_a_product_beyond_its_tensor_is_one_line(tmp_path: Path) -> None:
+    (a, b, *_), _ = tensors(2)
+    with pytest.raises(SimError, match=r"kernel\.cpp:\d+: .*dst covers bytes 32768 to \d+ of 32768"):
+        asim.launch(made(tmp_path, HELP + PLAIN), 1, a, b, asim.empty((1, M, N), "float32"), t=TILING | {"isBias": 0})
+
+
 def test_positions_that_it_has_not_are_one_error_with_the_line(tmp_path: Path) -> None:
     code = f"{HELP}\nMatmul<Of<TPosition::TSCM, half>, Of<TPosition::GM, half>, Of<TPosition::GM, float>> mm;\n"
     with pytest.raises(CompileError, match=r"kernel.cpp:\d+: error: .*at TPosition::GM, VECIN, VECOUT and VECCALC"):
