@@ -25,6 +25,7 @@ from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import load_recording
 from ascend_sim.runtime import Progress, Recording
 from ascend_sim.runtime.recording import without_recording
+from ascend_sim.studies.compare.layers import file_in
 from ascend_sim.yaml_file import read_yaml
 
 __all__ = ["Given", "OneRun", "open_sources"]
@@ -121,6 +122,11 @@ def _open(
         return _made(given.report.problem.get("operator", "a run"), kind, given)
     label, path = str(given), Path(given)
     if kind == "folder":
+        if found := file_in(path):
+            raise SimError(
+                f"{path}: {found.name} in it, the layers of a network or model; `ascend-sim compare` takes two such folders, "
+                "and in Python ascend_sim.studies.compare.layers.compare_layers"
+            )
         recording, report = open_run(path)
         return OneRun(label, kind, report, recording, _written(path))
     if kind == "timeline":

@@ -10,6 +10,7 @@ import pytest
 
 from ascend_sim.errors import SimError
 from ascend_sim.studies.compare.layers import compare_layers, file_in
+from ascend_sim.studies.compare.run import compare_runs
 from tests.support.cli.commands import run
 
 pytestmark = pytest.mark.fast
@@ -38,6 +39,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def times(folder: Path) -> dict[str, Any]:
     """The oracle: what run-network wrote."""
     return {row["name"]: row["us"] for row in json.loads((folder / "network.json").read_text())["layers"]}
+
+
+def test_the_comparison_of_single_runs_names_the_one_of_layers(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(SimError, match=r"a: network\.json in it, .*\.compare_layers$"):
+        compare_runs(*folders)
 
 
 def test_every_layer_has_both_times_and_what_changed(folders: tuple[Path, Path]) -> None:
