@@ -1,7 +1,8 @@
-"""A headless Chromium for the tests of pages; they are skipped where the machine has none."""
+"""A headless Chromium for the tests of pages; where the machine has none, they are skipped, and fail if `CI` is set."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,8 @@ def chromium(width: int = 1280, height: int = 900) -> Iterator[Any]:
     binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
     if binary is None or driver is None:
-        pytest.skip("needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)")
+        missing = "needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     options = webdriver.ChromeOptions()
     options.binary_location = binary
     for argument in (
