@@ -128,11 +128,15 @@ def misread_sums(program: Program) -> Iterator[RowError]:
     A program without products or drains of int32 yields none, without a look at its rows.
     """
     instructions = program.table.instructions
-    made = [_left(one) for one in instructions]
     taken = [one.taken for one in instructions]
-    used = program.counts() > 0
-    if not any(used[index] and "int32" in (made[index], taken[index]) for index in range(len(instructions))):
+    integers = [
+        index
+        for index, one in enumerate(instructions)
+        if "int32" in (taken[index], one.result if isinstance(one, Mmad) else "")
+    ]
+    if not program.counts()[integers].any():
         return
+    made = [_left(one) for one in instructions]
     extent, first = program.table.limits()[0][0], OPERAND_COLUMN["src0"]
     held: dict[int, tuple[int, str]] = {}  # by where they begin: where sums end, and their format
     matters = np.array([bool(one or other) for one, other in zip(made, taken, strict=True)])
