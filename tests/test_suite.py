@@ -11,10 +11,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.support.places import ROOT, TESTS
-from tests.support.report.browser import chromium
 from tests.support.sources import parsed, python_files
 
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
@@ -159,17 +157,3 @@ def test_what_tests_share_stands_in_support() -> None:
         if name.startswith("tests.") and not name.startswith("tests.support.")
     ]
     assert (beside, shared) == ([], [])
-
-
-@pytest.mark.fast
-def test_in_ci_a_missing_browser_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CI installs Chromium, so that tests of pages are never skipped there."""
-    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))
-    steps = workflow["jobs"]["tests"]["steps"]
-    assert any("chromium chromium-driver" in step.get("run", "") for step in steps)
-    assert steps[-1] == {"run": "./tools/test", "env": {"CI": "true"}}
-    monkeypatch.setattr("shutil.which", lambda _: None)
-    for value, outcome in (("true", pytest.fail.Exception), ("", pytest.skip.Exception)):
-        monkeypatch.setenv("CI", value)
-        with pytest.raises(outcome, match="needs chromium"), chromium():
-            pass

