@@ -86,6 +86,12 @@ def test_a_lesson_has_figures_exercises_and_checked_solutions(path: Path) -> Non
     assert path.stat().st_size < 500_000
 
 
+@pytest.mark.parametrize("path", LESSONS, ids=name)
+def test_a_lesson_uses_the_public_api(path: Path) -> None:
+    cells = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
+    assert set(re.findall(r"(?:from|import) (ascend_sim[\w.]*)", cells)) <= {"ascend_sim", "ascend_sim.numerics"}
+
+
 def test_the_readme_links_every_lesson() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(LESSONS) == 5
