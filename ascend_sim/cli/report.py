@@ -11,7 +11,7 @@ import typer
 from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.page import check_html, write_html
 from ascend_sim.cli.progress import Progress
-from ascend_sim.cli.terminal import print_paragraphs, print_text
+from ascend_sim.cli.terminal import print_paragraphs, print_summary_lines, print_text
 
 
 @app.command(epilog="Example:  ascend-sim run resnet50_conv2_3x3 --mode timing --out out/ && ascend-sim report out/")
@@ -24,6 +24,7 @@ def report(
     all_blocks: Annotated[
         bool, typer.Option("--all-blocks", help="Draw every block, also where the page gets larger than 10 MB.")
     ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print what the page says in words, too.")] = False,
 ) -> None:
     """Draw an earlier run as one page: timeline, critical path, what other rates would change, pictures."""
     from ascend_sim.report.page import open_run
@@ -34,5 +35,8 @@ def report(
         check_html(html)
         with closing(Progress("runs")) as progress:
             said = write_html(html, recording, stored, progress, other_rates=what_if, all_blocks=all_blocks)
-        print_paragraphs(said)
+        if full or "summary" not in stored:
+            print_paragraphs(said)
+        else:
+            print_summary_lines(stored["summary"], "more: --full")
         print_text(f"wrote {html}")

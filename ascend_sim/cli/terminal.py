@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ascend_sim.report.columns import wrapped
 
@@ -52,12 +52,16 @@ def print_summary(report: Report, check: Sequence[str] = (), findings: Sequence[
 
     `findings` of the check, which name lines of the kernel, are printed in place of the run's.
     """
-    from ascend_sim.report.summary import lines_of
-
-    more = "more: --full" + ("" if report.total_us is None else ", --html page.html")
     summary = report.to_dict(statements=True)["summary"]
     if findings:
         summary = {**summary, "findings": findings}
+    print_summary_lines(summary, "more: --full" + ("" if report.total_us is None else ", --html page.html"), check)
+
+
+def print_summary_lines(summary: Mapping[str, Any], more: str, check: Sequence[str] = ()) -> None:
+    """Print the "summary" of a report as `print_summary` does; the last line `more` says where to find the rest."""
+    from ascend_sim.report.summary import lines_of
+
     bad = summary["values"] == "wrong" or summary["findings"]
     for number, line in enumerate(lines_of(summary, more, check)):
         style = "bold" if number == 0 else "red" if bad and number == 2 else ""

@@ -25,7 +25,7 @@ from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import RunOptions
 from ascend_sim.studies.tiles.command import search_tilings
 from ascend_sim.studies.tiles.options import SearchOptions
-from ascend_sim.studies.tiles.outcome import SearchOutcome
+from ascend_sim.studies.tiles.outcome import SearchOutcomes
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.options import alone
 from ascend_sim.torch.outcome import CallSettings
@@ -89,7 +89,7 @@ class SimulatedLayer:
         options = {**alone(self.settings.options), "chip": self.settings.chip, "mode": "timing", "timeline": True}
         return run_call(OPERATORS[call.operator], call.given, call.named, filled(RunOptions, options))
 
-    def tile(self, kernel: str | None = None, **options: Unpack[SearchOptions]) -> list[SearchOutcome]:
+    def tile(self, kernel: str | None = None, **options: Unpack[SearchOptions]) -> SearchOutcomes:
         """Search the tilings of the layer's cube kernels in its backward call (`kernel`: one of them); `options` are those of
         `ascend_sim.search_tilings`.
         """

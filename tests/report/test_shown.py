@@ -57,7 +57,8 @@ RESULTS = {
     "sweep": lambda _: ascend_sim.sweep("by_hand", {"batch": [1, 2]}),
     "compare": lambda _: ascend_sim.compare_runs("by_hand", "strided"),
     "compare layers": layers,
-    "tile": lambda _: ascend_sim.search_tilings("by_hand", "grad_input", limit=2)[0],
+    "tile": lambda _: ascend_sim.search_tilings("by_hand", "grad_input", limit=2),
+    "a search": lambda _: ascend_sim.search_tilings("by_hand", "grad_input", limit=2)[0],
 }
 
 

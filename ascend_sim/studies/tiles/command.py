@@ -23,7 +23,7 @@ from ascend_sim.studies.store import RESULTS
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.options import IN_CALL, LimitOptions, SearchOptions
-from ascend_sim.studies.tiles.outcome import SearchOutcome
+from ascend_sim.studies.tiles.outcome import SearchOutcome, SearchOutcomes
 from ascend_sim.studies.tiles.search import State, search
 from ascend_sim.studies.tiles.store import store_of
 
@@ -77,7 +77,7 @@ def search_tilings(
     jobs: int = 1,
     progress: Callable[[str, State], None] | None = None,
     **options: Unpack[SearchOptions],
-) -> list[SearchOutcome]:
+) -> SearchOutcomes:
     """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`) on each chip, as `ascend-sim
     tile` does.
 
@@ -125,13 +125,13 @@ def run_searches(
     jobs: int,
     progress: Callable[[str, State], None] | None = None,
     **limits: Unpack[LimitOptions],
-) -> list[SearchOutcome]:
+) -> SearchOutcomes:
     """Search kernel by kernel and return the outcomes; `fields` are the fixed ones as `parse_fields` reads them.
 
     Results go to the store in the folder `out` as they come. An interrupt ends all searches, with the results so far.
     """
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
-    outcomes: list[SearchOutcome] = []
+    outcomes = SearchOutcomes()
     for kernel in kernels:
         store = store_of(kernel, None if out is None else out / RESULTS)
         name = f"{kernel.name} on {kernel.chip.name}"

@@ -135,3 +135,18 @@ class SearchOutcome(ShownResult):
 
 def _exists(chip: ChipSpec) -> bool:
     return chip.name in chip_names() and load_chip(chip.name) == chip
+
+
+class SearchOutcomes(list[SearchOutcome]):
+    """Outcomes of the searches of one call, kernel by kernel; a notebook shows their tables."""
+
+    def to_dict(self, top: int = 10) -> dict[str, Any]:
+        """Return {"searches": the outcomes as plain data}, each with its `top` best tilings at most."""
+        return {"searches": [one.to_dict(top) for one in self]}
+
+    def __str__(self) -> str:
+        return "\n".join(str(one) for one in self)
+
+    def _repr_html_(self) -> str:
+        """Return the tables of all searches as HTML, for notebooks."""
+        return "".join(one._repr_html_() for one in self)
