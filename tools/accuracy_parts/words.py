@@ -49,8 +49,8 @@ with the 80 % interval, and the longest core over its roofline:
 NOT_MODELLED = """Not modelled: misses of the instruction cache, dual issue.
 
 No measured row speaks for or against small layers on the 950, the 910B's older dX with fewer tiles than cores, and TransData of
-1x1 filters in 32 bits or back from FRACTAL_Z: measured filters are 3x3 to 11x11 ([28 rows back, +2 %; 50 there, -9
-%](accuracy-tables.md#transdata-of-the-910b2-by-kind)), and the vendor's way back always transposes (stated)."""
+1x1 filters in 32 bits or back from FRACTAL_Z: measured filters are 3x3 to 11x11 ([rows by
+kind](accuracy-tables.md#transdata-of-the-910b2-by-kind)), and the vendor's way back always transposes (stated)."""
 
 
 CALLS_TEXT = """## Whole calls
