@@ -101,7 +101,7 @@ def _not_all_meet(size: int) -> Sized:
 
 @asim.kernel_function(core="AIV")
 def pieces_race(k, y, *, size=0):
-    """Pieces over each other, of many lengths, stored by nobody's leave."""
+    """Overlapping pieces of many lengths; no flag orders their stores."""
     held = k.local_tensor(40 * 1024, "float32", "held")
     k.duplicate(held, 0.0)
     k.pipe_barrier("ALL")
