@@ -73,6 +73,8 @@ class Blocks:
         self.model, self.shadow = ValueModel.of(chip), BlockShadow()
         self.work = Workspace(chip, self.model) if library.load() is not None else None
         self.raised: dict[CrossCounter, Counter[int]] = defaultdict(Counter)
+        self.posts: dict[CrossCounter, list[Line]] = defaultdict(list)
+        """Counter of a vector core's messages -> the line that sent each."""
         self._blocks = [_Block(self, number, begin) for number in range(len(cores))]
 
     def recordings(self) -> dict[CrossCore, WordStream]:
@@ -110,6 +112,7 @@ class Blocks:
         for block in stuck:
             assert block.session is not None and cause is not None
             mine = block.session.recording
+            block.name_askers()
             mine.how, mine.detail, mine.last, mine.text = cause.how, cause.detail, cause.last, cause.text
 
 
@@ -130,6 +133,10 @@ class _Block:
         self._done = 0
         self._kinds = ShapeSteps()
         self._last: list[list[int]] = []
+        self._asker: Line | None = None
+        """On a cube core the line of a vector core for which it computes."""
+        self._served: dict[int, Line] = {}
+        """Number of a piece of the recording -> the line of a vector core that asked for it."""
 
     def run(self) -> Iterator[bool]:
         """Run the program; yield at each wait for another core or poll of GM: True if it advanced since the last yield."""
@@ -137,9 +144,11 @@ class _Block:
         while True:
             asks = session.goes_on()
             rows, lines = translated(self.table, session.recording, self._done, self._kinds, len(self.whole.gm))
+            if self._asker is not None:
+                self._served |= dict.fromkeys(range(self._done, len(session.recording.pieces)), self._asker)
             self._done = len(session.recording.pieces)
             if asks and self._polls_again(rows):
-                self.polls, self.stands = True, session.recording.lines[lines[-1]]
+                self.polls, self.stands = True, self._line(lines[-1])
                 yield False
                 self.polls = False
             try:
@@ -153,6 +162,7 @@ class _Block:
             if not asks:
                 if self._values is not None:
                     self._values.memory.cache.clean()
+                self.name_askers()
                 return
             session.answer(self._asked(rows[-1]))
 
@@ -172,6 +182,7 @@ class _Block:
                 raised = sum(self.whole.raised[counters[number]].values())
                 if asked["cores"] >> number & 1 and raised > self._taken[counters[number]]:
                     self.waits_for = ""
+                    self._asker = self.whole.posts[counters[number]][self._taken[counters[number]]]
                     return session.answer(number)
             yield got_on
             got_on = False
@@ -182,6 +193,22 @@ class _Block:
         number, kind, sub_block = self.core
         both = len(self.whole.tables) > 1
         return f"block {number}" + (f" {kind}{sub_block if kind == 'AIV' else ''}" if both else "")
+
+    def _line(self, number: int) -> Line:
+        """Return the line with a number in the recording, or that of the vector core for which this core computes."""
+        assert self.session is not None
+        return self._asker or self.session.recording.lines[number]
+
+    def name_askers(self) -> None:
+        """Give the rows recorded for vector cores, and an error among them, the lines that asked for them."""
+        assert self.session is not None
+        recording = self.session.recording
+        for piece, line in self._served.items():
+            if line not in recording.lines:
+                recording.lines.append(line)
+            recording.pieces[piece][:, 1] = recording.lines.index(line)
+        if self._asker is not None and recording.how != FINE:
+            recording.last = self._asker
 
     def close(self) -> None:
         """End the process that records the program, if one was started."""
@@ -219,11 +246,12 @@ class _Block:
             counter = cross_counter(one, self.core)
             if isinstance(one, CrossCoreSetFlag):
                 raised[counter][self.number] += 1
+                if one.mode == ONE_VECTOR:
+                    self.whole.posts[counter].append(self._line(lines[stop]))
                 continue
             got_on = True
             whose = cross_members(counter, self.whole.cores)
-            assert self.session is not None
-            self.stands, self.waits_for = self.session.recording.lines[lines[stop]], cross_name(one.flag)
+            self.stands, self.waits_for = self._line(lines[stop]), cross_name(one.flag)
             while any(raised[counter][block] <= self._taken[counter] for block in whose):
                 yield got_on
                 got_on = False
@@ -236,8 +264,7 @@ class _Block:
         try:
             check_addresses(Program(*self.core, self.table, Sheet.of(rows)), self.whole.sizes)
         except RowError as error:
-            assert self.session is not None
-            raise SourceError(str(error), self.session.recording.lines[lines[error.row]]) from None
+            raise SourceError(str(error), self._line(lines[error.row])) from None
 
     def _run(self, rows: NDArray[np.int64]) -> None:
         """Execute rows that have no cross-core flags: in C where there are many, else in Python."""

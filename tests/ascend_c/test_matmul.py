@@ -143,6 +143,15 @@ def test_a_product_is_right(kernel: Any, name: str, shape: tuple[int, int, int])
     assert not report.findings, report.render()
 
 
+def test_rows_of_fractals_that_no_copy_fills_are_zero(kernel: Any) -> None:
+    """K of A and N of B are half a fractal above whole ones."""
+    name, shape = "bfloat16, both transposed", (64, 40, 40)
+    tensors, product = operands(name, shape)
+    close(FORMS[name], run(kernel, name, tensors, tiling(shape)).outputs["c"], product)
+    report = asim.check_kernel(kernel, 1, *tensors, t=tiling(shape), which=list(FORMS).index(name), how=0)
+    assert not report.findings, report.render()
+
+
 TILINGS = {
     "K stays in L1": {"stepKa": 3, "stepKb": 3, "depthA1": 3, "depthB1": 3},
     "only B stays in L1": {"stepKb": 3, "depthB1": 3},
@@ -150,6 +159,8 @@ TILINGS = {
     "two tiles in L0C": {"dbL0C": 2, "baseN": 32},
     "one half of L0A and L0B": {"dbL0A": 1, "dbL0B": 1},
     "one room": {"depthA1": 1, "depthB1": 1},
+    "steps of four pieces": {"baseK": 16, "depthA1": 8, "depthB1": 8, "stepKa": 4, "stepKb": 4},
+    "more rooms than flags": {"baseK": 16, "depthA1": 9, "depthB1": 7},
     "tiles of 96 and 48": {"baseM": 96, "baseN": 48, "baseK": 32},
 }
 

@@ -209,7 +209,7 @@ public:
         first.IterateAll<false>(cg, 0, false, true);
         second.IterateAll(dg);
         LocalTensor<float> x(TPosition::VECIN, 0, 8192);
-        first.IterateAll<false>(cg, 0, false, true);
+        first.IterateAll<false>(cg, 0, false, true);  // asked for
         if (!bug) first.WaitIterateAll();
         DataCopy(x, cg, 8);  // there
         first.End();
@@ -243,12 +243,17 @@ def test_two_objects_the_second_of_which_gets_its_tiling_later(twice: Any) -> No
     assert not report.findings, report.render()
 
 
+def line_of(code: str, mark: str) -> int:
+    """Return the number of the line with `mark` in the file of this text."""
+    return next(number for number, one in enumerate((BEGIN + code).splitlines(), 1) if mark in one)
+
+
 def test_a_product_that_is_not_waited_for_is_a_race(twice: Any) -> None:
     (a, b, *_), _ = tensors(1)
     report = asim.check_kernel(twice, 1, a[0], b, np.zeros((2, 2, M, N), np.float32), t=TILING | {"isBias": 0}, bug=1)
-    line = next(number for number, text in enumerate((BEGIN + SHORT).splitlines(), 1) if "// there" in text)
     (race,) = report.findings
-    assert race.kind in ("RAW", "WAR") and race.space == "GM" and line in [place.line[1] for place in race.places]
+    assert race.kind in ("RAW", "WAR") and race.space == "GM"
+    assert {place.line[1] for place in race.places} == {line_of(SHORT, "// there"), line_of(SHORT, "// asked for")}
 
 
 BAD = {
@@ -284,7 +289,7 @@ extern "C" __global__ __aicore__ void wrong(GM_ADDR a, GM_ADDR b, GM_ADDR c, TCu
     mm.SetTensorB(view<half>(b));
     {call}
 }}"""
-    line = next(number for number, one in enumerate((BEGIN + code).splitlines(), 1) if "// here" in one)
+    line = line_of(code, "// here")
     (a, b, *_), _ = tensors(1)
     with pytest.raises(SimError) as caught:
         asim.launch(made(tmp_path, code), 1, a[0], b, asim.empty((M, N), "float32"), t=TILING)
@@ -315,10 +320,17 @@ def test_without_a_task_type_vector_cores_ask_unless_the_file_is_of_the_cube_alo
     assert not report.findings
 
 
-def test_a_product_beyond_its_tensor_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("products", "depth", "said"),
+    [(1, 2, r"dst covers bytes 32768 to \d+ of 32768"), (2, 64, r"depthB1 64\) end at 786432; L1 has 524288 bytes")],
+)
+def test_a_product_that_the_cube_core_cannot_compute_is_one_line_of_its_vector_core(
+    tmp_path: Path, products: int, depth: int, said: str
+) -> None:
     (a, b, *_), _ = tensors(2)
-    with pytest.raises(SimError, match=r"kernel\.cpp:\d+: .*dst covers bytes 32768 to \d+ of 32768"):
-        asim.launch(made(tmp_path, HELP + PLAIN), 1, a, b, asim.empty((1, M, N), "float32"), t=TILING | {"isBias": 0})
+    t = TILING | {"isBias": 0, "depthA1": depth, "depthB1": depth, "baseM": 64, "baseN": 128}
+    with pytest.raises(SimError, match=rf"kernel\.cpp:{line_of(HELP + PLAIN, 'mm.IterateAll')}: .*{said}"):
+        asim.launch(made(tmp_path, HELP + PLAIN), 1, a, b, asim.empty((products, M, N), "float32"), t=t)
 
 
 def test_positions_that_it_has_not_are_one_error_with_the_line(tmp_path: Path) -> None:

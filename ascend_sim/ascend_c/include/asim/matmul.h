@@ -9,13 +9,16 @@
 namespace asim {
 
 // Rooms in L1 for the pieces of an operand. A row of tiles keeps all its pieces of K if they fit; else rooms are used in turn.
+// A flag frees as many rooms together as a step has pieces, and more where an operand would need more than three flags.
 struct PieceRooms {
-    static constexpr int MOST = 64;
+    static constexpr int MOST = 64, FLAGS = 3;
     int64_t start = 0, bytes = 0;
-    int count = 0, held[MOST], event[MOST], next = 0;  // number of the piece (-1: none), and the flag that frees a room (-1: none)
+    int count = 0, held[MOST], event[MOST], next = 0;  // number of the piece (-1: none), and the flag that frees a group (-1: none)
+    int group = 1;
     bool whole = false;
-    void begin(int64_t at, int64_t size, int rooms, bool keeps) {
+    void begin(int64_t at, int64_t size, int rooms, int step, bool keeps) {
         start = at, bytes = size, count = rooms, whole = keeps, next = 0;
+        group = keeps ? rooms : step * FLAGS < rooms ? (rooms + FLAGS - 1) / FLAGS : step < 1 ? 1 : step;
         for (int i = 0; i < MOST; i++) held[i] = event[i] = -1;
     }
 };
@@ -151,6 +154,7 @@ private:
     }
     // Make rooms for pieces: for all of K if stepKa (stepKb) covers it, else depthA1 (depthB1) of them.
     void begin(asim::Site site) {
+        free_rooms(site);
         int64_t pieces = asim::pieces_of(k_, tiling_.baseK), next = asim::pool->used[(int)Hardware::L1];
         int64_t sizes[2] = {(int64_t)tiling_.baseM * asim::up(tiling_.baseK, 16) * (int64_t)sizeof(T),
                             (int64_t)tiling_.baseN * asim::up(tiling_.baseK, 16) * (int64_t)sizeof(T)};
@@ -158,7 +162,7 @@ private:
         for (int side = 0; side < 2; side++) {
             bool keeps = pieces <= steps[side] && pieces <= depths[side];
             int count = keeps ? (int)pieces : depths[side] < asim::PieceRooms::MOST ? depths[side] : asim::PieceRooms::MOST;
-            rooms_[side].begin(next, sizes[side], count, keeps);
+            rooms_[side].begin(next, sizes[side], count, steps[side], keeps);
             next += sizes[side] * (keeps ? pieces : count);
         }
         bias_room_ = next;
@@ -170,12 +174,12 @@ private:
                          (long long)next, (long long)asim::bytes_of(Hardware::L1));
         last_[0] = last_[1] = -1;
         bias_event_ = -1;
-        if (a_turned_ && (m_ % 16 || k_ % 16)) clear(site, rooms_[0].start, rooms_[0].bytes * rooms_[0].count);
-        if ((b_turned_ || Types::BYTES) && (n_ % 16 || k_ % 16)) clear(site, rooms_[1].start, rooms_[1].bytes * rooms_[1].count);
+        if (a_turned_ && k_ % 16) clear(site, rooms_[0].start, rooms_[0].bytes * rooms_[0].count);
+        if (b_turned_ && n_ % 16) clear(site, rooms_[1].start, rooms_[1].bytes * rooms_[1].count);
         if (Types::scales_.GetPhyAddr() && n_ * 8 % 128) clear(site, scale_room_, asim::up(tiling_.baseN * 8, 128));
         if (tiling_.isBias && n_ * sizeof(BiasT) % 64) clear(site, bias_room_, asim::up(tiling_.baseN * (int64_t)sizeof(BiasT), 64));
     }
-    // Zero a room: fractals and biases are loaded whole, but copies do not fill all of a room.
+    // Zero a room: fractals and biases are loaded whole, and copies fill whole columns of fractals but no rows beyond an operand's.
     void clear(asim::Site site, int64_t start, int64_t bytes) {
         LocalTensor<half> all(TPosition::A1, start, bytes / 2);
         InitConstValue(all, InitConstValueParams<half>(1, bytes / 32, 0, 0), site);
@@ -184,8 +188,9 @@ private:
     }
     void release(asim::Site site, int side, int room) {
         asim::PieceRooms &rooms = rooms_[side];
-        rooms.event[room] = asim::pool->take_queue_event(site, HardEvent::MTE1_MTE2);
-        asim::set_flag(site, HardEvent::MTE1_MTE2, rooms.event[room]);
+        int &event = rooms.event[room / rooms.group];
+        event = asim::pool->take_queue_event(site, HardEvent::MTE1_MTE2);
+        asim::set_flag(site, HardEvent::MTE1_MTE2, event);
         rooms.held[room] = -1;
     }
     void reclaim(asim::Site site, int &event) {
@@ -198,6 +203,8 @@ private:
         for (int side = 0; side < 2; side++) {
             asim::PieceRooms &rooms = rooms_[side];
             if (rooms.whole && rooms.held[0] >= 0) release(site, side, 0);
+            if (rooms.next % rooms.group) release(site, side, rooms.next - 1);
+            rooms.next = 0;
         }
         for (int side = 0; side < 2; side++)
             for (int room = 0; room < rooms_[side].count; room++) {
@@ -219,7 +226,7 @@ private:
             last_[side] = tile;
             if (rooms.held[room] >= 0) return address;
             rooms.held[room] = (int)number;
-        } else reclaim(site, rooms.event[room]);
+        } else if (room % rooms.group == 0) reclaim(site, rooms.event[room / rooms.group]);
         load(address);
         asim_pair(site, HardEvent::MTE2_MTE1, queue_event(site, HardEvent::MTE2_MTE1));
         return address;
@@ -232,8 +239,9 @@ private:
     void done(asim::Site site, int side) {
         asim::PieceRooms &rooms = rooms_[side];
         if (rooms.whole) return;
-        release(site, side, rooms.next);
-        rooms.next = (rooms.next + 1) % rooms.count;
+        int room = rooms.next;
+        rooms.next = (room + 1) % rooms.count;
+        if (rooms.next % rooms.group == 0) release(site, side, room);
     }
     LocalTensor<T> at(TPosition position, int64_t address) const { return LocalTensor<T>(position, address, 1 << 16); }
     // Rows [rows, columns] of GM as fractals in L1.
