@@ -200,7 +200,7 @@ class _Block:
         return self._asker or self.session.recording.lines[number]
 
     def name_askers(self) -> None:
-        """Give the rows recorded for vector cores, and an error among them, the lines that asked for them."""
+        """Move rows recorded for vector cores, and an error among them, to the lines that asked for them."""
         assert self.session is not None
         recording = self.session.recording
         for piece, line in self._served.items():
