@@ -8,12 +8,9 @@ from typing import Any, Unpack
 
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import call_operator
-from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import with_options
 from ascend_sim.options.run_options import RunOptions
-
-__all__ = ["Result", "TensorSpec", "conv_tbc_backward", "convolution", "convolution_backward"]
 
 
 @with_options(RunOptions)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.check.run import CheckReport, check_tasks, check_timeline
+from ascend_sim.check.findings import CheckReport
+from ascend_sim.check.run import check_tasks, check_timeline
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.function import KernelFunction
@@ -21,8 +22,6 @@ from ascend_sim.options.run_options import LaunchOptions
 from ascend_sim.runtime import Device
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options, disarmed_warnings
-
-__all__ = ["CheckReport", "check_folder", "check_kernel"]
 
 
 def check_kernel(

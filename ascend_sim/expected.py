@@ -18,8 +18,6 @@ from ascend_sim.kernel.tensor import INTEGERS
 from ascend_sim.numerics import Verdict, check_correct, compare, decode
 from ascend_sim.runtime import ValueModel
 
-__all__ = ["Expectations", "Expected", "arguments_of", "judge_outputs", "read_expectations"]
-
 Array = NDArray[Any]
 
 

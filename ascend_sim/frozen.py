@@ -14,8 +14,6 @@ from inspect import get_annotations
 from threading import RLock
 from typing import Any, TypeVar, dataclass_transform
 
-__all__ = ["frozen"]
-
 _Class = TypeVar("_Class", bound=type)
 _MADE_FIRST = ("__dataclass_params__", "__match_args__", "__dataclass_fields__", "__init__")
 _MADE_LATER = ("__repr__", "__eq__", "__hash__")

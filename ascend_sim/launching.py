@@ -42,8 +42,6 @@ from ascend_sim.runtime import Allocation, Device, Task, ValueModel
 from ascend_sim.sequence import Job, RunResult, chip_of, run_job
 from ascend_sim.settings import check_options
 
-__all__ = ["Empty", "KernelRun", "empty", "launch"]
-
 Array = NDArray[Any]
 
 

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-__all__ = ["DAMAGED", "Header", "NpzError", "one_line", "read_headers"]
-
 DAMAGED = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, NotImplementedError, struct.error,
 )  # fmt: skip

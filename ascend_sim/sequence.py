@@ -42,8 +42,6 @@ from ascend_sim.runtime import (
 )
 from ascend_sim.settings import check_disarmed, check_limit, disarmed_warnings
 
-__all__ = ["Job", "RunResult", "chip_of", "run_job"]
-
 Array = NDArray[Any]
 
 

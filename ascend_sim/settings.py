@@ -14,8 +14,6 @@ from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.kinds import ArgumentKind, check_kinds, is_flag, or_none
 from ascend_sim.options.description import check_choices, options_in
 
-__all__ = ["KINDS", "check_disarmed", "check_limit", "check_options", "disarmed_warnings"]
-
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)

@@ -12,8 +12,6 @@ from typing import Any
 
 from ascend_sim.errors import SimError
 
-__all__ = ["CACHE_VARIABLE", "cache_folder", "load_shipped"]
-
 CACHE_VARIABLE = "ASCEND_SIM_CACHE"
 
 

@@ -19,17 +19,6 @@ from yaml.constructor import ConstructorError, SafeConstructor
 
 from ascend_sim.errors import ConfigError
 
-__all__ = [
-    "DECIMAL",
-    "MOST_BYTES",
-    "MOST_DEPTH",
-    "MOST_VALUES",
-    "SECTIONS",
-    "parse_yaml",
-    "read_yaml",
-    "why_no_file",
-]
-
 MOST_BYTES = 1 << 20
 """Most bytes of a file; the largest one that ships has 31 KB."""
 MOST_DEPTH = 32

@@ -13,8 +13,6 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.numerics import canonical
 
-__all__ = ["EIGHT_BIT", "IntArray", "TensorArg", "dtype_name", "freeze_integers", "is_whole_number"]
-
 IntArray = tuple[int, ...]
 EIGHT_BIT = ("hifloat8", "float8_e4m3fn")
 """The formats whose tensors are uint8 codes."""

@@ -21,22 +21,11 @@ from ascend_sim.errors import ConfigError
 from ascend_sim.numerics import encode
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import draw
-from ascend_sim.ops.case_entries import Case, DataEntry, TensorEntry, choices, explain_error
+from ascend_sim.ops.case_entries import Case, choices, explain_error
 from ascend_sim.ops.network import address_of, case_of_layer, load_network, network_names
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.tensor_files import load_tensors
 from ascend_sim.yaml_file import read_yaml, why_no_file
-
-__all__ = [
-    "Case",
-    "DataEntry",
-    "TensorEntry",
-    "case_label",
-    "case_names",
-    "load_case",
-    "make_tensors",
-]
-
 
 _RULES_REFUSE = ("greater_than_equal", "greater_than", "too_short", "too_long")
 """Errors of a file, as pydantic calls them, for values that an operator's rules refuse with a status."""

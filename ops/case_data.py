@@ -7,8 +7,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Distribution", "draw"]
-
 Distribution = Literal["uniform", "normal", "relu", "wide", "ones", "adversarial"]
 
 

@@ -25,29 +25,6 @@ from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import Distribution
 from ascend_sim.options.short_names import with_full_names
 
-__all__ = [
-    "BiasEntry",
-    "Case",
-    "CountedFromOne",
-    "CountedFromZero",
-    "DataEntry",
-    "Dtype",
-    "FileEntry",
-    "InputEntry",
-    "PerAxis",
-    "PerAxisFromZero",
-    "Shape",
-    "TensorEntry",
-    "TilingFields",
-    "agreed",
-    "by_kernel",
-    "choices",
-    "contradiction",
-    "explain_error",
-    "needed",
-    "output_size",
-]
-
 Shape = tuple[int, ...]
 Dtype = Literal["float32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn"]
 CountedFromZero = Annotated[int, Field(strict=True, ge=0)]

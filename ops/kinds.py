@@ -11,20 +11,6 @@ from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.checks.rules import show
 
-__all__ = [
-    "FLAG",
-    "MASK",
-    "NUMBER",
-    "NUMBERS",
-    "SHAPE",
-    "SIZES",
-    "ArgumentKind",
-    "check_kinds",
-    "is_flag",
-    "is_whole_numbers",
-    "or_none",
-]
-
 
 class ArgumentKind(NamedTuple):
     """Kind of an argument: `words` name the allowed values in an error message, `fits(value)` is True for an allowed one."""

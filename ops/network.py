@@ -22,19 +22,6 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.yaml_file import read_yaml, why_no_file
 
-__all__ = [
-    "Layer",
-    "Network",
-    "NetworkFile",
-    "address_of",
-    "case_of_layer",
-    "cases_of",
-    "layer_text",
-    "load_network",
-    "network_names",
-    "text_of",
-]
-
 _FORWARD = ":forward"
 _MOST_LISTED = 8
 """Most layer names that the message for an unknown layer lists."""

@@ -26,7 +26,7 @@ from ascend_sim.numerics import Verdict, check_correct, numpy_dtype, round_to
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall, stored_as
 from ascend_sim.ops.case_entries import Case
-from ascend_sim.ops.checks.product import CONFORMANCES, ProductSpec, any_arguments, has_file, load_product
+from ascend_sim.ops.checks.product import ProductSpec, any_arguments, has_file, load_product
 from ascend_sim.ops.checks.rules import CheckResult, Rule, show
 from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -36,11 +36,9 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.status import Status
 from ascend_sim.options.description import filled
-from ascend_sim.options.run_options import AcceptOptions
+from ascend_sim.options.run_options import CONFORMANCES, AcceptOptions
 from ascend_sim.options.short_names import with_full_names
 from ascend_sim.runtime import ValueModel
-
-__all__ = ["MatrixProduct", "Operator", "Settings", "Sums", "chain", "itemsize_in_memory"]
 
 Array = NDArray[Any]
 Arguments = TypeVar("Arguments")

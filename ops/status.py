@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Status"]
-
 
 class Status(IntEnum):
     """Status of a GetWorkspaceSize call; the documents name SUCCESS, 161001, 161002 and 561103."""

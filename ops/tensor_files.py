@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from ascend_sim.errors import SimError
 from ascend_sim.npz_file import DAMAGED, Header, NpzError, one_line, read_headers
 
-__all__ = ["TensorFileError", "load_tensors", "save_tensors"]
-
 Array = NDArray[Any]
 
 _SUFFIX = "_dtype"

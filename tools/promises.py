@@ -18,9 +18,11 @@ from typing import Any
 
 from ascend_sim import run_case, search_tilings
 from ascend_sim.errors import SimError
-from ascend_sim.ops.case import Case, load_case
+from ascend_sim.ops.case import load_case
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.kernels.tilings import TILINGS
-from ascend_sim.ops.network import Layer, Network, load_network
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import Network, load_network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.grid import Grid
 

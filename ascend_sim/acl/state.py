@@ -23,7 +23,7 @@ from ascend_sim.acl.out import DeviceRecorder
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.keywords import near_names
-from ascend_sim.ops.checks.product import CONFORMANCES
+from ascend_sim.options.run_options import CONFORMANCES
 
 __all__ = ["PROCESS", "aclGetRecentErrMsg", "call", "device", "note", "use"]
 

@@ -16,7 +16,8 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.case import Case, load_case, make_tensors
+from ascend_sim.ops.case import load_case, make_tensors
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.checks.rules import CheckResult, Failure, Rule
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.network import Network, address_of, place_of_layer
@@ -35,17 +36,6 @@ from ascend_sim.options.run_options import (
 from ascend_sim.runtime import KernelMoves
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
-
-__all__ = [
-    "accept_case",
-    "call_case",
-    "check_case",
-    "explain_status",
-    "of_this_case",
-    "phase_one_of_case",
-    "run_case",
-    "specs_of",
-]
 
 
 @with_options(CaseOptions)

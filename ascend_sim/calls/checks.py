@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from ascend_sim.calls.cases import accept_case
-from ascend_sim.check.run import CheckReport, check_tasks
+from ascend_sim.check.findings import CheckReport
+from ascend_sim.check.run import check_tasks
 from ascend_sim.chip import ChipSpec
-from ascend_sim.ops.case import Case
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import roles_of, tasks_without_values
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan
 from ascend_sim.options.run_options import PlanOptions
 from ascend_sim.runtime import Task
 from ascend_sim.settings import disarmed_warnings
-
-__all__ = ["check_call", "flags_of_call", "tasks_of_call"]
 
 
 def check_call(

@@ -28,8 +28,6 @@ from ascend_sim.runtime import Allocation, Device, KernelMoves, Task, ValueModel
 from ascend_sim.sequence import Array, Job, chip_of, run_job
 from ascend_sim.settings import check_options
 
-__all__ = ["CallJob", "arguments_of", "call_operator", "check_fits", "run_call", "run_call_job"]
-
 
 def call_operator(
     operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: RunOptions

@@ -26,8 +26,6 @@ from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import AcceptOptions, PlanOptions, RunOptions
 from ascend_sim.runtime import Recording, Task, run_tasks
 
-__all__ = ["Trials"]
-
 
 class Trials:
     """Trials of changes to one call, of which it keeps shapes and options, no values; results are cached."""

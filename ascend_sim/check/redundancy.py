@@ -191,6 +191,3 @@ class Proof:
         for needs, order in zip(self._needs, orders, strict=True):
             needs.order = order
         return True
-
-
-__all__ = ["Proof", "find_redundant", "groups"]

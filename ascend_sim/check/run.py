@@ -25,8 +25,6 @@ from ascend_sim.host import collector_paused
 from ascend_sim.kernel.inspection import Fault, Inspection, inspect
 from ascend_sim.kernel.program import Program
 
-__all__ = ["TOOLS", "CheckReport", "check_programs", "check_tasks", "check_timeline", "chosen_tools"]
-
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 _MOST_COMPARED = 1 << 20
 """Rows of a kernel up to which its stamped loops are compared with the rows that their bodies write one by one."""

@@ -134,6 +134,3 @@ def _deadlocks(subject: Subject) -> Iterator[CheckFinding]:
         places=places,
         count=1,
     )
-
-
-__all__ = ["find_sync_faults"]

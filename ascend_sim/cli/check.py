@@ -33,7 +33,7 @@ from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
     from ascend_sim.acl.out import DeviceRecorder
-    from ascend_sim.checking import CheckReport
+    from ascend_sim.check.findings import CheckReport
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,8 @@ def _program(path: Path, devices: list[DeviceRecorder], tools: list[str] | None,
     The program has run; `devices` recorded it. Raises SimError if it launched nothing and there is no device memory to check.
     """
     from ascend_sim.acl import aclGetRecentErrMsg, leaks
-    from ascend_sim.check.run import CheckReport, chosen_tools
+    from ascend_sim.check.findings import CheckReport
+    from ascend_sim.check.run import chosen_tools
 
     if chip is not None:
         raise SimError("--chip: a program chooses its own chip (ascend_sim.use, ASCEND_SIM_CHIP)")

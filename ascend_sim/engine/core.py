@@ -33,7 +33,6 @@ from ascend_sim.isa.base import (
     DISARMED,
     LOCAL,
     PIPES,
-    SCALAR,
     SET,
     TRANSFER,
     WAIT,
@@ -488,6 +487,3 @@ class CoreRun:
     def lost_sets(self) -> dict[tuple[str, str, int], int]:
         """Return {flag (source, destination, number): number of its first lost set}, for flags that lost a set."""
         return {flag.key: lost for flag in self._flags if (lost := flag.lost_set()) >= 0}
-
-
-__all__ = ["SCALAR", "CoreRun"]

@@ -16,11 +16,9 @@ from ascend_sim.isa.base import (
     CROSS_SET,
     CROSS_WAIT,
     DISARMED,
-    LOCAL,
     PIPES,
     SCALAR,
     SET,
-    TRANSFER,
     WAIT,
 )
 from ascend_sim.kernel.program import Program
@@ -215,19 +213,3 @@ def stall_columns(
         cause[rows] = np.where(held >= stall[rows], np.where(held > 0, _CAUSE[name], cause[rows]), cause[rows])
         stall[rows] += held
     return stall, cause
-
-
-__all__ = [
-    "CAUSES",
-    "LOCAL",
-    "OF_ALL",
-    "OF_MOVES",
-    "SCALAR",
-    "TIMES",
-    "TRANSFER",
-    "ProgramRun",
-    "TaskRun",
-    "Timeline",
-    "at_work",
-    "stall_columns",
-]

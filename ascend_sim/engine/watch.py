@@ -23,8 +23,6 @@ from ascend_sim.engine.totals import TOTALS, ProgramTotals, TaskTotals, Watched
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import SPACES, InstructionTable, Program
 
-__all__ = ["Collected", "ColumnWatch", "from_columns", "watched"]
-
 
 def watched(timeline: Timeline) -> Watched:
     """Return the totals and hazards of a run; if it did not collect them while it ran, they are computed once from its

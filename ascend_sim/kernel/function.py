@@ -31,8 +31,6 @@ from ascend_sim.memory.gm import room_of
 from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
 
-__all__ = ["KernelError", "KernelFunction", "Launch", "kernel_function"]
-
 CORES = ("AIC", "AIV", "MIX", "MIX_1_1", "AI_CORE")
 """Kinds of cores for kernels; a chip's file (cores) lists those that it has. MIX is an AIC with its AIVs, MIX_1_1 with one."""
 

@@ -36,8 +36,6 @@ from ascend_sim.kernel.traced import TracedLoops
 from ascend_sim.memory.regions import Region
 from ascend_sim.memory.sizes import whole_number
 
-__all__ = ["Kernel"]
-
 _OPERANDS = ("dst", "src0", "src1")
 
 

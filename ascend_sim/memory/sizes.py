@@ -8,8 +8,6 @@ import numpy as np
 
 from ascend_sim.errors import SimError
 
-__all__ = ["whole_number"]
-
 
 def whole_number(value: Any, what: str, least: int) -> int:
     """Return `value` as an int if it is an integer (Python or numpy) of at least `least`.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ascend_sim.frozen import frozen
 
-__all__ = ["CUBE_MATH_TYPES", "ComputeChoice", "promote"]
-
 CUBE_MATH_TYPES = {0: "KEEP_DTYPE", 1: "ALLOW_FP32_DOWN_PRECISION", 2: "USE_FP16", 3: "USE_HF32"}
 """cubeMathType 0..3 -> its name in the documents."""
 

@@ -8,20 +8,6 @@ from typing import Any, NamedTuple, TypeVar, dataclass_transform
 from ascend_sim.errors import SimError
 from ascend_sim.keywords import check_keywords
 
-__all__ = [
-    "Described",
-    "Option",
-    "Shell",
-    "check_choices",
-    "described",
-    "filled",
-    "listed",
-    "names_of",
-    "of_case",
-    "options_in",
-    "with_options",
-]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 Options = TypeVar("Options", bound=Mapping[str, Any])
 Class = TypeVar("Class", bound=type)

@@ -5,8 +5,6 @@ from typing import Any, TypeVar
 
 from ascend_sim.errors import SimError
 
-__all__ = ["SHORT_NAMES", "full_column", "full_name", "with_full_names"]
-
 Value = TypeVar("Value")
 
 SHORT_NAMES = {"dX": "grad_input", "dW": "grad_weight", "db": "grad_bias"}

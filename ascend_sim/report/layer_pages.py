@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
-__all__ = ["folder_of", "linked", "page_name"]
-
 
 def folder_of(page: str | Path) -> Path:
     """Return the path of the folder for the pages of layers: "model-layers" beside "model.html"."""

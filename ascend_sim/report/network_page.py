@@ -21,8 +21,6 @@ from ascend_sim.report.layer_pages import linked
 from ascend_sim.report.skeleton import Figures, framed
 from ascend_sim.report.summary import command_html
 
-__all__ = ["NetworkPage", "PageLayer", "next_line", "ranking"]
-
 _RANKING = (
     "layer", "input * weight", ">us", ">copies", ">us in all", ">share", ">ideal us", ">layout us", ">above ideal, all",
 )  # fmt: skip

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["costs_of", "ranking_lines"]
-
 _MOST = 5
 """Layers that are shown."""
 _SHOWN = ("layer", "text", "copies", "us", "all", "layout")

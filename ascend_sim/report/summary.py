@@ -19,8 +19,6 @@ from ascend_sim.report.html import wrong_words
 from ascend_sim.report.ladder import asks_table
 from ascend_sim.report.waterfall import WORDS
 
-__all__ = ["LAYOUT", "command_html", "head_words", "lines_of", "parts_words", "summary_html", "summary_of"]
-
 LAYOUT = "layout"
 """The part of a call's time in kernels that only convert layouts and dtypes (TransData, Cast, MemSet)."""
 _ADVICE = 3

@@ -30,8 +30,6 @@ from ascend_sim.engine.values import Finding
 from ascend_sim.engine.watch import watched
 from ascend_sim.kernel.program import Program
 
-__all__ = ["StreamRun", "StreamStep", "copy_cycles", "overlapping", "run_streams"]
-
 
 @dataclass(eq=False)
 class StreamStep(Task):

@@ -17,8 +17,6 @@ from typing import Any
 from ascend_sim.studies.pools import Failed, Items, Pool
 from ascend_sim.studies.store import Store
 
-__all__ = ["finish"]
-
 _LOOK_SECONDS = 0.2
 
 

@@ -25,8 +25,6 @@ from ascend_sim.frozen import frozen
 from ascend_sim.runtime.workers import WorkerDied, apart, begin_worker, forget_typed_in_main, interrupts_held
 from ascend_sim.studies.store import code_digest
 
-__all__ = ["Cluster", "Failed", "Function", "Items", "Pool", "Processes"]
-
 Function = Callable[[Any], Any]
 Items = Iterator[tuple[str, Any]]
 _DEATHS = 2

@@ -32,8 +32,6 @@ try:
 except ImportError:  # not on Windows: there two processes may do the same work, of which one result is kept
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["RESULTS", "VERSION", "Claim", "Store"]
-
 RESULTS = "results.sqlite"
 """Name of a store in an `--out` folder."""
 VERSION = 2

@@ -33,8 +33,6 @@ from ascend_sim.torch.precision import case_of
 from ascend_sim.torch.report import LayerRow
 from ascend_sim.torch.summary import addresses
 
-__all__ = ["SimulatedLayer", "layer_named"]
-
 _LISTED = 8
 
 

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case_entries import explain_error
-from ascend_sim.ops.network import Layer, Network, cases_of
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import Network, cases_of
 from ascend_sim.report.files import atomic_write
 from ascend_sim.torch.calls import CONV, MATMUL
 from ascend_sim.torch.report import LayerRow

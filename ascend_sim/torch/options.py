@@ -5,8 +5,6 @@ from typing import Annotated
 from ascend_sim.options.description import Option, described
 from ascend_sim.options.run_options import STEP, CacheOptions, ChipOptions, ChoiceOptions, EngineOptions, ValueOptions
 
-__all__ = ["SimulateOptions", "alone"]
-
 
 @described
 class SimulateOptions(ChipOptions, EngineOptions, ChoiceOptions, CacheOptions, ValueOptions, total=False):

@@ -12,8 +12,6 @@ from ascend_sim.torch.calls import Call
 from ascend_sim.torch.report import HEADS, ModelReport
 from ascend_sim.torch.summary import ranked, summary_of
 
-__all__ = ["write_page"]
-
 
 def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
     """Write a model's report as one HTML page that loads no other file; `links` is {layer name: link to its page}."""

@@ -16,8 +16,6 @@ from ascend_sim.report.summary import LAYOUT, before_words, head_words, parts_wo
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.report import LayerRow, ModelReport
 
-__all__ = ["addresses", "lines_of", "ranked", "render", "summary_of"]
-
 _NOTES = 2
 """Refusals and findings that are shown."""
 _NOTE = 160

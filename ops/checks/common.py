@@ -10,18 +10,6 @@ from ascend_sim.ops.checks.product import ProductProfile, ValueRange
 from ascend_sim.ops.checks.rules import Failure, fail, show
 from ascend_sim.ops.status import Status
 
-__all__ = [
-    "at_least",
-    "each_at_least",
-    "first_failure",
-    "in_range",
-    "no_negative_dimension",
-    "not_null",
-    "of_dtype",
-    "same_dtype",
-    "same_shape",
-]
-
 
 def first_failure(failures: Iterable[Failure | None]) -> Failure | None:
     """Return the first failure among `failures`, which are evaluated no further; None without one."""

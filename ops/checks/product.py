@@ -13,20 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ascend_sim.errors import AclnnError, ConfigError
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES, ComputeChoice
 from ascend_sim.ops.status import Status
-from ascend_sim.options.run_options import CONFORMANCES, Conformance
+from ascend_sim.options.run_options import CONFORMANCES
 from ascend_sim.shipped import load_shipped
-
-__all__ = [
-    "CONFORMANCES",
-    "Conformance",
-    "ProductProfile",
-    "ProductSpec",
-    "ValueRange",
-    "any_arguments",
-    "has_file",
-    "load_product",
-    "products",
-]
 
 Trait = Literal[
     "depthwise_output_channels",

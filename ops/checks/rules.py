@@ -23,8 +23,6 @@ from ascend_sim.frozen import frozen
 from ascend_sim.ops.status import Status
 from ascend_sim.options.run_options import CONFORMANCES, Conformance
 
-__all__ = ["CheckResult", "Failure", "Rule", "RuleList", "Verdict", "fail", "show"]
-
 Verdict = Literal["pass", "fail", "skipped", "not reached"]
 
 

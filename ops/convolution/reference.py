@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 
-__all__ = ["grad_bias_reference", "grad_input_reference", "grad_weight_reference", "products_per_element"]
-
 Array = NDArray[Any]
 _Float64 = NDArray[np.float64]
 _Box = tuple[slice, ...]

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from ascend_sim.ops.convolution.call import ConvolutionCall
 
-__all__ = ["zeros_of_a_map", "zeros_of_a_weight"]
-
 Mask = NDArray[np.bool_]
 
 

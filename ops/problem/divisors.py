@@ -8,8 +8,6 @@ from collections import Counter
 from functools import lru_cache
 from itertools import count
 
-__all__ = ["divisors", "is_prime"]
-
 _TRIED = 4096  # up to here factors are found by trying
 # Together they tell every number below 3.3e24 (Sorenson and Webster 2015); beyond, no composite is known that they do not tell.
 _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)

@@ -31,8 +31,6 @@ from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, operand, typed
 from ascend_sim.runtime import ValueModel
 
-__all__ = ["Probe", "Probed"]
-
 Array = NDArray[Any]
 Rerun = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """The programs of the call once more: flat storages of its inputs -> its outputs as the caller sees them."""

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.operator import Operator, Sums
 
-__all__ = ["sums_of"]
-
 Array = NDArray[Any]
 
 

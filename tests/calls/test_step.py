@@ -9,7 +9,8 @@ import pytest
 import ascend_sim as asim
 from ascend_sim.calls.step import kernels_before
 from ascend_sim.errors import SimError
-from ascend_sim.ops.network import Layer, Network
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import Network
 
 FIRST = {"input": 10, "weight": 20, "grad_output": 30, "grad_weight": 20}
 SECOND = {"input": 30, "weight": 40, "grad_output": 50, "grad_input": 30, "grad_weight": 40}

@@ -11,7 +11,8 @@ from ascend_sim.calls.cases import run_case
 from ascend_sim.errors import ConfigError
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.case_entries import InputEntry
-from ascend_sim.ops.network import Layer, Network, address_of, cases_of, load_network
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import Network, address_of, cases_of, load_network
 from ascend_sim.studies.network.run import run_network
 from tests.support.cli.commands import refused, run
 

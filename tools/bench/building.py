@@ -19,7 +19,8 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.execute import bind
-from ascend_sim.ops.network import Layer, load_network
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import load_network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Device, Task
 

@@ -18,7 +18,8 @@ from ascend_sim.calls.cases import call_case
 from ascend_sim.calls.checks import check_call
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import AclnnError
-from ascend_sim.ops.case import Case, load_case, make_tensors
+from ascend_sim.ops.case import load_case, make_tensors
+from ascend_sim.ops.case_entries import Case
 
 CASES = Path(__file__).parents[2] / "configs" / "cases"
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend910_9391", "ascend950dt_9582")

@@ -14,8 +14,6 @@ from ascend_sim.frozen import frozen
 from ascend_sim.report.shown import ShownResult
 from ascend_sim.studies.compare.sources import OneRun
 
-__all__ = ["LETTERS", "Fact", "KernelFacts", "RunComparison", "Value"]
-
 VERSION = 1
 """Version of the result of `RunComparison.to_dict`; increased when a key is removed or changes its meaning."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

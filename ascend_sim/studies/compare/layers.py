@@ -19,8 +19,6 @@ from ascend_sim.ops.network import layer_text
 from ascend_sim.report.grid import Grid, counted, say
 from ascend_sim.report.shown import ShownResult
 
-__all__ = ["FILES", "SIMULATION", "LayerComparison", "compare_layers", "file_in"]
-
 SIMULATION = "simulation.json"
 FILES = ("network.json", SIMULATION)
 """Files of a folder that hold the times of layers: of `run-network --out`, and of a simulation of a model."""

@@ -16,8 +16,6 @@ from ascend_sim.report.waterfall import WORDS
 from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison
 from ascend_sim.studies.compare.text import HEADS, shown_difference, shown_value
 
-__all__ = ["write_page"]
-
 _KERNELS = 12
 """Kernels with a part of their own, those first whose times differ most."""
 _ROWS = 2400

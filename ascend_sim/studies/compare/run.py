@@ -23,8 +23,6 @@ from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComp
 from ascend_sim.studies.compare.page import write_page
 from ascend_sim.studies.compare.sources import Given, OneRun, open_sources
 
-__all__ = ["compare_runs"]
-
 _SHARE_DECIMALS = 4
 
 Kernel = Mapping[str, Any]

@@ -28,8 +28,6 @@ from ascend_sim.runtime.recording import without_recording
 from ascend_sim.studies.compare.layers import file_in
 from ascend_sim.yaml_file import read_yaml
 
-__all__ = ["Given", "OneRun", "open_sources"]
-
 Given: TypeAlias = str | Path | Result | KernelRun
 Kind = Literal["case", "chip", "tiling", "folder", "timeline", "result"]
 

@@ -14,8 +14,6 @@ from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.summary import before_words
 from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison, Value
 
-__all__ = ["HEADS", "chosen_kernels", "render", "shown_difference", "shown_value"]
-
 _SHOWN = 3
 """Kernels that are shown without being asked for: those whose times differ most."""
 _ALWAYS = {"total us", "us", "cycles", "blocks", "bottleneck"}

@@ -34,7 +34,8 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.isa.memory import Memory
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.case import Case, load_case, make_tensors
+from ascend_sim.ops.case import load_case, make_tensors
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.operator import Operator

@@ -15,8 +15,6 @@ from ascend_sim.studies.network.options import NetworkOptions
 from ascend_sim.studies.network.run import NetworkRun
 from ascend_sim.studies.network.summary import ranked
 
-__all__ = ["write_layer_pages"]
-
 
 def write_layer_pages(
     page: str | Path, run: NetworkRun, most: int, **options: Unpack[NetworkOptions]

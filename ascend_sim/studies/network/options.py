@@ -4,8 +4,6 @@ from ascend_sim.options.description import described
 from ascend_sim.options.run_options import CacheOptions, ChipOptions, ProfileOptions
 from ascend_sim.studies.tiles.options import LimitOptions
 
-__all__ = ["NetworkOptions", "TuneOptions"]
-
 
 @described
 class NetworkOptions(ChipOptions, ProfileOptions, CacheOptions, total=False):

@@ -14,8 +14,6 @@ from ascend_sim.studies.network.run import NetworkRun
 from ascend_sim.studies.network.summary import ranked, summary_of
 from ascend_sim.studies.network.tuning import Tuned
 
-__all__ = ["write_page"]
-
 
 def write_page(
     path: str | Path, run: NetworkRun, tuned: Tuned | None = None, links: Mapping[str, str] | None = None

@@ -30,7 +30,8 @@ from ascend_sim.frozen import frozen
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.kernels.cube.libraries import known_library
-from ascend_sim.ops.network import Layer, Network, load_network
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import Network, load_network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import STEP, CacheOptions, ProfileOptions, TaskOptions
@@ -46,8 +47,6 @@ from ascend_sim.studies.network.summary import summary_of
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
-
-__all__ = ["LayerTimes", "NetworkRun", "Tilings", "run_network"]
 
 MOST_IMAGES = (1 << 31) - 1
 """Limit of a batch; far beyond what the memory of a chip holds."""

@@ -9,8 +9,6 @@ from ascend_sim.report.grid import counted
 from ascend_sim.report.ranking import costs_of, ranking_lines
 from ascend_sim.report.summary import LAYOUT, before_words, head_words, parts_words
 
-__all__ = ["lines_of", "ranked", "summary_of"]
-
 _TROUBLE = 2
 """Refused layers and findings that are shown."""
 _USUAL_CHIP = "ascend910b3"

@@ -17,7 +17,8 @@ from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS
-from ascend_sim.ops.network import Layer, Network
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import Network
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.short_names import full_name, with_full_names
@@ -29,8 +30,6 @@ from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.options import LimitOptions
 from ascend_sim.studies.tiles.outcome import SearchOutcome
 from ascend_sim.yaml_file import read_yaml
-
-__all__ = ["TILINGS_FILE", "Tuned", "read_tilings", "tune", "write_tilings"]
 
 TILINGS_FILE = "tilings.yaml"
 """File in a folder with the tilings that `tune` found, by layer and kernel, for `run_network`."""

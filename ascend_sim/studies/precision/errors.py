@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from ascend_sim.numerics import FORMATS
 
-__all__ = ["effective_bits", "error_histogram", "mean_error", "rounding_effect"]
-
 Array = NDArray[Any]
 HISTOGRAM_LOW, HISTOGRAM_HIGH = -40, 8
 """Binades of |error| / |reference| that the error histogram covers; the outer bins hold what lies beyond."""

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
-from ascend_sim.ops.case import Case, DataEntry, make_tensors
+from ascend_sim.ops.case import make_tensors
 from ascend_sim.ops.case_data import Distribution
+from ascend_sim.ops.case_entries import Case, DataEntry
 from ascend_sim.ops.tensor_files import load_tensors
 from ascend_sim.ops.verdicts.values import numbers
-
-__all__ = ["base_tensors", "given_tensors", "source_of", "with_inputs"]
 
 Array = NDArray[Any]
 

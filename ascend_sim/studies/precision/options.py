@@ -6,8 +6,6 @@ from typing import Annotated
 from ascend_sim.options.description import Option, Shell, of_case
 from ascend_sim.options.run_options import OverflowOptions, ProfileOptions
 
-__all__ = ["PrecisionOptions"]
-
 
 @of_case
 class PrecisionOptions(ProfileOptions, OverflowOptions, total=False):

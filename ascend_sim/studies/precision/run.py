@@ -31,7 +31,8 @@ from ascend_sim.numerics.accumulate import ACCUMULATIONS
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.case import Case, case_label, load_case
+from ascend_sim.ops.case import case_label, load_case
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operator import Sums
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts.sums import sums_of

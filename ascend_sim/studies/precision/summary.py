@@ -18,8 +18,6 @@ from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.summary import before_words
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
 
-__all__ = ["SHORT", "render_summary", "rows_of", "sentences"]
-
 SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "hifloat8": "hif8", "float8_e4m3fn": "e4m3fn"}
 _SHARES = {1: "the", 0.5: "half the", 0.25: "a quarter of the", 2: "twice the"}
 

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ValidationError
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.case import Case
-from ascend_sim.ops.case_entries import explain_error
+from ascend_sim.ops.case_entries import Case, explain_error
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.operators import OPERATORS

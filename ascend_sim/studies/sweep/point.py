@@ -17,7 +17,8 @@ from ascend_sim.calls.run import check_fits
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError, TilingError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.case import Case, make_tensors
+from ascend_sim.ops.case import make_tensors
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, typed

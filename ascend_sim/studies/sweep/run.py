@@ -19,7 +19,8 @@ from typing import Any, Unpack
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.ops.case import Case, load_case
+from ascend_sim.ops.case import load_case
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.options.description import with_options
 from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress

@@ -11,7 +11,8 @@ from ascend_sim.calls.cases import accept_case
 from ascend_sim.calls.run import check_fits
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.ops.case import Case, load_case
+from ascend_sim.ops.case import load_case
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options

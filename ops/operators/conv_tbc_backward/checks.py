@@ -19,12 +19,11 @@ from ascend_sim.ops.checks.common import (
     same_dtype,
     same_shape,
 )
-from ascend_sim.ops.checks.product import Conformance, ProductSpec, ValueRange
+from ascend_sim.ops.checks.product import ProductSpec, ValueRange
 from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.status import Status
-
-__all__ = ["RULES", "TbcFacts", "check_conv_tbc"]
+from ascend_sim.options.run_options import Conformance
 
 RULES = RuleList()
 rule = RULES.rule

@@ -10,10 +10,10 @@ import pytest
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.checks.product import CONFORMANCES
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.plan import Plan
+from ascend_sim.options.run_options import CONFORMANCES
 from tests.support.ops.check_calls import TABLES, check, conv_call, conv_row, rows, tbc_call, tbc_row
 from tests.support.ops.variants import Variants
 from tests.support.ops.vendor_cases import CALLS

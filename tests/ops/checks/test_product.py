@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from ascend_sim.errors import AclnnError, ConfigError
-from ascend_sim.ops.checks.product import CONFORMANCES, load_product, parse_products, products
+from ascend_sim.ops.checks.product import load_product, parse_products, products
+from ascend_sim.options.run_options import CONFORMANCES
 
 pytestmark = pytest.mark.fast
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ascend_sim.api import TensorSpec, convolution_backward
+from ascend_sim.api import convolution_backward
+from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.convolution.formula import Formula, formula
 from ascend_sim.studies.explain.formula_text import formula_lines

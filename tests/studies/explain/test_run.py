@@ -13,7 +13,8 @@ import ascend_sim
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import Program
-from ascend_sim.ops.case import Case, load_case, make_tensors
+from ascend_sim.ops.case import load_case, make_tensors
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.convolution.reference import grad_input_reference, grad_weight_reference
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.explain.page import explain_html

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ascend_sim import run_case
-from ascend_sim.ops.network import Layer, Network, cases_of
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import Network, cases_of
 from ascend_sim.studies.network.run import run_network
 
 

@@ -15,7 +15,8 @@ import ascend_sim as asim
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.l2 import L2Cache
-from ascend_sim.ops.case import Case, load_case
+from ascend_sim.ops.case import load_case
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.command import kernels_of
 from ascend_sim.studies.tiles.kernel import CubeKernel

@@ -21,7 +21,8 @@ from ascend_sim.errors import SimError, TilingError
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.convolution.case import attributes_of
 from ascend_sim.ops.kernels.tilings import settable
-from ascend_sim.ops.network import Layer, load_network
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.network import load_network
 from ascend_sim.studies import store as stores
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.command import kernels_of, parse_fields

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ascend_sim.check.run import CheckReport, check_tasks
+from ascend_sim.check.findings import CheckReport
+from ascend_sim.check.run import check_tasks
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import WAIT

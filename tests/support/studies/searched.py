@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.case import Case
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.tiles.kernel import CubeKernel
 

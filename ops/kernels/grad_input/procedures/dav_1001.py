@@ -22,8 +22,6 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-__all__ = ["DataCacheTiling", "cache_tiling", "covers_grad_input_1001", "vendor_grad_input_1001"]
-
 # Numbers of the vendor's procedure (canndev conv2d_bp_input_cache_tiling, conv2d_backprop_input: stated)
 UB_BYTES = 262000  # of UB, which has 262144
 SMALLEST_SIDE, LARGEST_SIDE = 2, 4096  # of dx, and of gradOutput with its zeros

@@ -21,8 +21,6 @@ from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-__all__ = ["covers_grad_weight_3510", "vendor_grad_weight_3510", "with_groups_merged"]
-
 # Numbers of the vendor's procedure (ops-nn conv3d_backprop_filter_v2, arch35: stated)
 WINOGRAD_TAPS = (3, 3)
 UB_RESERVED = 256  # bytes: a vector register

@@ -24,8 +24,6 @@ from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-__all__ = ["blocks_of", "covers_images_first", "images_first", "tiled_for"]
-
 ITEMSIZE = 2
 
 

@@ -29,8 +29,6 @@ from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import stream_k, tas
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_sum, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-__all__ = ["sound_grad_weight"]
-
 # Ours
 LARGEST_SIDE = 256  # of a base block: longer ones leave no K for the other operand
 SQUARE_SIDE = 128  # of a block that half of L0C holds

@@ -6,8 +6,6 @@ from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.checks.rules import Failure, RuleList, fail, show
 from ascend_sim.ops.operators.convolution_backward.checks.facts import ConvFacts, Named
 
-__all__ = ["RUNS", "add_rules"]
-
 RUNS = (
     "8-bit tensors run on a 950 (--chip ascend950pr_9589) with --conformance library and an output_mask of gradInput or "
     "gradWeight alone"

@@ -10,8 +10,6 @@ from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 
-__all__ = ["ConvFacts", "Named", "Spatial"]
-
 
 class Named(NamedTuple):
     """A tensor and the name of its argument in the document ("gradOutput")."""

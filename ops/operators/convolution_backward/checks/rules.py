@@ -21,15 +21,14 @@ from ascend_sim.ops.checks.common import (
     same_dtype,
     same_shape,
 )
-from ascend_sim.ops.checks.product import Conformance, ProductSpec, ValueRange
+from ascend_sim.ops.checks.product import ProductSpec, ValueRange
 from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.operators.convolution_backward.checks import eight_bit as conv_backward_eight_bit
 from ascend_sim.ops.operators.convolution_backward.checks import tail as conv_backward_tail
 from ascend_sim.ops.operators.convolution_backward.checks.facts import ConvFacts
 from ascend_sim.ops.status import Status
-
-__all__ = ["RULES", "check_conv_backward"]
+from ascend_sim.options.run_options import Conformance
 
 RULES = RuleList()
 rule = RULES.rule

@@ -8,8 +8,6 @@ from ascend_sim.ops.operators.convolution_backward.checks.eight_bit import RUNS
 from ascend_sim.ops.operators.convolution_backward.checks.facts import ConvFacts
 from ascend_sim.ops.status import Status
 
-__all__ = ["add_rules", "attribute_lengths", "batch", "spatial_sizes"]
-
 
 def add_rules(rules: RuleList) -> None:
     """Append the library's last checks, in its order, to `rules`."""
