@@ -207,21 +207,23 @@ _LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "bits_
 """Fields of an operand that is more than one run of elements, and what they are where it is one."""
 
 
-@frozen
 class VectorInstruction(Instruction):
     """Base of the vector instructions: cost by `opcode`, a row of the chip's table of vector operations.
 
     Raises SimError when one is made for a chip that lacks the operation, or the operation in this format.
     """
 
+    dtype: str
+    count: int
+
     @property
     def opcode(self) -> str:
-        """Return the operation's row in the chip's table of vector costs."""
-        raise NotImplementedError
+        """Return the operation's row in the chip's table of vector costs: its name, unless a subclass has another."""
+        return self.name
 
     def _cost_key(self) -> tuple[str, int]:
         """Return (dtype whose cost counts, bytes of a row that are cut into repeats)."""
-        raise NotImplementedError
+        return self.dtype, self.count * size_of(self.dtype)
 
     def _rows(self) -> int:
         """Return the number of rows for the cost; 1 unless a subclass has rows."""
@@ -253,12 +255,16 @@ class VectorInstruction(Instruction):
 
 
 class RowsInstruction(VectorInstruction):
-    """Base of instructions that write `rows` rows of `count` elements; strides are the bytes from row to row."""
+    """Base of instructions that write `rows` rows of `count` elements; strides are the bytes from row to row.
 
-    count: int
+    `mask` leaves elements out; `blocks` are the bytes from block to block of dst and of each source, () if all adjoin.
+    """
+
     rows: int
     dst_stride: int
     src_stride: int
+    mask: Mask | None
+    blocks: tuple[int, ...]
 
     def _rows(self) -> int:
         return self.rows
@@ -273,9 +279,20 @@ class RowsInstruction(VectorInstruction):
         """Return (elements, rows, bytes from row to row) of src0."""
         return self.count, self.rows, self.src_stride
 
+    def _bytes(self, operand: str, stride: int) -> tuple[Region, ...]:
+        """Return the bytes of an operand whose rows lie `stride` bytes apart."""
+        return regions_of(operand, self.dtype, (self.count, self.rows, stride), self.mask, self.blocks)
+
+    def _view(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
+        """Return the elements of an operand whose rows lie `stride` bytes apart."""
+        return elements(memory, address, operand, self.dtype, (self.count, self.rows, stride), self.blocks)
+
+    def writes(self) -> tuple[Region, ...]:
+        return self._bytes("dst", self.dst_stride)
+
 
 @frozen
-class Elementwise(VectorInstruction):
+class Elementwise(RowsInstruction):
     """`rows` rows of `count` elements of `dtype`; each element of dst is computed from the elements at its place.
 
     Strides are bytes from row to row; `row_cost` is the cost of several rows. `blocks` are the bytes from block to block of
@@ -295,12 +312,6 @@ class Elementwise(VectorInstruction):
     def opcode(self) -> str:
         return self.operation
 
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
-
-    def _rows(self) -> int:
-        return self.rows
-
     def pipe(self, chip: ChipSpec) -> str:
         self._fit(chip, self.src_stride)
         return super().pipe(chip)
@@ -309,22 +320,10 @@ class Elementwise(VectorInstruction):
         """Raise SimError if rows or blocks of dst overlap, or a stride is no multiple of blocks; `src_strides` are the
         sources'.
         """
-        layout = self.count, self.rows, self.dst_stride
-        operands_fit(chip, f"{self.name} {self.operation}", self.dtype, layout, src_strides, self.blocks)
-
-    def _bytes(self, operand: str, stride: int) -> tuple[Region, ...]:
-        """Return the bytes of an operand whose rows lie `stride` bytes apart."""
-        return regions_of(operand, self.dtype, (self.count, self.rows, stride), self.mask, self.blocks)
-
-    def _view(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
-        """Return the elements of an operand whose rows lie `stride` bytes apart."""
-        return elements(memory, address, operand, self.dtype, (self.count, self.rows, stride), self.blocks)
+        operands_fit(chip, f"{self.name} {self.operation}", self.dtype, self._dst, src_strides, self.blocks)
 
     def reads(self) -> tuple[Region, ...]:
         return self._bytes("src0", self.src_stride)
-
-    def writes(self) -> tuple[Region, ...]:
-        return self._bytes("dst", self.dst_stride)
 
     def source(self, memory: Memory, address: int) -> NDArray[Any]:
         """Return a view of the elements of src0 at `address`."""

@@ -30,15 +30,12 @@ class VectorCast(RowsInstruction):
     blocks: tuple[int, ...] = ()
 
     name = "vector_cast"
+    opcode = "cast"
 
     def pipe(self, chip: ChipSpec) -> str:
         chip.vector.cast_mode(self.source, self.target, self.rounding)
         operands_fit(chip, self.name, self.target, self._dst, (self.src_stride,), self.blocks)
         return super().pipe(chip)
-
-    @property
-    def opcode(self) -> str:
-        return "cast"
 
     def _cost_key(self) -> tuple[str, int]:
         wide = self.source if size_of(self.source) >= size_of(self.target) else self.target

@@ -52,13 +52,6 @@ class GatherMask(VectorInstruction):
         if not 0 <= self.pattern < len(PATTERNS):
             raise SimError(f"gather_mask: pattern {self.pattern}; patterns are 1 to 7 (asc-devkit, GatherMask page)")
 
-    @property
-    def opcode(self) -> str:
-        return "gather_mask"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
-
     def pipe(self, chip: ChipSpec) -> str:
         whole_blocks(chip, self.name, self.src_stride, self.bits_stride, *self.blocks)
         return super().pipe(chip)

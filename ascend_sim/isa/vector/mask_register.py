@@ -16,6 +16,7 @@ from ascend_sim.isa.base import Cost
 from ascend_sim.isa.memory import MASK_REGISTER_BYTES, Memory
 from ascend_sim.isa.vector.base import (
     Mask,
+    RowsInstruction,
     VectorInstruction,
     elements,
     operands_fit,
@@ -55,13 +56,6 @@ class CompareToRegister(VectorInstruction):
         if self.mode not in COMPARISONS:
             raise SimError(f"compare_to_register: no mode {self.mode!r}; there are {', '.join(COMPARISONS)}")
 
-    @property
-    def opcode(self) -> str:
-        return "compare_to_register"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
-
     def pipe(self, chip: ChipSpec) -> str:
         _fits_repeat(self.name, chip, self.dtype, self.count)
         return super().pipe(chip)
@@ -91,9 +85,7 @@ class CompareToRegister(VectorInstruction):
 class _Whole(VectorInstruction):
     """Base of the instructions that move the whole register between the unit and the Unified Buffer."""
 
-    @property
-    def opcode(self) -> str:
-        return "mask_register"
+    opcode = "mask_register"
 
     def _cost_key(self) -> tuple[str, int]:
         return _BITS, MASK_REGISTER_BYTES
@@ -141,7 +133,7 @@ class StoreMaskRegister(_Whole):
 
 
 @frozen
-class SelectByRegister(VectorInstruction):
+class SelectByRegister(RowsInstruction):
     """dst[i] = src0[i] where bit i of the mask register is set, else src1[i]; every repeat, a row here, takes the same bits.
 
     `count` elements of a row fit one repeat; strides, `mask` and `blocks` are those of element-wise instructions.
@@ -158,44 +150,20 @@ class SelectByRegister(VectorInstruction):
 
     name = "select_by_register"
 
-    @property
-    def opcode(self) -> str:
-        return "select_by_register"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
-
-    def _rows(self) -> int:
-        return self.rows
-
     def pipe(self, chip: ChipSpec) -> str:
         _fits_repeat(self.name, chip, self.dtype, self.count)
         sources = self.src_stride, self.src1_stride
-        operands_fit(chip, self.name, self.dtype, self._layout(self.dst_stride), sources, self.blocks)
+        operands_fit(chip, self.name, self.dtype, self._dst, sources, self.blocks)
         return super().pipe(chip)
 
-    def _layout(self, stride: int) -> tuple[int, int, int]:
-        return self.count, self.rows, stride
-
     def reads(self) -> tuple[Region, ...]:
-        sides = (("src0", self.src_stride), ("src1", self.src1_stride))
-        return tuple(
-            one
-            for side, stride in sides
-            for one in regions_of(side, self.dtype, self._layout(stride), self.mask, self.blocks)
-        )
-
-    def writes(self) -> tuple[Region, ...]:
-        return regions_of("dst", self.dtype, self._layout(self.dst_stride), self.mask, self.blocks)
+        return (*self._bytes("src0", self.src_stride), *self._bytes("src1", self.src1_stride))
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        first, other = (
-            elements(memory, at, side, self.dtype, self._layout(stride), self.blocks)
-            for at, side, stride in ((src0, "src0", self.src_stride), (src1, "src1", self.src1_stride))
-        )
+        first = self._view(memory, src0, "src0", self.src_stride)
+        other = self._view(memory, src1, "src1", self.src1_stride)
         bits = np.unpackbits(memory.mask_register, bitorder="little")[: self.count].astype(np.bool_)
         return np.where(np.broadcast_to(bits, (self.rows, self.count)).reshape(first.shape), first, other)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        held = elements(memory, dst, "dst", self.dtype, self._layout(self.dst_stride), self.blocks)
-        store(held, pending, self.mask)
+        store(self._view(memory, dst, "dst", self.dst_stride), pending, self.mask)

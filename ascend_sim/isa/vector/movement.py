@@ -20,7 +20,6 @@ from ascend_sim.isa.vector.base import (
     bits_of,
     operands_fit,
     place_of,
-    regions_of,
     row_cost,
     rows_fit,
     rows_of,
@@ -48,20 +47,10 @@ class Duplicate(RowsInstruction):
 
     name = "duplicate"
 
-    @property
-    def opcode(self) -> str:
-        return "duplicate"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
-
     def pipe(self, chip: ChipSpec) -> str:
         immediate(self.dtype, self.value, self.name)
         operands_fit(chip, self.name, self.dtype, self._dst, (), self.blocks)
         return super().pipe(chip)
-
-    def writes(self) -> tuple[Region, ...]:
-        return regions_of("dst", self.dtype, self._dst, self.mask, self.blocks)
 
     def moves(self, model: ValueModel) -> Moves:
         value = np.asarray(self.value).astype(storage(self.dtype)).tobytes()
@@ -84,13 +73,7 @@ class VectorCopy(RowsInstruction):
     blocks: tuple[int, ...] = ()
 
     name = "vector_copy"
-
-    @property
-    def opcode(self) -> str:
-        return "copy"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
+    opcode = "copy"
 
     def _farthest(self) -> int:
         return 0  # its repeat strides have 12 bits, or the gaps of a copy by blocks 16
@@ -100,10 +83,7 @@ class VectorCopy(RowsInstruction):
         return super().pipe(chip)
 
     def reads(self) -> tuple[Region, ...]:
-        return regions_of("src0", self.dtype, self._src, self.mask, self.blocks)
-
-    def writes(self) -> tuple[Region, ...]:
-        return regions_of("dst", self.dtype, self._dst, self.mask, self.blocks)
+        return self._bytes("src0", self.src_stride)
 
     def moves(self, model: ValueModel) -> Moves:
         take = place_of("src0", self.dtype, self._src, self.mask, self.blocks)
@@ -124,13 +104,7 @@ class BroadcastColumn(VectorInstruction):
     dst_stride: int
 
     name = "broadcast_column"
-
-    @property
-    def opcode(self) -> str:
-        return "broadcast"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
+    opcode = "broadcast"
 
     def pipe(self, chip: ChipSpec) -> str:
         rows_fit(chip, self.name, self.dtype, self.count, self.rows, self.dst_stride)
@@ -168,13 +142,6 @@ class Gather(VectorInstruction):
     source_count: int
 
     name = "gather"
-
-    @property
-    def opcode(self) -> str:
-        return "gather"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
 
     def reads(self) -> tuple[Region, ...]:
         return (*rows_of("src0", self.dtype, self.source_count), *rows_of("src1", "uint32", self.count))

@@ -57,9 +57,6 @@ class ReducePieces(VectorInstruction):
     def opcode(self) -> str:
         return f"{REDUCES[self.piece]}_{self.operation}"
 
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
-
     def pipe(self, chip: ChipSpec) -> str:
         whole_blocks(chip, self.name, self.src_stride, *self.blocks)
         return super().pipe(chip)

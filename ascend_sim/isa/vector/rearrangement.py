@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
@@ -11,7 +9,7 @@ from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, ceil_div
-from ascend_sim.isa.memory import Memory, ValueModel
+from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.isa.vector.base import VectorInstruction, rows_fit, rows_of, size_of, whole_blocks
 from ascend_sim.memory.regions import Region
@@ -31,10 +29,6 @@ class Transpose(VectorInstruction):
     src_stride: int
 
     name = "transpose"
-
-    @property
-    def opcode(self) -> str:
-        return "transpose"
 
     def _cost_key(self) -> tuple[str, int]:
         squares = ceil_div(self.rows, FRACTAL) * ceil_div(self.columns, FRACTAL)
@@ -81,16 +75,13 @@ class TransposeBlocks(VectorInstruction):
     block_step: int = 0
 
     name = "transpose_blocks"
+    opcode = "transpose"
 
     def pipe(self, chip: ChipSpec) -> str:
         last, c0 = self.first + self.channels, 32 // self.itemsize
         if not 0 <= self.first < last <= c0:
             raise SimError(f"transpose_blocks: rows {self.first} to {last} of a block of {c0}")
         return super().pipe(chip)
-
-    @property
-    def opcode(self) -> str:
-        return "transpose"
 
     def _cost_key(self) -> tuple[str, int]:
         return ("float16" if self.itemsize == 2 else "float32"), self.repeats * self.pixels * 32
@@ -120,16 +111,6 @@ class TransposeBlocks(VectorInstruction):
     def writes(self) -> tuple[Region, ...]:
         return (self._blocks("dst") if self.to_c0 else self._plain("dst"),)
 
-    def _plain_view(self, memory: Memory, address: int) -> Any:
-        shape = (self.repeats, self.channels, self.pixels)
-        strides = (self.plain_step, self.row_stride, self.itemsize)
-        return memory.array("UB", address, shape, f"u{self.itemsize}", strides)
-
-    def _blocks_view(self, memory: Memory, address: int) -> Any:
-        shape = (self.repeats, self.pixels, 32 // self.itemsize)
-        strides = (self.block_step, self.block_stride, self.itemsize)
-        return memory.array("UB", address, shape, f"u{self.itemsize}", strides)
-
     def moves(self, model: ValueModel) -> Moves:
         item, c0 = self.itemsize, 32 // self.itemsize
         plain, steps = (self.plain_step, self.row_stride, item), (self.block_step, self.block_stride, item)
@@ -155,10 +136,6 @@ class Interleave(VectorInstruction):
     count: int
 
     name = "interleave"
-
-    @property
-    def opcode(self) -> str:
-        return "interleave"
 
     def _cost_key(self) -> tuple[str, int]:
         return ("float16" if self.itemsize == 2 else "float32"), 2 * self.count * self.itemsize
@@ -197,10 +174,6 @@ class Scatter(VectorInstruction):
     dst_first: int = 0
 
     name = "scatter"
-
-    @property
-    def opcode(self) -> str:
-        return "scatter"
 
     @property
     def _shape(self) -> tuple[int, int, int]:

@@ -170,9 +170,6 @@ class ReduceBlocks(VectorInstruction):
     def opcode(self) -> str:
         return f"block_reduce_{self.operation}"
 
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
-
     def aligned(self) -> Mapping[str, int]:
         return {"dst": _REPEAT_BLOCKS * size_of(self.dtype)}  # stated: asc-devkit, ReduceDataBlock
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
@@ -17,6 +16,7 @@ from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.arithmetic import immediate
 from ascend_sim.isa.vector.base import (
     Mask,
+    RowsInstruction,
     VectorInstruction,
     elements,
     operands_fit,
@@ -108,7 +108,7 @@ class Compare(VectorInstruction):
 
 
 @frozen
-class Select(VectorInstruction):
+class Select(RowsInstruction):
     """dst[i] = src0[i] where bit i of the mask is set, else element i of a second tensor, or `scalar`.
 
     A row has addresses for two sources, this instruction has three: src1 is the lower of the addresses of mask and second
@@ -133,16 +133,6 @@ class Select(VectorInstruction):
 
     name = "select"
 
-    @property
-    def opcode(self) -> str:
-        return "select"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * size_of(self.dtype)
-
-    def _rows(self) -> int:
-        return self.rows
-
     def pipe(self, chip: ChipSpec) -> str:
         block = chip.alignment.block
         if self.mask_offset % block or self.other_offset % block:
@@ -153,37 +143,28 @@ class Select(VectorInstruction):
         if self.scalar is not None:
             immediate(self.dtype, self.scalar, self.name)
         sources = self.src_stride, self.src1_stride
-        operands_fit(chip, self.name, self.dtype, self._layout(self.dst_stride), sources, self.blocks)
+        operands_fit(chip, self.name, self.dtype, self._dst, sources, self.blocks)
         return super().pipe(chip)
 
-    def _layout(self, stride: int) -> tuple[int, int, int]:
-        return self.count, self.rows, stride
-
     def reads(self) -> tuple[Region, ...]:
-        regions = [*regions_of("src0", self.dtype, self._layout(self.src_stride), self.mask, self.blocks)]
+        regions = [*self._bytes("src0", self.src_stride)]
         bits = Region("src1", "UB", ceil_div(self.count, 8), self.bits_stride, self.rows, offset=self.mask_offset)
         regions.append(bits)
         if self.scalar is None:
-            other = regions_of("src1", self.dtype, self._layout(self.src1_stride), self.mask, self.blocks)
+            other = self._bytes("src1", self.src1_stride)
             regions += [replace(one, offset=one.offset + self.other_offset) for one in other]
         return tuple(regions)
-
-    def writes(self) -> tuple[Region, ...]:
-        return regions_of("dst", self.dtype, self._layout(self.dst_stride), self.mask, self.blocks)
-
-    def _elements(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
-        return elements(memory, address, operand, self.dtype, self._layout(stride), self.blocks)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         shape, steps = (self.rows, ceil_div(self.count, 8)), (self.bits_stride, 1)
         bits = memory.array("UB", src1 + self.mask_offset, shape, np.uint8, steps)
-        first = self._elements(memory, src0, "src0", self.src_stride)
+        first = self._view(memory, src0, "src0", self.src_stride)
         chosen = np.unpackbits(bits, axis=1, count=self.count, bitorder="little").astype(np.bool_).reshape(first.shape)
         if self.scalar is None:
-            other = self._elements(memory, src1 + self.other_offset, "src1", self.src1_stride)
+            other = self._view(memory, src1 + self.other_offset, "src1", self.src1_stride)
         else:
             other = immediate(self.dtype, self.scalar, self.name)
         return np.where(chosen, first, other)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        store(self._elements(memory, dst, "dst", self.dst_stride), pending, self.mask)
+        store(self._view(memory, dst, "dst", self.dst_stride), pending, self.mask)

@@ -311,11 +311,9 @@ class _Bench:
         ran = [row for row in rows if row.outputs]
         if not ran:
             return None
-        left_out = [
-            name for name, wanted in zip(("grad_input", "grad_weight", "grad_bias"), mask, strict=True) if wanted
-        ]
         outputs = {name: figures for row in ran for name, figures in row.outputs.items()}
-        left_out = [name for name in left_out if name not in outputs]
+        asked = zip(("grad_input", "grad_weight", "grad_bias"), mask, strict=True)
+        left_out = [name for name, wanted in asked if wanted and name not in outputs]
         known[known_as] = replace(
             ran[0],
             warning="8-bit tensors take one gradient a call, under conformance library: a call each, times added"

@@ -20,7 +20,7 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
-from ascend_sim.isa.forms import copies_whole_blocks
+from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.operands import CopyLoop

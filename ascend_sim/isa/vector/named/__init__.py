@@ -44,10 +44,6 @@ class NamedInstruction(VectorInstruction):
     dtypes: ClassVar[tuple[str, ...]] = ("float32", "float16")
     """Formats in which shapes of `example` without a format are tried."""
 
-    @property
-    def opcode(self) -> str:
-        return self.name
-
     @classmethod
     @abstractmethod
     def of(cls, dst: Operand, *sources: Operand | float) -> Self:

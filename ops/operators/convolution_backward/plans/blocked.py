@@ -19,7 +19,7 @@ from dataclasses import replace
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import TilingError
-from ascend_sim.isa.forms import copies_whole_blocks
+from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.vector.dilation import Spread, dilation_work

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.isa.forms import copies_whole_blocks
+from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.ladder import LadderAnswer
 from ascend_sim.ops.kernels.grad_input.ladder import GradInputQuestion
