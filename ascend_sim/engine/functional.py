@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ascend_sim.chip import ChipSpec
@@ -36,7 +37,8 @@ from ascend_sim.memory.local import LocalMemory
 
 _Raised = dict[CrossCounter, Counter[tuple[int, int]]]
 """Counter of a cross-core flag -> how often each core (block, sub-block) has raised its part."""
-_CROSS = (CrossCoreSetFlag, CrossCoreWaitFlag)
+_Order = tuple[NDArray[np.int64], list[int]]
+"""Rows that have values or cross-core flags, in an order of execution; rows at which pipes deadlock."""
 _AHEAD = 8
 """Blocks that are built together; few, so that a run of many blocks needs little memory."""
 
@@ -111,12 +113,16 @@ class FunctionalEngine:
         """
         if self._kept is not None:
             self._kept.append([])
+        orders: dict[tuple[str, int], tuple[object, _Order]] = {}
         for programs in _built_ahead(task):
             ready = []
             for program in programs:
                 if self._on_program:
                     self._on_program(index, task, program)
-                ready.append(_Ready(task, program))
+                core, stamps = (program.core_kind, program.sub_block), program.sheet.which
+                if core not in orders or orders[core][0] is not stamps:  # copies of a program execute in its order
+                    orders[core] = stamps, _order(program)
+                ready.append(_Ready(task, program, orders[core][1]))
             if self._kept is not None:
                 self._kept[-1].append(ready)
                 self._room -= sum(one.nbytes for one in ready)
@@ -231,26 +237,29 @@ def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool
 class _Ready:
     """A built program with its rows that have values or cross-core flags, in execution order, and its C twin after a run."""
 
-    def __init__(self, task: Task, program: Program) -> None:
+    def __init__(self, task: Task, program: Program, order: _Order) -> None:
         self.task, self.program = task, program
         self.values: ProgramValues | None = None
         self.compiled: CompiledValues | None = None
-        instructions = program.table.instructions
-        matters = np.asarray([i.has_values or isinstance(i, _CROSS) for i in instructions], np.bool_)[
-            program.rows[:, 0]
-        ]
-        ordered = rows_in_order(program)
-        self.stuck: list[int] = []
-        if ordered is None:
-            self.order = np.flatnonzero(matters)
-        else:
-            order, self.stuck = ordered
-            self.order = order[matters[order]]
+        self.order, self.stuck = order
 
     @property
     def nbytes(self) -> int:
         """Return the bytes of the program's rows and of their order."""
         return int(self.program.rows.nbytes + self.order.nbytes)
+
+
+def _order(program: Program) -> _Order:
+    """Return the rows of the program that matter here, in an order in which a core can execute them."""
+    kinds = program.table.column("kind")
+    matters = ((program.table.column("has_values") > 0) | (kinds == CROSS_SET) | (kinds == CROSS_WAIT))[
+        program.rows[:, 0]
+    ]
+    ordered = rows_in_order(program)
+    if ordered is None:
+        return np.flatnonzero(matters), []
+    order, stuck = ordered
+    return order[matters[order]], stuck
 
 
 @cache

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.isa.base import BARRIER_ALL, DISARMED, PIPES, SET, WAIT
-from ascend_sim.isa.sync import ScalarWait, SetFlag, WaitFlag
+from ascend_sim.isa.sync import ScalarWait
 from ascend_sim.kernel.program import Program
 
 
@@ -20,23 +20,13 @@ def rows_in_order(program: Program) -> tuple[NDArray[np.int64], list[int]] | Non
 
     Rows that a deadlock never reaches come last, in the order of issue.
     """
-    codes = _flag_codes(program)[program.rows[:, 0]]
+    codes = program.per_row("flag")
     if not _waits_ahead(program.per_row("kind"), codes):
         return None
     order, stuck = _Queues(program, codes).worked_off()
     left = np.ones(len(program), np.bool_)
     left[order] = False
     return np.concatenate((np.asarray(order, np.int64), np.flatnonzero(left))), stuck
-
-
-def _flag_codes(program: Program) -> NDArray[np.int64]:
-    """Return for each instruction of the program's table the number of the flag that it sets or waits for, or -1."""
-    numbers: dict[tuple[str, str, int], int] = {}
-    codes = np.full(len(program.table.instructions), -1, np.int64)
-    for index, one in enumerate(program.table.instructions):
-        if isinstance(one, SetFlag | WaitFlag):
-            codes[index] = numbers.setdefault((one.source, one.destination, one.flag), len(numbers))
-    return codes
 
 
 def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:

@@ -20,7 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, GmAccess, Instruction
 from ascend_sim.isa.forms import Form, form_of
-from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitUnitFlag, cross_name
+from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag, WaitUnitFlag, cross_name
 from ascend_sim.isa.vector.base import VectorInstruction
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
@@ -28,6 +28,9 @@ from ascend_sim.kernel.stamp import Stamps, address_of, like
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
 
+_NONE = np.empty(0, np.int64)
+_OF_INSTRUCTIONS = frozenset(("lead", "at_work", "reads_late", "has_values", "multiplies", "publishes"))
+"""Columns of a table that are attributes of its instructions; others are of their costs, or computed."""
 Key = tuple[Any, ...]
 """An instruction's class and its parameters, under which a table has it once."""
 _MOST_ROWS = 1 << 24
@@ -152,6 +155,7 @@ class InstructionTable:
         self.accesses: list[GmAccess | None] = []
         self.forms: list[Form | None] = []
         self._columns: dict[str, NDArray[np.int64]] = {}
+        self._flags: dict[tuple[str, str, int], int] = {}
         self._limits = np.zeros((3, len(OPERAND_COLUMN), 0), np.int64)
         buffers: Mapping[str, int] = chip.buffers  # type: ignore[assignment]
         self._capacity = np.array([-1 if space == "GM" else buffers.get(space, 0) for space in SPACES])
@@ -200,7 +204,6 @@ class InstructionTable:
         self.costs.append(cost)
         self.accesses.append(access)
         self.forms.append(form)
-        self._columns.clear()
         self.index[key] = len(self.instructions) - 1
         return len(self.instructions) - 1
 
@@ -224,25 +227,32 @@ class InstructionTable:
         """Return an array with the property `name` of every distinct instruction, by its number in the table.
 
         Names: "pipe", "kind", the cycles of `Cost` ("head_first", "head_stream", "work", "latency"), of waits "lead", "at_work"
-        and "by_unit_flag", and flags 0 or 1: "reads_late", "has_values", "multiplies", "publishes", "paced" and "by_vector".
+        and "by_unit_flag", "flag", the number of the flag that is set or waited for (-1: none), and flags 0 or 1: "reads_late",
+        "has_values", "multiplies", "publishes", "paced", "by_vector".
         """
-        if name not in self._columns:
-            if name == "pipe":
-                values = self.pipes
-            elif name == "kind":
-                values = self.kinds
-            elif name == "by_unit_flag":
-                values = [int(isinstance(instruction, WaitUnitFlag)) for instruction in self.instructions]
-            elif name == "by_vector":
-                values = [int(isinstance(instruction, VectorInstruction)) for instruction in self.instructions]
-            elif name == "paced":
-                values = [int(instruction.pace(self.chip) is not None) for instruction in self.instructions]
-            elif name in ("lead", "at_work", "reads_late", "has_values", "multiplies", "publishes"):
-                values = [int(getattr(instruction, name)) for instruction in self.instructions]
-            else:
-                values = [getattr(cost, name) for cost in self.costs]
-            self._columns[name] = np.asarray(values, np.int64)
-        return self._columns[name]
+        known = self._columns.get(name, _NONE)
+        if len(known) < len(self.instructions):
+            more = np.asarray([self._property(name, number) for number in range(len(known), len(self.instructions))])
+            known = self._columns[name] = np.concatenate((known, more))
+        return known
+
+    def _property(self, name: str, number: int) -> int:
+        """Return the property `name` of one instruction, as `column` has it."""
+        one = self.instructions[number]
+        if name == "pipe":
+            return self.pipes[number]
+        if name == "kind":
+            return self.kinds[number]
+        if name == "flag":
+            is_flag = isinstance(one, SetFlag | WaitFlag)
+            return self._flags.setdefault((one.source, one.destination, one.flag), len(self._flags)) if is_flag else -1
+        if name == "by_unit_flag":
+            return int(isinstance(one, WaitUnitFlag))
+        if name == "by_vector":
+            return int(isinstance(one, VectorInstruction))
+        if name == "paced":
+            return int(one.pace(self.chip) is not None)
+        return int(getattr(one if name in _OF_INSTRUCTIONS else self.costs[number], name))
 
     def limits(self) -> NDArray[np.int64]:
         """Return the limits of operands' addresses as [extent, capacity, unit][operand][instruction], in bytes.

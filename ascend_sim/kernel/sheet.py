@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Guard, Laid, Place, Stamp, Stamps
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Conditions, Guard, Laid, Place, Stamp, Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
@@ -316,32 +316,28 @@ class _Piece:
             return False
         for at in puts.values():
             stamp = self.stamps[at[0]]
-            if not stamp.ways:
-                continue
-            if not self._narrow(room, stamp, at, stamp.ways):
+            if stamp.ways and stamp.ways.keys and not self._narrow(room, at, stamp.ways):
                 return False
         return True
 
-    def _narrow(self, room: Room, stamp: Stamp, at: list[int], conditions: Sequence[Guard]) -> bool:
-        """Return True if a stamp meets the `conditions` at all of its places; narrow the ranges in `room` to the moves that
-        keep it so.
-
-        `at` are the positions of the stamp in this piece.
+    def _narrow(self, room: Room, at: list[int], conditions: Conditions) -> bool:
+        """Return True if the stamp that stands at the positions `at` of this piece meets its `conditions` at all of its places;
+        narrow the ranges in `room` to the moves that keep it so.
         """
-        steps = np.array([way.steps for way in conditions])
-        gone = self.where[self.first[at][:, None] + np.arange(stamp.axes)] @ steps.T
-        for way, least, most, one in zip(conditions, gone.min(0).tolist(), gone.max(0).tolist(), gone.T, strict=True):
-            if least < way.low or most > way.high or ((one - way.rest) % way.unit).any():
-                return False
-            low, high = room.get((way.steps, way.unit), (-_FAR, _FAR))
-            room[way.steps, way.unit] = max(low, way.low - least), min(high, way.high - most)
+        gone = self.where[self.first[at][:, None] + np.arange(len(conditions.steps))] @ conditions.steps
+        down, up = conditions.low - gone.min(0), conditions.high - gone.max(0)
+        if (down > 0).any() or (up < 0).any() or ((gone - conditions.rest) % conditions.unit).any():
+            return False
+        for key, least, most in zip(conditions.keys, down.tolist(), up.tolist(), strict=True):
+            low, high = room.get(key, (-_FAR, _FAR))
+            room[key] = max(low, least), min(high, most)
         return True
 
     def narrow_by_guards(self, room: Room) -> None:
         """Narrow the ranges in `room`, by which places may move, to the moves at which the guards of all stamps still hold."""
         for number in {stamp.number for stamp in self.stamps if stamp.guards}:
             at = [put for put, stamp in enumerate(self.stamps) if stamp.number == number]
-            self._narrow(room, self.stamps[at[0]], at, self.stamps[at[0]].guards)
+            self._narrow(room, at, Conditions.of(self.stamps[at[0]].guards))
 
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
         """Return True if all rows keep their limits at the present places; then also set `ways` of each stamp, the conditions
@@ -354,7 +350,7 @@ class _Piece:
             if any(_asked_of(limits, sizes, every, one).wrong().any() for one in some):
                 return False
             for stamp in self.stamps:
-                stamp.ways = []
+                stamp.ways = Conditions.of(())
             return True
         found = _asked_of(limits, sizes, every, rows)
         if found.wrong().any():
@@ -362,7 +358,7 @@ class _Piece:
         behind = 0
         for stamp, begin in zip(self.stamps, self.first.tolist(), strict=True):
             place = self.where[begin : begin + stamp.axes].tolist()
-            stamp.ways = _ways(found, behind, stamp, place) if len(stamp.moves) else []
+            stamp.ways = Conditions.of(_ways(found, behind, stamp, place) if len(stamp.moves) else ())
             behind += len(stamp.rows)
         return True
 

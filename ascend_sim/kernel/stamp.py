@@ -219,6 +219,26 @@ class Guard(NamedTuple):
     high: int
 
 
+class Conditions(NamedTuple):
+    """Guards as arrays, with which many places are checked at once.
+
+    `keys` are their (steps, unit); `steps` is an array [axis][guard], `unit` to `high` are arrays [guard].
+    """
+
+    keys: list[tuple[Place, int]]
+    steps: NDArray[np.int64]
+    unit: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, guards: Sequence[Guard]) -> Conditions:
+        """Return the conditions of these guards."""
+        numbers = np.array([one[1:] for one in guards], np.int64).reshape(-1, 4).T
+        return cls([one[:2] for one in guards], np.array([one.steps for one in guards], np.int64).T, *numbers)
+
+
 FAR = 1 << 62
 """Places, and what is counted from them, lie below: sums of two fit into 64 bits."""
 
@@ -267,7 +287,7 @@ class Stamp:
     counted: int = 0
     after: int = 0
     notes: Notes | None = None
-    ways: list[Guard] | None = None
+    ways: Conditions | None = None
     guards: tuple[Guard, ...] = ()
     block: int | None = None
 
