@@ -127,16 +127,10 @@ def misread_sums(program: Program) -> Iterator[RowError]:
 
     A program without products or drains of int32 yields none, without a look at its rows.
     """
-    instructions = program.table.instructions
-    taken = [one.taken for one in instructions]
-    integers = [
-        index
-        for index, one in enumerate(instructions)
-        if "int32" in (taken[index], one.result if isinstance(one, Mmad) else "")
-    ]
-    if not program.counts()[integers].any():
+    if not program.counts()[program.table.column("in_integers") > 0].any():
         return
-    made = [_left(one) for one in instructions]
+    instructions = program.table.instructions
+    taken, made = [one.taken for one in instructions], [_left(one) for one in instructions]
     extent, first = program.table.limits()[0][0], OPERAND_COLUMN["src0"]
     held: dict[int, tuple[int, str]] = {}  # by where they begin: where sums end, and their format
     matters = np.array([bool(one or other) for one, other in zip(made, taken, strict=True)])

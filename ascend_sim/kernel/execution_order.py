@@ -32,12 +32,12 @@ def rows_in_order(program: Program) -> tuple[NDArray[np.int64], list[int]] | Non
 def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
     """Return True if some flag has more waits than sets at some row: a wait is issued before its set."""
     rows = np.flatnonzero(codes >= 0)
-    rows = rows[np.argsort(codes[rows], kind="stable")]
-    code, step = codes[rows], np.where(kinds[rows] == SET, 1, -1)
-    first = np.flatnonzero(np.diff(code, prepend=-1))
-    raised = np.cumsum(step)
-    before = np.repeat(raised[first] - step[first], np.diff(first, append=len(rows)))
-    return bool((raised < before).any())
+    raised = [0] * (int(codes.max(initial=-1)) + 1)
+    for code, kind in zip(codes[rows].tolist(), kinds[rows].tolist(), strict=True):
+        raised[code] += 1 if kind == SET else -1
+        if raised[code] < 0:
+            return True
+    return False
 
 
 class _Queues:

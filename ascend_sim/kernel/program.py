@@ -19,6 +19,7 @@ from ascend_sim.chip.headroom import MOST_CYCLES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, GmAccess, Instruction
+from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.forms import Form, form_of
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag, WaitUnitFlag, cross_name
 from ascend_sim.isa.vector.base import VectorInstruction
@@ -228,7 +229,7 @@ class InstructionTable:
 
         Names: "pipe", "kind", the cycles of `Cost` ("head_first", "head_stream", "work", "latency"), of waits "lead", "at_work"
         and "by_unit_flag", "flag", the number of the flag that is set or waited for (-1: none), and flags 0 or 1: "reads_late",
-        "has_values", "multiplies", "publishes", "paced", "by_vector".
+        "has_values", "multiplies", "publishes", "paced", "by_vector", "in_integers" (takes or leaves int32 in L0C).
         """
         known = self._columns.get(name, _NONE)
         if len(known) < len(self.instructions):
@@ -246,6 +247,8 @@ class InstructionTable:
         if name == "flag":
             is_flag = isinstance(one, SetFlag | WaitFlag)
             return self._flags.setdefault((one.source, one.destination, one.flag), len(self._flags)) if is_flag else -1
+        if name == "in_integers":
+            return int("int32" in (one.taken, one.result if isinstance(one, Mmad) else ""))
         if name == "by_unit_flag":
             return int(isinstance(one, WaitUnitFlag))
         if name == "by_vector":

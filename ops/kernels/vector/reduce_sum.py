@@ -11,12 +11,14 @@ sums: so a block has channels of 32 bytes of them, as compiled reductions there 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop
@@ -25,13 +27,15 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
+    Loop,
     TaskWords,
     buffer_queue,
     call_info,
+    known_loop,
+    looped_task,
     padded,
     require_positive,
     vector_cores,
-    vector_task,
 )
 from ascend_sim.ops.kernels.vector.whole_blocks import load_rows, store_end
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
@@ -61,73 +65,135 @@ def reduce_sum_task(
     require_positive(name, n=n, c=c, hw=hw)
     if dtype not in DTYPES:
         raise SimError(f"{name}: dtype is {dtype}; it sums {', '.join(DTYPES)}")
-    itemsize = int(numpy_dtype(dtype).itemsize)
-    unit = BLOCK_BYTES // itemsize if hw == 1 or copies_whole_blocks(chip) else 1
-    per_block = ceil_div(ceil_div(c, unit), vector_cores(chip)) * unit
-    blocks = ceil_div(c, per_block)
-
-    def body(k: KernelBuilder, block: int) -> None:
-        kernel = _Kernel(k, n, c, hw, dtype, itemsize, unit)
-        first = block * per_block
-        kernel.write(first, min(per_block, c - first))
-
+    loop = _loop(chip, shape, dtype)
     info = call_info((dtype, dtype), ("ND", "ND"), ([n, c, hw], [c]))
     template = "ReduceSum_columns" if hw == 1 and n > 1 else ""
-    return vector_task(chip, TaskWords("ReduceSum", name, disarm, template), blocks, [source, target], body, info)
+    return looped_task(chip, TaskWords("ReduceSum", name, disarm, template), loop, [source, target], info)
 
 
-@dataclass
-class _Kernel:
-    """Builder of the instructions of one ReduceSum block; `unit` channels are summed together, so that their sums fill
-    whole blocks.
+@known_loop
+def _loop(chip: ChipSpec, shape: tuple[int, int, int], dtype: str) -> Loop:
+    n, c, hw = shape
+    sums = _Sums(chip, n, c, hw, dtype)
+    per_block = ceil_div(ceil_div(c, sums.unit), vector_cores(chip)) * sums.unit
+
+    def pieces_of(block: int) -> Iterator[tuple[_Tile, tuple[int, int]]]:
+        return sums.pieces(block * per_block, min(per_block, c - block * per_block))
+
+    return Loop(ceil_div(c, per_block), pieces_of, lambda k, pieces: _Kernel(k, sums).write(pieces))
+
+
+class _Tile(NamedTuple):
+    """Rows of `columns` pixels of `images` images for each of `channels` channels whose sums leave UB together; True if it
+    is their first or their last tile.
     """
 
-    k: KernelBuilder
+    channels: int
+    images: int
+    pixel: int
+    columns: int
+    is_first: bool
+    is_last: bool
+
+
+@frozen
+class _Sums:
+    """Sizes of a sum and of its tiles; `unit` channels are summed together, so that their sums fill whole blocks."""
+
+    chip: ChipSpec
     n: int
     c: int
     hw: int
     dtype: str
-    itemsize: int
-    unit: int
 
-    def __post_init__(self) -> None:
-        k = self.k
-        third = k.chip.buffers["UB"] // _TILES // BLOCK_BYTES * BLOCK_BYTES
-        self.elements = third // _WIDE_BYTES
-        self.narrow = self.dtype != _WIDE
-        self.incoming = buffer_queue(k, "in", "MTE2", "V", self.elements * self.itemsize, 1)
-        self.wide = k.allocate("UB", third, "fp32") if self.narrow else 0
-        self.channels = third // BLOCK_BYTES  # the most rows of a tile, so of their sums
-        self.outgoing = buffer_queue(k, "out", "V", "MTE3", padded(self.channels * _WIDE_BYTES))
-        self.sums, self.part, self.total = (
-            k.allocate("UB", padded(self.channels * _WIDE_BYTES), what) for what in ("row sums", "tile sums", "total")
-        )
+    @cached_property
+    def itemsize(self) -> int:
+        """Return the bytes of an element."""
+        return int(numpy_dtype(self.dtype).itemsize)
 
-    def write(self, first: int, count: int) -> None:
-        """Append the sums of `count` channels from `first` on and their stores, in groups of channels whose sums leave
-        UB together.
-        """
-        width = 1 if self.hw == 1 else self._pitch(self.hw)
-        largest = max(min(self.elements // width, self.channels) // self.unit, 1) * self.unit
+    @cached_property
+    def unit(self) -> int:
+        """Return the channels that are summed together at least."""
+        return BLOCK_BYTES // self.itemsize if self.hw == 1 or copies_whole_blocks(self.chip) else 1
+
+    @cached_property
+    def third(self) -> int:
+        """Return the bytes of a fp32 tile in UB."""
+        return self.chip.buffers["UB"] // _TILES // BLOCK_BYTES * BLOCK_BYTES
+
+    @property
+    def elements(self) -> int:
+        """Return the most elements of a tile."""
+        return self.third // _WIDE_BYTES
+
+    @property
+    def most_channels(self) -> int:
+        """Return the most rows of a tile, so of their sums."""
+        return self.third // BLOCK_BYTES
+
+    def pieces(self, first: int, count: int) -> Iterator[tuple[_Tile, tuple[int, int]]]:
+        """Yield (tile, (first image, first channel)) for `count` channels from `first` on."""
+        width = 1 if self.hw == 1 else self.pitch(self.hw)
+        largest = max(min(self.elements // width, self.most_channels) // self.unit, 1) * self.unit
         for start, channels in cut(count, largest, self.unit):
-            result = self.outgoing.acquire()
-            total = self.total if self.narrow else result
-            if self.hw == 1:
-                self._add_columns(total, first + start, channels)
-            else:
-                self._add_rows(total, first + start, channels)
-            if self.narrow:
-                self.k.vector_cast(result, total, _WIDE, self.dtype, channels)
-            self.outgoing.publish()
-            out = gm_operand(TARGET, (first + start) * self.itemsize)
-            store_end(self.k, out, self.outgoing.take(), channels * self.itemsize)
-            self.outgoing.release()
+            tiles = list(self._tiles(channels))
+            for number, (image, images, pixel, columns) in enumerate(tiles):
+                ends = not number, number == len(tiles) - 1
+                yield _Tile(channels, images, pixel, columns, *ends), (image, first + start)
+
+    def _tiles(self, channels: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (first image, images, first pixel, pixels) of each tile of `channels` channels."""
+        if self.hw == 1:
+            most = max(self.elements // ceil_to(channels, BLOCK_BYTES // self.itemsize), 1)
+            yield from ((image, images, 0, 1) for image, images in cut(self.n, most))
+            return
+        block = BLOCK_BYTES // self.itemsize
+        pieces = cut(self.hw, self.elements // min(channels, self.unit) // block * block, block)
+        most = max(min(self.elements // (self.pitch(pieces[0][1]) * channels), self.n), 1)
+        for image, images in cut(self.n, most):
+            yield from ((image, images, pixel, columns) for pixel, columns in pieces)
+
+    def pitch(self, columns: int) -> int:
+        """Return the elements in a tile from one row of `columns` elements to the next: whole 32-byte blocks."""
+        return padded(columns * self.itemsize) // self.itemsize
+
+
+class _Kernel:
+    """Builder of the instructions of one ReduceSum block."""
+
+    def __init__(self, k: KernelBuilder, sums: _Sums) -> None:
+        self.k, self.sums, self.itemsize = k, sums, sums.itemsize
+        self.narrow = sums.dtype != _WIDE
+        self.incoming = buffer_queue(k, "in", "MTE2", "V", sums.elements * sums.itemsize, 1)
+        self.wide = k.allocate("UB", sums.third, "fp32") if self.narrow else 0
+        room = padded(sums.most_channels * _WIDE_BYTES)
+        self.outgoing = buffer_queue(k, "out", "V", "MTE3", room)
+        self.row_sums, self.part, self.total = (
+            k.allocate("UB", room, what) for what in ("row sums", "tile sums", "total")
+        )
+        self.result = 0
+        k.carry(self, "result")
+
+    def write(self, pieces: Sequence[tuple[_Tile, tuple[int, int]]]) -> None:
+        """Append the sums over all tiles and the store of each group of channels after its last tile."""
+        for tile, (image, channel) in self.k.stamped(pieces):
+            if tile.is_first:
+                self.result = self.outgoing.acquire()
+            total = self.total if self.narrow else self.result
+            (self._add_columns if self.sums.hw == 1 else self._add_rows)(total, tile, image, channel)
+            if tile.is_last:
+                self._store(total, channel, tile.channels)
         self.incoming.close()
         self.outgoing.close()
 
-    def _pitch(self, columns: int) -> int:
-        """Return the elements in a tile from one row of `columns` elements to the next: whole 32-byte blocks."""
-        return padded(columns * self.itemsize) // self.itemsize
+    def _store(self, total: int, channel: int, channels: int) -> None:
+        """Append the store of the sums of `channels` channels from `channel` on, rounded once to their dtype."""
+        if self.narrow:
+            self.k.vector_cast(self.result, total, _WIDE, self.sums.dtype, channels)
+        self.outgoing.publish()
+        out = gm_operand(TARGET, channel * self.itemsize)
+        store_end(self.k, out, self.outgoing.take(), channels * self.itemsize)
+        self.outgoing.release()
 
     def _load(self, dst: int, first: int, columns: int, rows: int, stride: int, step: int) -> None:
         """Load rows of `columns` elements from element `first` on; rows are `stride` elements apart in GM and `step` in UB."""
@@ -137,63 +203,47 @@ class _Kernel:
 
     def _element(self, image: int, channel: int, pixel: int) -> int:
         """Return the index of an element in the flat source [n][c][hw]."""
-        return (image * self.c + channel) * self.hw + pixel
+        return (image * self.sums.c + channel) * self.sums.hw + pixel
 
     def _widened(self, tile: int, elements: int) -> int:
         """Return the address of a tile's values in fp32; for 16-bit ones, append a cast to the fp32 tile first."""
         if not self.narrow:
             return tile
-        self.k.vector_cast(self.wide, tile, self.dtype, _WIDE, elements)
+        self.k.vector_cast(self.wide, tile, self.sums.dtype, _WIDE, elements)
         self.k.pipe_barrier("V")
         return self.wide
 
-    def _add_rows(self, total: int, channel: int, channels: int) -> None:
-        """Append, for HW > 1, the sums of `channels` channels from `channel` on, to fp32 `total`; a tile is
-        [channel][image] rows of pixels.
-        """
-        k = self.k
-        tiles = self._tiles(channel, channels)
-        for (images, pixel, columns, started), (image, channel) in k.stamped(tiles, "rows", total, channels):
-            k.next_tile()
-            pitch = self._pitch(columns)
-            tile = self.incoming.acquire()
-            if channels < images:
-                for i in range(channels):
-                    to = tile + i * images * pitch * self.itemsize
-                    self._load(to, self._element(image, channel + i, pixel), columns, images, self.c * self.hw, pitch)
-            else:
-                for i in range(images):
-                    to = tile + i * pitch * self.itemsize
-                    self._load(to, self._element(image + i, channel, pixel), columns, channels, self.hw, images * pitch)
-            self.incoming.publish()
-            rows = channels * images
-            loaded = self.incoming.take()
-            self._issue_repeats(rows, columns)
-            values = self._widened(loaded, rows * pitch)
-            part = self.part if started else total
-            per_row = self.sums if images > 1 else part
-            k.reduce_rows(per_row, values, rows, columns, pitch * _WIDE_BYTES)
-            self.incoming.release()
+    def _add_rows(self, total: int, tile: _Tile, image: int, channel: int) -> None:
+        """Append, for HW > 1, the sums of a tile, [channel][image] rows of pixels, added to fp32 `total`."""
+        k, images, channels, columns = self.k, tile.images, tile.channels, tile.columns
+        k.next_tile()
+        pitch, hw = self.sums.pitch(columns), self.sums.hw
+        buffer = self.incoming.acquire()
+        if channels < images:
+            for i in range(channels):
+                to = buffer + i * images * pitch * self.itemsize
+                begin = self._element(image, channel + i, tile.pixel)
+                self._load(to, begin, columns, images, self.sums.c * hw, pitch)
+        else:
+            for i in range(images):
+                to = buffer + i * pitch * self.itemsize
+                self._load(to, self._element(image + i, channel, tile.pixel), columns, channels, hw, images * pitch)
+        self.incoming.publish()
+        rows = channels * images
+        loaded = self.incoming.take()
+        self._issue_repeats(rows, columns)
+        values = self._widened(loaded, rows * pitch)
+        part = total if tile.is_first else self.part
+        per_row = self.row_sums if images > 1 else part
+        k.reduce_rows(per_row, values, rows, columns, pitch * _WIDE_BYTES)
+        self.incoming.release()
+        k.pipe_barrier("V")
+        if images > 1:
+            k.reduce_rows(part, per_row, channels, images, images * _WIDE_BYTES)
             k.pipe_barrier("V")
-            if images > 1:
-                k.reduce_rows(part, per_row, channels, images, images * _WIDE_BYTES)
-                k.pipe_barrier("V")
-            if started:
-                k.vector_binary("add", total, total, part, _WIDE, channels)
-                k.pipe_barrier("V")
-
-    def _tiles(self, channel: int, channels: int) -> Iterator[tuple[tuple[int, int, int, bool], tuple[int, int]]]:
-        """Yield ((images, first pixel, pixels, True if `total` already has a sum), (first image, first channel)) of
-        each tile.
-        """
-        block = BLOCK_BYTES // self.itemsize
-        pieces = cut(self.hw, self.elements // min(channels, self.unit) // block * block, block)
-        images_per_tile = max(min(self.elements // (self._pitch(pieces[0][1]) * channels), self.n), 1)
-        started = False
-        for image, images in cut(self.n, images_per_tile):
-            for pixel, columns in pieces:
-                yield (images, pixel, columns, started), (image, channel)
-                started = True
+        if not tile.is_first:
+            k.vector_binary("add", total, total, part, _WIDE, channels)
+            k.pipe_barrier("V")
 
     def _issue_repeats(self, rows: int, columns: int) -> None:
         """Append the scalar unit's cycles for a row reduction, whose repeats it issues one by one (published counters)."""
@@ -201,26 +251,23 @@ class _Kernel:
         self.k.scalar_wait("V")
         self.k.scalar(rows * ceil_div(columns * _WIDE_BYTES, repeat) * self.k.issue_cycles)
 
-    def _add_columns(self, total: int, channel: int, channels: int) -> None:
-        """Append, for HW = 1, the sums of `channels` channels from `channel` on, to fp32 `total`; a tile
-        [image][channel] is halved along images.
-        """
-        k = self.k
+    def _add_columns(self, total: int, tile: _Tile, image: int, channel: int) -> None:
+        """Append, for HW = 1, the sums of a tile, [image][channel] and halved along images, added to fp32 `total`."""
+        k, images, channels = self.k, tile.images, tile.channels
         pitch = ceil_to(channels, BLOCK_BYTES // self.itemsize)
-        k.vector_duplicate(total, _WIDE, channels)
-        tiles = [(images, (image, channel)) for image, images in cut(self.n, max(self.elements // pitch, 1))]
-        if tiles[0][0] == 1 and not self.narrow:
-            k.pipe_barrier("V")  # no cast and no sum of images stands between the zeros and what is added to them
-        for images, (image, channel) in k.stamped(tiles, "columns", total, channels):
-            k.next_tile()
-            self._load(self.incoming.acquire(), self._element(image, channel, 0), channels, images, self.c, pitch)
-            self.incoming.publish()
-            values = self._widened(self.incoming.take(), images * pitch)
-            while images > 1:
-                half = images // 2
-                images -= half
-                k.vector_binary("add", values, values, values + images * pitch * _WIDE_BYTES, _WIDE, half * pitch)
-                k.pipe_barrier("V")
-            k.vector_binary("add", total, total, values, _WIDE, channels)
-            self.incoming.release()
+        if tile.is_first:
+            k.vector_duplicate(total, _WIDE, channels)
+            if images == 1 and not self.narrow:
+                k.pipe_barrier("V")  # no cast and no sum of images stands between the zeros and what is added to them
+        k.next_tile()
+        self._load(self.incoming.acquire(), self._element(image, channel, 0), channels, images, self.sums.c, pitch)
+        self.incoming.publish()
+        values = self._widened(self.incoming.take(), images * pitch)
+        while images > 1:
+            half = images // 2
+            images -= half
+            k.vector_binary("add", values, values, values + images * pitch * _WIDE_BYTES, _WIDE, half * pitch)
             k.pipe_barrier("V")
+        k.vector_binary("add", total, total, values, _WIDE, channels)
+        self.incoming.release()
+        k.pipe_barrier("V")
