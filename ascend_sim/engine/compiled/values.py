@@ -23,6 +23,7 @@ from ascend_sim.isa.effect import whole_product
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, Place, Product
 from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
+from ascend_sim.kernel.stamp import address_of
 from ascend_sim.memory.local import LocalMemory
 
 NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON = range(4)
@@ -66,7 +67,7 @@ class _Bytes(ctypes.Structure):
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> _Bytes:
-        return cls(array.ctypes.data, array.nbytes)
+        return cls(address_of(array), array.nbytes)
 
 
 class _Values(ctypes.Structure):
@@ -241,6 +242,7 @@ class _Actions:
     def __init__(self, table: InstructionTable) -> None:
         self.table = table
         self.columns = np.empty(0, _ACTION)
+        self.address = 0
         self.factors: dict[int, _Factors] = {}
         self._kept: list[Any] = []
 
@@ -262,7 +264,9 @@ class _Actions:
                     start[:n] if product.starts else None,
                 )
         if rows:
-            self.columns = np.concatenate((self.columns, np.array(rows, _ACTION)))
+            columns = np.empty(known + len(rows), _ACTION)  # np.concatenate compares all fields by name
+            columns[:known], columns[known:] = self.columns, rows
+            self.columns, self.address = columns, columns.ctypes.data
 
 
 class CompiledValues:
@@ -278,8 +282,8 @@ class CompiledValues:
         tensors = (_Bytes * max(len(gm), 1))(*(_Bytes.of(tensor) for tensor in gm))
         self._kept = actions.columns, touches, tensors
         self.struct = _Values(
-            self.rows.ctypes.data, order.ctypes.data, len(order), actions.columns.ctypes.data,
-            touches.first.ctypes.data, touches.columns.ctypes.data, ctypes.addressof(tensors), len(gm), BLOCK_BYTES,
+            address_of(self.rows), address_of(order), len(order), actions.address,
+            *touches.addresses, ctypes.addressof(tensors), len(gm), BLOCK_BYTES,
         )  # fmt: skip
         self._stands_on(values.local)
 
