@@ -88,16 +88,20 @@ def _as_given(kind: type[Case], entries: Mapping[str, Any], attributes: Sequence
     fields = kind.model_fields
     numbers = {str(at[0]) for what, at in wrong if at and what in _RULES_REFUSE and at[0] in attributes}
     typed = {str(at[0]) for what, at in wrong if what == "literal_error" and at[1:] == ["dtype"] and at[0] in fields}
+    for_all = any(what == "literal_error" and at == ["dtype"] for what, at in wrong)
     plain = {name: value for name, value in entries.items() if name not in numbers}
     plain |= {name: {**entries[name], "dtype": None} for name in typed}
-    if typed:
-        plain["dtype"] = entries.get("dtype") or "float32"  # of what follows from a tensor with another dtype
+    if typed or for_all:
+        # Of what follows from a tensor with another dtype.
+        plain["dtype"] = "float32" if for_all else entries.get("dtype") or "float32"
     case = kind.model_validate(plain, context=context)
     given: dict[str, Any] = {}
     for name in numbers:
         value = entries[name]
         per_axis = isinstance(value, int) and fields[name].annotation is not int
         given[name] = (value,) if per_axis else tuple(value) if isinstance(value, list) else value
+    if for_all:
+        given["dtype"] = str(entries["dtype"])
     for name in typed:
         given[name] = getattr(case, name).model_copy(update={"dtype": str(entries[name]["dtype"])})
     return case.model_copy(update=given)

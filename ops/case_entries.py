@@ -16,6 +16,8 @@ from pydantic import (
     PrivateAttr,
     StrictBool,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
@@ -29,6 +31,14 @@ Shape = tuple[int, ...]
 Dtype = Literal["float32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn"]
 CountedFromZero = Annotated[int, Field(strict=True, ge=0)]
 CountedFromOne = Annotated[int, Field(strict=True, ge=1)]
+
+
+def _any_as_given(value: Any, validated: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    return value if type(value) is int and (info.context or {}).get("as_given") else validated(value)
+
+
+AxisSize = Annotated[CountedFromZero, WrapValidator(_any_as_given)]
+"""Elements along an axis; negative only in a case that is read as given, for a call to refuse."""
 TilingFields = dict[str, Annotated[int, Field(strict=True)]]
 _EACH = BeforeValidator(lambda value: (value,) if type(value) is int else value)
 PerAxis = Annotated[tuple[CountedFromOne, ...], _EACH]
@@ -63,7 +73,7 @@ class FileEntry(BaseModel):
 class TensorEntry(FileEntry):
     """Shape and dtype of a tensor in a case file; a bare list is the shape."""
 
-    shape: tuple[CountedFromZero, ...] | None = Field(
+    shape: tuple[AxisSize, ...] | None = Field(
         default=None, description="Elements along each axis; may be left out where it follows from the other arguments."
     )
     dtype: Dtype | None = Field(default=None, description="Left out: the file's `dtype`, or else that of `input`.")

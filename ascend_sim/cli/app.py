@@ -95,6 +95,11 @@ class CommandGroup(TyperGroup):
     def main(self, *arguments: Any, **settings: Any) -> Any:
         args = arguments[0] if arguments else settings.pop("args", None)
         given = list(sys.argv[1:] if args is None else args)
+        if os.environ.get("_ASCEND_SIM_COMPLETE") == "complete_bash":
+            from ascend_sim.cli.completing import whole_words
+
+            with whole_words():
+                super().main(given, *arguments[1:], **settings)
         try:
             for option, value in pairwise([*given, "--"]):
                 if option.startswith("--") and (value == "" or option.endswith("=")):

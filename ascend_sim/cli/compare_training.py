@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from ascend_sim.cli.app import OptionalValues, errors
+from ascend_sim.cli.completing import PRECISIONS
 from ascend_sim.cli.kernel import called, load_file, own_stdout
 from ascend_sim.cli.options import Printed, command
 from ascend_sim.cli.progress import Progress
@@ -39,7 +40,11 @@ def compare_training(
     printed: Printed,
     steps: Annotated[int, typer.Option(min=1, help="Losses that are taken of each run.")] = 20,
     precisions: Annotated[
-        str, typer.Option(help="fp32, hf32, fp16 (cubeMathType 0, 3, 2), bf16 (autocast), hifloat8 (950), with commas.")
+        str,
+        typer.Option(
+            help="fp32, hf32, fp16 (cubeMathType 0, 3, 2), bf16 (autocast), hifloat8 (950), with commas.",
+            autocompletion=PRECISIONS,
+        ),
     ] = "fp32,hf32,fp16,bf16",
     forward: Annotated[
         bool, typer.Option("--forward/--no-forward", help="Whether the chip computes the forward pass too.")

@@ -1,36 +1,139 @@
 """Shell completion: names that ship with the package, and YAML files and folders beside them.
 
-Names are listed from folders, without importing what reads them: a shell asks at every press of the tab key.
+Names are listed from folders, without importing what reads them: a shell asks at every press of the tab key. Layers of a
+network, tiling fields and fields of a sweep are read when a text has come so far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, get_args
 
-__all__ = ["CASES", "CHIPS", "KERNELS", "NETWORKS", "RUNS", "SUBJECTS", "TOOLS", "among", "tiling_fields"]
+import typer
+
+from ascend_sim.errors import SimError
+
+__all__ = [
+    "CASES",
+    "CHIPS",
+    "INPUTS",
+    "KERNELS",
+    "NETWORKS",
+    "PRECISIONS",
+    "RUNS",
+    "SEVERAL_CHIPS",
+    "SUBJECTS",
+    "TOOLS",
+    "among",
+    "several",
+    "tiling_fields",
+    "varied_fields",
+    "whole_words",
+]
+
+Complete = Callable[[str], list[str]]
 
 _FAMILY = "dav-"
 """Prefix of chip files that only other chip files extend; they are not offered."""
+_VENDOR = "ascend"
+_BREAKS = ":="
 
 
-def _completer(*folders: str, endings: tuple[str, ...] = (".yaml",)) -> Callable[[str], list[str]]:
-    """Return a completion function: names of shipped YAML files in these folders, then local files with one of the endings."""
+@contextmanager
+def whole_words() -> Iterator[None]:
+    """Join the words of COMP_WORDS, which bash divides at colons and equals signs, and print only what follows the last one.
+
+    Bash puts a completion in behind such a sign.
+    """
+    words, at = os.environ.get("COMP_WORDS", "").split("\n"), int(os.environ.get("COMP_CWORD", 0))
+    joined: list[str] = []
+    kept = ""
+    for index, word in enumerate(words):
+        breaks = bool(word) and not word.strip(_BREAKS)
+        goes_on = bool(joined and word) and (breaks or joined[-1][-1:] in (*_BREAKS,))
+        if index == at:
+            kept = joined[-1] + breaks * word if goes_on else ""
+            os.environ["COMP_CWORD"] = str(len(joined) - goes_on)
+        joined[len(joined) - goes_on :] = [f"{joined[-1]}{word}" if goes_on else word]
+    os.environ["COMP_WORDS"] = "\n".join(joined)
+    kept = kept.partition("=")[2] if kept.startswith("--") else kept
+    found = io.StringIO()
+    try:
+        with redirect_stdout(found):
+            yield
+    finally:
+        print(*(one.removeprefix(kept) for one in found.getvalue().splitlines()), sep="\n")
+
+
+def _beginning(names: Iterable[str], typed: str) -> list[str]:
+    return [one for one in names if one.startswith(typed)]
+
+
+def _shipped(folder: str) -> list[str]:
+    """Return the sorted names of the YAML files in a folder of configs, without families of chips."""
+    names = [one.name for one in files("ascend_sim.configs").joinpath(folder).iterdir()]
+    return sorted(one.removesuffix(".yaml") for one in names if one.endswith(".yaml") and not one.startswith(_FAMILY))
+
+
+def _chips(incomplete: str) -> list[str]:
+    """Return the shipped chips in the spelling of the text: in its case, and without "ascend" if it begins otherwise."""
+    typed = incomplete.lower()
+    names = _shipped("chips")
+    forms = [*names, *(one.removeprefix(_VENDOR) for one in names if typed)]
+    return [incomplete + one[len(typed) :] for one in _beginning(forms, typed)]
+
+
+def _layers(incomplete: str) -> list[str]:
+    """Return NETWORK:LAYER for the layers of the network before the last colon; before a colon NETWORK: for each network."""
+    network, colon, layer = incomplete.partition(":")
+    if not colon:
+        return [f"{one}:" for one in _beginning(_shipped("networks"), incomplete)]
+    from ascend_sim.shipped import load_shipped
+
+    shipped = network in _shipped("networks")
+    path = files("ascend_sim.configs").joinpath("networks", f"{network}.yaml") if shipped else Path(network)
+    try:
+        entries = load_shipped(path.read_text(encoding="utf-8"))["layers"]
+        names = [str(one["name"]) for one in entries]
+    except Exception:  # no file, no network, or a broken one: the command says so
+        return []
+    return [f"{network}:{one}" for one in _beginning(names, layer)]
+
+
+def _completer(*kinds: str, endings: tuple[str, ...] = (".yaml",)) -> Complete:
+    """Return a completion function: shipped names of these kinds ("cases", "chips", "networks", "layers"), then local files
+    with one of the endings.
+    """
+    own: dict[str, Complete] = {"chips": _chips, "layers": _layers}
 
     def complete(incomplete: str) -> list[str]:
-        shipped = [one.name for folder in folders for one in files("ascend_sim.configs").joinpath(folder).iterdir()]
-        names = [
-            name.removesuffix(".yaml") for name in shipped if name.endswith(".yaml") and not name.startswith(_FAMILY)
-        ]
-        return [*sorted(name for name in names if name.startswith(incomplete)), *_beside(incomplete, endings)]
+        found: list[str] = []
+        for kind in kinds:
+            found += own[kind](incomplete) if kind in own else _beginning(_shipped(kind), incomplete)
+        return [*found, *_beside(incomplete, endings)]
 
     return complete
 
 
-def among(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
+def among(choices: tuple[str, ...]) -> Complete:
     """Return a completion function that offers those of `choices` that begin with the typed text."""
-    return lambda incomplete: [one for one in choices if one.startswith(incomplete)]
+    return lambda incomplete: _beginning(choices, incomplete)
+
+
+def several(choices: tuple[str, ...] | Complete) -> Complete:
+    """Return a completion function for a list with commas, which completes its last part among `choices`."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        found = choices(last) if callable(choices) else _beginning(choices, last)
+        return [f"{before}{comma}{one}" for one in found if one not in before.split(",")]
+
+    return complete
 
 
 def tiling_fields(incomplete: str) -> list[str]:
@@ -53,6 +156,45 @@ def tiling_fields(incomplete: str) -> list[str]:
     return [f"{before}{comma}{one}" for one in (f"{kernel}.{field}=" for field in fields) if one.startswith(last)]
 
 
+def varied_fields(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return completions of FIELD=VALUES of a sweep: a field's name up to its next dot; behind the equals sign the values of a
+    field that has names for them.
+
+    The case on the command line says which fields there are.
+    """
+    from ascend_sim.chip import load_chip
+    from ascend_sim.ops.case import load_case
+    from ascend_sim.studies.sweep.fields import case_fields, known_fields
+
+    name, equals, values = incomplete.partition("=")
+    try:
+        # Behind an option without its value, click leaves the words before it unread.
+        case = load_case(ctx.params.get("case") or next(iter(ctx.args), "strided"))
+        chip = load_chip(ctx.params.get("chip") or case.chip)
+    except SimError:  # the command says so
+        return []
+    if not equals:
+        before, comma, last = name.rpartition(",")
+        known = [one[len(last) :] for one in known_fields(case, chip) if one.startswith(last)]
+        steps = dict.fromkeys(f"{step}{dot or '='}" for step, dot, _ in (one.partition(".") for one in known))
+        return [f"{before}{comma}{last}{step}" for step in steps]
+    if name == "chip":
+        words: tuple[str, ...] | Complete = _chips
+    else:
+        annotation = case_fields(type(case)).get(name)
+        words = ("true", "false") if "bool" in str(annotation).lower() else tuple(_texts_of(annotation))
+    return [f"{name}={one}" for one in several(words)(values)]
+
+
+def _texts_of(annotation: Any) -> Iterable[str]:
+    """Yield the texts of the Literals in an annotation."""
+    for one in get_args(annotation):
+        if isinstance(one, str):
+            yield one
+        else:
+            yield from _texts_of(one)
+
+
 def _beside(incomplete: str, endings: tuple[str, ...]) -> list[str]:
     """Return local files with one of the endings, and folders (with a slash), whose path begins with `incomplete`; hidden ones
     only if asked for.
@@ -70,14 +212,20 @@ def _beside(incomplete: str, endings: tuple[str, ...]) -> list[str]:
     ]
 
 
-CASES = _completer("cases")
+CASES = _completer("cases", "layers")
 CHIPS = _completer("chips")
 NETWORKS = _completer("networks")
-RUNS = _completer("cases", "chips", endings=(".yaml", ".npz"))
+RUNS = _completer("cases", "layers", "chips", endings=(".yaml", ".npz"))
 """Completion of the arguments of `compare`: cases, chips, tilings, folders and timelines of runs."""
-SUBJECTS = _completer("cases", endings=(".yaml", ".py", ".cpp"))
+SUBJECTS = _completer("cases", "layers", endings=(".yaml", ".py", ".cpp"))
 """Completion of the argument of `check`: cases, files of kernels and folders."""
+SEVERAL_CHIPS = several(_chips)
+"""Completion of a list of chips."""
 KERNELS = among(("grad_input", "grad_weight", "dX", "dW"))
 """Completion of the kernels that `tile` searches."""
 TOOLS = among(("memcheck", "racecheck", "initcheck", "synccheck"))
 """Completion of the tools of `check`."""
+INPUTS = among(("uniform", "normal", "relu", "wide", "ones", "adversarial"))
+"""Completion of the distributions of `precision --inputs`."""
+PRECISIONS = several(("fp32", "hf32", "fp16", "bf16", "hifloat8"))
+"""Completion of the precisions of a training."""

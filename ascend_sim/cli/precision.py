@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from ascend_sim.cli.app import OptionalValues, errors
+from ascend_sim.cli.completing import INPUTS, SEVERAL_CHIPS
 from ascend_sim.cli.options import Case, Printed, command
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
@@ -27,10 +28,14 @@ def precision(
     case: Case,
     asked: PrecisionOptions,
     printed: Printed,
-    chips: Annotated[str | None, typer.Option(help="Chips side by side, with commas; default: the case's.")] = None,
+    chips: Annotated[
+        str | None,
+        typer.Option(help="Chips side by side, with commas; default: the case's.", autocompletion=SEVERAL_CHIPS),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print every row, figure and note.")] = False,
     inputs: Annotated[
-        str | None, typer.Option(help="uniform, normal, relu, wide, ones, adversarial or a .npz file.")
+        str | None,
+        typer.Option(help="uniform, normal, relu, wide, ones, adversarial or a .npz file.", autocompletion=INPUTS),
     ] = None,
 ) -> None:
     """Run a case in every precision that the product offers and compare the errors of its results."""

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from ascend_sim.cli.app import errors, make_folder
+from ascend_sim.cli.completing import varied_fields
 from ascend_sim.cli.options import Case, Jobs, command
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
@@ -58,7 +59,8 @@ def sweep(
         typer.Option(
             help="FIELD=VALUES, again for more fields; values with commas, FIRST:LAST:STEP or FIRST:LAST:*FACTOR. "
             "FIELD,FIELD=[A,B],[C,D] varies two together. Fields: of a case file, batch, in_channels, size, kernel_size, ..., "
-            "baseM, grad_input.baseM, chip, chip.SECTION.NUMBER."
+            "baseM, grad_input.baseM, chip, chip.SECTION.NUMBER.",
+            autocompletion=varied_fields,
         ),
     ],
     asked: SweepOptions,

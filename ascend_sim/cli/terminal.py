@@ -1,4 +1,4 @@
-"""Consoles of the commands, as wide as the terminal; a pipe has the width that COLUMNS gives, else 120.
+"""Consoles of the commands, as wide as the terminal; a pipe has the width that COLUMNS gives, else 100.
 
 rich, which takes long to import, prints tables and colours; plain text goes without it.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ascend_sim.report.report import Report
 
-PIPE_WIDTH = 120
+PIPE_WIDTH = 100
 """Columns of a pipe or file if COLUMNS is not set."""
 
 

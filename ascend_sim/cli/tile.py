@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from ascend_sim.cli.app import OptionalValues, errors, make_folder
-from ascend_sim.cli.completing import KERNELS
+from ascend_sim.cli.completing import KERNELS, SEVERAL_CHIPS
 from ascend_sim.cli.options import Case, Jobs, command
 from ascend_sim.cli.progress import ProgressLine
 from ascend_sim.cli.terminal import console, print_text
@@ -47,7 +47,9 @@ def tile(
         str | None,
         typer.Option(help="grad_input (or dX), grad_weight (or dW); default: both.", autocompletion=KERNELS),
     ] = None,
-    chip: Annotated[str | None, typer.Option(help="Chips, with commas; default: the case's.")] = None,
+    chip: Annotated[
+        str | None, typer.Option(help="Chips, with commas; default: the case's.", autocompletion=SEVERAL_CHIPS)
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results.sqlite (the search goes on from there) and best.yaml.")
     ] = None,

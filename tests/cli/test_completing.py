@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -35,6 +36,27 @@ from tests.support.cli.commands import run
         ("run by_hand --tiling ", {"grad_input.", "dX.", "mine.yaml"}, {"mine.py", "db."}),
         ("run by_hand --tiling dX.bas", {"dX.baseM=", "dX.baseN="}, {"dX.stepKa=", "grad_input.baseM="}),
         ("tile by_hand --field dW.baseM=16,dW.stepK", {"dW.baseM=16,dW.stepKa="}, {"dW.stepKa="}),
+        ("run by_hand --chip 910b", {"910b3", "910b4-1"}, {"ascend910b3", "910a"}),
+        ("run by_hand --chip Ascend95", {"Ascend950pr_9589"}, {"ascend950pr_9589", "950pr_9589"}),
+        ("tile by_hand --chip ascend910b3,950dt", {"ascend910b3,950dt_9581"}, {"950dt_9581"}),
+        ("precision by_hand --chips 910b3,910b", {"910b3,910b4"}, {"910b3,910b3"}),
+        ("precision by_hand --inputs ", {"wide", "relu"}, {"by_hand"}),
+        ("precision by_hand --accumulate ", {"chunk", "all"}, set()),
+        ("compare-training train.py --precisions fp32,h", {"fp32,hf32", "fp32,hifloat8"}, {"fp32,fp32"}),
+        ("run resnet5", {"resnet50_conv2_3x3", "resnet50:"}, {"resnet50"}),
+        ("run resnet50:conv2_1", {"resnet50:conv2_1_3x3"}, {"resnet50:conv1", "conv2_1_3x3"}),
+        ("run net.yaml:f", {"net.yaml:first"}, {"net.yaml:second"}),
+        ("run mine.yaml:f", set(), {"mine.yaml:first"}),
+        ("sweep by_hand --vary ba", {"batch=", "baseM="}, {"chip="}),
+        ("sweep by_hand --vary chip.", {"chip.memory.", "chip.buffers."}, {"chip.memory.hbm_gb_per_s=", "batch="}),
+        ("sweep by_hand --vary chip.memory.h", {"chip.memory.hbm_gb_per_s="}, {"chip.memory."}),
+        ("sweep by_hand --vary batch,chip.mem", {"batch,chip.memory."}, {"chip.memory."}),
+        ("sweep by_hand --vary dtype=float32,fl", {"dtype=float32,float16"}, {"dtype=float32,float32"}),
+        ("sweep by_hand --vary transposed=", {"transposed=true", "transposed=false"}, {"by_hand"}),
+        ("sweep by_hand --vary chip=910b3,910b", {"chip=910b3,910b4"}, {"910b4"}),
+        ("sweep document_example_tbc --vary len", {"length="}, {"groups="}),
+        ("sweep by_hand --vary len", set(), {"length="}),
+        ("sweep no_such --vary ba", set(), {"batch="}),
     ],
 )
 def test_names_are_completed(
@@ -43,11 +65,59 @@ def test_names_are_completed(
     for name in ("mine.yaml", "mine.py", "notes.txt", "folder/other.yaml", ".hidden/x.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
+    (tmp_path / "net.yaml").write_text("layers: [{name: first}, {name: second}]\n")
     monkeypatch.chdir(tmp_path)
-    words = f"ascend-sim {line}"
-    asked = {"_ASCEND_SIM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    told = CliRunner().invoke(app, [], prog_name="ascend-sim", env=asked).stdout.split()
+    told = completions(f"ascend-sim {line}".split(" "))
     assert there <= set(told) and not not_there & set(told)
+
+
+def completions(words: list[str], at: int = -1) -> list[str]:
+    """Return what bash gets for its words, of which the one at `at` is completed."""
+    place = str(range(len(words))[at])
+    asked = {"_ASCEND_SIM_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": place}
+    return CliRunner().invoke(app, [], prog_name="ascend-sim", env=asked).stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "whole", "kept"),
+    [
+        (["run", "resnet50", ":"], "run resnet50:", "resnet50:"),
+        (["run", "resnet50", ":", "conv2_1"], "run resnet50:conv2_1", "resnet50:"),
+        (
+            ["run", "by_hand", "--tiling", "dX.baseM", "=", "16,dX.ba"],
+            "run by_hand --tiling dX.baseM=16,dX.ba",
+            "dX.baseM=",
+        ),
+        (["sweep", "by_hand", "--vary", "dtype", "="], "sweep by_hand --vary dtype=", "dtype="),
+        (["sweep", "resnet50", ":", "conv1", "--vary", "ba"], "sweep resnet50:conv1 --vary ba", ""),
+        (["run", "by_hand", "--mode", "=", "f"], "run by_hand --mode=f", ""),
+        (["sweep", "by_hand", "--vary", "=", "dtype", "=", "f"], "sweep by_hand --vary=dtype=f", "dtype="),
+    ],
+)
+def test_bash_divides_words_at_colons_and_equals_signs(words: list[str], whole: str, kept: str) -> None:
+    """COMP_WORDS has the parts, and bash puts a completion in place of the last one. The oracle is the whole word."""
+    found = completions(["ascend-sim", *words])
+    assert found == [one.removeprefix(kept) for one in completions(["ascend-sim", *whole.split(" ")])]
+    assert found and not any(one.startswith(kept) for one in found if kept)
+
+
+def test_bash_completes_an_earlier_word() -> None:
+    words = ["ascend-sim", "run", "resnet50", ":", "conv2_1", "--mode", "=", "timing"]
+    assert completions(words, 4)[0] == "conv2_1_1x1_in" and completions(words, 7) == ["timing"]
+
+
+def test_a_blank_ends_a_word_behind_an_equals_sign() -> None:
+    words = ["ascend-sim", "sweep", "by_hand", "--vary", "dtype", "="]
+    assert "float32" in completions(words) and "float32" not in completions([*words, ""])
+
+
+def test_listed_names_are_all_names() -> None:
+    from ascend_sim.cli import completing
+    from ascend_sim.ops.case_data import Distribution
+
+    assert set(completing.INPUTS("")) == set(get_args(Distribution))
+    training = pytest.importorskip("ascend_sim.torch.training")
+    assert completing.PRECISIONS("") == list(training.PRECISIONS)
 
 
 def test_completion_reads_nothing_but_folders() -> None:

@@ -78,6 +78,10 @@ ODD: dict[str, dict[str, Any]] = {
     "mask": {"output_mask": [True]},
     "dtype": {"dtype": "float64"},
     "bias": {"bias_sizes": [31]},
+    "an axis of input": {"input": [4, 32, -14, 14]},
+    "an axis of weight": {"weight": [32, 32, -3, 3]},
+    "an axis of grad_output": {"grad_output": [4, -32, 12, 12]},
+    "channels of weight": {"weight": [-32, 32, 3, 3]},
 }
 """Calls that contradict themselves: what differs from a plain convolution of X and W."""
 
@@ -105,6 +109,26 @@ def test_every_status_is_that_of_the_call(tmp_path: Path, odd: dict[str, Any]) -
     assert found["error"].split(" (rule ")[1] == refusal.value.message.split(" (rule ")[1]
     ran = run("run", path)
     assert ran.code == 2 and (str(path) in ran.err or "bias_sizes" in odd)  # a case that is run is refused as a file
+
+
+@pytest.mark.parametrize(
+    ("entries", "rule"),
+    [
+        ({"bias": [-32]}, "bias_sizes.value"),
+        ({"bias": [31]}, "bias_sizes.value"),
+        ({"dtype": "int8"}, "dtype.list"),
+        ({"dtype": "int8", "input": [4, 32, -14, 14]}, "shape.negative"),
+        ({"operator": "convolution", "bias": [-32]}, "shape.negative"),
+    ],
+)
+def test_a_file_may_give_what_no_call_takes(tmp_path: Path, entries: dict[str, Any], rule: str) -> None:
+    """A bias is the bias_sizes of its call; a dtype of the whole file is that of every tensor without one."""
+    path = tmp_path / "case.yaml"
+    told = {"operator": "convolution_backward", "dtype": "float16", "input": X, "weight": W} | entries
+    path.write_text(yaml.safe_dump(told))
+    code, found, of = verdicts(path)
+    assert (code, found["status"], of.get(rule)) == (2, 161002, "fail")
+    assert str(path) in run("run", path).err
 
 
 def test_other_operators_too(tmp_path: Path) -> None:

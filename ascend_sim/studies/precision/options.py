@@ -23,6 +23,7 @@ class PrecisionOptions(ProfileOptions, OverflowOptions, total=False):
                 ("precision",),
                 "Models of the cube's sums: blas, chunk, exact_group, several with commas, or all.",
                 read="parse_models",
+                completed=("blas", "chunk", "exact_group", "all"),
             ),
         ),
     ]
