@@ -19,3 +19,12 @@ class Status(IntEnum):
     INNER_CREATE_EXECUTOR = 561101
     INNER_NOT_TRANS_EXECUTOR = 561102
     INNER_NULLPTR = 561103
+
+
+MEANINGS = {
+    Status.SUCCESS: "the call is accepted",
+    Status.PARAM_NULLPTR: "a pointer that the call needs is null",
+    Status.PARAM_INVALID: "an argument is not allowed, or contradicts another one",
+    Status.INNER_NULLPTR: "the checks of the arguments pass, but the library has no kernel or tiling for the call",
+}
+"""Status -> its meaning in words, for those that the documents name."""

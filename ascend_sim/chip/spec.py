@@ -274,7 +274,7 @@ def shipped_name(given: str) -> str | None:
     """Return the name of the shipped chip that `given` names; None if there is none.
 
     A name is that of its file, in any case and without `ascend`: `ascend910b3`, `Ascend910B3` and `910b3` are one chip.
-    Raises `ConfigError` for the name of a family, with the names of its chips.
+    Raises `ConfigError` for the name of a family, and for the beginning of several names, with the names of the chips.
     """
     short, known = given.strip().lower(), chip_names()
     if short in known:
@@ -284,6 +284,8 @@ def shipped_name(given: str) -> str | None:
     if name in known and not begins_others:
         return name
     members = [one for one in known if _load_shipped(one).identity.short_soc.lower() == name] if begins_others else []
+    if not members and name not in (*known, _VENDOR):
+        members = [one for one in known if one.startswith(name)]
     if members:
         raise ConfigError(
             f"{given!r} is a family, not a chip; its chips: {', '.join(members)}; or give the path of a .yaml file"

@@ -58,8 +58,8 @@ def sweep(
         list[str],
         typer.Option(
             help="FIELD=VALUES, again for more fields; values with commas, FIRST:LAST:STEP or FIRST:LAST:*FACTOR. "
-            "FIELD,FIELD=[A,B],[C,D] varies two together. Fields: of a case file, batch, in_channels, size, kernel_size, ..., "
-            "baseM, grad_input.baseM, chip, chip.SECTION.NUMBER.",
+            "Sizes may have a unit: 512KiB. FIELD,FIELD=[A,B],[C,D] varies two together. Fields: of a case file, batch, "
+            "in_channels, size, kernel_size, ..., baseM, grad_input.baseM, chip, chip.SECTION.NUMBER.",
             autocompletion=varied_fields,
         ),
     ],

@@ -11,15 +11,12 @@ from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from ascend_sim.report.columns import wrapped
+from ascend_sim.report.columns import PIPE_WIDTH, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ascend_sim.report.report import Report
-
-PIPE_WIDTH = 100
-"""Columns of a pipe or file if COLUMNS is not set."""
 
 
 def console() -> Console:

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 Row = tuple[str, ...]
+PIPE_WIDTH = 100
+"""Columns of text where neither a terminal nor COLUMNS says how many there are."""
 GAP = 2
 """Blanks between columns."""
 

@@ -13,13 +13,14 @@ from typing import Any
 
 from rich.console import Console
 
+from ascend_sim.report.columns import PIPE_WIDTH
 from ascend_sim.report.grid import Grid
 
 UNLIMITED = 10_000
 """Columns of a text of which no line is cut or wrapped where no terminal limits it."""
 
 
-def printed(draw: Callable[[Console], object], width: int = 120) -> str:
+def printed(draw: Callable[[Console], object], width: int = PIPE_WIDTH) -> str:
     """Return the text that `draw` prints on a console, without colors; `width` holds if no terminal or COLUMNS sets another."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         width = get_terminal_size().columns

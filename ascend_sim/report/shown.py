@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ascend_sim.report.columns import PIPE_WIDTH
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -25,7 +27,7 @@ class ShownResult:
     _drawn: ClassVar[str] = ""
     _more: ClassVar[str] = ""
     _options: ClassVar[Mapping[str, Any]] = {}
-    _width: ClassVar[int] = 120
+    _width: ClassVar[int] = PIPE_WIDTH
 
     def _draw(self, console: Console) -> None:
         _function(self._drawn)(self, console, **self._options)

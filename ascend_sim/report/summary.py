@@ -117,7 +117,7 @@ def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
     if unmeasured > interval["of_us"] / 2:
         ends += "; mostly kernels of kinds that were never measured"
     elif other[1] > interval["of_us"] / 2:
-        ends += f"; measured mostly on {other[0]}"
+        ends += f"; measured mostly on {other[0].removeprefix('ascend')}"
     return f"{total:,.1f} us   ({ends})"
 
 

@@ -113,7 +113,7 @@ def lines_of(summary: Mapping[str, Any]) -> list[str]:
     if summary["most"]:
         lines.append(parts_words(summary["parts"]))
         distinct = f"{summary['distinct_layers']} distinct, {counted(summary['distinct_calls'], 'distinct call')}"
-        lines.append(f"{distinct}   {before_words(summary)} of each call   most time, all copies together:")
+        lines.append(f"{distinct}   {before_words(summary)} of each call   most time, copies together:")
         lines += ranking_lines(summary)
     notes = summary["notes"]
     lines += [note if len(note) <= _NOTE else f"{note[:_NOTE]} ..." for note in notes[:_NOTES]]

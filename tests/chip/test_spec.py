@@ -47,6 +47,22 @@ def test_the_name_of_a_family_lists_its_chips(given: str) -> None:
         load_chip(given)
 
 
+@pytest.mark.parametrize(
+    ("given", "first", "count"), [("Ascend950PR", "ascend950pr_9579", 3), ("950dt", "ascend950dt_9572", 3)]
+)
+def test_the_beginning_of_several_names_lists_them(given: str, first: str, count: int) -> None:
+    begun = [name for name in chip_names() if name.startswith(first.partition("_")[0])]
+    assert len(begun) == count and begun[0] == first
+    with pytest.raises(ConfigError, match=f"{given!r} is a family, not a chip; its chips: {', '.join(begun)};"):
+        load_chip(given)
+
+
+@pytest.mark.parametrize("given", ["", "ascend", "Ascend950x"])
+def test_no_name_begins_so(given: str) -> None:
+    with pytest.raises(ConfigError, match=f"{given!r} is not a known chip"):
+        load_chip(given)
+
+
 def test_a_shipped_file_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
     files = {**spec.shipped_files(), "my_chip": "configs/chips/my_chip.yaml"}
     monkeypatch.setattr(spec, "shipped_files", lambda: files)

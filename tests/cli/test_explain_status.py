@@ -131,6 +131,29 @@ def test_a_file_may_give_what_no_call_takes(tmp_path: Path, entries: dict[str, A
     assert str(path) in run("run", path).err
 
 
+@pytest.mark.parametrize("status", [0, 161001, 161002, 561103])
+def test_a_status_alone_is_explained(status: int) -> None:
+    from ascend_sim.acl.enums import CODE_NAMES
+
+    told = run("explain-status", status)
+    assert told.code == 0 and told.out.splitlines()[0] == f"status {status}, {CODE_NAMES[status]}"
+    assert "a call's first phase: " in told.out and "explain-status CASE names the rule" in told.out
+
+
+def test_a_status_of_acl_is_explained_too() -> None:
+    told = json.loads(run("explain-status", 200005, "--json").out)
+    assert told["name"] == "ACL_ERROR_INVALID_RESOURCE_HANDLE" and len(told["meanings"]) == 3
+    assert "an internal error" in run("explain-status", 561101).out
+
+
+def test_no_status_and_a_file_with_a_number_for_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = run("explain-status", 7)
+    assert told.code == 2 and "no such status" in told.err and "161002" in told.err
+    monkeypatch.chdir(tmp_path)
+    write_case(tmp_path).rename("161002")
+    assert run("explain-status", 161002).out.startswith("status 0")
+
+
 def test_other_operators_too(tmp_path: Path) -> None:
     path = tmp_path / "case.yaml"
     tensors = "input: {shape: [7, 2, 16], dtype: float16}\nweight: {shape: [3, 15, 16]}\n"

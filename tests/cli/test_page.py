@@ -19,7 +19,7 @@ def test_a_long_run_keeps_its_timeline_for_files_alone(tmp_path: Path, monkeypat
     monkeypatch.setattr(page, "_ROWS_OF_TEXT", 100)
     assert "no advice: the timeline was not kept" in run(*command).out
     assert json.loads(run(*command, "--json").out)["summary"]["statements"] == []
-    said = run(*command, "--full")
-    assert said.code == 0 and "from the ideal" not in said.out
-    assert "Timeline not kept: there is no waterfall" in said.out and "--out or --html keep it" in said.out
+    said = " ".join(run(*command, "--full").out.split())
+    assert "from the ideal" not in said
+    assert "Timeline not kept: there is no waterfall" in said and "--out or --html keep it" in said
     assert run(*command, "--out", tmp_path).code == 0 and "timeline.npz" in names(tmp_path)

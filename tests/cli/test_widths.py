@@ -44,10 +44,11 @@ layers:
 """
 
 
-def printed(name: str, width: int, monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[str]:
+def printed(name: str, width: int | None, monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[str]:
     (folder / "network.yaml").write_text(NETWORK, encoding="utf-8")
     (folder / "rows.csv").write_text(measured_rows(), encoding="utf-8")
-    monkeypatch.setenv("COLUMNS", str(width))
+    if width is not None:
+        monkeypatch.setenv("COLUMNS", str(width))
     line = COMMANDS[name].format(out=folder / str(width), network=folder / "network.yaml", rows=folder / "rows.csv")
     ran = run(*line.split())
     assert ran.code == 0, ran.err
@@ -74,6 +75,15 @@ def test_a_command_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch,
         assert not any("\u2026" in line for line in lines)
     said = {word for line in narrow for word in line.split()}
     assert {word for line in wide for word in line.split() if len(word) > _LONGEST} - said == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["run", "run full", "network", "tile", "sweep", "compare", "precision", "status", "validate"]
+)
+def test_a_pipe_has_the_columns_of_the_first_screen(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = printed(name, None, monkeypatch, tmp_path)
+    said = [line.rstrip() for line in lines if not line.lstrip().startswith(("next: ", "ascend-sim "))]
+    assert said and max(map(len, said)) <= 100
 
 
 def test_each_row_of_a_table_that_goes_on_below_has_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -215,4 +215,11 @@ def test_commands_take_addresses(varied: Path, command: str, monkeypatch: pytest
 
 
 def test_compare_says_what_a_network_is() -> None:
-    assert "that is a network" in refused("compare", "resnet50", "by_hand")
+    said = refused("compare", "resnet50", "by_hand")
+    assert "that is a network" in said and "resnet50:LAYER" in said
+    assert "run-network resnet50 --out out/resnet50" in said and "compare out/resnet50 OTHER" in said
+
+
+def test_compare_says_what_a_network_file_is(varied: Path) -> None:
+    said = refused("compare", "by_hand", str(varied))
+    assert f"run-network {varied} --out out/varied" in said and f"{varied}:LAYER" in said

@@ -126,7 +126,8 @@ def test_trouble_leaves_less_room_for_advice(report: dict[str, Any]) -> None:
     )
 
 
-def test_python_and_json_have_the_same_block(tmp_path: Path) -> None:
+def test_python_and_json_have_the_same_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     result = asim.run_case("by_hand")
     text = str(result).splitlines()
     printed = run("run", "by_hand").out.splitlines()

@@ -83,9 +83,9 @@ def _kind(given: Given) -> Kind:
         raise SimError(
             f"compare: {name!r} given; allowed are a case, a folder of `run --out`, a tiling, a chip, a timeline"
         )
-    if (
-        name in case_names() or address_of(name) or name in network_names()
-    ):  # a whole network is refused as it is opened
+    if name in network_names():
+        raise _is_a_network(name)
+    if name in case_names() or address_of(name):
         return "case"
     if path.is_dir():
         return "folder"
@@ -100,10 +100,20 @@ def _kind(given: Given) -> Kind:
     raise SimError(f"{name}: no such file or folder, and no case or chip of that name{hint}")
 
 
+def _is_a_network(name: str) -> SimError:
+    folder = f"out/{Path(name).stem}"
+    return SimError(
+        f"{name}: that is a network; its runs are compared layer by layer from their folders: ascend-sim run-network {name} "
+        f"--out {folder}, the other one too, then ascend-sim compare {folder} OTHER. A layer is a case: {name}:LAYER"
+    )
+
+
 def _kind_of_yaml(path: Path) -> Kind:
     entries = read_yaml(path, "a case, a tiling or a chip is a mapping")
-    if "operator" in entries or "layers" in entries:
+    if "operator" in entries:
         return "case"
+    if "layers" in entries:
+        raise _is_a_network(str(path))
     if entries.keys() & TILINGS.keys():
         return "tiling"
     if entries.keys() & {"extends", "cores"}:

@@ -84,7 +84,7 @@ def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:
     what = f"{summary['network']}  {summary['direction']}  batch {summary['batch']}  {summary['chip']}"
     lines = [f"{what}   {head_words(summary['total_us'], summary['interval'])}", parts_words(summary["parts"])]
     layers = f"{counted(summary['layers'], 'layer')}, {summary['distinct_layers']} distinct"
-    lines.append(f"{layers}   {before_words(summary)} of each layer   most time, all copies together:")
+    lines.append(f"{layers}   {before_words(summary)} of each layer   most time, copies together:")
     lines += ranking_lines(summary)
     for word, begin in (("refused", "refused: "), ("findings", "finding: ")):
         lines += [f"{begin}{one[:160]}" for one in summary[word][:_TROUBLE]]

@@ -110,20 +110,18 @@ def render_summary(table: PrecisionTable, console: Console, more: str = "more: -
     """Print a table with a line for each distinct computation, the sentences, refused rows and notes, and last `more`,
     unless it is "".
     """
-    chips = f" on {next(iter(table.overflow))}" if len(table.overflow) == 1 else ""
-    say(
-        console,
-        f"{table.operator} {table.case}{chips}: inputs {table.inputs}; {table.conformance}; {before_words({'l2': table.l2})}",
-        style="bold",
-    )
+    chips = f", {next(iter(table.overflow))}" if len(table.overflow) == 1 else ""
+    rules = "" if table.conformance == "documented" else f"; {table.conformance}"
+    before = before_words({"l2": table.l2})
+    say(console, f"{table.operator} {table.case}{chips}: inputs {table.inputs}{rules}; {before}", style="bold")
     lines = rows_of(table)
     names = list(dict.fromkeys(name for line in lines for name in line["bits"]))
     several = {"chip": len(table.overflow) > 1, "sums": len({one["sums"] for one in lines}) > 1}
     lead = [name for name, shown in several.items() if shown]
     head, *rest = names or [""]
     bits = f">bits of {head}" + (f" /\n{' / '.join(rest)}" if rest else "")
-    heads = [*lead, "inputs", "computed in", "cubeMathType", bits]
-    grid = Grid("", [*heads, ">cube cycles", ">us", ">to 0", ">bias", "verdict"], names=len(lead) + 2)
+    heads = [*lead, "inputs", "computed\nin", "cubeMathType", bits]
+    grid = Grid("", [*heads, ">cube\ncycles", ">us", ">to 0", ">bias", "verdict"], names=len(lead) + 2)
     for line in lines:
         bits = " / ".join(_bits(line, name) for name in names)
         first, *same = line["cube_math_types"]

@@ -178,6 +178,10 @@ def _put_chip(draft: Draft, value: Any) -> None:
 
 
 def _put_number(place: str, draft: Draft, value: Any) -> None:
+    if not isinstance(value, int | float):
+        raise ConfigError(
+            f"chip.{place}: {value!r} given; allowed is a number, for a size also in KiB, MiB or GiB (512KiB)"
+        )
     draft.numbers[place] = value
 
 
@@ -262,7 +266,7 @@ _AXES_OVER_TIME = {
 
 def _shared(channels: int, groups: int, word: str) -> int:
     if channels % groups:
-        raise ConfigError(f"{word}: {channels} channels are no whole number in each of {groups} groups")
+        raise ConfigError(f"{word}: {channels} given; {groups} groups must divide it")
     return channels // groups
 
 

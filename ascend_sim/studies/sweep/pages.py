@@ -65,7 +65,9 @@ def sentence(sweep: Sweep) -> str:
     longest takes.
     """
     best, refused = sweep.best, len(sweep.rows) - len(sweep.ran)
-    counts = f"{counted(len(sweep.ran), 'point')} ran" + (f", {refused} were refused" if refused else "")
+    counts = f"{counted(len(sweep.ran), 'point')} ran" + (
+        f", {refused} {'was' if refused == 1 else 'were'} refused" if refused else ""
+    )
     if best is None:
         return counts
     setting = ", ".join(f"{name} {value_text(best[name])}" for name in sweep.fields)

@@ -1,6 +1,7 @@
 """`--vary FIELD=VALUES` as a field and its values: a list with commas, or FIRST:LAST, FIRST:LAST:STEP, FIRST:LAST:*FACTOR.
 
 parse_vary("batch=1:64:*2")            # ("batch", [1, 2, 4, 8, 16, 32, 64])
+parse_vary("chip.buffers.L1=512KiB,1MiB")    # in bytes
 parse_vary("padding=[0,0],[1,1]")      # ("padding", [[0, 0], [1, 1]])
 parse_vary("chip.cores.aic,chip.cores.aiv=[24,48],[20,40]")    # two fields that vary together
 """
@@ -22,9 +23,11 @@ MOST_POINTS = 100_000
 """Limit of a sweep's points: a larger number is taken for a typing error."""
 _NUMBER = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _RANGE = re.compile(rf"(?P<first>{_NUMBER}):(?P<last>{_NUMBER})(?::(?P<by>\*?)(?P<step>{_NUMBER}))?")
+_SIZE = re.compile(rf"(?<![^,\[\s:])(?P<count>{_NUMBER})\s?(?P<unit>[KMG]iB)(?![^,\]\s:])")
+_BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _ALLOWED = (
-    "allowed are values with commas (64,128), FIRST:LAST, FIRST:LAST:STEP or FIRST:LAST:*FACTOR (1:64:*2); fields that vary "
-    "together, with commas too, take lists ([24,48],[20,40])"
+    "allowed are values with commas (64,128), FIRST:LAST, FIRST:LAST:STEP or FIRST:LAST:*FACTOR (1:64:*2), sizes also in KiB, "
+    "MiB and GiB (512KiB); fields that vary together, with commas too, take lists ([24,48],[20,40])"
 )
 
 
@@ -37,6 +40,7 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
     name, equals, values = (part.strip() for part in text.partition("="))
     if not name or not equals or not values:
         raise ConfigError(f"--vary {text!r}: allowed is FIELD=VALUES; {_ALLOWED}")
+    values = _SIZE.sub(_in_bytes, values)
     match = _RANGE.fullmatch(values)
     if match is not None:
         return name, _range(text, match)
@@ -75,6 +79,12 @@ def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[Sequence[Any]
         if flat.count(name) > 1:
             raise ConfigError(f"--vary {name}: given twice; its values stand in one list")
     return found
+
+
+def _in_bytes(size: re.Match[str]) -> str:
+    """Return a size with a unit as a number of bytes."""
+    count = _number(size["count"]) * _BYTES[size["unit"]]
+    return str(int(count) if count == int(count) else count)
 
 
 def _range(text: str, match: re.Match[str]) -> list[Any]:

@@ -66,7 +66,10 @@ def test_every_layer_has_both_times_and_what_changed(folders: tuple[Path, Path])
     )
 
 
-def test_the_command_prints_totals_first_and_leaves_out_what_is_equal(folders: tuple[Path, Path]) -> None:
+def test_the_command_prints_totals_first_and_leaves_out_what_is_equal(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # for the paths of the folders
     lines = run("compare", *folders).out.splitlines()
     first, second = (sum(us["total"] for us in times(folder).values()) for folder in folders)
     assert lines[0].split()[:2] == ["A", f"{first:,.1f}"] and lines[1].split()[:2] == ["B", f"{second:,.1f}"]

@@ -64,6 +64,14 @@ def test_a_mean_error_has_its_sign():
     assert mean_error(truth - 0.8, truth) == pytest.approx(-2.4 / 8) and mean_error(truth[3:], truth[3:]) == 0
 
 
+def test_a_layer_is_called_by_its_address(tmp_path):
+    (tmp_path / "net.yaml").write_text(
+        "layers: [{name: one, input: {shape: [1, 16, 4, 4], dtype: float16}, weight: [16, 16, 1, 1]}]"
+    )
+    table = precision(f"{tmp_path}/net.yaml:one", dtypes=["float16"])
+    assert table.case == f"{tmp_path}/net.yaml:one"
+
+
 @pytest.mark.fast
 def test_the_command_answers_on_one_screen(asked, table, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")

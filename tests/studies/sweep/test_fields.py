@@ -67,6 +67,8 @@ def test_numbers_of_a_chip() -> None:
         CHIP.with_numbers({"cores.aic": 10})
     with pytest.raises(ConfigError, match=r"memory\.hbm_gb_per_s: input should be greater than 0, got -1"):
         CHIP.with_numbers({"memory.hbm_gb_per_s": -1})
+    with pytest.raises(ConfigError, match=r"^chip\.buffers\.L1: '512KB' given; .* KiB, MiB or GiB"):
+        made("by_hand", chip__buffers__L1="512KB")
 
 
 @pytest.mark.fast

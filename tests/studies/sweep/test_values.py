@@ -27,6 +27,12 @@ pytestmark = pytest.mark.fast
         ("bias=false,true", [False, True]),
         ("x=010:12", ["010:12"]),  # no range of numbers, and no number
         ("chip.paths.GM->L1.bytes_per_cycle=64", [64]),
+        ("chip.buffers.L1=512KiB,1MiB", [524288, 1048576]),
+        ("chip.buffers.L1=256KiB:1MiB:*2", [262144, 524288, 1048576]),
+        ("chip.buffers.UB=0.5 MiB", [524288]),
+        ("chip.memory.hbm_bytes=1.5GiB", [1610612736]),
+        ("chip.buffers.L1,chip.buffers.UB=[512KiB,192KiB],[1MiB, 256KiB]", [[524288, 196608], [1048576, 262144]]),
+        ("chip=dir/512KiB.yaml,512KiBx,x512KiB", ["dir/512KiB.yaml", "512KiBx", "x512KiB"]),
     ],
 )
 def test_values(text: str, values: list[Any]) -> None:
