@@ -233,7 +233,7 @@ def _change(report: Mapping[str, Any], kernel: Mapping[str, Any], change: Mappin
         if name == "block_dim":
             return f"{value[kernel['name']]} blocks (now {kernel['block_dim']})"
         if name == "batch":
-            return f"batch {value * _batch(report)} in one launch, for the work of this call"
+            return f"batch {value * _batch(report)} in one launch, for this call's work"
         if name == "channels":
             return f"channels in multiples of {value} take no longer"
         return f"{name}={value}"

@@ -72,7 +72,7 @@ def test_names_are_completed(
 
 
 def completions(words: list[str], at: int = -1) -> list[str]:
-    """Return what bash gets for its words, of which the one at `at` is completed."""
+    """Return the completions that bash gets for the word at `at`."""
     place = str(range(len(words))[at])
     asked = {"_ASCEND_SIM_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": place}
     return CliRunner().invoke(app, [], prog_name="ascend-sim", env=asked).stdout.split()

@@ -31,9 +31,8 @@ from ascend_sim.numerics.accumulate import ACCUMULATIONS
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.case import case_label, load_case
+from ascend_sim.ops.case import load_case
 from ascend_sim.ops.case_entries import Case
-from ascend_sim.ops.network import address_of
 from ascend_sim.ops.operator import Sums
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts.sums import sums_of
@@ -156,7 +155,7 @@ def precision(
     check_options(PrecisionOptions, {name: value for name, value in how.items() if value is not None})
     accumulate, overflow = how["accumulate"], how["overflow"]
     named = case if isinstance(case, Case) else load_case(case)
-    name = "case" if isinstance(case, Case) else str(case) if address_of(str(case)) else case_label(case)
+    name = "case" if isinstance(case, Case) else str(case)
     named = with_inputs(named, inputs)
     specs = [chip_of(chip) for chip in ([chips] if isinstance(chips, str) else chips or [named.chip])]
     names = list(ACCUMULATIONS) if accumulate == "all" else [accumulate] if isinstance(accumulate, str) else accumulate
