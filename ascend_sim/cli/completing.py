@@ -18,24 +18,6 @@ import typer
 
 from ascend_sim.errors import SimError
 
-__all__ = [
-    "CASES",
-    "CHIPS",
-    "INPUTS",
-    "KERNELS",
-    "NETWORKS",
-    "PRECISIONS",
-    "RUNS",
-    "SEVERAL_CHIPS",
-    "SUBJECTS",
-    "TOOLS",
-    "among",
-    "several",
-    "tiling_fields",
-    "varied_fields",
-    "whole_words",
-]
-
 Complete = Callable[[str], list[str]]
 
 _FAMILY = "dav-"
