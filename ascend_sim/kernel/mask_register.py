@@ -19,6 +19,8 @@ class MaskRegisterMethods:
     """Methods of a builder for comparisons into the mask register, selections by it, and its load and store.
 
     The register has a bit for each element of one repeat (256 bytes). Tensors lie in the Unified Buffer without gaps.
+    A check asks for no barrier between two uses of the register: of the vendor's examples one has it (SetCmpMask, then Select)
+    and one has not (Compare, then GetCmpMask).
     """
 
     if TYPE_CHECKING:
