@@ -130,9 +130,7 @@ _OF_EACH_AXIS = ("stride", "padding", "dilation", "output_padding")
 
 
 def _geometry(weight: Any, *lists: Sequence[int] | int) -> dict[str, Any]:
-    """Return {attribute: value} of stride, padding, dilation and output_padding; a single int is repeated for each spatial
-    axis.
-    """
+    """Return {attribute: value} of stride, padding, dilation and output_padding; a single int stands for each axis."""
     axes = max(len(getattr(weight, "shape", ())) - 2, 0)
     given = zip(_OF_EACH_AXIS, lists, strict=True)
     return {name: [value] * axes if type(value) is int else value for name, value in given}

@@ -24,9 +24,7 @@ class TilingError(SimError):
 
 
 class RowError(SimError):
-    """Error of an instruction of a program that cannot run, raised when the program is finished; `row` is its index in issue
-    order.
-    """
+    """Error of an instruction that cannot run, raised when the program is finished; `row` is its index in issue order."""
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message, row)  # all of them in `args`, from which pickle and SimPy make the error again

@@ -136,9 +136,7 @@ class LaunchJob(Job):
         return self.flags
 
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
-        """Put the arrays and the empty tensors on the device; return ([the task], allocations of the arrays, which a warm L2
-        holds).
-        """
+        """Put the arrays and the empty tensors on the device; return ([the task], allocations of the arrays, for a warm L2)."""
         self.made = made = prepared(
             self.kernel, self.blocks, self.tensors, self.fields, self.chip, device, mode, self.flags
         )
@@ -158,9 +156,7 @@ class LaunchJob(Job):
         return {tensor.name: tensor.dtype for tensor in self.made.places}
 
     def counted(self, counts: Counts) -> dict[str, Any]:
-        """Return {"macs": the cube's multiplications, "compute_dtype": their dtype}; {} if there are none, or of several
-        dtypes.
-        """
+        """Return {"macs": the cube's multiplications, "compute_dtype": their dtype}; {} if none, or of several dtypes."""
         return _products(counts)
 
     def outputs(self) -> dict[str, Array]:

@@ -185,9 +185,7 @@ Made = TypeVar("Made", bound=RunResult)
 
 
 def chip_of(chip: str | Path | ChipSpec) -> ChipSpec:
-    """Return the ChipSpec of the option `chip` (a name, a file or a ChipSpec); a chip loaded here warns with its note, if it
-    has one.
-    """
+    """Return the ChipSpec of the option `chip` (a name, a file or a ChipSpec); a chip loaded here warns with its note."""
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     if spec.identity.note and spec is not chip:
         warnings.warn(spec.identity.note, stacklevel=2)

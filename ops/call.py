@@ -40,9 +40,7 @@ class AcceptedCall:
 
     @property
     def storage_dtype(self) -> str:
-        """Return the dtype in memory of the operands of the cube: float32 if the compute dtype is hf32, else the
-        compute dtype.
-        """
+        """Return the dtype in memory of the operands of the cube: float32 for hf32, else the compute dtype."""
         return stored_as(self.compute_dtype)
 
 

@@ -99,9 +99,7 @@ def _bias(value: Any) -> Any:
 
 
 BiasEntry = Annotated[InputEntry | None, BeforeValidator(_bias)]
-"""Entry of a bias: true, false (None: no bias), or a shape or mapping; shape and dtype follow from the others where
-they are left out.
-"""
+"""Entry of a bias: true, false (None: no bias), or a shape or mapping; what is left out follows from the others."""
 
 
 class DataEntry(FileEntry):
@@ -184,9 +182,7 @@ class Case(FileEntry):
         return self.model_copy(update={name: e.model_copy(update={"dtype": dtype}) for name, e in entries.items()})
 
     def with_file(self, path: str | Path) -> Case:
-        """Return a copy of the case that takes its tensors from the `.npz` file at `path`, in place of its seed, scale
-        and distribution.
-        """
+        """Return a copy of the case that takes its tensors from the `.npz` file at `path`, not drawn ones."""
         return self.model_copy(update={"data": DataEntry(file=Path(path))})
 
     @model_validator(mode="after")

@@ -24,9 +24,7 @@ Array = NDArray[Any]
 
 @dataclass
 class Execution:
-    """A plan that ran: `outcome`, its `tasks`, output name -> device tensor, and the input tensors that the L2 held
-    before (`warm`).
-    """
+    """A plan that ran: `outcome`, its `tasks`, output name -> device tensor, and inputs that the L2 held before (`warm`)."""
 
     outcome: Outcome
     tasks: list[Task]
@@ -74,9 +72,7 @@ def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tup
 
 
 def fill(allocations: Mapping[str, Allocation], inputs: Mapping[str, Array | None]) -> None:
-    """Copy the bytes of flat storages into the allocations of their names; a None, or an allocation without bytes, is
-    skipped.
-    """
+    """Copy the bytes of flat storages into the allocations of their name; a None, or an allocation without bytes, skipped."""
     for name, storage in inputs.items():
         data = allocations[name].data
         if storage is not None and data is not None:
@@ -144,9 +140,7 @@ def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
 
 
 def view_of(storage: Array, tensor: TensorArg) -> Array:
-    """Return a tensor's elements, in its shape, as a view of its flat `storage`, by its offset and strides (None:
-    contiguous).
-    """
+    """Return a tensor's elements, in its shape, as a view of flat `storage`, by its offset and strides (None: contiguous)."""
     if tensor.strides is None:
         count = int(np.prod(tensor.shape, dtype=np.int64))
         return storage[tensor.offset : tensor.offset + count].reshape(tensor.shape)

@@ -47,9 +47,7 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def trains(self) -> bool:
-        """Return True if the backward pass computes a gradient: False if `output_mask` is all False, or no tensor has
-        `requires_grad`.
-        """
+        """Return True if a gradient is computed: False if `output_mask` is all False, or none has `requires_grad`."""
         if self.output_mask is not None and not any(self.output_mask):
             return False
         return any(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))

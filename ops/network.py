@@ -64,9 +64,7 @@ class Network:
         return f"<Network {self.name}: {len(self.layers)} layers, batch {self.batch}>"
 
     def at(self, batch: int) -> Network:
-        """Return the network with every layer's batch axis scaled to `batch`; ConfigError if a scaled size is no whole
-        number.
-        """
+        """Return the network with every layer's batch axis scaled to `batch`; ConfigError if a scaled size is not whole."""
         if batch == self.batch:
             return self
         return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, address="")
@@ -106,9 +104,7 @@ def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, An
 
 
 def text_of(layer: Layer) -> str:
-    """Return a short text of a layer: the shapes of input and weight, and the attributes that are not the defaults
-    (`layer_text`).
-    """
+    """Return a layer's text: the shapes of input and weight, and the attributes beside defaults (`layer_text`)."""
     shapes = {name: getattr(layer, name).shape or () for name in ("input", "weight")}
     return layer_text(shapes, {name: value for name, value in layer.said.items() if value is not None})
 

@@ -50,9 +50,7 @@ MOST_WORKSPACE = (1 << 64) - 1
 
 @frozen
 class MatrixProduct:
-    """An output that is a plain product of matrices: `sizes` has (letter, size, meaning) of M, K and N; `why` is the
-    reason in words.
-    """
+    """Output that is a product of matrices: `sizes` has (letter, size, meaning) of M, K and N; `why` is the reason in words."""
 
     sizes: tuple[tuple[str, int, str], ...]
     why: str
@@ -127,9 +125,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         cube_math_type: int,
         conformance: str,
     ) -> Arguments:
-        """Return the vendor's argument list of a call from Python or from a case, with outputs as the documents ask for
-        them.
-        """
+        """Return the vendor's arguments of a call from Python or from a case, with the outputs that the documents ask for."""
 
     @abstractmethod
     def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
@@ -158,9 +154,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return load_product(self.name, chip.identity.product)
 
     def accept(self, arguments: Arguments, chip: ChipSpec, **options: Unpack[AcceptOptions]) -> Call:
-        """Check a call's arguments; return the accepted call. Raises AclnnError with the status of the first rule that
-        fails.
-        """
+        """Check a call's arguments; return the accepted call. AclnnError with the status of the first rule that fails."""
         how = filled(AcceptOptions, options)
         product, conformance, deterministic = self.product(chip), how["conformance"], how["deterministic"]
         if deterministic is None:
@@ -180,9 +174,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
 
     def checked(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        """Return the result of `check`; the message of a refusal also tells if the other conformance profile accepts
-        the call.
-        """
+        """Return the result of `check`; a refusal's message also tells if the other conformance profile accepts the call."""
         result = self.check(arguments, product, conformance, deterministic)
         (other,) = (name for name in CONFORMANCES if name != conformance)
         if result.failure is None or self.check(arguments, product, other, deterministic).failure is not None:
@@ -311,9 +303,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         """Return the dtypes to which an output's fp32 sum is rounded on its way out of the cube, in order."""
 
     def summed(self, output: str) -> str | None:
-        """Return the one tensor that an output sums in its own dtype; None (the default) for sums of products, which
-        the cube makes.
-        """
+        """Return the one tensor that an output sums in its own dtype; None (the default) for the cube's sums of products."""
         return None
 
     def computed_in(self, call: Call, output: str) -> str:

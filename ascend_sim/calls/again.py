@@ -51,9 +51,7 @@ class KeptCall:
             self._job.kept, self._memories, self.nbytes = None, [], 0
 
     def takes(self, given: Mapping[str, Array | None]) -> bool:
-        """Return True if the programs are kept and `given` has the same shapes, dtypes and strides as the first run's
-        tensors.
-        """
+        """Return True if the programs are kept and `given` has the same shapes, dtypes and strides as the first run."""
         job = self._job
         return job.kept is not None and tensor_args(job.operator, given, self._codes) == self._tensors
 

@@ -84,9 +84,7 @@ def specs_of(case: Case) -> dict[str, TensorSpec]:
 
 
 def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> str:
-    """Return the case as a command line names it, quoted, with `--chip` if a chip is given; "" for a ChipSpec, which has no
-    name there.
-    """
+    """Return the case as a command line names it, quoted, with `--chip` if a chip is given; "" for a ChipSpec, without name."""
     if isinstance(chip, ChipSpec):
         return ""
     return shlex.quote(str(case)) + ("" if chip is None else f" --chip {shlex.quote(str(chip))}")
@@ -178,9 +176,7 @@ def kernels_before_layers(
 
 
 def _sizes(layer: Layer, chip: ChipSpec, direction: str, options: ProfileOptions) -> dict[str, int]:
-    """Return {name: bytes} of the tensors of a layer's call; {} if the pass leaves the layer out or the operator
-    refuses it.
-    """
+    """Return {name: bytes} of the tensors of a layer's call; {} if the pass leaves the layer out or the operator refuses it."""
     if not (layer.trains or direction == "forward"):
         return {}
     operator = OPERATORS.of_pass(direction, layer.kind)

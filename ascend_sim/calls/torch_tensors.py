@@ -52,9 +52,7 @@ def written_out(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
-    """Return shape, dtype and strides of a tensor as a TensorSpec; strides are None if it is contiguous or `written_out` copies
-    it.
-    """
+    """Return shape, dtype and strides of a tensor as a TensorSpec; without strides if contiguous or copied by `written_out`."""
     if any(isinstance(size, torch.SymInt) for size in (*tensor.shape, *tensor.stride())):
         return _of_symbols(tensor)
     whole = tensor.is_contiguous() or 0 in tensor.stride()

@@ -80,9 +80,7 @@ class Shapes:
 
 
 def _added(one: Instruction) -> str:
-    """Return the atomic operation and format in which an instruction changes memory, "maxfloat16" or "float32"; "" if it
-    overwrites.
-    """
+    """Return the atomic operation and format in which a row changes memory, "maxfloat16" or "float32"; "" if it overwrites."""
     if not one.atomic:
         return ""
     told = getattr(one, "atomic_add", True)

@@ -226,9 +226,7 @@ def _gm_reads(subject: Subject, contents: Contents) -> Iterator[CheckFinding]:
 
 
 def _mark(units: _Units, subject: Subject, a: Accesses, chosen: Ints, base: int) -> None:
-    """Mark the bytes of the `chosen` footprints in `units`, which begin at address `base`; adjoining footprints are marked
-    together.
-    """
+    """Mark the bytes of the `chosen` footprints in `units`, which begin at address `base`; adjoining ones together."""
     whole = subject.shapes.contiguous[a.form[chosen]]
     for one in chosen[~whole].tolist():
         units.mark(subject.shapes.forms[a.form[one]], int(a.start[one]) - base)

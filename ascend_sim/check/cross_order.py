@@ -143,9 +143,7 @@ class CrossMatches:
         return known
 
     def set(self, index: int, item: int, code: int) -> None:
-        """Record that row `item` of program `index` raises its part of a counter; a complete turn wakes the programs that
-        wait for it.
-        """
+        """Record that row `item` of program `index` raises a counter's part; a complete turn wakes who waits for it."""
         group, counter = self._counter(index, code)
         raised, arrived = counter.parts[index], counter.arrived
         turn = len(raised)

@@ -62,9 +62,7 @@ class FindingPlace:
         return f"{Path(self.line[0]).name}:{self.line[1]} {call}" if self.line is not None else call
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields except `task` as a dict for JSON, None for unknown ones; "file" and "line" stand for the source
-        line.
-        """
+        """Return the fields except `task` as a dict for JSON, None if unknown; "file" and "line" stand for the source line."""
         return {
             "block": self.block,
             "core": self.core,
@@ -138,9 +136,7 @@ class CheckFinding(Finding):
         return lines
 
     def brief(self) -> str:
-        """Return the finding in one line: for two accesses the source lines that meet and the tensor, else kind, title and
-        places.
-        """
+        """Return the finding in one line: of two accesses the source lines and the tensor, else kind, title and places."""
         head = f"{self.kind}, {self.count} times" if self.count > 1 else self.kind
         held = f"{self.tensor} in {self.space}" if self.tensor else self.space
         if len(self.places) == 2 and all(place.access for place in self.places):
@@ -222,9 +218,7 @@ class CheckReport:
 
 
 def shown(line: Line) -> str:
-    """Return "file:line" as messages show it: a file of this package by its path from the package's parent folder, another
-    as it is.
-    """
+    """Return "file:line" as messages show it: a file of this package by its path from its parent folder, another as it is."""
     path = Path(line[0])
     if path.is_relative_to(_ROOT):
         return f"{path.relative_to(_ROOT)}:{line[1]}"

@@ -95,9 +95,7 @@ class Matches:
 
     @staticmethod
     def _turns(first: Ints) -> Ints:
-        """Return for each row its place among the rows of its flag, from 0 on; `first` has the index at which each flag
-        begins.
-        """
+        """Return for each row its place among the rows of its flag, from 0 on; `first` has the index where each flag begins."""
         return np.arange(first[-1]) - np.repeat(first[:-1], np.diff(first))
 
     def _cross_in_rows(self) -> bool:
@@ -117,9 +115,7 @@ class Matches:
         return not self._rounds(walks) and not self.faults.waits
 
     def _walk(self) -> None:
-        """Match sets and waits by walks over all programs; in a deadlock record the pipes that are stuck and let their waits
-        pass.
-        """
+        """Match sets and waits by walks over all programs; in a deadlock record stuck pipes and let their waits pass."""
         waiting: Sequence[ProgramWalk] = [
             ProgramWalk(index, one, self.items.first[index], self.partner, self.cross, self.faults)
             for index, one in enumerate(self.synced)

@@ -50,9 +50,7 @@ class _WrongAddress(NamedTuple):
 
 
 def _addresses(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on accesses outside a tensor or buffer and on misaligned ones, one for each source line, kind and
-    space.
-    """
+    """Yield findings on accesses outside a tensor or buffer and misaligned ones, one for each source line, kind and space."""
     found: dict[tuple[str, str, bool, tuple[object, ...]], list[_WrongAddress]] = {}
     for stack in subject.stacks():
         for space in SPACES:
@@ -164,9 +162,7 @@ def _overrun(subject: Subject, a: Accesses, footprints: list[int], piece: Alloca
 
 
 def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on writes whose rows overlap, one for each source line: a row begins before the row before it has
-    ended.
-    """
+    """Yield findings on writes whose rows overlap, one for each source line: a row begins before the one before has ended."""
     found: dict[tuple[object, ...], list[tuple[str, int]]] = {}
     for space, a in subject.accesses.items():
         lost = np.asarray(

@@ -58,9 +58,7 @@ class TaskOrder:
 
     @property
     def beside_tiles(self) -> TaskOrder:
-        """Return the order without waits for unit flags, which counts in all spaces but L0C; this order itself if there are
-        none.
-        """
+        """Return the order without waits for unit flags, which counts in all spaces but L0C; itself if there are none."""
         return self._beside_tiles or self
 
     @cached_property
@@ -108,9 +106,7 @@ class TaskOrder:
     # -- counters ------------------------------------------------------------------------------------------------------
 
     def _overflows(self) -> list[Unpaired]:
-        """Return for each flag that may be raised beyond its maximum the first set that does so, with the maximum as its
-        count.
-        """
+        """Return for each flag that may be raised beyond its maximum the first that does so, with the maximum as its count."""
         items, found = self.matches.items, []
         sync = self.synced[0].program.table.chip.sync if self.synced else None
         for sets, waits, alike in self.counters():

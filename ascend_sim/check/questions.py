@@ -97,9 +97,7 @@ class Questions:
         return program, clocks.event[clocks.offset[program] + self.a.row[access]], self.a.owner[other], place + 1
 
     def racing(self, clocks: Clocks) -> Ints:
-        """Return the sorted numbers of all accesses that are in no order with some access of the other footprint of their
-        pair.
-        """
+        """Return the sorted numbers of all accesses that are in no order with some access of the pair's other footprint."""
         a, found, keys = self.a, [self.unordered(clocks)[0]], self._keys()
         same = a.owner[self.f] == a.owner[self.g]
         found.append(Questions(a, self.g[~same], self.f[~same]).unordered(clocks)[0])

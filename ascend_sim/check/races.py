@@ -22,9 +22,7 @@ _KINDS = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}
 
 
 def find_races(subject: Subject) -> list[CheckFinding]:
-    """Return the races of a task as findings, one for each pair of source lines, space, kind of race, and same or different
-    program.
-    """
+    """Return the races of a task as findings, one for each pair of source lines, space, kind, and same or other program."""
     return [finding for space in subject.accesses for finding in _in_space(subject, space)]
 
 

@@ -213,9 +213,7 @@ def _line(fault: Fault) -> str:
 
 
 def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
-    """Return the builder's refusals as findings, one for each tool, source line and text, whatever numbers differ between
-    blocks.
-    """
+    """Return the builder's refusals as findings, one a tool, source line and text, whatever numbers differ between blocks."""
     alike: dict[tuple[object, ...], list[Fault]] = {}
     for fault in faults:
         alike.setdefault((fault.tool, fault.line, _NUMBERS.sub("", fault.text)), []).append(fault)
@@ -235,9 +233,7 @@ def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
 def _timed(
     chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]], engine: str | None
 ) -> tuple[Timeline | None, str]:
-    """Run the programs in mode "timing"; return (timeline, ""), or (None, the reason in one line) if they do not run to the
-    end.
-    """
+    """Run the programs in mode "timing"; return (timeline, ""), or (None, the reason) if they do not end."""
     blocks: list[dict[int, list[Program]]] = [{} for _ in tasks]
     for number, built in enumerate(programs):
         for program in built:
@@ -252,9 +248,7 @@ def _timed(
 
 
 def _with_cycles(finding: CheckFinding, timeline: Timeline) -> CheckFinding:
-    """Return the finding with the cycles of `timeline` at which its instructions started; a program that did not run there
-    has none.
-    """
+    """Return the finding with the cycles of `timeline` at which its instructions started; one that did not run has none."""
     if not finding.places:
         return finding
     runs = {

@@ -192,9 +192,7 @@ class Subject:
         )
 
     def lines(self, program: int, rows: Ints | Rows) -> Ints:
-        """Return the numbers of the source lines that wrote `rows` of a program, the same in all programs; -1 where none was
-        noted.
-        """
+        """Return the numbers of the source lines that wrote `rows` of a program, the same in all programs; -1 for none."""
         notes = self.programs[program].notes
         if notes is None:
             return np.full(len(rows), -1)
@@ -224,9 +222,7 @@ class Subject:
         return np.unique(keys, axis=1, return_inverse=True)[1].ravel()
 
     def slots(self, address: Ints) -> Ints:
-        """Return the slot of the task's tensor at each GM address, the last one where tensors overlap; -1 where none lies
-        there.
-        """
+        """Return the slot of the task's tensor at each GM address, the last where tensors overlap; -1 for none."""
         tensors = [(number, tensor) for number, tensor in enumerate(self.task.tensors) if tensor.size]
         tensors.sort(key=lambda entry: entry[1].base)
         base = np.asarray([tensor.base for _, tensor in tensors], np.int64)

@@ -96,9 +96,7 @@ class SyncRows:
         return self.program.notes is None or self.program.notes.whole
 
     def _unit_waits(self, kind: NDArray[np.int8]) -> tuple[Ints, Ints]:
-        """Return (rows that wait for a unit flag, those of them whose next work on the pipe is no Mmad or Fixpipe with the
-        unit flag).
-        """
+        """Return (rows that wait for a unit flag, those whose pipe goes on without a unit flag)."""
         program, table = self.program, self.program.table
         found, loose = table.column("by_unit_flag"), [np.empty(0, np.int64)]
         if not found.any():

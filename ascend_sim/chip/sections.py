@@ -106,9 +106,7 @@ class Cores(Section):
 
     @property
     def vector_units(self) -> int:
-        """Return how many cores run a vector kernel: all vector cores, on coupled chips the AI Cores and the
-        vector-only ones.
-        """
+        """Return the cores for a vector kernel: all vector cores, on coupled chips the AI Cores and the vector-only ones."""
         return self.aic + self.aiv if self.coupled else self.aiv
 
     def vector_kind(self, block: int) -> CoreKind:
@@ -294,9 +292,7 @@ class Overflow(Section):
 
 
 class UbBanks(Section):
-    """Banks of the Unified Buffer: consecutive 32-byte blocks lie in successive groups; a group serves one access per
-    cycle.
-    """
+    """Banks of the Unified Buffer: consecutive 32-byte blocks lie in successive groups; a group serves one access per cycle."""
 
     groups: Count
     per_group: Count
@@ -339,9 +335,7 @@ class Vector(Section):
         )
 
     def cast_mode(self, source: str, target: str, rounding: str | None = None) -> str:
-        """Return `rounding` in capitals, or for None the pair's first mode. Raises SimError for a pair or mode that the
-        unit lacks.
-        """
+        """Return `rounding` in capitals, or for None the pair's first mode. Raises SimError for what the unit lacks."""
         modes = self.casts.get(f"{source}->{target}")
         if modes is None:
             known = ", ".join(self.casts)

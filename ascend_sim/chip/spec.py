@@ -149,9 +149,7 @@ class ChipSpec(BaseModel):
         return math.ceil(round(us * self.clock.cube_mhz, 6))
 
     def hbm_bytes_per_cycle(self) -> float:
-        """Return the HBM bandwidth in bytes per cube cycle that long linear streams of the whole chip reach (efficiency
-        included).
-        """
+        """Return the HBM bandwidth in bytes per cube cycle that a whole chip's long streams reach (with efficiency)."""
         return self.memory.hbm_gb_per_s * 1e3 * self.memory.hbm_efficiency / self.clock.cube_mhz
 
     def l2_read_bytes_per_cycle(self) -> float:

@@ -148,9 +148,7 @@ class Instruction:
             cls._told_by_moves = (cls.read, cls.commit)
 
     def described(self, model: ValueModel) -> Moves | None:
-        """Return `moves`, but None if a subclass overrides `read` or `commit` without `moves`; the effect is cached in the
-        model.
-        """
+        """Return `moves`, but None if a subclass overrides `read` or `commit` without `moves`; the model caches it."""
         own = type(self)
         return self._effect(model) if own._told_by_moves == (own.read, own.commit) else None
 

@@ -143,9 +143,7 @@ class Mmad(Instruction):
         return (fractal, m1 * fractal) if chip.cube.l0a_by_columns else (k1 * fractal, fractal)
 
     def operands(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return views of both operands in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; one row is [1, 1, K1,
-        C0].
-        """
+        """Return views of both operands in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; one row is [1, 1, K1, C0]."""
         m1, k1, n1, c0 = self._shapes()
         dtype = storage("float32" if self.dtype == "hf32" else self.dtype)
         by_columns = memory.model.chip.cube.l0a_by_columns
@@ -184,9 +182,7 @@ class Mmad(Instruction):
 
 
 def taken_as(dtype: str, pre: Quantisation | None = None) -> str:
-    """Return the format in L0C of numbers that a drain writes as `dtype`: that of `pre` if given, int32 for int32, else
-    float32.
-    """
+    """Return the format in L0C of numbers that a drain writes as `dtype`: that of `pre`, int32 for int32, else float32."""
     if pre is not None:
         return pre.source
     return "int32" if dtype == "int32" else "float32"
@@ -218,9 +214,7 @@ def fixpipe_moves(
 
 
 class Drain(Instruction):
-    """Base of the Fixpipe's stores of a tile of L0C to GM, with arithmetic on the way; subclasses differ in the layout
-    in GM.
-    """
+    """Base of the Fixpipe's stores of a tile of L0C to GM, with arithmetic on the way; subclasses differ in layout in GM."""
 
     m: int
     n: int

@@ -57,17 +57,13 @@ class ValueModel:
         return "saturate" if self.saturate else "inf_nan"
 
     def settled(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return floating-point `values`, with infinities and NaN made finite if the model saturates. That sums saturate so is
-        inferred.
-        """
+        """Return floating-point `values`, made finite if the model saturates. That sums saturate so is inferred."""
         if not self.saturate or np.isfinite(values.sum(dtype=np.float64)):
             return values
         return cast(values, values.dtype, saturate=True)
 
     def fixpipe_saturates(self, itemsize: int) -> bool:
-        """Return True if the Fixpipe saturates results of `itemsize` bytes: in saturation mode, or 2-byte results on some
-        chips.
-        """
+        """Return True if the Fixpipe saturates results of `itemsize` bytes: in that mode, or 2-byte results on some chips."""
         return self.saturate or (itemsize == 2 and self.chip.overflow.fixpipe_16bit_saturates)
 
 

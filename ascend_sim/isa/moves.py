@@ -61,9 +61,7 @@ class Place:
 
     @property
     def is_apart(self) -> bool:
-        """Return True if no byte belongs to two items, so that the order of writing does not matter; False if strides do not
-        show it.
-        """
+        """Return True if no byte is of two items, so the order of writing does not matter; False if strides do not show it."""
         if self.listed is not None:
             return bool((np.diff(np.sort(self.listed)) >= self.itemsize).all())
         covered = self.itemsize
@@ -108,9 +106,7 @@ def loops(
 
 
 def listed(operand: str, space: str, offsets: NDArray[Any], itemsize: int) -> Place:
-    """Return a Place of items at the byte offsets in `offsets`, in their order; a negative offset is an item of zeros
-    or fill.
-    """
+    """Return a Place of items at the byte offsets in `offsets`, in their order; a negative offset is one of zeros or fill."""
     flat = offsets.ravel()
     return Place(operand, space, itemsize, flat.shape, listed=np.ascontiguousarray(flat))
 

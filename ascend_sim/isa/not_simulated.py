@@ -40,9 +40,7 @@ def not_simulated() -> tuple[NotSimulated, ...]:
 
 
 def refuse_not_simulated(chip: ChipSpec, method: str, of: object, instead: str = "") -> None:
-    """Raise SimError, in one line, if the chip has what `method` would write for `of` and it is not simulated; `instead` names
-    what is.
-    """
+    """Raise SimError if the chip has what `method` would write for `of` and it is not simulated; `instead` names what is."""
     arch = chip.identity.arch
     for one in not_simulated():
         if one.method == method and str(of) in one.of and arch in one.architectures:

@@ -37,9 +37,7 @@ class Quantisation:
         return self.by_column or bool(self.scale)
 
     def __post_init__(self) -> None:
-        """Raise SimError for a source that L0C never holds, for a flag that is no bool, and for a scale that the unit cannot
-        hold.
-        """
+        """Raise SimError for a source that L0C never holds, for a flag that is no bool, and for a scale it cannot hold."""
         if self.source not in SUMS:
             raise SimError(f"quantisation: source {self.source!r}; L0C holds {' or '.join(SUMS)}")
         for name in ("by_column", "relu"):
@@ -61,9 +59,7 @@ class Quantisation:
 
 @frozen
 class Scaling:
-    """Arithmetic of the Fixpipe in `Moves`: one `scale` for all items (0: none), or the place of a scale for each item; ReLU
-    before.
-    """
+    """Arithmetic of the Fixpipe in `Moves`: one `scale` for all items (0: none), or a place with one for each; ReLU before."""
 
     scale: float = 0.0
     scales: Place | None = None

@@ -144,9 +144,7 @@ SECOND_VECTOR = 16
 
 
 def cross_counter(instruction: CrossCoreSetFlag | CrossCoreWaitFlag, core: CrossCore) -> CrossCounter:
-    """Return the counter that an instruction raises or waits for on `core`: (flag, mode, kind of the raising cores, block or
-    -1).
-    """
+    """Return the counter an instruction raises or waits for on `core`: (flag, mode, kind of raising cores, block or -1)."""
     block, kind, sub_block = core
     flag, mode = instruction.flag, instruction.mode
     if mode == ONE_VECTOR and kind == "AIV":

@@ -27,9 +27,7 @@ class Abilities:
     def can_copy(
         self, source: str, destination: str, row_bytes: int, rows: int = 1, src_stride: int = 0, dst_stride: int = 0
     ) -> bool:
-        """Return True if the chip can copy these rows of bytes in one instruction; parameters as in `KernelBuilder.data_copy`.
-        Cached.
-        """
+        """Return True if one instruction can copy these rows; parameters as in `KernelBuilder.data_copy`. Cached."""
         shape = source, destination, row_bytes, rows, src_stride, dst_stride
         found = self.table.copies.get(shape)
         if found is None:

@@ -99,9 +99,7 @@ def _apart(table: InstructionTable, stamp: Stamp) -> bool:
 
 
 def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[int, str]]:
-    """Return [(row, reason), ...] of the vector instructions in `rows` whose source overlaps the result in a forbidden way,
-    in order.
-    """
+    """Return [(row, reason), ...] of the vector instructions in `rows` whose source overlaps the result in a forbidden way."""
     at = np.flatnonzero(table.column("by_vector")[rows[:, 0]])
     if not len(at):
         return []
@@ -147,9 +145,7 @@ def misread_sums(program: Program) -> Iterator[RowError]:
 
 
 def _left(instruction: Instruction) -> str:
-    """Return the format of the numbers that an instruction writes to L0C; `_UNKNOWN` for a write that is no product, ""
-    without one.
-    """
+    """Return the format of the numbers that an instruction writes to L0C; `_UNKNOWN` if it is no product, "" without one."""
     if isinstance(instruction, Mmad):
         return instruction.result
     return _UNKNOWN if any(region.space == "L0C" for region in instruction.writes()) else ""

@@ -29,9 +29,7 @@ class MatrixPiece(NamedTuple):
 
 
 class CubeMethods:
-    """Methods of a builder for instructions of the cube and its buffers; addresses are bytes inside a buffer, or operands in
-    GM.
-    """
+    """Builder's methods for instructions of the cube and its buffers; addresses are bytes in a buffer, or operands in GM."""
 
     if TYPE_CHECKING:
         chip: ChipSpec

@@ -376,9 +376,7 @@ def _told(error: BaseException, kernel: KernelFunction, line: Line | None = None
 
 
 def _said(error: BaseException) -> str:
-    """Return an exception's text in one line: for a mistake in a call its explanation, for other Python errors with the class
-    name.
-    """
+    """Return an exception's text in one line: for a mistake in a call its explanation, for other errors with the class name."""
     if isinstance(error, SystemExit):
         return f"it ends Python (exit code {error.code})"
     text = " ".join(str(error).split())

@@ -19,9 +19,7 @@ _SCOPES = ast.FunctionDef | ast.Lambda | ast.GeneratorExp
 
 
 class NotFollowed(Exception):
-    """Raised for source with a statement or expression that this module does not follow; `names_from_outside` then returns
-    None.
-    """
+    """Raised for source with a statement or expression not followed here; `names_from_outside` then returns None."""
 
 
 @lru_cache(256)
@@ -161,9 +159,7 @@ class _Names:
         return own
 
     def statement(self, node: ast.stmt, own: set[str]) -> set[str] | None:
-        """Follow one statement; return the names surely written after it, None if it ends the block. Raises NotFollowed for
-        other kinds.
-        """
+        """Follow one statement; return the names surely written, None if it ends the block. NotFollowed for other kinds."""
         match node:
             case ast.Assign():
                 self.read(node.value, own)
@@ -265,9 +261,7 @@ class _Names:
             self.write(target, own)
 
     def write(self, target: ast.AST, own: set[str]) -> None:
-        """Add the names that an assignment to `target` writes to `own` and `written`; the object of an attribute or an index
-        is read.
-        """
+        """Add the names that an assignment to `target` writes to `own` and `written`; that of an attribute or index is read."""
         match target:
             case ast.Name():
                 self.take(target.id, own)

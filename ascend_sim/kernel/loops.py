@@ -33,9 +33,7 @@ class _Outer(NamedTuple):
 
 
 class StampedLoops:
-    """Base of a builder with loops whose bodies are written once as stamps, and the state carried from piece to piece; see
-    `stamp`.
-    """
+    """Base of a builder whose loops are written once as stamps, and the state carried from piece to piece; see `stamp`."""
 
     if TYPE_CHECKING:
         core_kind: str
@@ -171,9 +169,7 @@ class StampedLoops:
             )
 
     def _end_turn(self) -> Stamp:
-        """Return the stamp of the traced turn that ends, with its guards; its tracked numbers are plain integers from then
-        on.
-        """
+        """Return the stamp of the traced turn that ends, with its guards; its tracked numbers are integers from then on."""
         assert self._turn is not None
         made = self._end_stamp(self._turn)
         if self._trace is not None:
@@ -195,9 +191,7 @@ class StampedLoops:
         return len(self._sheet) + (len(self._outer.sheet) if self._outer is not None else 0)
 
     def _phase(self, where: Place) -> Any:
-        """Return (carried values relative to the place `where`, balances of the flags): the state that the next rows depend
-        on.
-        """
+        """Return (carried values relative to the place `where`, balances of the flags): the state for the next rows."""
         values = [getattr(owner, name) for owner, name in self._carried]
         carried = tuple([value if type(value) is int else relative(value, where) for value in values])
         return carried, tuple(self._balance.values())

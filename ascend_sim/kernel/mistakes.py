@@ -30,9 +30,7 @@ def explain_mistake(error: BaseException) -> str | None:
 
 
 def _about_call(text: str) -> str | None:
-    """Return a line about wrong arguments of a method, with its signature, from Python's message; None for any other
-    message.
-    """
+    """Return a line about wrong arguments of a method, with its signature, from Python's message; None for other messages."""
     match = _CALL.match(text)
     if match is None:
         return None
@@ -45,9 +43,7 @@ def _about_call(text: str) -> str | None:
 
 
 def _about_name(holder: Any, name: str | None) -> str | None:
-    """Return a line about a missing attribute, with up to three similar names; None if `holder` is no object of the kernel's
-    language.
-    """
+    """Return a line about a missing attribute, with up to three similar names; None for a `holder` outside the language."""
     kind = next((one for one in _LANGUAGE if isinstance(holder, one)), None)
     if kind is None or name is None:
         return None

@@ -370,9 +370,7 @@ class Program:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Return an array with (instruction, dst, src0, src1, tile) of every row; materialised at the first call and then
-        kept.
-        """
+        """Return an array with (instruction, dst, src0, src1, tile) of every row; made at the first call, then kept."""
         return self.sheet.rows
 
     def __repr__(self) -> str:

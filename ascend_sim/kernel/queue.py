@@ -82,9 +82,7 @@ class BufferQueue(Generic[Place]):
         return self._builder.flag(source, destination, name)
 
     def acquire(self) -> Place:
-        """Append the producer's wait for the next buffer to be free, and return its address; the first round of buffers
-        needs no wait.
-        """
+        """Append the producer's wait for the next buffer to be free, and return its address; the first round needs none."""
         count = len(self._addresses)
         index = self._acquired % count
         if self._acquired >= count:

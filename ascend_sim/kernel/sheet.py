@@ -29,9 +29,7 @@ _FAR = 1 << 62
 
 
 class FreeSpan(NamedTuple):
-    """Range by which the number steps * place may still change: from `low` to `high`, in multiples of `unit`, while all rows
-    stay right.
-    """
+    """Range in which steps * place may change: from `low` to `high`, in multiples of `unit`, while all rows stay right."""
 
     steps: Place
     unit: int
@@ -111,9 +109,7 @@ class Sheet:
     # -- the last rows -------------------------------------------------------------------------------------------------
 
     def last(self, kinds: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Return the last row of each instruction in `kinds` as (index of its stamp, row in the stamp, row in the
-        program).
-        """
+        """Return the last row of each instruction in `kinds` as (index of its stamp, row in the stamp, row in the program)."""
         self.close()
         missing, found, first = set(kinds), [], self._count
         for place in range(len(self.which) - 1, -1, -1):
@@ -419,9 +415,7 @@ def asked(limits: Numbers, sizes: Sequence[int], kinds: Numbers, operand: Any, a
 
 
 def _last_rows(rows: Numbers, wanted: set[int]) -> list[tuple[int, int]]:
-    """Return (instruction, number of its last row) for each instruction in `wanted` that occurs in `rows`, the last one
-    first.
-    """
+    """Return (instruction, number of its last row) for each instruction in `wanted` that occurs in `rows`, the last first."""
     left, found = set(wanted), []
     for end in range(len(rows), 0, -_SOME_ROWS):
         start = max(end - _SOME_ROWS, 0)

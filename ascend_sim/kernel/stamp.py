@@ -244,9 +244,7 @@ FAR = 1 << 62
 
 
 def meets(guards: Sequence[Guard], axes: int) -> Callable[[Place], bool]:
-    """Return a function that is True for a place (a tuple of `axes` numbers) that meets all guards; for one axis it is a
-    fast one.
-    """
+    """Return a function that is True for a place (`axes` numbers) that meets all guards; for one axis it is a fast one."""
     if axes != 1:
         return lambda place: all(_meets(one, distance(one.steps, place)) for one in guards)
     low, high = -FAR, FAR

@@ -192,9 +192,7 @@ class TracedLoops(StampedLoops):
 
     @staticmethod
     def _around(snapshots: Snapshots, names: frozenset[str], frame: FrameType) -> Hashable:
-        """Return a snapshot of the outer values `names` that the body reads; None if a value has a state that cannot be
-        seen.
-        """
+        """Return a snapshot of the outer values `names` that the body reads; None if the state of a value cannot be seen."""
         try:
             return snapshots.of_names(names, frame.f_locals)
         except Unknown:
@@ -216,9 +214,7 @@ class TracedLoops(StampedLoops):
         return found
 
     def _begin_turn(self, place: Place, phase: int, traced: bool) -> Trace | None:
-        """Direct the rows that follow to a new stamp for the turn at `place`; return the turn's trace if it is `traced`,
-        else None.
-        """
+        """Direct all further rows to a new stamp for the turn at `place`; return the turn's trace if `traced`, else None."""
         trace = Trace(place) if traced else None
         self._resume(absolute(self.table.stamps.phases[phase], placed(place) if trace is None else trace.number))
         self._begin_stamp()
@@ -346,9 +342,7 @@ def _at(item: Any, numbers: Iterator[Any]) -> Any:
 
 
 def _repeats(stamp: Stamp, written: Stamp, place: Place) -> bool:
-    """Return True if `stamp` at `place` has the same rows, counts and phase afterwards as `written`, the stamp of a turn
-    that ran there.
-    """
+    """Return True if `stamp` at `place` has the same rows, counts and phase afterwards as `written`, which ran there."""
     counts = [(one.axes, one.tiles, one.counted, one.after) for one in (stamp, written)]
     if counts[0] != counts[1] or stamp.rows.shape != written.rows.shape:
         return False

@@ -52,17 +52,13 @@ class Trace:
         return Tracked(steps, start, self)
 
     def keep_within(self, steps: Place, low: int, high: int) -> None:
-        """Add the guard that steps * place lies between `low` and `high`, to those that hold already; not after the trace is
-        over.
-        """
+        """Add the guard that steps * place lies between `low` and `high`, to those that hold; not after the trace."""
         if not self.over:
             known = self._spans.get(steps, (-FAR, FAR))
             self._spans[steps] = max(known[0], low), min(known[1], high)
 
     def keep_rest(self, steps: Place, unit: int) -> None:
-        """Add the guard that steps * place has the remainder by `unit` that it has at this place; not after the trace is
-        over.
-        """
+        """Add the guard that steps * place has the remainder by `unit` that it has at this place; not after the trace."""
         if not self.over:
             self._rests[steps, unit] = distance(steps, self.place) % unit
 
@@ -255,9 +251,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def settled(key: Key) -> Key:
-    """Return an instruction's key with each tracked number, also in tuples, replaced by its integer; the same key if it has
-    none.
-    """
+    """Return an instruction's key with each tracked number, also in tuples, replaced by its integer; the key itself if none."""
     for one in key:
         if type(one) is Tracked or type(one) is tuple:
             break

@@ -54,9 +54,7 @@ class VectorMethods:
         def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int: ...
 
     def local_tensor(self, shape: int | tuple[int, ...], dtype: str, name: str) -> LocalTensor:
-        """Return a fresh tensor in the Unified Buffer; its rows start at whole 32-byte blocks. SimError when the buffer is
-        full.
-        """
+        """Return a fresh tensor in the Unified Buffer; its rows start at whole 32-byte blocks. SimError if UB is full."""
         listed = isinstance(shape, Sequence) or np.ndim(shape) > 0
         given: Iterable[int] = shape if listed else (shape,)  # type: ignore[assignment]
         sizes = tuple(whole_number(size, f"local tensor {name} of shape {shape!r}: a size", 1) for size in given)
@@ -177,9 +175,7 @@ class VectorMethods:
         self._unary("relu", dst, src, mask)
 
     def cast(self, dst: Tensor, src: Tensor, rounding: str | None = None) -> None:
-        """dst = src in the format of dst; `rounding` None is the chip's own mode for that pair (chip file,
-        vector.casts).
-        """
+        """dst = src in the format of dst; `rounding` None is the chip's own mode for that pair (chip file, vector.casts)."""
         mode = self.chip.vector.cast_mode(src.dtype, dst.dtype, rounding)
         count, rows, (at, stride) = self._layout("cast", dst, (src,))
         self._emit((VectorCast, src.dtype, dst.dtype, count, mode, rows, at, stride), dst.address, src.address)

@@ -34,9 +34,7 @@ def room_of(size: int) -> int:
 
 @dataclass(eq=False)
 class Allocation:
-    """One reserved range of GM: `base` and `size` in bytes; `memory` holds its bytes with the slack, or is None without
-    values.
-    """
+    """One reserved range of GM: `base` and `size` in bytes; `memory` holds its bytes with the slack, None without values."""
 
     base: int
     size: int
@@ -60,9 +58,7 @@ class Allocation:
 
 
 class GlobalMemory:
-    """First-fit allocator of `capacity` bytes in units of `alignment` (an L2 line); `high_water` is the highest byte ever
-    reserved.
-    """
+    """First-fit allocator of `capacity` bytes in units of `alignment` (an L2 line); `high_water` the highest byte reserved."""
 
     def __init__(self, capacity: int, alignment: int) -> None:
         self.capacity = capacity

@@ -65,9 +65,7 @@ def row_starts(region: Region) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=65536)
 def overlap(first: Region, second: Region, distance: int) -> bool:
-    """Return True if two regions share a byte, when the address of `second` is `distance` bytes above that of `first`; exact
-    for rows.
-    """
+    """Return True if regions share a byte, `second` being `distance` bytes above `first`; exact for rows."""
     if distance + second.offset >= first.extent or first.offset - distance >= second.extent:
         return False
     a, b = first.simplified(), second.simplified()

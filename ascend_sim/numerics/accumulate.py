@@ -115,9 +115,7 @@ def _two_sum(a: Float64, b: Float64) -> tuple[Float64, Float64]:
 
 
 def _add_three(a: Float64, b: Float64, c: Float64) -> tuple[Float64, Float64]:
-    """Return (high, low) of a + b + c: `high` is one of the two float64 around the sum, `low` has the sign of the exact
-    rest.
-    """
+    """Return (high, low) of a + b + c: `high` is one of the two float64 around the sum, `low` has the exact rest's sign."""
     partial, error = _two_sum(b, c)
     high, rest = _two_sum(a, partial)
     rest, last = _two_sum(rest, error)

@@ -100,9 +100,7 @@ def encode(
     mantissa_bits: int = 11,
     **options: Unpack[CastOptions],
 ) -> Array:
-    """Return the codes of `x` in a format as uint8, uint16 or uint32 patterns (hf32: of its float32); arguments as in
-    `cast`.
-    """
+    """Return the codes of `x` in a format as patterns in uint8, 16 or 32 (hf32: of its float32); arguments as in `cast`."""
     result = cast(x, fmt, rounding, saturate, source=source, mantissa_bits=mantissa_bits, **options)
     return result.view(np.dtype(f"u{result.dtype.itemsize}"))
 

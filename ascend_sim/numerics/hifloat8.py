@@ -70,9 +70,7 @@ def _finish(
 
 
 def encode_round(x: npt.NDArray[np.float32], saturate: bool = False) -> npt.NDArray[np.uint8]:
-    """Return the codes of a contiguous float32 array, rounded half away from zero (CAST_ROUND, QF322HIF8_PRE); `saturate` as in
-    `cast`.
-    """
+    """Return a float32 array's codes, rounded half away from zero (CAST_ROUND, QF322HIF8_PRE); `saturate` as in `cast`."""
     table = _round_table(saturate)
     flat = x.reshape(-1)
     patterns = flat.view(np.uint32)

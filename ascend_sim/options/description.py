@@ -63,9 +63,7 @@ def described(options: Class) -> Class:
 
 @dataclass_transform(kw_only_default=True)
 def of_case(options: Class) -> Class:
-    """Mark a class of options for functions that take a case, where an option left out has the case's value; return the
-    class.
-    """
+    """Mark a class of options for functions that take a case, in which one left out has the case's value; return the class."""
     options._of_case = True  # type: ignore[attr-defined]
     return options
 

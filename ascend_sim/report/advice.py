@@ -343,9 +343,7 @@ def _step(field: str, value: int, up: int, down: int) -> int:
 
 
 def layer_words(problem: Mapping[str, Any]) -> str:
-    """Return a convolution's layer in words: "256 -> 512 channels, kernel 3x3, stride 2x2, maps 28x28, batch 32"; "" for
-    other calls.
-    """
+    """Return a layer in words: "256 -> 512 channels, kernel 3x3, stride 2x2, maps 28x28, batch 32"; "" for others."""
     tensors = problem.get("tensors", {})
     if not {"input", "weight"} <= tensors.keys() or "stride" not in problem:
         return ""

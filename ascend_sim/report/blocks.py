@@ -27,9 +27,7 @@ _BUTTONS = (
 
 
 def timeline_part(task: int, first: int) -> str:
-    """Return the HTML element with buttons in which `timeline.js` draws one block of kernel `task`; block `first` is shown
-    at first.
-    """
+    """Return the HTML element with buttons in which `timeline.js` draws one block of kernel `task`; at first block `first`."""
     buttons = "".join(
         f'<button data-show="{what}"{f" aria-label={title!r}" if title else ""}>{text}</button>'
         for what, text, title in _BUTTONS

@@ -80,9 +80,7 @@ class ErrorKind:
     errors: Errors = field(default_factory=dict, compare=False)
 
     def where(self, keep: Callable[[str, MeasuredError], bool]) -> ErrorKind:
-        """Return a copy of the kind with only the kernels for which `keep(network, kernel)` is True; networks without one
-        are dropped.
-        """
+        """Return a copy of the kind with only the kernels for which `keep(network, kernel)` is True; without empty networks."""
         kept = {network: [one for one in found if keep(network, one)] for network, found in self.errors.items()}
         return replace(self, errors={network: found for network, found in kept.items() if found})
 

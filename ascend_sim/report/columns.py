@@ -55,9 +55,7 @@ def parts(widths: Sequence[int], names: int, width: int | None) -> list[list[int
 
 
 def filled(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
-    """Return the widths of columns, at least `least` and at most `whole`; the room of `width` goes to columns on the left
-    first.
-    """
+    """Return the widths of columns, at least `least` and at most `whole`; the room of `width` goes to the left ones first."""
     left = max(width - sum(least) - GAP * (len(least) - 1), 0)
     widths = []
     for small, large in zip(least, whole, strict=True):
@@ -89,9 +87,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def middle_out(rows: Sequence[Row], most: int) -> list[Row]:
-    """Return at most `most` rows and one row with the number of those left out, which are taken from the middle; all rows if
-    they fit.
-    """
+    """Return at most `most` rows and one row with the number of those left out, from the middle; all rows if they fit."""
     if len(rows) <= most + 1:
         return list(rows)
     tail = most // 3

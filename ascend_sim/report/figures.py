@@ -43,9 +43,7 @@ Figure: TypeAlias = go.Figure
 
 
 def new_figure(height: int, **layout: Any) -> Figure:
-    """Return an empty Plotly figure of that height with small margins, without a template's colours; `layout` are further
-    settings.
-    """
+    """Return an empty Plotly figure of that height with small margins, without template; `layout` are further settings."""
     figure = go.Figure(layout_template=go.layout.Template())
     figure.update_layout(height=height, margin={"l": 8, "r": 8, "t": 8, "b": 8}, **layout)
     figure.update_xaxes(automargin=True)
@@ -224,9 +222,7 @@ def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> 
 
 
 def waterfall_figure(chip: ChipSpec, kernel: Mapping[str, Any]) -> Figure:
-    """Return a figure of a kernel's waterfall: a bar in us for each part, beginning where the last ended, then the whole
-    kernel.
-    """
+    """Return a figure of a waterfall: a bar in us for each part, beginning where the last ended, then the whole kernel."""
     parts: Mapping[str, int] = kernel["waterfall"]
     ends = np.cumsum(list(parts.values()))
     elapsed = int(ends[-1])
@@ -249,9 +245,7 @@ def waterfall_figure(chip: ChipSpec, kernel: Mapping[str, Any]) -> Figure:
 
 
 def utilisation_figure(recording: Recording, task: int) -> Figure:
-    """Return a heat map of pipes by cores: per cent of the time of the core's blocks of kernel `task` in which the pipe was
-    busy.
-    """
+    """Return a heat map of pipes by cores: per cent of the time of the core's blocks of kernel `task` in which it was busy."""
     spans: dict[tuple[str, int], int] = {}
     busy: dict[tuple[str, int], dict[str, int]] = {}
     for run in recording.timeline.of(task):
@@ -299,9 +293,7 @@ def balance_figure(recording: Recording, task: int) -> Figure:
 
 
 def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
-    """Return a figure of the bytes held in each buffer while one block runs, in per cent of the buffer; None if it uses
-    none.
-    """
+    """Return a figure of the bytes held in each buffer while a block runs, in per cent of the buffer; None if it uses none."""
     chip, origin = recording.chip, origin_of(recording)
     figure = new_figure(260, yaxis={"title": "% of the buffer", "range": [0, 105]}, xaxis_title="us", legend=LEGEND)
     colors = {"L1": "MTE2", "L0A": "MTE1", "L0B": "M", "L0C": "FIX", "UB": "V"}

@@ -85,9 +85,7 @@ def by_probe(figures: Mapping[str, Any]) -> str:
 
 
 def wrong_words(name: str, figures: Mapping[str, Any]) -> str:
-    """Return the number of an output's wrong elements and the first one as text: "y: 10 of 1,048,576 wrong; first [9, 806]:
-    ...".
-    """
+    """Return as text an output's wrong elements and the first one: "y: 10 of 1,048,576 wrong; first [9, 806]: ..."."""
     text = f"{name}: {figures['wrong']:,} of {prod(figures['shape']):,} wrong"
     if "first" not in figures:  # found by the probe, on data of its own
         return f"{text} in the probe; first {figures['first_wrong']}"

@@ -12,9 +12,7 @@ _REASON = 90
 
 
 def asks_table(ladder: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True if the ladder has the rung "tuned table": the library looks the problem up there before it chooses
-    (ops-nn: stated).
-    """
+    """Return True if the ladder has the rung "tuned table": the library looks there before it chooses (ops-nn: stated)."""
     return any(step["rung"] == TABLE for step in ladder)
 
 

@@ -100,9 +100,7 @@ def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDAr
 
 
 def notes_of(lines: Sequence[SourceLine], column: NDArray[np.int64]) -> Notes | None:
-    """Return the notes of a program of a stored run, from the index of each row's line in `lines`; None if no row has one
-    (-1).
-    """
+    """Return the notes of a program of a stored run, from each row's line index in `lines`; None if none has one (-1)."""
     if not (column >= 0).any():
         return None
     source, used = SourceLines(), np.unique(column[column >= 0]).tolist()

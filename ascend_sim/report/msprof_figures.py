@@ -170,9 +170,7 @@ def _arithmetic(work: WorkFigures, share: _Share) -> dict[str, Value]:
 
 
 def _l2(work: WorkFigures, core: str) -> dict[str, Value]:
-    """Return the L2's columns: lines found in it, lines brought in, and hit rates; all reads stand under the first read
-    port.
-    """
+    """Return L2's columns: lines found in it, lines brought in, and hit rates; all reads stand under the first read port."""
     counts = work.l2
     hits = {verb: counts[verb, "hit"] for verb in ("read", "write")}
     every = {verb: hits[verb] + counts[verb, "miss"] for verb in hits}

@@ -13,9 +13,7 @@ from ascend_sim.report.grid import Grid
 
 
 def plan_table(rows: Sequence[Mapping[str, Any]], workspace_bytes: int) -> Grid:
-    """Return a table of a plan's kernels in launch order with the tensors that each reads and writes (`rows` as of
-    `Plan.rows`).
-    """
+    """Return a table of a plan's kernels in launch order with the tensors that each reads and writes (`Plan.rows`)."""
     table = Grid(f"\nPlan: {len(rows)} kernels, workspace {binary_size(workspace_bytes)}", ("kernel", "", "tensors"))
     for row in rows:
         for word, tensors in (("reads", row["inputs"]), ("writes", row["outputs"])):
@@ -29,9 +27,7 @@ def plan_table(rows: Sequence[Mapping[str, Any]], workspace_bytes: int) -> Grid:
 
 
 def status_table(result: CheckResult, rules: Sequence[Rule]) -> Grid:
-    """Return a table of the rules that a check went through, each with its verdict (pass, fail, skipped, ...) and its
-    source.
-    """
+    """Return a table of the rules of a check, each with its verdict (pass, fail, skipped, ...) and its source."""
     sources = {rule.id: rule.source for rule in rules}
     table = Grid(f"status {result.status}", ("rule", "verdict", "~source"))
     for identity, verdict in result.trace:

@@ -26,9 +26,7 @@ class _Group:
 
 
 class Findings:
-    """Findings of a report in groups, and the hazards (`clashes`) of them that the timeline draws; their numbers begin with
-    `first`.
-    """
+    """Findings of a report in groups, and the hazards (`clashes`) that the timeline draws; numbered from `first`."""
 
     def __init__(self, recording: Recording, report: Mapping[str, Any], first: int = 0) -> None:
         self._runs = recording.timeline.programs

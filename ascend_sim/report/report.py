@@ -261,9 +261,7 @@ def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
 
 
 def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
-    """Return the cycles in which all cube cores at their peak do the products of a task, rounded up; None for a task without
-    products.
-    """
+    """Return the cycles in which all cube cores at their peak do a task's products, rounded up; None without products."""
     macs, dtype = task.info.get("macs"), task.info.get("compute_dtype")
     if not macs or not dtype:
         return None

@@ -86,9 +86,7 @@ def _data(identity: str, data: Any) -> str:
 
 
 def in_script(text: str) -> str:
-    """Return JSON that is safe inside a script of a page: "<" is escaped, so that no name can end the script or begin a
-    comment.
-    """
+    """Return JSON that is safe in a page's script: "<" is escaped, so that no name can end the script or begin a comment."""
     return text.replace("<", "\\u003c")
 
 

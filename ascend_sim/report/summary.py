@@ -137,9 +137,7 @@ def command_html(command: str) -> str:
 
 
 def summary_html(report: Mapping[str, Any]) -> str:
-    """Return a report's summary as HTML: the time's parts as cards, its uncertainty, and three pieces of advice with
-    commands.
-    """
+    """Return a report's summary as HTML: the time's parts as cards, its uncertainty, and advice with commands."""
     summary = report.get("summary") or summary_of(report)
     cards = [
         f'<div class="fact"><b>{100 * one["share"]:.0f} %</b>{escape(one["part"])}, {one["us"]:,.1f} us</div>'

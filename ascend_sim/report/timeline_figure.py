@@ -236,9 +236,7 @@ def _flags(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any) -
 
 
 def _hover(run: ProgramRun, row: int, names: Sequence[str], critical: bool) -> str:
-    """Return the hover text of an instruction as HTML: parameters, addresses, bytes, cycles, and whether it is on the
-    critical path.
-    """
+    """Return the hover text of an instruction as HTML: parameters, addresses, bytes, cycles, and if it is critical."""
     view = run.program[row]
     fields = [f"{key}={value}" for key, value in view.instruction.parameters().items()]
     lines = [f"<b>{view.instruction.name}</b> (row {row}, tile {view.tile})", *_wrapped(fields)]

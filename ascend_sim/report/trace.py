@@ -98,9 +98,7 @@ def write_trace(
 
 
 def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _TraceProcess]:
-    """Return {process number: core} of the cores that ran something, lowest first: the AIVs of a core come right after its
-    AIC.
-    """
+    """Return {process number: core} of the cores that ran something, lowest first: a core's AIVs follow its AIC."""
     per_core = max(chip.cores.aiv_per_aic, 1)
     found: dict[int, _TraceProcess] = {}
     for run in timeline.programs:

@@ -116,9 +116,7 @@ def _kernel(
 
 
 def _path(parts: Mapping[str, int], total: int) -> str:
-    """Return in words up to four largest parts of a path, each of 5 % at least: "MTE1 takes 73.1 %, ..."; the largest in any
-    case.
-    """
+    """Return in words the four largest parts of a path, each of 5 % at least: "MTE1 takes 73.1 %, ..."; the largest always."""
     shown = [(what, cycles / total) for what, cycles in parts.items() if cycles >= 5 * _WORTH_SAYING * total][:4]
     first, *rest = shown or [(next(iter(parts)), next(iter(parts.values())) / total)]
     others = (f"{_NAMES.get(what, what)} {_percent(share)}" for what, share in rest)

@@ -192,9 +192,7 @@ class Store:
         return ("", 0) if row is None else (str(row[0]), int(row[1]))
 
     def _own_name(self) -> str:
-        """Return this store's name for claims; the first call locks a file beside the store, which shows others that its
-        process lives.
-        """
+        """Return this store's name for claims; the first call locks a file beside the store, a sign that its process lives."""
         if not self._owner:
             owner = secrets.token_hex(8)
             if self._path is not None:

@@ -176,9 +176,7 @@ _FIRST = ("_saved_mat1_sym_sizes", "_saved_self_sym_sizes", "_saved_self", "_sav
 
 
 def matmul_call(left: torch.Tensor, right: torch.Tensor, part: str) -> Call:
-    """Return the Call of C = A x B for matrices [M, K] and [K, N], or batches of them; `part` is the layer part that it
-    computes.
-    """
+    """Return the Call of C = A x B for matrices [M, K] and [K, N], or batches of them; `part` is the layer part it computes."""
     return Call(MATMUL, (("a", _matrix(left)), ("b", _matrix(right))), (), part)
 
 

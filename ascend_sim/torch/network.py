@@ -48,9 +48,7 @@ def network_of(rows: Sequence[LayerRow], name: str, path: str | Path | None = No
 
 
 def _entries(rows: Sequence[LayerRow], dtype: str) -> Iterator[dict[str, Any]]:
-    """Yield each layer as an entry of a network file; repeated names get "#2" and so on, attributes with usual values are left
-    out.
-    """
+    """Yield each layer as an entry of a network file; repeated names get "#2" and so on, usual values are left out."""
     used: Counter[str] = Counter()
     for row in rows:
         layer, attributes = row.layer, dict(row.layer.attributes)

@@ -67,9 +67,7 @@ class KeptCalls:
         self._room = _KEPT_BYTES
 
     def find(self, call: Call, arrays: Mapping[str, Array]) -> tuple[CallOutcome, dict[str, Array]] | None:
-        """Return (outcome, outputs for these arrays) of a kept call, without building it again; None if the call is not
-        kept.
-        """
+        """Return (outcome, outputs for these arrays) of a kept call, not built again; None if the call is not kept."""
         kept, outcome = self._calls.get(call, (None, None))
         given = {name: arrays.get(name) for name, _ in call.tensors}
         if kept is None or outcome is None or not kept.takes(given):
@@ -77,9 +75,7 @@ class KeptCalls:
         return outcome, kept.outputs(given)
 
     def run(self, call: Call, given: Mapping[str, Any], options: RunOptions) -> KeptCall:
-        """Run a call that is not kept yet and return it with its programs, in the form that `keep` stores; nothing is stored
-        here.
-        """
+        """Run a call that is not kept yet and return it with its programs, as `keep` stores them; it stores nothing."""
         return KeptCall(OPERATORS[call.operator], given, call.named, options, self._room)
 
     def keep(self, call: Call, kept: KeptCall, outcome: CallOutcome) -> None:

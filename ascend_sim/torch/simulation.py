@@ -164,9 +164,7 @@ class Simulation(ShownResult):
         write_page(path, report, self._layer_pages(path, report, layers) if layers else {})
 
     def _layer_pages(self, path: str | Path, report: ModelReport, most: int) -> dict[str, str]:
-        """Run the `most` layers that take longest and write their pages to a folder beside `path`; return {layer name:
-        link}.
-        """
+        """Run the `most` layers that take most and write their pages to a folder beside `path`; return {layer name: link}."""
         folder = folder_of(path)
         make_folder(folder)
         named: dict[str, LayerRow] = {}  # the first of a name: its link stands at every row of the name
@@ -217,9 +215,7 @@ class Simulation(ShownResult):
         return f"<simulation on {self.settings.chip.name}, mode {self.settings.mode}: {seen} calls of {len(self._rows)} layers>"
 
     def _later(self, call: Call) -> bool:
-        """Return True for a call that is simulated on demand, not when PyTorch makes it: any in mode "timing", and matrix
-        products.
-        """
+        """Return True for a call simulated on demand, not when made: any in mode "timing", and matrix products."""
         return self.settings.mode == "timing" or call.operator == MATMUL
 
     def _seen(self) -> dict[Call, None]:

@@ -1,3 +1,1 @@
-"""Machinery of the checks: accepted arguments by product, ordered rules, and predicates that rules of several operators
-share.
-"""
+"""Machinery of the checks: accepted arguments by product, ordered rules, and predicates of several operators."""

@@ -66,9 +66,7 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def x(self) -> str:
-        """Return the name of the tensor that has the shape of the convolution's input map x: `maps.read` if `forward`,
-        else `maps.like`.
-        """
+        """Return the name of the tensor of the shape of input map x: `maps.read` if `forward`, else `maps.like`."""
         return self.maps.read if self.forward else self.maps.like
 
     @property

@@ -86,9 +86,7 @@ def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Arr
 
 
 def like(call: ConvolutionCall, tensor: str) -> str:
-    """Return the name of the input with the same shape as output `tensor` ("weight" for "grad_weight"); any other name
-    unchanged.
-    """
+    """Return the name of the input with the shape of output `tensor` ("weight" for "grad_weight"); any other unchanged."""
     return {call.maps.made: call.maps.like, "grad_weight": "weight"}.get(tensor, tensor)
 
 

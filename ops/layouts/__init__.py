@@ -40,9 +40,7 @@ def weight_gradient(inp: TilingInput) -> Filters:
 
 
 def slotted_gradient(inp: TilingInput) -> SlottedFilters:
-    """Return the layout of dW in fp32, which also has workspace slots for shared tasks; only for blocked (FRACTAL_Z)
-    layouts.
-    """
+    """Return the layout of dW in fp32, which also has workspace slots for shared tasks, for blocked (FRACTAL_Z) layouts."""
     found = weight_gradient(inp)
     assert isinstance(found, SlottedFilters)
     return found

@@ -144,9 +144,7 @@ class FractalZ(SlottedFilters):
         return self.cout1 * FRACTAL * self.row_bytes
 
     def offset(self, group: int, plane: int, cin1: int, tap: int, cout1: int) -> int:
-        """Return the byte offset of the block of 16 filters number `cout1`, at one tap of one channel block of a kernel
-        plane.
-        """
+        """Return the offset of the block of 16 filters number `cout1`, at one tap of one channel block of a kernel plane."""
         line = ((group * self.planes + plane) * self.cin1 + cin1) * self.taps + tap
         return line * self.line_bytes + cout1 * FRACTAL * self.row_bytes
 

@@ -73,9 +73,7 @@ class TileRun(NamedTuple):
 
 
 class MapTile(NamedTuple):
-    """Finished tile of a map in L0C: `height` pixels, which lie in `runs` of the plane, by `channels` channels from
-    `place` on.
-    """
+    """Finished tile of a map in L0C: `height` pixels, which lie in `runs` of the plane, by `channels` from `place` on."""
 
     place: ChannelPlace
     runs: list[TileRun]
@@ -87,9 +85,7 @@ class MapTile(NamedTuple):
 
 
 class FilterBox(NamedTuple):
-    """Box of weights: spans of filters and channels, counted within real group `group`, and a span of taps of one
-    kernel plane.
-    """
+    """Box of weights: spans of filters and channels, within real group `group`, and a span of taps of one kernel plane."""
 
     group: int
     filters: Span
@@ -141,9 +137,7 @@ class FilterTask(Protocol):
 
 
 class RowStore(NamedTuple):
-    """Store from UB to dW: `rows` rows of `row_bytes` bytes, the first from byte `source` of a portion to byte `target`
-    of dW.
-    """
+    """Store from UB to dW: `rows` rows of `row_bytes`, the first from byte `source` of a portion to byte `target` of dW."""
 
     source: int
     target: int
@@ -256,9 +250,7 @@ class FeatureMap(ABC):
     itemsize: int
 
     def turned_at(self, most_bytes_per_cycle: float) -> FeatureMap:
-        """Return the map with its transposing loads limited to `most_bytes_per_cycle`; the map itself if its loads do
-        not transpose.
-        """
+        """Return the map with its transposing loads limited to `most_bytes_per_cycle`; itself if no load transposes."""
         return self
 
     @abstractmethod

@@ -122,9 +122,7 @@ class PlanarMap(PlainMap):
         pitch: int,
         operand: str,
     ) -> None:
-        """Load separate pixels to L1, back to back: in one transfer if columns adjoin, else in one for each row of the
-        lattice.
-        """
+        """Load separate pixels to L1, back to back: in one if columns adjoin, else in one for each row of the lattice."""
         place, channels, lattice = pixels
         adjoining = lattice.column_step == 1
         matrices = ChannelMatrices(
@@ -236,9 +234,7 @@ class PlanarFilters(PlainFilters):
         return filters * self.filter_stride + own * self.channel_stride + taps
 
     def rectangles(self, rows: range, channels: range) -> Iterator[tuple[range, range]]:
-        """Yield (rows, channels) of each rectangle whose filters and channels belong to the same group; dW has no other
-        elements.
-        """
+        """Yield (rows, channels) of each rectangle whose filters and channels are of one group; dW has no other elements."""
         for group in range(rows.start // self.filters, (rows.stop - 1) // self.filters + 1):
             top, bottom = max(rows.start, group * self.filters), min(rows.stop, (group + 1) * self.filters)
             left, right = max(channels.start, group * self.channels), min(channels.stop, (group + 1) * self.channels)

@@ -44,9 +44,7 @@ class Axis:
 
     @property
     def exact_high(self) -> int:
-        """Return the trailing padding with which x is just as long as y needs, in place of `high`; negative where x is
-        longer.
-        """
+        """Return the trailing padding with which x is just as long as y needs, in place of `high`; negative if x is longer."""
         return (self.y - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 - self.x - self.low
 
 

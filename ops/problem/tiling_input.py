@@ -101,9 +101,7 @@ class TilingInput:
 
     @cached_property
     def cout_padded(self) -> int:
-        """Return the output channels of one real group, rounded up to a multiple of `unit` (for 32-bit: to pairs of C0
-        blocks).
-        """
+        """Return the output channels of one real group, rounded up to `unit` (for 32-bit: to pairs of C0 blocks)."""
         return ceil_to(self.cout_g, self.unit)
 
     @cached_property
@@ -113,9 +111,7 @@ class TilingInput:
 
     @cached_property
     def depth_dilated(self) -> bool:
-        """Return True if the kernel has several planes and they lie apart; one plane is never dilated (inferred from a
-        unit test).
-        """
+        """Return True if the kernel has several planes and lie apart; one plane is never dilated (inferred: a unit test)."""
         return self.problem.dilation_d > 1 and self.problem.k_d > 1
 
     @cached_property

@@ -10,9 +10,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 
 class Walk(ABC):
-    """Interface of an order in which grad_weight goes over gradOutput; `ops.kernels.grad_weight.operand` has the loads
-    of each class.
-    """
+    """Interface of an order in which grad_weight goes over gradOutput; `grad_weight.operand` has the loads of each."""
 
     @abstractmethod
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
@@ -60,9 +58,7 @@ TAPS = SingleTaps()
 
 
 def rows_of(pixels: int, width: int) -> int:
-    """Return the most rows of `width` pixels that a run of `pixels` adjoining pixels touches; runs begin at multiples
-    of `pixels`.
-    """
+    """Return the most rows of `width` pixels that a run of `pixels` adjoining pixels touches; from multiples of `pixels` on."""
     if pixels % width == 0 or width % pixels == 0:
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2

@@ -1,6 +1,4 @@
-"""Verdicts on the outputs of a run: each output against float64 sums of the operands, which are rounded to the compute
-dtype.
-"""
+"""Verdicts on the outputs of a run: each output against float64 sums of the operands rounded to the compute dtype."""
 
 from __future__ import annotations
 

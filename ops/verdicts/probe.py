@@ -174,9 +174,7 @@ class Probe:
         return (0.5 + rng.random(like.shape) / 2) / (1 << max(longest.bit_length() - 14, 0))
 
     def _digits(self) -> dict[str, int]:
-        """Return input -> binary digits of its exact data: the largest for which every partial sum has at most
-        `ACCUMULATOR_DIGITS`.
-        """
+        """Return input -> binary digits of its exact data: the largest that keep partial sums in `ACCUMULATOR_DIGITS`."""
         operator, call = self.operator, self.call
         budget = ACCUMULATOR_DIGITS - (max(operator.products(call).values()) - 1).bit_length()
         computed = {operator.computed_in(call, output) for output in call.outputs}

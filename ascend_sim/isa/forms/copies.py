@@ -1,6 +1,4 @@
-"""Translation of copies of rows, conversions to NZ and fills to instruction fields and back; see
-configs/instructions/copies.yaml.
-"""
+"""Translation of copies of rows, conversions to NZ and fills to fields and back; see configs/instructions/copies.yaml."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ def itemsize(item: str) -> int:
 
 
 class AnyRows(Way):
-    """Translation of a row copy (DataCopy) whose instruction fields are not published: it has none, so that every copy
-    passes.
-    """
+    """Translation of a row copy (DataCopy) whose instruction fields are not published: it has none, so every copy passes."""
 
     kind = DataCopy
 
@@ -101,9 +97,7 @@ class CopiedRows(AnyCopies):
 
 
 class StartedRows(AnyRows):
-    """Translation of a copy of rows of whole blocks (DataCopy) to fields and back; strides count from row start to row
-    start.
-    """
+    """Translation of a copy of rows of whole blocks (DataCopy) to fields and back; strides count from start to start."""
 
     names = ("n_burst", "len_burst", "src_stride", "dst_stride")
 

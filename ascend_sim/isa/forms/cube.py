@@ -1,6 +1,4 @@
-"""Translation of the cube's products and of stores out of L0C to instruction fields and back; see
-configs/instructions/cube.yaml.
-"""
+"""Translation of the cube's products and of stores out of L0C to fields and back; see configs/instructions/cube.yaml."""
 
 from __future__ import annotations
 
@@ -201,9 +199,7 @@ class DrainPieceRows(Way):
 
 
 class DrainPieceColumns(DrainPieceRows):
-    """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back; elements of a column adjoin
-    in GM.
-    """
+    """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back; columns adjoin in GM."""
 
     def says(self, instruction: Any) -> bool:
         return True

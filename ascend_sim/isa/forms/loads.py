@@ -179,9 +179,7 @@ class Img2ColV1(Way):
 
 
 class Img2Col(Img2ColV1):
-    """Translation of img2col (LoadData3D) to map, kernel, and the rows and columns of the matrix, and back; without repeated
-    runs.
-    """
+    """Translation of img2col (LoadData3D) to map, kernel, rows and columns, and back; without repeated runs."""
 
     names: tuple[str, ...] = ("k_extension", "m_extension", "k_start", "m_start", "channel_size", *Img2ColV1.names)
 
@@ -203,9 +201,7 @@ class Img2Col(Img2ColV1):
 
 
 class Img2ColRuns(Img2Col):
-    """Translation of img2col (LoadData3D) with runs of columns that lie apart to fields and back; register `l3d_rpt` has their
-    distance.
-    """
+    """Translation of img2col (LoadData3D) with columns that lie apart to fields and back; `l3d_rpt` is their distance."""
 
     names = (*Img2Col.names, "repeat_stride", "repeat_time", "rpt_dst_stride")
 
@@ -238,9 +234,7 @@ class Img2ColRuns(Img2Col):
 
 
 def _positions(fields: Fields, axis: str, near: str, far: str) -> int:
-    """Return the number of the kernel's positions along an axis ("h" or "w") of the padded map; `near` and `far` name its
-    paddings.
-    """
+    """Return the kernel's positions along an axis ("h" or "w") of the padded map; `near` and `far` name its paddings."""
     size = fields[f"fmatrix.l1_{axis}"] + fields[f"fmatrix.pad_{near}"] + fields[f"fmatrix.pad_{far}"]
     reach = fields[f"dilation_{axis}"] * (fields[f"filter_{axis}"] - 1) + 1
     return (size - reach) // fields[f"stride_{axis}"] + 1

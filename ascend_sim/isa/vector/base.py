@@ -126,9 +126,7 @@ def blocks_of(
 
 
 def view_of_blocks(memory: Memory, address: int, dtype: str, layout: tuple[int, int, int], block: int) -> NDArray[Any]:
-    """Return a view [rows, blocks, elements of a block] of an operand whose blocks lie `block` bytes apart; `layout` as in
-    `blocks_of`.
-    """
+    """Return a view [rows, blocks, elements] of an operand whose blocks lie `block` bytes apart; `layout` as in `blocks_of`."""
     count, rows, stride = layout
     held = storage(dtype)
     per = BLOCK_BYTES // held.itemsize

@@ -41,9 +41,7 @@ def _fits_repeat(name: str, chip: ChipSpec, dtype: str, count: int) -> None:
 
 @frozen
 class CompareToRegister(VectorInstruction):
-    """Bit i of the mask register = src0[i] `mode` src1[i], for `count` elements of one repeat; its other bits become 0
-    (assumed).
-    """
+    """Bit i of the mask register = src0[i] `mode` src1[i], for `count` elements of one repeat; others become 0 (assumed)."""
 
     mode: str
     dtype: str

@@ -45,9 +45,7 @@ class Pieces(NamedTuple):
 
 
 def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distance: int) -> str:
-    """Return the reason why source `operand` may not begin `distance` bytes behind dst; "" if it may, or if they do not
-    overlap.
-    """
+    """Return the reason why source `operand` may not begin `distance` bytes behind dst; "" if it may or does not overlap."""
     if isinstance(instruction, _ByElements):
         fault = _of_repeats(instruction, chip, operand, distance)
     elif not _meet(_touched(instruction.writes(), "dst", 0), _touched(instruction.reads(), operand, distance)):
@@ -63,9 +61,7 @@ def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distan
 
 
 def _of_results(instruction: _Reduction, operand: str, distance: int) -> str:
-    """Return the reason why a reduction's source, which lies over dst, may not begin `distance` bytes behind it; "" if it
-    may.
-    """
+    """Return the reason why a reduction's source, which lies over dst, may not begin `distance` bytes behind it, or ""."""
     if distance:
         return (
             f"{operand} begins {distance} bytes from dst and lies over it; a reduction in place begins where dst does"

@@ -24,9 +24,7 @@ _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
 
 
 def reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return [rows, columns] reduced to [rows] in the format of the elements; sums are pairwise, like the unit's adder
-    tree.
-    """
+    """Return [rows, columns] reduced to [rows] in the format of the elements; sums are pairwise, like the unit's adder tree."""
     function = _REDUCTIONS[operation]
     if function is not None:
         return np.asarray(function.reduce(rows, axis=1))

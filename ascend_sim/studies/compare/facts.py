@@ -38,9 +38,7 @@ class Fact:
 
     @property
     def differences(self) -> tuple[int | float | None, ...]:
-        """Return the difference of each run's number from the first run's, at 12 digits; None for words and where a run
-        lacks the fact.
-        """
+        """Return each run's difference from the first, at 12 digits; None for words and where a run lacks the fact."""
         first = self.values[0]
         return tuple(_difference(first, value) for value in self.values)
 

@@ -28,9 +28,7 @@ _LEAST = 5e-4
 
 
 def file_in(folder: str | Path) -> Path | None:
-    """Return the path of network.json or simulation.json in a folder, which hold the times of layers; None if it has
-    neither.
-    """
+    """Return the path of network.json or simulation.json in a folder, which hold layers' times; None if it has neither."""
     return next((path for name in FILES if (path := Path(folder) / name).is_file()), None)
 
 

@@ -95,9 +95,7 @@ def _kernel(
 
 
 def _waterfalls(comparison: RunComparison, kernel: KernelFacts, index: int, figures: Figures) -> list[str]:
-    """Return the HTML of one kernel's waterfalls, one for each run that has one, side by side on one scale of us; [] if none
-    has.
-    """
+    """Return the HTML of one kernel's waterfalls, one a run, side by side on one scale of us; [] if none has."""
     from ascend_sim.report.figures import waterfall_figure
 
     cells = []

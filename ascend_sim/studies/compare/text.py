@@ -161,9 +161,7 @@ def shown_value(value: Value) -> str:
 
 
 def shown_difference(fact: Fact) -> tuple[str, str]:
-    """Return (difference of the second run from the first, its share of the first in per cent) as text; "" for words and
-    equal numbers.
-    """
+    """Return (second run minus first, its share of the first in per cent) as text; "" for words and equal numbers."""
     first, more = fact.values[0], fact.differences[1]
     if not more:
         return "", ""

@@ -100,9 +100,7 @@ class Explanation:
 
     @property
     def agrees(self) -> bool:
-        """Return True if the cube multiplied exactly the pairs of numbers of the formula, each once; products with padding
-        do not count.
-        """
+        """Return True if the cube multiplied exactly the formula's pairs, each once; products with padding do not count."""
         left, right = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part in self.parts:
             for mmad in part.mmads:

@@ -75,9 +75,7 @@ def about(explanation: Explanation) -> str:
 
 
 def gemm_lines(explanation: Explanation) -> list[str]:
-    """Return lines on the sizes M, K and N of the matrix product, the element's row and column, and the kernel with its
-    tiling.
-    """
+    """Return lines on the sizes M, K and N of the product, the element's row and column, and the kernel with its tiling."""
     call, place = explanation.call, explanation.formula.place
     p = call.problem
     c_in, c_out = p.c_in // p.groups, p.c_out // p.groups
@@ -217,9 +215,7 @@ def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
 
 
 def box_of_load(explanation: Explanation, row: Row) -> str:
-    """Return the part of the caller's tensor that a load reads as text, "weight[0..15, 0..31, 0..2]"; "zeros" if it reads
-    none of it.
-    """
+    """Return the part of the caller's tensor that a load reads as text, "weight[0..15, 0..31, 0..2]"; "zeros" for none."""
     return box(explanation, origins_of_load(explanation, row))
 
 
@@ -289,9 +285,7 @@ def parts_with_products(explanation: Explanation) -> list[SumPart]:
 
 
 def real_products(mmad: Multiplication) -> Array:
-    """Return the indices of an mmad's products in which both factors are numbers of the caller, not constants such as
-    padding.
-    """
+    """Return the indices of an mmad's products whose factors both are numbers of the caller, no constants such as padding."""
     return np.flatnonzero((mmad.left.origins != CONSTANT) & (mmad.right.origins != CONSTANT))
 
 

@@ -116,9 +116,7 @@ def _derived(spec: ChipSpec) -> Grid:
 
 
 def _derived_rows(spec: ChipSpec) -> list[tuple[str, str, str, str]]:
-    """Return (name, value, unit, formula) of the figures derived from a chip's numbers: cube peak of each dtype, HBM and L2
-    rates.
-    """
+    """Return (name, value, unit, formula) of the figures that follow from a chip: cube peak of each dtype, HBM and L2 rates."""
     rows = [
         (
             f"{_SHORT.get(dtype, dtype)} peak",

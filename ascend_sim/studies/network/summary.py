@@ -63,9 +63,7 @@ def summary_of(run: Any) -> dict[str, Any]:
 
 
 def _next(run: Any, layer: str) -> str:
-    """Return the shell command that runs `layer` alone with the run's chip and caches; "" for a network that the shell
-    cannot name.
-    """
+    """Return the shell command that runs `layer` alone with the run's chip and caches; "" for a network it cannot name."""
     if not run.network.address:
         return ""
     forward = ":forward" if run.direction == "forward" else ""

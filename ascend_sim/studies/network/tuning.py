@@ -59,9 +59,7 @@ class Tuned:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence on the network's gain: us before and after, per cent, changed layers, and the searches that
-        stopped early.
-        """
+        """Return a sentence on the gain: us before and after, per cent, changed layers, and the searches that stopped early."""
         before, after = self.before.totals["total"], self.after.totals["total"]
         rest = (
             f"; {self.open} of {self.searches} searches were stopped before the rest was ruled out" if self.open else ""

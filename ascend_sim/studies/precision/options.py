@@ -9,9 +9,7 @@ from ascend_sim.options.run_options import OverflowOptions, ProfileOptions
 
 @of_case
 class PrecisionOptions(ProfileOptions, OverflowOptions, total=False):
-    """Keywords of `precision` that each of its rows runs with: conformance and library, overflow, the models of additions,
-    the probe.
-    """
+    """Keywords of `precision` of each of its rows: conformance and library, overflow, the models of additions, the probe."""
 
     accumulate: Annotated[
         "str | Sequence[str]",

@@ -225,9 +225,7 @@ class _Bench:
         self._truths: dict[tuple[Any, ...], Sums] = {}
 
     def rows(self, dtype: str, models: Sequence[ValueModel]) -> list[PrecisionRow]:
-        """Return the rows of one input dtype on one chip, by cubeMathType and then model, after rounding the values to
-        `dtype`.
-        """
+        """Return the rows of one input dtype on one chip, by cubeMathType and then model, with values rounded to `dtype`."""
         if dtype != self._dtype:
             self._dtype = dtype
             self._truths.clear()

@@ -79,9 +79,7 @@ def group_cycles(call: CubeCall, op_type: str) -> int:
 
 
 class _ForwardBuilder:
-    """Builder of one block's program of the forward convolution: its share of tiles (strip, group, image, depth,
-    pixels, channels).
-    """
+    """Builder of a block's program of the forward kernel: its share of tiles (strip, group, image, depth, pixels, channels)."""
 
     def __init__(self, call: CubeCall, tiling: ConvForwardTiling, k: KernelBuilder, last_slot: int) -> None:
         self.call, self.tiling, self.k, self.bias_slot = call, tiling, k, last_slot
@@ -104,9 +102,7 @@ class _ForwardBuilder:
             self.pipeline.use_bias(call.bias, tiling.base_n)
 
     def program(self) -> Program:
-        """Return the program of this block's tiles; it first waits for the vector cores if they merge the weights of
-        groups.
-        """
+        """Return the program of this block's tiles; it first waits for the vector cores if they merge the weights of groups."""
         p, tiling = self.p, self.tiling
         pixels = p.h_out * self.strips[0].problem.w_out
         parts, n_parts = ceil_div(pixels, tiling.base_m), ceil_div(ceil_to(self.inp.cout_g, FRACTAL), tiling.base_n)
@@ -190,9 +186,7 @@ class _ForwardBuilder:
         self.write(strip, group, image, m, m_count, n, n_count)
 
     def load_bias(self, group: int, n: int, n_count: int) -> BiasPiece | None:
-        """Load the bias of `n_count` channels from `n` on of a group to L1, unless L1 holds it; return its place, None
-        without a bias.
-        """
+        """Load a group's bias of `n_count` channels from `n` on to L1, unless L1 holds it; return its place or None."""
         if self.bias is None:
             return None
         size = self.bias_itemsize

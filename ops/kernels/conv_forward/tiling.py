@@ -143,9 +143,7 @@ def _halves(base_m: int) -> Iterator[int]:
 
 
 def _l0_lines(inp: TilingInput, base_m: int, base_n: int) -> int:
-    """Return the sum of pixels and channels over all tiles of a map: the lines that they load to L0 for each element of
-    K.
-    """
+    """Return the sum of pixels and channels over all tiles of a map: the lines that they load to L0 for each element of K."""
     pixels, channels = inp.problem.h_out * inp.problem.w_out, ceil_to(inp.cout_g, FRACTAL)
     return ceil_div(pixels, base_m) * ceil_div(channels, base_n) * (ceil_to(base_m, FRACTAL) + base_n)
 
@@ -195,8 +193,6 @@ def _slices(inp: TilingInput, base_m: int, base_n: int, buffers: int) -> int:
 
 
 def _base_k(inp: TilingInput, base_m: int, base_n: int, slices: int) -> int:
-    """Return the longest K, in whole C0 (at least one), that half of L0A and half of L0B hold, at most that of `slices`
-    blocks.
-    """
+    """Return the longest K, in whole C0 (at least one), that half of L0A and L0B holds, at most that of `slices` blocks."""
     half = min(inp.buffers["L0A"] // ceil_to(base_m, FRACTAL), inp.buffers["L0B"] // base_n) // BUFFERS // inp.itemsize
     return max(min(half // inp.c0, slices * inp.taps), 1) * inp.c0

@@ -33,9 +33,7 @@ def fits_l0(tiling: ConvTiling, inp: TilingInput) -> bool:
 
 
 def l0_base_k(tiling: ConvTiling, inp: TilingInput) -> int:
-    """Return the longest base_k, in whole units, that L0A and L0B hold beside the tiling's base_m and base_n; at least
-    one unit.
-    """
+    """Return the longest base_k, in units, that L0A and L0B hold beside the tiling's base_m and base_n; at least one unit."""
     unit = tiling.k_unit(inp)
     a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // tiling.base_m
     b = inp.buffers["L0B"] // tiling.bl0_buffers // inp.itemsize // tiling.base_n
@@ -96,9 +94,7 @@ def check_steps(tiling: ConvTiling) -> None:
 
 
 def check_l1(used: tuple[int, int], inp: TilingInput, words: Callable[[], tuple[str, str]]) -> None:
-    """Raise TilingError if `used`, the bytes of (A1, B1), exceed L1 together; `words` returns the message's text for A1
-    and B1.
-    """
+    """Raise TilingError if `used`, the bytes of (A1, B1), exceed L1 together; `words` returns the message's text for each."""
     if sum(used) > inp.buffers["L1"]:
         a1, b1 = words()
         raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")

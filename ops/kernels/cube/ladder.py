@@ -156,9 +156,7 @@ class TilingQuestion:
 
     @cached_property
     def given(self) -> dict[str, int]:
-        """Return the user's fields under our names; {} if there are none. TilingError for names and values that no
-        tiling has.
-        """
+        """Return the user's fields under our names; {} if there is none. TilingError for names or values no tiling has."""
         return self.fields_of.given(self.fields or {})
 
     @property

@@ -13,9 +13,7 @@ from ascend_sim.shipped import load_shipped
 
 @cache
 def libraries() -> Mapping[str, Mapping[str, Any]]:
-    """Return version -> {its source, and for each operator the properties of its kernel}, read once; the newest version
-    is last.
-    """
+    """Return version -> {its source, and by operator its kernel's properties}, read once; the newest version is last."""
     text = resources.files("ascend_sim.configs").joinpath("libraries.yaml").read_text(encoding="utf-8")
     found: Mapping[str, Mapping[str, Any]] = load_shipped(text)
     return found

@@ -91,9 +91,7 @@ class CubePipeline:
             self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
 
     def use_bias(self, dtype: str, columns: int) -> None:
-        """Allocate two places in BT for the bias of a tile, so that sums may begin with it: numbers of `dtype`, at most
-        `columns`.
-        """
+        """Allocate two places in BT for the bias of a tile, so sums may begin with it: at most `columns` of `dtype`."""
         size = ceil_to(columns * ACCUMULATOR_BYTES, 2 * BIAS_UNIT)
         self._bias_places = [self._k.allocate("BT", size, f"bias[{i}]", 2 * BIAS_UNIT) for i in range(2)]
         self._bias_dtype = dtype
@@ -310,9 +308,7 @@ class CubePipeline:
                 staged.release()
 
     def close(self) -> None:
-        """Close the queues of L0, L0C and, on coupled chips, of the results in UB, at the end of the program, so that
-        no flag stays set.
-        """
+        """Close the queues of L0, L0C and, on coupled chips, of results in UB, at the end, so that no flag stays set."""
         for queue in self._queues:
             queue.close()
         self.tiles.close()

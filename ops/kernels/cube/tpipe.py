@@ -19,9 +19,7 @@ RAISED = 3
 CLEARED = 11
 """Cross-core flag, mode 0, that says that all cubes have cleared their shares (stated; ids 11 to 15 are the library's own)."""
 SMALL_PRODUCT = 10 * 256
-"""Most elements of a product that the cube finishes too fast: a barrier keeps the next Mmad behind it (ops-nn arch22:
-stated).
-"""
+"""Most elements of a product which the cube finishes too fast: a barrier keeps the next Mmad behind it (arch22: stated)."""
 
 
 class RaisedQueue(BufferQueue[int]):
@@ -86,9 +84,7 @@ class PingPong(HeldOperand):
         return self._buffers[self._turn].acquire()
 
     def loaded(self) -> int:
-        """Hand the chosen buffer over to MTE1 behind the load, which has been issued; its first `read` waits. Return
-        its address.
-        """
+        """Hand the chosen buffer over to MTE1 behind the issued load; its first `read` waits. Return its address."""
         self._unread = True
         self._buffers[self._turn].publish()
         return self._buffers[self._turn].filling

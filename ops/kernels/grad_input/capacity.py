@@ -32,9 +32,7 @@ from ascend_sim.ops.problem.window import dilated_rows, pad_after, pad_before
 
 
 def a1_row_bytes(inp: TilingInput) -> int:
-    """Return the bytes in L1 of one whole row of gradOutput, with inserted zeros, for one unit (`inp.unit`) of output
-    channels.
-    """
+    """Return the bytes in L1 of a whole row of gradOutput, with zeros inserted, for a unit (`inp.unit`) of output channels."""
     return inp.problem.w_out * inp.problem.stride_w * inp.unit * inp.itemsize
 
 

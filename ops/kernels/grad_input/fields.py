@@ -102,9 +102,7 @@ class GradInputTiling(ConvTiling):
 
     @staticmethod
     def k_unit(inp: TilingInput) -> int:
-        """Return the number of output channels of one block in L1: C0 where the family's kernel slices by C0, else
-        `inp.unit`.
-        """
+        """Return the number of output channels of a block in L1: C0 where the family's kernel slices by C0, else `inp.unit`."""
         return inp.c0 if variant_of(inp).slice_c0 else inp.unit
 
     BASIC_BLOCK_KEY: ClassVar[int] = 1 << 9  # bit 9 of the key says: tasks of the basic-block kernel (ops-nn: stated)

@@ -285,9 +285,7 @@ def _cut_mark(q: GradInputQuestion) -> str:
 
 
 def _tuned(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of the vendor's table for this problem, its fields applied like a user's; a refusal if the
-    table has none.
-    """
+    """Return the tiling of the vendor's table for this problem, fields applied like a user's; a refusal without one."""
     row = tuned_tiling(KERNEL, q)
     if isinstance(row, Refusal):
         return row

@@ -42,9 +42,7 @@ def tiling_parts(tiling: GradInputTiling, inp: TilingInput) -> tuple[MapPart, ..
 
 
 def tiling_input(tiling: GradInputTiling, inp: TilingInput) -> TilingInput:
-    """Return the problem that a tiling's sizes refer to: the whole one, or one strip, part or piece of it, by the
-    tiling's fields.
-    """
+    """Return the problem that a tiling's sizes refer to: the whole one, or a strip, part or piece, by the tiling's fields."""
     return part_input(inp, tiling.kernel_split, tiling.split_wi, tiling.load_b1)
 
 

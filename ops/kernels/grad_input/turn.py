@@ -40,9 +40,7 @@ def slots_bytes(tiling: GradInputTiling, chip: ChipSpec) -> int:
 
 
 class Slot:
-    """Slot of a cube core in the workspace, from the cube core's side: wait until it is empty, fill it, flag that it is
-    full.
-    """
+    """Slot of a cube core in the workspace, from the cube core's side: wait until empty, fill it, flag that it is full."""
 
     def __init__(self, k: KernelBuilder, tiling: GradInputTiling, inp: TilingInput) -> None:
         self._k, self._used = k, False

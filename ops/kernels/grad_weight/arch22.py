@@ -48,9 +48,7 @@ ALWAYS = Loads(True, True, 0)
 
 
 def clear(k: KernelBuilder, size: int, blocks: int) -> None:
-    """Append the clearing of this core's share of dW (`size` bytes, dealt to `blocks` cores) with zeros, then a wait
-    for all cores.
-    """
+    """Append the clearing of this core's share of dW (`size` bytes, dealt to `blocks` cores) with zeros, then wait for all."""
     pipe = ClearingPipe(k)
     share = ceil_to(ceil_div(size // ELEMENT, blocks), SHARE_UNIT) * ELEMENT
     start = k.block * share
@@ -116,9 +114,7 @@ class OpenCubeBuilder(CubeBuilder):
         self.atomic = True
 
     def held(self, a1: int, b1: int) -> tuple[PingPong, PingPong]:
-        """Return the L1 buffers (of gradOutput A, of the input B), of `a1` and `b1` bytes each, chosen by the number of
-        a load.
-        """
+        """Return the L1 buffers (of gradOutput A, of the input B), of `a1` and `b1` bytes each, by the number of a load."""
         tiling = self.tiling
         return ping_pong(self.k, (tiling.al1_buffers, a1), (tiling.bl1_buffers, b1))
 
@@ -260,9 +256,7 @@ class OpenCubeBuilder(CubeBuilder):
             yield from super().boxes(strip, span)
 
     def multiply(self, tile: SummedTile, strip: Strip, step: Step, freed: tuple[bool, bool]) -> None:
-        """Append one base block: load half of L0B, then of L0A, and multiply. `freed`: True if it is the last to read
-        (A1, B1).
-        """
+        """Append one base block: load half of L0B, then of L0A, and multiply. `freed`: it is the last to read (A1, B1)."""
         k, (pixels, in_a1, in_b1, held) = self.k, step
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]

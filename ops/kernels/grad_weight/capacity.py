@@ -20,9 +20,7 @@ def b1_slices(inp: TilingInput, columns: int) -> int:
 
 
 def spanned_slices(blocks: int, taps: int) -> int:
-    """Return the most slices of `taps` blocks that a run of `blocks` blocks touches; the run begins at a multiple of
-    its own length.
-    """
+    """Return the most slices of `taps` blocks that a run of `blocks` blocks touches; it begins at a multiple of its length."""
     slices = ceil_div(blocks, taps)
     if taps > blocks and taps % blocks:
         return slices + 1

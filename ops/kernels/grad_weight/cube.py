@@ -376,9 +376,7 @@ class CubeBuilder:
         return boxes(strip, span)
 
     def key_of_rows(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Return the key of gradOutput pixels `span` of the tile's rows in L1; it names the strip, in which pixels are
-        counted.
-        """
+        """Return the key of gradOutput pixels `span` of the tile's rows in L1, and the strip, where pixels count."""
         return (*image, tile.group, tile.held.start, strip.column, strip.columns, *span)
 
     def place_of_rows(self, tile: SummedTile, image: Image) -> ChannelPlace:

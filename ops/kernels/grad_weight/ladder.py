@@ -189,9 +189,7 @@ def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _has_base_template(q: GradWeightQuestion) -> bool:
-    """Return True if the base template of V2 decides: the chip has one, and the vendor's procedure does not cover the
-    problem.
-    """
+    """Return True if V2's base template decides: the chip has one, and the vendor's procedure does not cover the problem."""
     procedure = procedure_of(q.chip, KERNEL)
     covered = procedure is not None and procedure.covers(q.inp)
     return q.chip is not None and procedure_for(q.chip, BASE_TEMPLATE) == "cache_tiling" and not covered
@@ -251,9 +249,7 @@ def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _strips(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling for strips of the user's width or, if none is given, for the fewest comfortable strips
-    (`_fewest_strips`).
-    """
+    """Return the tiling for strips of the user's width or, if none is given, the fewest comfortable ones (`_fewest_strips`)."""
     if q.width:
         return _rows_of(q, stacked(q.inp, q.width), split_wo=q.width)
     return _fewest_strips(q, comfortable=True)
@@ -321,9 +317,7 @@ def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
 
 
 def _tuned(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of the vendor's table for this problem, its fields applied like a user's; a refusal if the
-    table has none.
-    """
+    """Return the tiling of the vendor's table for this problem, fields applied like a user's; a refusal without one."""
     row = tuned_tiling(KERNEL, q)
     if isinstance(row, Refusal):
         return row

@@ -89,9 +89,7 @@ class WindowOperand(InputOperand):
 
 
 class TapOperand(InputOperand):
-    """Operand B for single taps: for each gradOutput pixel the one input pixel that the tap reads, gathered as
-    [c1][pixels][C0] in L1.
-    """
+    """Operand B for single taps: for each gradOutput pixel the pixel that the tap reads, gathered as [c1][pixels][C0] in L1."""
 
     def plane_and_tap(self, plane: int) -> tuple[int, int]:
         return divmod(plane, self.inp.taps)

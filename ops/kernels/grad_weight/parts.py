@@ -124,9 +124,7 @@ def stacked(inp: TilingInput, width: int) -> TilingInput:
 
 
 def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
-    """Return (strip, its first row, rows) for `count` rows from `first` on, where rows count through strips that stand
-    below each other.
-    """
+    """Return (strip, its first row, rows) for `count` rows from `first` on, rows counting through the strips."""
     found, height = [], problem.h_out
     for index in range(first // height, ceil_div(first + count, height)):
         start, end = max(first - index * height, 0), min(first + count - index * height, height)
@@ -157,9 +155,7 @@ def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputR
 
 
 def by_tap(inp: TilingInput) -> TilingInput:
-    """Return the problem as a 1x1 convolution with one kernel plane for each tap; a problem that is walked tap by tap
-    already stays.
-    """
+    """Return the problem as a 1x1 convolution with one kernel plane for each tap; one walked tap by tap already stays."""
     return inp if inp.walk == TAPS else replace(inp, problem=_planes_of_taps(inp.problem), walk=TAPS)
 
 

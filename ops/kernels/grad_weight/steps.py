@@ -33,9 +33,7 @@ class Where(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Consecutive steps of a program, each with its place relative to the first step's; equal runs of a launch are one
-    object.
-    """
+    """Consecutive steps of a program, each with its place relative to the first; equal runs of a launch are one object."""
 
     pieces: tuple[tuple[Hashable, Where], ...]
 

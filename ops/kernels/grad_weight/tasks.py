@@ -86,9 +86,7 @@ class _Axes:
             self.total *= size
 
     def task(self, number: int) -> GradWeightTask:
-        """Return task `number`. Numbers count through planes slowest, then groups, then the axes in the order of the
-        template.
-        """
+        """Return task `number`. Numbers count through planes slowest, then groups, then the axes in the template's order."""
         lane, number = divmod(number, self.total // (self.planes * self.groups))
         plane, group = divmod(lane, self.groups)
         template = self.tiling.template

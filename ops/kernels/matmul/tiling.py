@@ -301,9 +301,7 @@ def _fits_l1(tiling: MatMulTiling, itemsize: int, chip: ChipSpec) -> bool:
 
 
 def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
-    """Return how many tasks of N a strip has, so that `cores` cores that run at once read the fewest rows of A and
-    columns of B.
-    """
+    """Return a strip's tasks of N for which `cores` cores at once read the fewest rows of A and columns of B."""
     return min(
         range(1, min(n_parts, cores) + 1),
         key=lambda width: ceil_div(cores, width) * tiling.single_core_m + width * tiling.single_core_n,
@@ -359,7 +357,5 @@ def _right_loads(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -
 
 
 def one_load_for_each_k(chip: ChipSpec) -> bool:
-    """Return True if the chip's kernel loads a 16-bit B stored [K, N] to L0B by load_data_2d, one load for each 16
-    elements of K.
-    """
+    """Return True if the chip's kernel loads a 16-bit B stored [K, N] to L0B by load_data_2d, a load for each 16 of K."""
     return bool(architecture(chip)["right_load"] == "load_data_2d")

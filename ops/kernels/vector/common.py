@@ -255,9 +255,7 @@ def padded(nbytes: int) -> int:
 
 
 def share(total: int, parts: int, index: int) -> tuple[int, int]:
-    """Return (start, count) of part `index` of `total` units, cut into `parts` parts as even as possible, the larger
-    ones first.
-    """
+    """Return (start, count) of part `index` of `total` units, cut into `parts` as even as possible, the larger ones first."""
     base, extra = divmod(total, parts)
     return index * base + min(index, extra), base + (index < extra)
 

@@ -47,9 +47,7 @@ class Spread:
     left: int = 0
 
     def inside(self, first: int, count: int, stride: int, start: int, size: int) -> range:
-        """Return the source indices below `size` whose target position index * stride + start lies in first .. first +
-        count - 1.
-        """
+        """Return the source indices below `size` whose target index * stride + start is in first .. first + count - 1."""
         low = max(ceil_div(first - start, stride), 0)
         high = min((first + count - 1 - start) // stride, size - 1)
         return range(low, max(high + 1, low))
@@ -66,9 +64,7 @@ def dilation_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return the launch over `planes` planes of 32-byte pixels; blocks get runs of tiles, whole rows of the target or
-    part of one.
-    """
+    """Return the launch over `planes` planes of 32-byte pixels; blocks get runs of tiles, rows of the target or part of one."""
     launch = TaskWords("Dilation", name or f"Dilation_{target.name}", disarm)
     return kernel_task(chip, launch, dilation_work(chip, planes, spread, dtype), [source, target])
 
@@ -83,9 +79,7 @@ class Window(NamedTuple):
 
 @known_loop
 def dilation_work(chip: ChipSpec, planes: int, spread: Spread, dtype: str) -> KernelWork:
-    """Return the work of a Dilation for `kernel_task`. A tile is as many whole rows of the target as half of UB holds,
-    or part of one.
-    """
+    """Return the work of a Dilation for `kernel_task`. A tile is as many rows of the target as half of UB holds, or a part."""
     room = chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES
     width = min(spread.target_width, room)
     height = max(room // spread.target_width, 1) if width == spread.target_width else 1
@@ -117,9 +111,7 @@ def dilation_work(chip: ChipSpec, planes: int, spread: Spread, dtype: str) -> Ke
 
 @kernel_function(core=("AI_CORE", "AIV"))
 def dilation(k: Kernel, source: Tensor, target: Tensor, pieces: Sequence[Window], *, spread: Spread, tile: int) -> None:
-    """Kernel function of Dilation: for each tile V writes zeros, MTE2 loads the source pixels to their places, MTE3
-    stores it.
-    """
+    """Kernel function of Dilation: for each tile V writes zeros, MTE2 loads source pixels to their places, MTE3 stores it."""
     places = [k.allocate("UB", tile, f"tile[{i}]") for i in range(_BUFFERS)]
     tiles = k.queue_of("tile", places, "MTE2", "MTE3", opener="V")
     cleared = {place: k.flag("V", "MTE2", f"tile[{i}] zeroed") for i, place in enumerate(places)}

@@ -54,9 +54,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class BlockTurn:
-    """One transposition (`TransposeBlocks`) between a tile's plain side, from byte `plain` on, and its C0 side, from
-    byte `blocks` on.
-    """
+    """One transposition (`TransposeBlocks`) of a tile's plain side, from `plain` on, and C0 side, from `blocks` on."""
 
     plain: int
     blocks: int
@@ -97,9 +95,7 @@ class TurnTile:
 
     @property
     def has_gaps(self) -> bool:
-        """Return True if some 32-byte blocks of the C0 side get no data (padding, other groups), so that it must be
-        zeroed first.
-        """
+        """Return True if some 32-byte blocks of the C0 side get no data (padding, other groups), and must be zeroed first."""
         return sum(turn.layout.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
 
 
@@ -116,9 +112,7 @@ class BlockLayout:
 
     @classmethod
     def of(cls, itemsize: int, c0: int | None = None) -> BlockLayout:
-        """Return the layout of blocks of 32 bytes, or of `c0` channels if given. SimError for sizes that TransData does
-        not take.
-        """
+        """Return the layout of blocks of 32 bytes, or of `c0` channels if given. SimError for sizes TransData does not take."""
         return cls(c0 or BLOCK_BYTES // max(itemsize, 1), itemsize)
 
     def __post_init__(self) -> None:
@@ -144,9 +138,7 @@ class BlockLayout:
         return self.block_bytes // BLOCK_BYTES
 
     def pixels_per_tile(self, tile: int) -> int:
-        """Return how many pixels of one channel block fit either side of a tile of `tile` bytes, so that their rows are
-        whole 32 bytes.
-        """
+        """Return how many pixels of one channel block fit either side of a tile of `tile` bytes, in rows of whole 32 bytes."""
         return tile // self.block_bytes // self.slice_channels * self.slice_channels
 
     def piece_bytes(self, pixels: int, row_pitch: int) -> int:

@@ -48,9 +48,7 @@ class FeatureShape(NamedTuple):
 
 
 class FeaturePiece(NamedTuple):
-    """Part of an image that one tile converts: depth `depth`, `blocks` channel blocks from `block` on, `pixels` pixels
-    from `pixel` on.
-    """
+    """A tile's part of an image: depth `depth`, `blocks` channel blocks from `block` on, `pixels` pixels from `pixel` on."""
 
     depth: int
     block: int
@@ -106,9 +104,7 @@ class _Feature:
         return fits and (self.hw == 1 or lists < ROWS_AT_ONCE * self.row_cycles + LIST_INSTRUCTIONS * self.issue)
 
     def pitch(self, pixels: int) -> int:
-        """Return the bytes in UB from one plain row of `pixels` pixels to the next: no gap if `dense`, else whole
-        32-byte blocks.
-        """
+        """Return the bytes in UB from a plain row of `pixels` to the next: no gap if `dense`, else whole 32-byte blocks."""
         return pixels * self.layout.itemsize if self.dense else self.layout.pitch(pixels)
 
     @property
@@ -117,9 +113,7 @@ class _Feature:
         return ceil_div(self.c, self.layout.c0)
 
     def pieces(self) -> list[FeaturePiece]:
-        """Return the pieces of an image, each one tile: as many whole channel blocks as fit, else one block's pixels in
-        parts.
-        """
+        """Return the pieces of an image, each a tile: as many whole channel blocks as fit, else a block's pixels in parts."""
         layout = self.layout
         whole = layout.piece_bytes(self.hw, self.pitch(self.hw))
         if whole <= self.tile:

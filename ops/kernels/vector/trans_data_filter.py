@@ -204,9 +204,7 @@ class _Filter:
                             yield piece, (group, place)
 
     def tiles_of(self, piece: FilterPiece, where: tuple[int, int]) -> list[TurnTile]:
-        """Return the copies and transpositions that convert a piece at place `where` (as `pieces` yields it): a list of
-        one TurnTile.
-        """
+        """Return the copies and transpositions that convert a piece at place `where` (of `pieces`): a list of one TurnTile."""
         layout, positions = self.layout, piece.positions
         line = piece.channels * layout.block_bytes
         job = TurnTile(piece.blocks * positions * line)
@@ -229,9 +227,7 @@ class _Filter:
         return [job]
 
     def _runs(self, piece: FilterPiece) -> Iterator[_Run]:
-        """Yield, for each group, the run of the piece's output channels whose input channels lie in the piece's channel
-        blocks.
-        """
+        """Yield, for each group, the run of its output channels whose input channels lie in the piece's channel blocks."""
         start, end = piece.start, piece.start + piece.present
         low, high = (b * self.layout.c0 for b in (piece.block, piece.block + piece.blocks))
         for group in range(start // self.cout, ceil_div(end, self.cout)) if piece.present else ():

@@ -241,9 +241,7 @@ class GroupRows(MergedGroups):
 
 
 class _Lines:
-    """A unit's transposed filters in UB: a line for each 16-bit half of a block's channels, of odd length against bank
-    conflicts.
-    """
+    """A unit's transposed filters in UB: a line for each 16-bit half of a block's channels, odd against bank conflicts."""
 
     def __init__(self, k: KernelBuilder, unit: FilterHalves) -> None:
         blocks = ceil_div(unit.rows, LINES)

@@ -32,9 +32,7 @@ def whole(k: KernelBuilder, size: int) -> int:
 
 
 def load_rows(k: KernelBuilder, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-    """Append the copy of rows of `size` bytes from GM to UB, each to its own blocks; rounded up where copies count
-    whole blocks.
-    """
+    """Append the copy of rows of `size` bytes from GM to UB, each to own blocks; rounded up where copies count whole blocks."""
     k.copy_rows("GM->UB", target, source, whole(k, size), rows)
 
 
@@ -72,9 +70,7 @@ def store_rows(k: KernelBuilder, *moves: tuple[int, int, int, CopyLoop]) -> None
 
 
 def _body(k: KernelBuilder, size: int) -> int:
-    """Return the bytes of a row that `store_rows` stores first: all of it, or only its whole blocks where copies count
-    these.
-    """
+    """Return the bytes of a row that `store_rows` stores first: all, or only its whole blocks where copies count these."""
     return size // BLOCK_BYTES * BLOCK_BYTES if k.copies_whole_blocks else size
 
 
@@ -114,9 +110,7 @@ class Merge:
 
 
 def with_whole_end(pieces: list[tuple[int, int]], unit: int) -> list[tuple[int, int]]:
-    """Return the pieces (start, count) of a row with at least `unit` in the last one: if it has less, the piece before
-    gives it `unit`.
-    """
+    """Return the pieces (start, count) of a row with at least `unit` in the last one: else the one before gives it `unit`."""
     if len(pieces) == 1 or pieces[-1][1] >= unit:
         return pieces
     *others, (start, count), (end, rest) = pieces

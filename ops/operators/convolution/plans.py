@@ -53,9 +53,7 @@ def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
 
 
 def begins_with_bias(call: ConvolutionCall) -> bool:
-    """Return True if the cube's sums begin with the call's bias, and are rounded once: not transposed, on split chips,
-    not empty.
-    """
+    """Return True if the cube's sums begin with the call's bias, rounded once: not transposed, on split chips, not empty."""
     return "bias" in call.inputs and call.forward and not call.family.coupled and not call.empty
 
 
@@ -70,9 +68,7 @@ class BiasInSums(Gradients):
     _bias: list[str] | None = None
 
     def data_call(self) -> CubeCall:
-        """Return the data kernel's call; if its sums begin with the bias, with the bias's dtype, and less L1 to leave
-        room for it.
-        """
+        """Return the data kernel's call; where sums begin with the bias, with the bias's dtype, and L1 without its room."""
         call = super().data_call()  # type: ignore[safe-super]
         if not begins_with_bias(self.call):
             return call
@@ -90,9 +86,7 @@ class BiasInSums(Gradients):
 
 
 class _Forward(BiasInSums):
-    """Plan of a forward convolution: conversions of the inputs, the data kernel, and a BiasAdd where the cube does not
-    add the bias.
-    """
+    """Plan of a forward convolution: conversions of the inputs, the data kernel, and a BiasAdd if the cube does not add it."""
 
     def launches(self) -> None:
         names = ("input", "weight")

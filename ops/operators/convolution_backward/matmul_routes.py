@@ -40,9 +40,7 @@ class MatMulRoute:
 
 
 def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
-    """Return gradient -> route for the wanted gradients that are matrix products, grad_input before grad_weight; {} for
-    8-bit calls.
-    """
+    """Return gradient -> route of wanted gradients that are matrix products, grad_input before grad_weight; {} for 8 bits."""
     found: dict[str, MatMulRoute] = {}
     if not is_plain(call) or _eight_bit(call):
         return found

@@ -63,16 +63,12 @@ def sums(
 
 
 def computed_in(call: ConvolutionCall, gradient: str) -> str:
-    """Return the dtype in which a gradient's operands are multiplied; for the bias gradient gradOutput's, in which they
-    are added.
-    """
+    """Return the dtype in which a gradient's operands are multiplied; for the bias gradient gradOutput's, for adding."""
     return call.inputs["grad_output"].dtype if gradient == "grad_bias" else matmul_routes.computed_in(call, gradient)
 
 
 def roundings(call: ConvolutionCall, gradient: str) -> list[str]:
-    """Return the dtypes to which a gradient's fp32 sum is rounded on its way to the caller's tensor, in order, without
-    repeats.
-    """
+    """Return the dtypes to which a gradient's fp32 sum is rounded on its way to the caller, in order, without repeats."""
     wanted = call.outputs[gradient].dtype
     route = matmul_routes.matmul_routes(call).get(gradient)
     if gradient == "grad_bias":

@@ -35,9 +35,7 @@ class Operand(Protocol):
 
 
 class NamedInstruction(VectorInstruction):
-    """Base of the instructions with a file each: frozen dataclasses whose `name` is that of the file and of the row of
-    vector.ops.
-    """
+    """Base of the instructions with a file each: frozen dataclasses whose `name` is that of file and row of vector.ops."""
 
     example: ClassVar[tuple[tuple[int, ...] | tuple[tuple[int, ...], str] | float, ...]]
     """Example operands, dst first, for the reference page and the tests: a shape, (shape, format), or a number."""

@@ -76,9 +76,7 @@ def covers_grad_input_1001(inp: TilingInput) -> bool:
 
 
 def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
-    """Return the vendor's tiling for our kernel. Raises TilingError where the procedure does not apply or finds nothing
-    that fits.
-    """
+    """Return the vendor's tiling for our kernel. TilingError where it does not apply or finds nothing that fits."""
     if not covers_grad_input_1001(inp):
         raise TilingError(
             "grad_input: the vendor's open procedure for dav-1001 needs a 2-D fp16 problem with one group, dilation 1 and "
@@ -269,9 +267,7 @@ class _Load:
 
 @frozen
 class _CoreShare:
-    """Share of dx of one core: `m` x `n` fractals of pixels and channels of each of its images; the pixels of a map are
-    cut in `parts`.
-    """
+    """A core's share of dx: `m` x `n` fractals of pixels and channels an image; the pixels of a map are cut in `parts`."""
 
     inp: TilingInput
     m: int

@@ -111,9 +111,7 @@ def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the block with equal L1 steps of A and B: the largest that fit, at most the taps of the kernel; 1 where
-    none fits.
-    """
+    """Return the block with equal L1 steps of A and B: the largest that fit, at most the taps of the kernel; 1 if none."""
     start = min(ceil_div(gemm(inp)[1], tiling.base_k), inp.taps, _most_base_blocks(tiling, inp))
     whole = k_slice(inp)
     unit = whole // math.gcd(whole, tiling.base_k)  # steps that are whole slices; no other fits
@@ -241,9 +239,7 @@ def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def _l2_bytes(pixels: int, tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the bytes that all cores keep in L2 for tasks of `pixels`: rows of gradOutput, weights, dx and one tile of
-    scratch.
-    """
+    """Return the bytes of all cores in L2 for tasks of `pixels`: rows of gradOutput, weights, dx and a tile of scratch."""
     problem = inp.problem
     planes = max(problem.k_d // problem.stride_d, 1)
     rows = max(dilated_rows(inp.problem, pixels) // problem.stride_h, 1)

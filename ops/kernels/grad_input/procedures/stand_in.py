@@ -44,9 +44,7 @@ STEP = 6  # instructions of a step beside the loads of weights: the load of pixe
 
 
 def sound_grad_input(inp: TilingInput) -> GradInputTiling:
-    """Return a tiling of our own that fits, for any dtype and groups (source "stand-in"). Raises TilingError where none
-    fits.
-    """
+    """Return a tiling of our own that fits, for any dtype and groups (source "stand-in"). TilingError where none fits."""
     check_grad_input_problem(inp)
     candidates = step_candidates(_level(_sound_block(inp), inp), inp)
     fitting = next((t for t in candidates if grad_input_fits_l1(t, inp)), None)
@@ -109,9 +107,7 @@ def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
-    """Return the largest block that fits with one channel block a load and single buffers in L1; the smallest block if
-    none fits.
-    """
+    """Return the largest block that fits with one channel block a load and single buffers in L1; the smallest if none fits."""
     m, _, n = gemm(inp)
     smallest = GradInputTiling(
         FRACTAL, inp.unit, inp.unit, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1, iterate_order=1
@@ -143,9 +139,7 @@ def instructions(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def _taller(tiling: GradInputTiling, inp: TilingInput) -> Iterator[GradInputTiling]:
-    """Yield fitting tilings with more pixels in a tile than `tiling`: the most that L0 holds at each base_k up to the
-    tiling's.
-    """
+    """Yield fitting tilings with more pixels in a tile than `tiling`: the most that L0 holds at each base_k up to its own."""
     l0a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize
     l0c = inp.buffers["L0C"] // tiling.cl0_buffers // ACCUMULATOR_BYTES
     most = min(floor_to(l0c // tiling.base_n, FRACTAL), ceil_to(gemm(inp)[0], FRACTAL))

@@ -46,9 +46,7 @@ class SlotShare(NamedTuple):
 
 
 Tile = tuple[tuple[SlotShare, ...], ...]
-"""Shares of a core in a tile, one tuple for each part of it that UB holds at a time; target addresses count from the
-first store's.
-"""
+"""Shares of a core in a tile, a tuple for each part that UB holds; target addresses count from the first store's."""
 
 
 class Tree(NamedTuple):
@@ -85,9 +83,7 @@ class Tree(NamedTuple):
 
 
 class DirectVectorBuilder:
-    """Builder of the program of one vector core; `size` is the bytes of dW, `rounds` the number of rounds over tiles in
-    slots.
-    """
+    """Builder of the program of one vector core; `size` is the bytes of dW, `rounds` the number of rounds over slots."""
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, size: int, rounds: Rounds) -> None:
         self.tiling, self.k, self.size = tiling, k, size
@@ -110,9 +106,7 @@ class DirectVectorBuilder:
         self.zeroed, self.room = unit, 3 * unit
 
     def program(self) -> Program:
-        """Return the program: clear dW; then, in each round, clear the slot, wait for the cubes, and add up the slots
-        of a tile.
-        """
+        """Return the program: clear dW; then, in each round, clear the slot, wait for the cubes, and add a tile's slots."""
         k, tiling = self.k, self.tiling
         ready = k.flag("V", "MTE3", "zeros ready")
         k.vector_duplicate(self.zeros, "float32", self.zeroed // 4)
@@ -257,9 +251,7 @@ class DirectVectorBuilder:
                 self.turned.release()
 
     def write(self, place: int, writing: Writing, first: int) -> None:
-        """Append the store of one `writing` from the UB buffer at `place` to dW, where `first` is added to its byte
-        offset.
-        """
+        """Append the store of one `writing` from the UB buffer at `place` to dW, where `first` is added to its byte offset."""
         source, target, run, rows, strides, planes, plane_strides = writing
         to, taken = gm_operand(GRAD_WEIGHT, first + target), place + source
         if planes == 1:

@@ -132,9 +132,7 @@ def _base_block(inp: TilingInput, template: int) -> GradWeightTiling:
 
 
 def whole_rows(base_k: int, inp: TilingInput) -> int:
-    """Return `base_k` lowered to whole rows of gradOutput, if a row is shorter than `base_k` and a multiple of 16; else
-    `base_k`.
-    """
+    """Return `base_k` lowered to whole rows of gradOutput, if a row is shorter and a multiple of 16; else `base_k`."""
     width = inp.problem.w_out
     return base_k // width * width if width < base_k and width % FRACTAL == 0 else base_k
 

@@ -28,9 +28,7 @@ ITEMSIZE = 2
 
 
 def tiled_for() -> int:
-    """Return the number of cores of the chip for which calls with more images than cores are tiled
-    (configs/tilings.yaml: guessed).
-    """
+    """Return the cores of the chip for which calls with more images than cores are tiled (configs/tilings.yaml: guessed)."""
     cores: int = open_procedures()["dav-1001"]["grad_weight"]["tiled_for"]["value"]
     return cores
 

@@ -22,9 +22,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 @frozen
 class TbeBlock:
-    """Part of the work of one block: ranges of groups, kernel planes, images, depths, channels (elements), and K
-    (units, or rows).
-    """
+    """Part of a block's work: ranges of groups, kernel planes, images, depths, channels (elements), and K (units, or rows)."""
 
     groups: range
     planes: range

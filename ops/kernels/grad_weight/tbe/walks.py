@@ -117,9 +117,7 @@ class TbeWalks:
         return self._known[k]
 
     def _made(self, k: range) -> Iterator[tuple[TbePart, int]]:
-        """Yield (part, its row) of the walk over the units `k` of K, cut where L1 loads other pixels; equal parts are
-        one object.
-        """
+        """Yield (part, its row) of the walk over units `k` of K, cut where L1 loads other pixels; equal ones are one object."""
         runs = list(self._runs(k))
         steps = [step for run in runs for step in self._steps(run)]
         b_first = any(run.span_b > run.span_a for run in runs)

@@ -57,9 +57,7 @@ class BlockedPlan(Gradients):
         self.before, self.after = dilations(call)
 
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
-        """Append TransData of the inputs to blocked layouts; return name -> new tensor: maps in (N)DC1HWC0, weights in
-        FRACTAL_Z.
-        """
+        """Append TransData of the inputs to blocks; return name -> tensor: maps in (N)DC1HWC0, weights in FRACTAL_Z."""
         ready = {name: self.to_c0(source, name) for name, source in inputs.items() if name != "weight"}
         return ready | {"weight": self.to_fractal_z(inputs["weight"])}
 
@@ -103,9 +101,7 @@ class BlockedPlan(Gradients):
         self.from_blocks(result, made)
 
     def in_blocks(self, made: str) -> str:
-        """Add an intermediate tensor to the plan that will hold the data kernel's result `made` in blocks of channels;
-        return its name.
-        """
+        """Add an intermediate tensor to the plan that will hold the data kernel's result `made` in blocks; return its name."""
         size = self.feature_bytes(self.maps.like)
         return self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, size)
 
@@ -219,9 +215,7 @@ class BlockedPlan(Gradients):
         return target
 
     def to_fractal_z(self, source: str) -> str:
-        """Append TransData of the weights to FRACTAL_Z; return the new tensor's name. TilingError if groups do not
-        divide C_out.
-        """
+        """Append TransData of the weights to FRACTAL_Z; return its name. TilingError if groups do not divide C_out."""
         p = self.p
         if p.c_out % p.groups:
             raise TilingError(f"{self.fractal_z} of weights: {p.c_out} output channels in {p.groups} groups")

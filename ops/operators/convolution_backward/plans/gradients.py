@@ -35,9 +35,7 @@ ANY_ORDER = (
 
 
 def explained(task: Task, found: LadderAnswer[Any]) -> Task:
-    """Return a copy of the launch whose report also lists the rungs of the ladder that chose its tiling
-    (`info["ladder"]`).
-    """
+    """Return a copy of the launch whose report also lists the rungs of the ladder that chose its tiling (`info["ladder"]`)."""
     return replace(task, info=task.info | {"ladder": found.rows()})
 
 

@@ -1,6 +1,4 @@
-"""Routes of convolution backward: the library's operator for each gradient, its Dilation kernels, and its limits
-(ops-nn: stated).
-"""
+"""Routes of convolution backward: operator of each gradient, its Dilation kernels, and its limits (ops-nn: stated)."""
 
 from __future__ import annotations
 

@@ -195,9 +195,7 @@ def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _share(blocks: int, buffers: int, p: DataProblem) -> int:
-    """Return the channel blocks of one L1 buffer: `blocks`, but at least 1, and at most all channel blocks divided by
-    `buffers`.
-    """
+    """Return the channel blocks of one L1 buffer: `blocks`, but at least 1, at most all channel blocks divided by `buffers`."""
     return min(max(blocks, 1), ceil_div(p.blocks, buffers))
 
 
@@ -287,9 +285,7 @@ def _stage(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _smaller_k(tiling: GradInputTiling, p: DataProblem, start: int) -> Attempt:
-    """Return (tiling with the longest base_k below `start`, in steps of C0, that fits, True), or (the last one tried,
-    False).
-    """
+    """Return (tiling with the longest base_k below `start`, in steps of C0, that fits, True), or (the last tried, False)."""
     return _first_that_fits(tiling, ((tiling.base_m, k, tiling.base_n) for k in _down(start, p.c0)), p)
 
 

@@ -296,17 +296,13 @@ def _written_bytes(tiling: GradInputTiling, p: DividedProblem, itemsize: int) ->
 
 
 def _block(p: DividedProblem) -> GradInputTiling:
-    """Return the L0 block for a gradOutput that does not stay in L1: the vendor's first block, lowered to L0 and the
-    problem.
-    """
+    """Return the L0 block for a gradOutput that does not stay in L1: the vendor's first block, lowered to L0 and problem."""
     (m, n), k_bytes = (TALL_BLOCK, TALL_K_BYTES) if p.all_taps > 1 else (FLAT_BLOCK, FLAT_K_BYTES)
     return limited(GradInputTiling(m, k_bytes // p.itemsize, n, iterate_order=1), p)
 
 
 def _held_block(p: DividedProblem) -> GradInputTiling:
-    """Return the L0 block for a gradOutput that stays in L1: about square, its K at least a channel block of the
-    smallest part.
-    """
+    """Return the L0 block for a gradOutput that stays in L1: about square, its K at least the smallest part's channel block."""
     room, half = p.inp.buffers["L0C"] // ACCUMULATOR_BYTES, p.inp.buffers["L0A"] // 2 // p.itemsize
     m, n = min(SIDE, p.m), min(SIDE, p.n)
     if n < SIDE:

@@ -128,9 +128,7 @@ class DataProblem:
 
     @cached_property
     def slice(self) -> int:
-        """Return the K elements of one block of output channels with the taps of one piece; packed channels are rounded
-        up to C0.
-        """
+        """Return the K of one block of output channels with the taps of one piece; packed channels are rounded up to C0."""
         return ceil_to(PACKED_CHANNELS * self.taps, self.c0) if self.packed else self.taps * self.c0
 
     @cached_property

@@ -46,9 +46,7 @@ def _ways(first: WeightProblem) -> Iterator[WeightProblem]:
 
 
 def first_block(p: WeightProblem) -> GradWeightTiling:
-    """Return the first block: sides of at most 256, cut evenly, N in whole windows of the kernel or part of a longer
-    one, the longest K.
-    """
+    """Return the first block: sides of at most 256, cut evenly, N in whole windows or part of a longer one, the longest K."""
     base_m, base_n = _side(p.m), _side(p.n)
     base_n = min(base_n, floor_to(base_n, p.slice))
     return GradWeightTiling(

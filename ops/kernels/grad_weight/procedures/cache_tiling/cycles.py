@@ -147,9 +147,7 @@ class CycleModel:
         return tile._replace(db_l0c=1 + double_c, db_al1=1 + double_a, db_bl1=1 + double_b)
 
     def tiles(self, cuts: Cuts, tile: Tile) -> tuple[int, int]:
-        """Return (number of a core's L1 tiles along M, along N); N counts blocks of C0 as tensors store them, twice as
-        many for fp32.
-        """
+        """Return (number of a core's L1 tiles along M, along N); N in blocks of C0 as stored, for fp32 twice as many."""
         p = self.p
         planes = math.gcd(p.problem.k_d, cuts.n * cuts.planes)
         channels = ceil_div(p.cin_c0, cuts.n * cuts.planes // planes)
@@ -157,9 +155,7 @@ class CycleModel:
         return ceil_div(ceil_div(p.m, cuts.m), tile.m_al1 * tile.m_l0), ceil_div(n, tile.n_bl1 * tile.n_l0)
 
     def core(self, cuts: Cuts, share: Share, tile: Tile) -> int:
-        """Return the estimated cycles of a core with a `share` under `cuts`; `tile` must have its numbers of buffers
-        already.
-        """
+        """Return the estimated cycles of a core with a `share` under `cuts`; `tile` has its numbers of buffers already."""
         a, b = self.attach(share, tile)
         m_tiles, n_tiles = self.tiles(cuts, tile)
         if Attach.PART not in (a, b):

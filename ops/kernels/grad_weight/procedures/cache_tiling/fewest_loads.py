@@ -170,9 +170,7 @@ def _loops(repeats: int, m: int, n: int, tile: int) -> int:
 
 
 def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> int | None:
-    """Return how much of A and B one core loads from GM to L1, in blocks of 16 times units of K; None where L1 holds no
-    tile.
-    """
+    """Return how much of A and B one core loads from GM to L1, in blocks of 16 times units of K; None if L1 holds no tile."""
     m, n, k = part.m, part.n, part.k
     if images == groups == 1 and part.whole(p.cin1):
         return (m + n) * k

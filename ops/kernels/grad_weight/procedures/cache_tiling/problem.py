@@ -91,9 +91,7 @@ class FilterProblem:
 
     @cached_property
     def merged(self) -> int:
-        """Return how many groups are merged into one: the fewest that fill whole blocks of input and output channels,
-        at most all.
-        """
+        """Return how many groups are merged into one: the fewest that fill blocks of both channels, at most all."""
         groups = self.problem.groups
         cin, cout = self.problem.c_in // groups, self.problem.c_out // groups
         if groups == 1:
@@ -150,9 +148,7 @@ class FilterProblem:
 
     @property
     def most_blocks(self) -> int:
-        """Return the most blocks that may be launched: the cores, or one for each image in the linear embedding if that
-        is more.
-        """
+        """Return the most blocks that may be launched: the cores, or one for each image in the linear embedding if more."""
         return max(self.cores, self.problem.n) if self.load is Load.DMA and self.linear_embedding else self.cores
 
     # ---- the window of the kernel
@@ -315,9 +311,7 @@ class FilterProblem:
 def filter_problem(
     inp: TilingInput, dtype: str, cores: int | None = None, *, volumetric: bool = False
 ) -> FilterProblem:
-    """Return the FilterProblem of `inp`. `cores` replaces the chip's where a call asks for other blocks; `volumetric`:
-    the 3-D operator.
-    """
+    """Return the FilterProblem of `inp`. `cores` replaces the chip's for other blocks; `volumetric`: the 3-D operator."""
     buffers = inp.buffers
     return FilterProblem(
         inp.problem,

@@ -39,9 +39,7 @@ def largest_divisor(number: int, limit: int, even: bool = False) -> int:
 
 @lru_cache(maxsize=4096)
 def richness(number: int, low: int, high: int) -> int:
-    """Return the largest number of divisors that any divisor of `number` within [low, high] has; 0 if there is no such
-    divisor. Cached.
-    """
+    """Return the largest number of divisors that any divisor of `number` within [low, high] has; 0 without one. Cached."""
     inside = (d for d in divisors(number, high) if d >= low)
     return max((len(divisors(d, d)) for d in inside), default=0)
 
@@ -61,9 +59,7 @@ def mapped(number: int, cores: int) -> int:
 
 @lru_cache(maxsize=4096)
 def cut_counts(number: int, cores: int) -> tuple[int, ...]:
-    """Return the numbers of parts to try for an axis of `number` units, ascending: divisors of `mapped`(number) and of
-    `cores`.
-    """
+    """Return the numbers of parts to try for an axis of `number` units, ascending, dividing `mapped`(number) and of `cores`."""
     most = min(number, cores)
     return tuple(sorted({*divisors(mapped(number, cores), most), *divisors(cores, most)}))
 
