@@ -119,7 +119,7 @@ def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
 
 
 def check_disarmed(kernel: str, wanted: Collection[str], flags: Collection[str]) -> None:
-    """Raise SimError for the first of `wanted` that is not among the kernel's `flags`: without effect it misleads."""
+    """Raise SimError for the first of `wanted` that is none of `flags`, the kernel's: an experiment without effect misleads."""
     for name in wanted:
         if name not in flags:
             known = sorted(flags)

@@ -72,7 +72,7 @@ def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tup
 
 
 def fill(allocations: Mapping[str, Allocation], inputs: Mapping[str, Array | None]) -> None:
-    """Copy the bytes of flat storages into the allocations of their name; a None, or an allocation without bytes, skipped."""
+    """Copy the bytes of flat storages into the allocations of their names; None and allocations without bytes are skipped."""
     for name, storage in inputs.items():
         data = allocations[name].data
         if storage is not None and data is not None:

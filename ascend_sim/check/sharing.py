@@ -102,7 +102,7 @@ def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
 
 
 def _exactly(a: Accesses, f: Ints, g: Ints, shapes: Shapes) -> Pairs:
-    """Return those pairs, whose ranges overlap, that really share a byte; each two shapes at one distance tested once."""
+    """Return the pairs, whose ranges overlap, that share a byte; each two shapes at one distance are tested once."""
     whole = shapes.contiguous
     sure = whole[a.form[f]] & whole[a.form[g]] if len(f) else np.empty(0, np.bool_)
     doubtful = np.flatnonzero(~sure)

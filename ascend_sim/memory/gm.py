@@ -58,7 +58,7 @@ class Allocation:
 
 
 class GlobalMemory:
-    """First-fit allocator of `capacity` bytes in units of `alignment` (an L2 line); `high_water` the highest byte reserved."""
+    """First-fit allocator of `capacity` bytes in units of `alignment` (an L2 line); `high_water`: the highest byte reserved."""
 
     def __init__(self, capacity: int, alignment: int) -> None:
         self.capacity = capacity

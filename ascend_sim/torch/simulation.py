@@ -164,7 +164,7 @@ class Simulation(ShownResult):
         write_page(path, report, self._layer_pages(path, report, layers) if layers else {})
 
     def _layer_pages(self, path: str | Path, report: ModelReport, most: int) -> dict[str, str]:
-        """Run the `most` layers that take most and write their pages to a folder beside `path`; return {layer name: link}."""
+        """Run the `most` slowest layers and write their pages to a folder beside `path`; return {layer name: link}."""
         folder = folder_of(path)
         make_folder(folder)
         named: dict[str, LayerRow] = {}  # the first of a name: its link stands at every row of the name

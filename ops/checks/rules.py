@@ -36,7 +36,7 @@ class Failure:
 
 @frozen
 class CheckResult:
-    """Outcome of the rules: `status` (0: all pass), the first `failure` or None; `trace` of (rule id, verdict), `warnings`."""
+    """Outcome of the rules: `status` (0: all pass), first `failure` or None, `trace` of (rule id, verdict), `warnings`."""
 
     status: int
     failure: Failure | None

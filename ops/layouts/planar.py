@@ -122,7 +122,7 @@ class PlanarMap(PlainMap):
         pitch: int,
         operand: str,
     ) -> None:
-        """Load separate pixels to L1, back to back: in one if columns adjoin, else in one for each row of the lattice."""
+        """Load separate pixels to L1, back to back: in one transfer if columns adjoin, else one a row of the lattice."""
         place, channels, lattice = pixels
         adjoining = lattice.column_step == 1
         matrices = ChannelMatrices(

@@ -111,7 +111,7 @@ class TilingInput:
 
     @cached_property
     def depth_dilated(self) -> bool:
-        """Return True if the kernel has several planes and lie apart; one plane is never dilated (inferred: a unit test)."""
+        """Return True if the kernel has several planes that lie apart; one plane is never dilated (inferred: a unit test)."""
         return self.problem.dilation_d > 1 and self.problem.k_d > 1
 
     @cached_property

@@ -58,7 +58,7 @@ TAPS = SingleTaps()
 
 
 def rows_of(pixels: int, width: int) -> int:
-    """Return the most rows of `width` pixels that a run of `pixels` adjoining pixels touches; from multiples of `pixels` on."""
+    """Return the most rows of `width` pixels that a run of `pixels` touches; runs begin at multiples of `pixels`."""
     if pixels % width == 0 or width % pixels == 0:
         return ceil_div(pixels, width)
     return pixels // width + 2 if pixels > width else 2

@@ -376,7 +376,7 @@ class CubeBuilder:
         return boxes(strip, span)
 
     def key_of_rows(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Return the key of gradOutput pixels `span` of the tile's rows in L1, and the strip, where pixels count."""
+        """Return the key of gradOutput pixels `span` of the tile's rows in L1; pixels count in the strip that it names."""
         return (*image, tile.group, tile.held.start, strip.column, strip.columns, *span)
 
     def place_of_rows(self, tile: SummedTile, image: Image) -> ChannelPlace:

@@ -95,7 +95,7 @@ class TurnTile:
 
     @property
     def has_gaps(self) -> bool:
-        """Return True if some 32-byte blocks of the C0 side get no data (padding, other groups), and must be zeroed first."""
+        """Return True if some 32-byte blocks of the C0 side get no data (padding, other groups); it is zeroed first."""
         return sum(turn.layout.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
 
 

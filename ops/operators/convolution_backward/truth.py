@@ -63,7 +63,7 @@ def sums(
 
 
 def computed_in(call: ConvolutionCall, gradient: str) -> str:
-    """Return the dtype in which a gradient's operands are multiplied; for the bias gradient gradOutput's, for adding."""
+    """Return the dtype in which a gradient's operands are multiplied; for the bias gradient gradOutput's."""
     return call.inputs["grad_output"].dtype if gradient == "grad_bias" else matmul_routes.computed_in(call, gradient)
 
 

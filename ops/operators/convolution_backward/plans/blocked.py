@@ -215,7 +215,7 @@ class BlockedPlan(Gradients):
         return target
 
     def to_fractal_z(self, source: str) -> str:
-        """Append TransData of the weights to FRACTAL_Z; return its name. TilingError if groups do not divide C_out."""
+        """Append TransData of the weights to FRACTAL_Z; return the tensor. TilingError if groups do not divide C_out."""
         p = self.p
         if p.c_out % p.groups:
             raise TilingError(f"{self.fractal_z} of weights: {p.c_out} output channels in {p.groups} groups")

@@ -107,7 +107,7 @@ class PlanDraft:
         return self.view_copy(name, tensor, f"{name}.contiguous", None, self.result.tensors[name].dtype)
 
     def unread_copy(self, name: str) -> None:
-        """Append the contiguous copy of an input that no kernel reads, since it costs time and workspace."""
+        """Append the library's contiguous copy of an input that no kernel reads, since it costs time and workspace."""
         view, dtype = self.call.unread[name], self.result.tensors[name].dtype
         itemsize, contiguous = int(numpy_dtype(dtype).itemsize), contiguous_strides(view.shape)
         target = self.result.tensor(f"{name}.unread", dtype, view.format, view.size * itemsize)

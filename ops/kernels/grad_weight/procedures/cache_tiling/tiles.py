@@ -59,7 +59,7 @@ def mapped(number: int, cores: int) -> int:
 
 @lru_cache(maxsize=4096)
 def cut_counts(number: int, cores: int) -> tuple[int, ...]:
-    """Return the numbers of parts to try for an axis of `number` units, ascending, dividing `mapped`(number) and of `cores`."""
+    """Return the numbers of parts to try for an axis of `number` units: ascending divisors of `mapped`(number) and `cores`."""
     most = min(number, cores)
     return tuple(sorted({*divisors(mapped(number, cores), most), *divisors(cores, most)}))
 
