@@ -14,7 +14,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.memory.gm import Allocation, room_of
-from ascend_sim.ops.kernels.vector.common import KernelWork, TaskWords, kernel_task
+from ascend_sim.ops.kernels.vector.common import KernelWork, Loop, TaskWords, kernel_task, looped_task
 from ascend_sim.runtime import Task
 
 WORKSPACE_ALIGNMENT = 512
@@ -78,21 +78,23 @@ class Plan:
         name: str,
         inputs: Sequence[str],
         outputs: Sequence[str],
-        make: Make | KernelWork,
+        make: Make | KernelWork | Loop,
         scratch: Sequence[str] = (),
         disarm: Collection[str] = (),
     ) -> None:
-        """Append a launch: a kernel function with its work, or a function that makes the task once tensors have
+        """Append a launch: a kernel function with its work, a loop, or a function that makes the task once tensors have
         addresses.
 
         A kernel function gets inputs, outputs and scratch tensors in this order; SimError if it takes another number.
         Its waits on flags in `disarm` hold nothing.
         """
-        if isinstance(make, KernelWork):
+        if isinstance(make, KernelWork | Loop):
             make = self._task_of(make, TaskWords(op_type, name, disarm), (*inputs, *outputs, *scratch))
         self.steps.append(PlanStep(op_type, name, tuple(inputs), tuple(outputs), make, tuple(scratch)))
 
-    def _task_of(self, work: KernelWork, launch: TaskWords, names: tuple[str, ...]) -> Make:
+    def _task_of(self, work: KernelWork | Loop, launch: TaskWords, names: tuple[str, ...]) -> Make:
+        if isinstance(work, Loop):
+            return lambda chip, t: looped_task(chip, launch, work, [t[name] for name in names])
         if len(names) != len(work.tensors):
             raise SimError(f"plan: {launch.name} has tensors {', '.join(names)}; its kernel takes {len(work.tensors)}")
         tensors = [self.tensors[name] for name in names]

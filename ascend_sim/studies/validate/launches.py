@@ -19,14 +19,14 @@ from ascend_sim.numerics import canonical, numpy_dtype
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.ops.kernels.vector.cast import cast_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
-from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_work
 from ascend_sim.ops.kernels.vector.trans_data_filter import (
     FilterShape,
-    filter_from_fractal_z_task,
-    filter_to_fractal_z_task,
+    filter_work,
 )
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
@@ -169,8 +169,10 @@ class FeatureTurn(MeasuredLaunch):
     def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         n, c, hw, c0 = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"], kernel["C0"]
         source, target, itemsize = _two_sides(kernel, device, n * c * hw, n * -(-c // c0) * c0 * hw)
-        make = feature_to_c0_task if _to_blocks(kernel) else feature_from_c0_task
-        return make(chip, source, target, FeatureShape(n, c, 1, hw), BlockLayout.of(itemsize, c0)), [source]
+        to_c0 = _to_blocks(kernel)
+        launch = TaskWords("TransData", f"TransData_{(source if to_c0 else target).name}")
+        work = feature_work(chip, FeatureShape(n, c, 1, hw), BlockLayout.of(itemsize, c0), to_c0)
+        return looped_task(chip, launch, work, [source, target]), [source]
 
 
 class FilterTurn(MeasuredLaunch):
@@ -181,8 +183,10 @@ class FilterTurn(MeasuredLaunch):
     def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         c_out, c_in, taps, c0 = kernel["Co"], kernel["Ci"], kernel["kh"] * kernel["kw"], kernel["C0"]
         source, target, itemsize = _two_sides(kernel, device, c_out * c_in * taps, _filter_elements(kernel, c0))
-        make = filter_to_fractal_z_task if _to_blocks(kernel) else filter_from_fractal_z_task
-        return make(chip, source, target, FilterShape(c_out, c_in, 1, taps, 1), BlockLayout.of(itemsize, c0)), [source]
+        to_c0 = _to_blocks(kernel)
+        launch = TaskWords("TransData", f"TransData_{(source if to_c0 else target).name}")
+        work = filter_work(chip, FilterShape(c_out, c_in, 1, taps, 1), BlockLayout.of(itemsize, c0), to_c0)
+        return looped_task(chip, launch, work, [source, target]), [source]
 
 
 class TransData(MeasuredLaunch):

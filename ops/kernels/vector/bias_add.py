@@ -11,7 +11,7 @@ or more backs off, as it comes and as it leaves; of shorter rows one core does a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
@@ -22,14 +22,11 @@ from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.kernel.tensor import Tensor
-from ascend_sim.memory.gm import Allocation
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     BLOCK_BYTES,
     KernelWork,
-    TaskWords,
     contiguous,
-    kernel_task,
     known_loop,
     require_positive,
     share,
@@ -44,33 +41,12 @@ from ascend_sim.ops.kernels.vector.whole_blocks import (
     with_whole_end,
 )
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
-from ascend_sim.runtime import Task
 
 DTYPES = ("float16", "bfloat16", "float32")
 _WIDE = "float32"
 _WIDE_BYTES = 4
 _GROUP = BLOCK_BYTES // _WIDE_BYTES
 """Number of channels that are added together: as many fp32 numbers as a 32-byte block holds."""
-
-
-def bias_add_task(
-    chip: ChipSpec,
-    tensors: list[Allocation],
-    n: int,
-    c: int,
-    pixels: int,
-    dtype: str,
-    *,
-    name: str = "BiasAdd",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return the launch; `tensors` are source [n][c][pixels], bias [c] and a target like the source, all in `dtype`.
-
-    Raises SimError for a size below 1 and for a dtype other than float16, bfloat16 and float32.
-    """
-    return kernel_task(
-        chip, TaskWords("BiasAdd", name, disarm), bias_add_work(chip, n, c, pixels, dtype, name), tensors
-    )
 
 
 def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name: str) -> KernelWork:

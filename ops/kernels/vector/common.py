@@ -18,7 +18,7 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
 from threading import local
 from typing import Any, ParamSpec, TypeVar
@@ -80,12 +80,15 @@ class Loop:
     """Kernel whose blocks are one stamped loop each: `pieces_of(block)` yields (piece, place), `body(k, pieces)`
     appends the instructions over them.
 
-    All launches of it, on whatever tensors, share `tables`, and so the stamps (`KernelBuilder.repeated`).
+    All launches of it, on whatever tensors, share `tables`, and so the stamps (`KernelBuilder.repeated`). `info` and
+    `template` are those of its launches.
     """
 
     blocks: int
     pieces_of: Callable[[int], Iterable[tuple[Any, Any]]]
     body: Callable[[KernelBuilder, Sequence[tuple[Any, Any]]], None]
+    info: Mapping[str, Any] = field(default_factory=dict)
+    template: str = ""
     tables: dict[str, InstructionTable] = field(default_factory=dict)
 
 
@@ -132,10 +135,9 @@ def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
     return found
 
 
-def looped_task(
-    chip: ChipSpec, launch: TaskWords, loop: Loop, tensors: Sequence[Allocation], info: dict[str, Any]
-) -> Task:
+def looped_task(chip: ChipSpec, launch: TaskWords, loop: Loop, tensors: Sequence[Allocation]) -> Task:
     """Return a launch of `loop` on the chip's vector cores; each block runs the loop over its pieces."""
+    launch, info = replace(launch, template=loop.template), dict(loop.info)
 
     def write(k: KernelBuilder, block: int) -> Program:
         pieces = list(loop.pieces_of(block))

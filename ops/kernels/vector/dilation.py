@@ -6,7 +6,7 @@ the rest of the target is zero. `top` and `left` are negative where padding crop
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
@@ -15,18 +15,14 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
-from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     KernelWork,
-    TaskWords,
     contiguous,
-    kernel_task,
     known_loop,
     share,
     vector_cores,
 )
 from ascend_sim.ops.problem.sizes import ceil_div
-from ascend_sim.runtime import Task
 
 _BUFFERS = 2
 
@@ -51,22 +47,6 @@ class Spread:
         low = max(ceil_div(first - start, stride), 0)
         high = min((first + count - 1 - start) // stride, size - 1)
         return range(low, max(high + 1, low))
-
-
-def dilation_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    planes: int,
-    spread: Spread,
-    *,
-    dtype: str = "",
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return the launch over `planes` planes of 32-byte pixels; blocks get runs of tiles, rows of the target or part of one."""
-    launch = TaskWords("Dilation", name or f"Dilation_{target.name}", disarm)
-    return kernel_task(chip, launch, dilation_work(chip, planes, spread, dtype), [source, target])
 
 
 class Window(NamedTuple):

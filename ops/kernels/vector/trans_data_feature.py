@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -12,13 +13,10 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
-from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     Loop,
-    TaskWords,
     call_info,
     known_loop,
-    looped_task,
     require_positive,
     share,
     vector_cores,
@@ -35,7 +33,6 @@ from ascend_sim.ops.kernels.vector.trans_data import (
 )
 from ascend_sim.ops.kernels.vector.whole_blocks import Merge, with_whole_end
 from ascend_sim.ops.problem.sizes import ceil_div, cut
-from ascend_sim.runtime import Task
 
 
 class FeatureShape(NamedTuple):
@@ -157,54 +154,13 @@ class _Feature:
         return job
 
 
-def feature_to_c0_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    shape: FeatureShape,
-    layout: BlockLayout,
-    *,
-    dtype: str = "",
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return a launch that converts [N][C][D][HW] to [N][D][C1][HW][C0], in blocks of `layout`; missing channels become
-    zeros.
+def feature_work(chip: ChipSpec, shape: FeatureShape, layout: BlockLayout, to_c0: bool, dtype: str = "") -> Loop:
+    """Return the work of a TransData of [N][C][D][HW] to [N][D][C1][HW][C0], in blocks of `layout`, or back.
 
-    `dtype` and `name` only serve reports.
+    Missing channels become zeros. `dtype` only serves reports.
     """
-    return _task(chip, (source, target), shape, layout, True, dtype, name or f"TransData_{source.name}", disarm)
-
-
-def feature_from_c0_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    shape: FeatureShape,
-    layout: BlockLayout,
-    *,
-    dtype: str = "",
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return a launch that converts [N][D][C1][HW][C0], in blocks of `layout`, to [N][C][D][HW]. `dtype` and `name`
-    only serve reports.
-    """
-    return _task(chip, (source, target), shape, layout, False, dtype, name or f"TransData_{target.name}", disarm)
-
-
-def _task(
-    chip: ChipSpec,
-    tensors: tuple[Allocation, Allocation],
-    shape: FeatureShape,
-    layout: BlockLayout,
-    to_c0: bool,
-    dtype: str,
-    name: str,
-    disarm: Collection[str],
-) -> Task:
     n, c, d, hw = shape
-    require_positive(name, n=n, c=c, d=d, hw=hw)
+    require_positive("TransData", n=n, c=c, d=d, hw=hw)
     c1 = ceil_div(c, layout.c0)
     formats, shapes = ["NCHW", "NC1HWC0"], [[n, c, hw], [n, c1, hw, layout.c0]]
     if d > 1:
@@ -213,8 +169,7 @@ def _task(
         formats, shapes = formats[::-1], shapes[::-1]
     element = dtype or f"{8 * layout.itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    launch = TaskWords("TransData", name, disarm, "TransData_features")
-    return looped_task(chip, launch, _loop(chip, shape, layout, to_c0), tensors, info)
+    return replace(_loop(chip, shape, layout, to_c0), info=info, template="TransData_features")
 
 
 @known_loop

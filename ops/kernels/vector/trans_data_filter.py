@@ -7,7 +7,8 @@ zeros, and skipped in the other direction. `TilingInput` decides how groups are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,13 +18,10 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
-from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     Loop,
-    TaskWords,
     call_info,
     known_loop,
-    looped_task,
     padded,
     require_positive,
     vector_cores,
@@ -35,7 +33,6 @@ from ascend_sim.ops.kernels.vector.whole_blocks import Merge, with_whole_end
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.runtime import Task
 
 _PACKET = 256  # bytes from which on transfers run at their rate: a run of the C0 side has as many (stated)
 _SPARE = 512  # bytes that a quarter of UB has less than that (derived: 16256 elements of 256 KB in the tiling's tests)
@@ -292,55 +289,13 @@ def to_fractal_z(k: KernelBuilder, inp: TilingInput, first: int, count: int, slo
     turn_tiles(k, filters.pieces(first, count, count, padding=True), filters.tiles_of, True, inp.itemsize, slots)
 
 
-def filter_to_fractal_z_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    shape: FilterShape,
-    layout: BlockLayout,
-    *,
-    dtype: str = "",
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return a launch that converts [C_out][C_in/g][K_d][taps] to FRACTAL_Z in blocks of `layout`, with zeros as
-    padding.
+def filter_work(chip: ChipSpec, shape: FilterShape, layout: BlockLayout, to_c0: bool, dtype: str = "") -> Loop:
+    """Return the work of a TransData of [C_out][C_in/g][K_d][taps] to FRACTAL_Z in blocks of `layout`, or back.
 
-    `dtype` and `name` only serve reports.
+    Padding becomes zeros. dW is fp32 in blocks of the compute dtype: elements of 4 bytes in blocks of 16 channels (16-bit
+    operands) or 8 (32-bit). `dtype` only serves reports.
     """
-    return _task(chip, (source, target), shape, layout, True, dtype, name or f"TransData_{source.name}", disarm)
-
-
-def filter_from_fractal_z_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    shape: FilterShape,
-    layout: BlockLayout,
-    *,
-    dtype: str = "",
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return a launch that converts FRACTAL_Z to [C_out][C_in/g][K_d][taps].
-
-    dW is fp32 in blocks of the compute dtype: elements of 4 bytes in blocks of 16 channels (16-bit operands) or 8
-    (32-bit).
-    """
-    return _task(chip, (source, target), shape, layout, False, dtype, name or f"TransData_{target.name}", disarm)
-
-
-def _task(
-    chip: ChipSpec,
-    tensors: tuple[Allocation, Allocation],
-    shape: FilterShape,
-    layout: BlockLayout,
-    to_c0: bool,
-    dtype: str,
-    name: str,
-    disarm: Collection[str],
-) -> Task:
-    require_positive(name, **shape._asdict())
+    require_positive("TransData", **shape._asdict())
     c_out, c_in, k_d, taps, _ = shape
     inp = _problem(chip, shape, layout)
     plain = [c_out, c_in, taps] if k_d == 1 else [c_out, c_in, k_d, taps]
@@ -352,8 +307,7 @@ def _task(
         formats, shapes = formats[::-1], shapes[::-1]
     element = dtype or f"{8 * layout.itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    launch = TaskWords("TransData", name, disarm, "TransData_filters")
-    return looped_task(chip, launch, _loop(chip, shape, layout, to_c0), tensors, info)
+    return replace(_loop(chip, shape, layout, to_c0), info=info, template="TransData_filters")
 
 
 def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingInput:

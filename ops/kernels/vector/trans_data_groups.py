@@ -15,7 +15,7 @@ in a line; not here.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -26,22 +26,19 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.kernel.queue import BufferQueue
-from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
     Loop,
-    TaskWords,
     call_info,
     known_loop,
-    looped_task,
     vector_cores,
 )
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.kernels.vector.trans_data_units import LINES, deal, list_addresses, steps, used_bytes
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.runtime import Task
 
 HALF = 2
 """Bytes of the halves that are transposed."""
@@ -231,32 +228,14 @@ def ungrouped_shape(shape: FilterShape, layout: FractalZ) -> list[int]:
     return [places, ceil_div(shape.c_out, FRACTAL), FRACTAL, layout.c0]
 
 
-def ungroup_filter_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    shape: FilterShape,
-    merged: FractalZ,
-    extension: int,
-    *,
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return a launch that converts fp32 dW of `shape` from `merged` groups to FRACTAL_Z of all filters.
+@known_loop
+def ungroup_work(chip: ChipSpec, shape: FilterShape, merged: FractalZ, extension: int) -> Loop:
+    """Return the work of converting fp32 dW of `shape` from `merged` groups to FRACTAL_Z of all filters.
 
     Each real group of `merged` has `extension` groups.
     """
     groups = ceil_div(shape.groups, extension)
-    shapes = [
-        [groups * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0],
-        ungrouped_shape(shape, merged),
-    ]
-    info = call_info(("float32", "float32"), ["FRACTAL_Z_3D"] * 2, shapes)
-    launch = TaskWords("TransData", name or f"TransData_{target.name}", disarm, "TransData_filters")
-    return looped_task(chip, launch, _loop(chip, shape, merged, extension), (source, target), info)
-
-
-@known_loop
-def _loop(chip: ChipSpec, shape: FilterShape, merged: FractalZ, extension: int) -> Loop:
+    grouped = [groups * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0]
+    info = call_info(("float32", "float32"), ["FRACTAL_Z_3D"] * 2, [grouped, ungrouped_shape(shape, merged)])
     lines = GroupLines(shape, merged, extension, vector_cores(chip), chip.buffers["UB"])
-    return Loop(lines.blocks, lines.units, lines.write)
+    return Loop(lines.blocks, lines.units, lines.write, info, "TransData_filters")

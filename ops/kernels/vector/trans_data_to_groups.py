@@ -15,7 +15,7 @@ keeps them busy.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
@@ -27,15 +27,13 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.kernel.queue import BufferQueue
-from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
     Loop,
-    TaskWords,
     call_info,
     known_loop,
-    looped_task,
     vector_cores,
 )
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
@@ -43,7 +41,6 @@ from ascend_sim.ops.kernels.vector.trans_data_groups import HALF, MergedGroups, 
 from ascend_sim.ops.kernels.vector.trans_data_units import LINES, list_addresses, steps, used_bytes
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.problem.sizes import ceil_div
-from ascend_sim.runtime import Task
 
 _BUFFERS = 3
 _HALVES = BLOCK_BYTES // HALF
@@ -264,18 +261,9 @@ class _Lines:
         self.k.copy(to, of)
 
 
-def group_filter_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    shape: FilterShape,
-    merged: FractalZ,
-    extension: int,
-    *,
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return a launch that converts weights of `shape` from FRACTAL_Z of all filters to `merged` groups.
+@known_loop
+def group_work(chip: ChipSpec, shape: FilterShape, merged: FractalZ, extension: int) -> Loop:
+    """Return the work of converting weights of `shape` from FRACTAL_Z of all filters to `merged` groups.
 
     Each real group has `extension` groups. Parts of the target that belong to no group are not written; a MemSet clears
     them before.
@@ -284,11 +272,5 @@ def group_filter_task(
     grouped = [real * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0]
     element, kind = f"{8 * merged.itemsize}-bit", "FRACTAL_Z" if shape.k_d == 1 else "FRACTAL_Z_3D"
     info = call_info((element, element), [kind] * 2, [ungrouped_shape(shape, merged), grouped])
-    launch = TaskWords("TransData", name or f"TransData_{source.name}", disarm, "TransData_filters")
-    return looped_task(chip, launch, _loop(chip, shape, merged, extension), (source, target), info)
-
-
-@known_loop
-def _loop(chip: ChipSpec, shape: FilterShape, merged: FractalZ, extension: int) -> Loop:
     rows = GroupRows(shape, merged, extension, vector_cores(chip), chip.buffers["UB"])
-    return Loop(rows.blocks, rows.units, rows.write)
+    return Loop(rows.blocks, rows.units, rows.write, info, "TransData_filters")

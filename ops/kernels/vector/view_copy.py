@@ -12,7 +12,7 @@ unknown.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +25,10 @@ from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.kernel.tensor import Tensor
-from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     KernelWork,
-    TaskWords,
     call_info,
-    kernel_task,
     known_loop,
     padded,
     require_positive,
@@ -40,7 +38,6 @@ from ascend_sim.ops.kernels.vector.common import (
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.whole_blocks import Merge, load_backed_off, load_rows, store_rows
 from ascend_sim.ops.problem.sizes import ceil_div
-from ascend_sim.runtime import Task
 
 _WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "int64"}
 _TILES = 4  # a quarter of UB each; two are in use at a time
@@ -111,23 +108,6 @@ def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int
         rows = dims[-1] if dims and dims[-1].src >= 0 else _Dim(1, 0, 0)
     outer = tuple(dim for dim in dims if dim is not rows)
     return _Plan(outer, rows, run, src_offset, dst_offset)
-
-
-def view_copy_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    copy: StridedCopy,
-    *,
-    op_type: str = "ViewCopy",
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return the launch that copies one strided view to another. Raises SimError for a target stride of 0, and for an
-    empty view. `name` only serves reports.
-    """
-    name = name or f"ViewCopy_{target.name}"
-    return kernel_task(chip, TaskWords(op_type, name, disarm), view_copy_work(chip, copy, name), [source, target])
 
 
 def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:

@@ -22,16 +22,13 @@ from ascend_sim.errors import TilingError
 from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.vector.common import Loop
 from ascend_sim.ops.kernels.vector.dilation import Spread, dilation_work
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
-from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
-from ascend_sim.ops.kernels.vector.trans_data_filter import (
-    FilterShape,
-    filter_from_fractal_z_task,
-    filter_to_fractal_z_task,
-)
-from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_filter_task, ungrouped_bytes
-from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_filter_task
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_work
+from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape, filter_work
+from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_work, ungrouped_bytes
+from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_work
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import covers_map
 from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
@@ -107,17 +104,9 @@ class BlockedPlan(Gradients):
 
     def from_blocks(self, result: str, made: str) -> None:
         """Append TransData and Cast of the blocked map `result` to the caller's tensor `made`."""
-        like, target, name = self.maps.like, self.landing(made, self.storage), f"TransData_{made}"
-        shape, layout = FeatureShape(*self.feature(like)), BlockLayout.of(self.itemsize)
-        self.result.add(
-            "TransData",
-            name,
-            [result],
-            [target],
-            lambda chip, t: feature_from_c0_task(
-                chip, t[result], t[target], shape, layout, dtype=self.storage, **self.named(name)
-            ),
-        )
+        like, target = self.maps.like, self.landing(made, self.storage)
+        work = self.features(like, to_c0=False)
+        self.launch("TransData", f"TransData_{made}", [result], [target], work)
         self.deliver(target, made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
@@ -135,15 +124,8 @@ class BlockedPlan(Gradients):
             source, dtype, itemsize = self.cast(source, narrow, "grad_weight.narrow"), narrow, 2
         source, shape = self.ungrouped(source, dtype, replace(layout, itemsize=itemsize))
         target, blocks = self.landing("grad_weight", dtype), BlockLayout.of(itemsize, layout.c0)
-        self.result.add(
-            "TransData",
-            "TransData_grad_weight",
-            [source],
-            [target],
-            lambda chip, t: filter_from_fractal_z_task(
-                chip, t[source], t[target], shape, blocks, dtype=dtype, **self.named("TransData_grad_weight")
-            ),
-        )
+        work = filter_work(self.chip, shape, blocks, False, dtype)
+        self.launch("TransData", "TransData_grad_weight", [source], [target], work)
         self.deliver(target, "grad_weight")
 
     @property
@@ -163,15 +145,7 @@ class BlockedPlan(Gradients):
         size, extension = ungrouped_bytes(shape, layout), self.inp.group_extension
         target = self.result.tensor(f"grad_weight.{self.fractal_z}.filters", dtype, self.fractal_z, size)
         self.cleared(target, "MemSet_grad_weight_groups")
-        self.result.add(
-            "TransData",
-            name,
-            [source],
-            [target],
-            lambda chip, t: ungroup_filter_task(
-                chip, t[source], t[target], shape, layout, extension, **self.named(name)
-            ),
-        )
+        self.launch("TransData", name, [source], [target], ungroup_work(self.chip, shape, layout, extension))
         return target, shape._replace(groups=1)
 
     def narrowed_before_trans_data(self) -> str | None:
@@ -202,17 +176,13 @@ class BlockedPlan(Gradients):
     def to_c0(self, source: str, name: str) -> str:
         """Append TransData of feature map `name` from tensor `source` to blocks of channels; return the new tensor's name."""
         target = self.result.tensor(f"{name}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(name))
-        shape, layout = FeatureShape(*self.feature(name)), BlockLayout.of(self.itemsize)
-        self.result.add(
-            "TransData",
-            f"TransData_{name}",
-            [source],
-            [target],
-            lambda chip, t: feature_to_c0_task(
-                chip, t[source], t[target], shape, layout, dtype=self.storage, **self.named(f"TransData_{name}")
-            ),
-        )
+        self.launch("TransData", f"TransData_{name}", [source], [target], self.features(name, to_c0=True))
         return target
+
+    def features(self, name: str, to_c0: bool) -> Loop:
+        """Return the work of TransData of feature map `name` to blocks of channels, or back."""
+        shape, layout = FeatureShape(*self.feature(name)), BlockLayout.of(self.itemsize)
+        return feature_work(self.chip, shape, layout, to_c0, self.storage)
 
     def to_fractal_z(self, source: str) -> str:
         """Append TransData of the weights to FRACTAL_Z; return the tensor. TilingError if groups do not divide C_out."""
@@ -239,29 +209,13 @@ class BlockedPlan(Gradients):
         filters = self.result.tensor(f"weight.{self.fractal_z}.filters", self.storage, self.fractal_z, size)
         self.turn_weights(source, filters, shape._replace(groups=1))
         self.cleared(target, "MemSet_weight_groups")
-        extension = self.inp.group_extension
-        self.result.add(
-            "TransData",
-            name,
-            [filters],
-            [target],
-            lambda chip, t: group_filter_task(
-                chip, t[filters], t[target], shape, weights, extension, **self.named(name)
-            ),
-        )
+        work = group_work(self.chip, shape, weights, self.inp.group_extension)
+        self.launch("TransData", name, [filters], [target], work)
 
     def turn_weights(self, source: str, target: str, shape: FilterShape) -> None:
         """Append TransData of weights of `shape` from `source` to FRACTAL_Z in `target`."""
-        layout = BlockLayout.of(self.itemsize)
-        self.result.add(
-            "TransData",
-            "TransData_weight",
-            [source],
-            [target],
-            lambda chip, t: filter_to_fractal_z_task(
-                chip, t[source], t[target], shape, layout, dtype=self.storage, **self.named("TransData_weight")
-            ),
-        )
+        work = filter_work(self.chip, shape, BlockLayout.of(self.itemsize), True, self.storage)
+        self.launch("TransData", "TransData_weight", [source], [target], work)
 
     def dilation(self, name: str, source: str, target: str, spread: Spread) -> str:
         """Append a Dilation of feature map `name`, which inserts the zeros that `spread` describes, from `source` to

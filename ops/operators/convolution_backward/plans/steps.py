@@ -11,7 +11,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.vector.cast import cast_work
-from ascend_sim.ops.kernels.vector.common import KernelWork
+from ascend_sim.ops.kernels.vector.common import KernelWork, Loop
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_work
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
@@ -66,8 +66,10 @@ class PlanDraft:
         """Return {"name": name, "disarm": flags whose waits hold nothing} for the launch `name` of a vector kernel."""
         return {"name": name, "disarm": self.call.disarm.get(name, ())}
 
-    def launch(self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], work: KernelWork) -> None:
-        """Append the launch of a kernel function with its work, and the call's disarmed flags for this name."""
+    def launch(
+        self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], work: KernelWork | Loop
+    ) -> None:
+        """Append the launch of a kernel's work, with the call's disarmed flags for this name."""
         self.result.add(op_type, name, inputs, outputs, work, disarm=self.call.disarm.get(name, ()))
 
     def zeros(self) -> None:

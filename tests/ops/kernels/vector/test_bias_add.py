@@ -15,7 +15,8 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.bias_add import bias_add_task
+from ascend_sim.ops.kernels.vector.bias_add import bias_add_work
+from ascend_sim.ops.kernels.vector.common import TaskWords, kernel_task
 from tests.support.ops.vector_runs import both_modes, execute, useless_waits
 from tests.support.sampling import part_of_cases
 
@@ -37,7 +38,8 @@ class BiasAddLaunch:
             Allocation(source.base + a, b - a, name, part)
             for (a, b), name, part in zip(pairwise(ends), ("map", "bias"), data, strict=True)
         ]
-        return bias_add_task(on, [*parts, target], *self.shape, self.dtype, disarm=disarm)
+        work = bias_add_work(on, *self.shape, self.dtype, "BiasAdd")
+        return kernel_task(on, TaskWords("BiasAdd", "BiasAdd", disarm), work, [*parts, target])
 
     def memory(self, x: np.ndarray, bias: np.ndarray) -> np.ndarray:
         found = np.zeros(self.start + bias.nbytes, np.uint8)
@@ -106,6 +108,6 @@ def test_every_wait_matters(dtype: str) -> None:
 
 def test_what_it_does_not_add() -> None:
     with pytest.raises(SimError, match="dtype is float8_e4m3fn; it adds float16, bfloat16, float32"):
-        bias_add_task(load_chip("ascend950pr_9589"), [], 1, 1, 1, "float8_e4m3fn")
+        bias_add_work(load_chip("ascend950pr_9589"), 1, 1, 1, "float8_e4m3fn", "BiasAdd")
     with pytest.raises(SimError, match="n is 0"):
-        bias_add_task(load_chip("ascend910b3"), [], 0, 1, 1, "float16")
+        bias_add_work(load_chip("ascend910b3"), 0, 1, 1, "float16", "BiasAdd")

@@ -15,10 +15,10 @@ from ascend_sim.engine.task import Task
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.cast import cast_task
-from ascend_sim.ops.kernels.vector.common import TaskWords, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task, share, vector_cores, vector_task
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
-from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_to_c0_task
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_work
 from tests.support.ops.vector_runs import chip, execute, nc1hwc0
 
 
@@ -48,7 +48,8 @@ def sum_columns(on: ChipSpec, source: Allocation, target: Allocation, disarm: Co
 
 
 def clear_gaps(on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-    return feature_to_c0_task(on, source, target, FeatureShape(1, 3, 1, 100), BlockLayout.of(4, 16), disarm=disarm)
+    work = feature_work(on, FeatureShape(1, 3, 1, 100), BlockLayout.of(4, 16), True)
+    return looped_task(on, TaskWords("TransData", "TransData_map", disarm), work, [source, target])
 
 
 X16 = (np.arange(400_000) % 7 - 3).astype(np.float16)

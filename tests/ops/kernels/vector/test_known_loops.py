@@ -12,11 +12,11 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.cast import cast_task
-from ascend_sim.ops.kernels.vector.common import Loop, known_loop
+from ascend_sim.ops.kernels.vector.common import Loop, TaskWords, known_loop, looped_task
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
-from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
-from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape, filter_from_fractal_z_task
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_work
+from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape, filter_work
 from ascend_sim.runtime import Task
 
 pytestmark = pytest.mark.fast
@@ -25,11 +25,17 @@ CHIP = load_chip("ascend910b3")
 LAYOUT = BlockLayout.of(2, 16)
 TENSORS = Allocation(0, 1 << 20, "source", None), Allocation(1 << 20, 1 << 20, "target", None)
 MAP = FeatureShape(3, 40, 1, 300)
+
+
+def turned(chip: ChipSpec, loop: Loop) -> Task:
+    return looped_task(chip, TaskWords("TransData", "TransData"), loop, TENSORS)
+
+
 KERNELS: dict[str, Callable[[ChipSpec], Task]] = {
-    "features": lambda chip: feature_to_c0_task(chip, *TENSORS, MAP, LAYOUT),
-    "features back": lambda chip: feature_from_c0_task(chip, *TENSORS, MAP, LAYOUT),
-    "more features": lambda chip: feature_to_c0_task(chip, *TENSORS, MAP._replace(d=2), LAYOUT),
-    "filters": lambda chip: filter_from_fractal_z_task(chip, *TENSORS, FilterShape(48, 20, 1, 9, 1), LAYOUT),
+    "features": lambda chip: turned(chip, feature_work(chip, MAP, LAYOUT, True)),
+    "features back": lambda chip: turned(chip, feature_work(chip, MAP, LAYOUT, False)),
+    "more features": lambda chip: turned(chip, feature_work(chip, MAP._replace(d=2), LAYOUT, True)),
+    "filters": lambda chip: turned(chip, filter_work(chip, FilterShape(48, 20, 1, 9, 1), LAYOUT, False)),
     "cast": lambda chip: cast_task(chip, *TENSORS, 100_000, "float16", "float32"),
     "another cast": lambda chip: cast_task(chip, *TENSORS, 100_000, "float32", "float16"),
     "zeros": lambda chip: mem_set_task(chip, TENSORS[1], 70_000),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +13,9 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
-from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_work
 from tests.support.ops.vector_runs import both_modes, chip, codes, execute, nc1hwc0, useless_waits
 from tests.support.sampling import part_of_cases, sampled
 
@@ -25,12 +25,11 @@ LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])  # (bytes, C0); the last i
 
 class FeatureLaunch:
     def __init__(self, to_c0: bool, shape: tuple[int, ...], itemsize: int, c0: int) -> None:
-        self.function: Any = feature_to_c0_task if to_c0 else feature_from_c0_task
-        self.arguments = FeatureShape(*shape), BlockLayout.of(itemsize, c0)
+        self.arguments = FeatureShape(*shape), BlockLayout.of(itemsize, c0), to_c0
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-        task: Task = self.function(on, source, target, *self.arguments, disarm=disarm)
-        return task
+        launch = TaskWords("TransData", "TransData_map", disarm)
+        return looped_task(on, launch, feature_work(on, *self.arguments), [source, target])
 
 
 def check(shape: tuple[int, int, int, int], itemsize: int, c0: int, seed: int = 0) -> None:
@@ -75,10 +74,7 @@ def test_every_wait_matters(to_c0: bool) -> None:
 @pytest.mark.parametrize(("images", "blocks"), [(32, 32), (48, 48), (100, 48), (25, 25)])
 def test_one_block_per_image(images: int, blocks: int) -> None:
     on = load_chip("ascend910b2")
-    device = Allocation(0, 10**9, "x", None)
-    assert (
-        feature_to_c0_task(on, device, device, FeatureShape(images, 64, 1, 3025), BlockLayout.of(4)).block_dim == blocks
-    )
+    assert feature_work(on, FeatureShape(images, 64, 1, 3025), BlockLayout.of(4), True).blocks == blocks
 
 
 @pytest.mark.fast
@@ -90,22 +86,24 @@ def test_a_single_image_is_shared() -> None:
 
 
 def test_what_a_report_needs() -> None:
-    space = Allocation(0, 10**6, "grad_output", None)
-    task = feature_to_c0_task(chip(), space, space, FeatureShape(2, 20, 1, 9), BlockLayout.of(2), dtype="float16")
-    assert (task.name, task.op_type, task.core_kind) == ("TransData_grad_output", "TransData", "AIV")
+    space, work = (
+        Allocation(0, 10**6, "x", None),
+        feature_work(chip(), FeatureShape(2, 20, 1, 9), BlockLayout.of(2), True, "float16"),
+    )
+    task = looped_task(chip(), TaskWords("TransData", "TransData_x"), work, [space, space])
+    assert (task.name, task.op_type, task.core_kind) == ("TransData_x", "TransData", "AIV")
     assert task.info["formats"] == {"input": "NCHW", "output": "NC1HWC0"}
     assert task.info["dtypes"] == {"input": "float16", "output": "float16"}
     assert task.info["shapes"] == {"input": [2, 20, 9], "output": [2, 2, 9, 16]}
-    back = feature_from_c0_task(chip(), space, space, FeatureShape(2, 20, 3, 9), BlockLayout.of(2))
+    back = feature_work(chip(), FeatureShape(2, 20, 3, 9), BlockLayout.of(2), False)
     assert back.info["formats"] == {"input": "NDC1HWC0", "output": "NCDHW"}
 
 
 @pytest.mark.fast
 @pytest.mark.parametrize(("itemsize", "c0"), [(2, 8), (1, 32), (4, 32)])
 def test_unknown_blocks_are_refused(itemsize: int, c0: int) -> None:
-    space = Allocation(0, 10**6, "x", None)
     with pytest.raises(SimError, match="C0 = "):
-        feature_to_c0_task(chip(), space, space, FeatureShape(1, 1, 1, 1), BlockLayout.of(itemsize, c0))
+        BlockLayout.of(itemsize, c0)
 
 
 def test_a_short_tensor_is_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +13,11 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_filter import (
     FilterShape,
-    filter_from_fractal_z_task,
-    filter_to_fractal_z_task,
+    filter_work,
 )
 from tests.support.ops.vector_runs import both_modes, chip, codes, fractal_z, useless_waits
 from tests.support.sampling import part_of_cases, sampled
@@ -28,12 +27,11 @@ LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])
 
 class FilterLaunch:
     def __init__(self, there: bool, shape: tuple[int, ...], groups: int, itemsize: int, c0: int) -> None:
-        self.function: Any = filter_to_fractal_z_task if there else filter_from_fractal_z_task
-        self.arguments = FilterShape(*shape, groups), BlockLayout.of(itemsize, c0)
+        self.arguments = FilterShape(*shape, groups), BlockLayout.of(itemsize, c0), there
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-        task: Task = self.function(on, source, target, *self.arguments, disarm=disarm)
-        return task
+        launch = TaskWords("TransData", "TransData_weight", disarm)
+        return looped_task(on, launch, filter_work(on, *self.arguments), [source, target])
 
 
 def check(shape: tuple[int, int, int, int], groups: int, itemsize: int, c0: int, seed: int = 0) -> None:
@@ -121,12 +119,8 @@ def test_every_wait_matters(there: bool, shape: tuple[int, int, int, int], layou
 )
 def test_published_block_counts(shape: tuple[int, int, int, int], blocks: int) -> None:
     """AlexNet filters on a 910B2 (Ascend/msinsight test data)."""
-    space = Allocation(0, 10**9, "weight", None)
-    for function in (filter_to_fractal_z_task, filter_from_fractal_z_task):
-        assert (
-            function(load_chip("ascend910b2"), space, space, FilterShape(*shape, 1), BlockLayout.of(4)).block_dim
-            == blocks
-        )
+    for there in (True, False):
+        assert filter_work(load_chip("ascend910b2"), FilterShape(*shape, 1), BlockLayout.of(4), there).blocks == blocks
 
 
 @pytest.mark.fast
@@ -143,10 +137,9 @@ def test_published_block_counts(shape: tuple[int, int, int, int], blocks: int) -
     ],
 )
 def test_blocks_of_other_filters(shape: tuple[int, int, int, int], itemsize: int, blocks: int) -> None:
-    space = Allocation(0, 10**9, "weight", None)
-    for function in (filter_to_fractal_z_task, filter_from_fractal_z_task):
-        task = function(load_chip("ascend910b2"), space, space, FilterShape(*shape, 1), BlockLayout.of(itemsize))
-        assert task.block_dim == blocks
+    for there in (True, False):
+        work = filter_work(load_chip("ascend910b2"), FilterShape(*shape, 1), BlockLayout.of(itemsize), there)
+        assert work.blocks == blocks
 
 
 @pytest.mark.fast
@@ -160,8 +153,7 @@ def test_blocks_of_other_filters(shape: tuple[int, int, int, int], itemsize: int
 )
 def test_output_channels_of_tiles(there: bool, shape: tuple[int, int, int, int], tiles: list[int]) -> None:
     space = Allocation(0, 10**9, "weight", None)
-    function = filter_to_fractal_z_task if there else filter_from_fractal_z_task
-    task = function(load_chip("ascend910b2"), space, space, FilterShape(*shape, 1), BlockLayout.of(4))
+    task = FilterLaunch(there, shape, 1, 4, 8)(load_chip("ascend910b2"), space, space, ())
     moved = [row.instruction for row in task.build(0)[0] if isinstance(row.instruction, DataCopy)]
     plain = [move for move in moved if (move.source if there else move.destination) == "GM"]
     channel = 4 * shape[1] * shape[3]
@@ -169,11 +161,7 @@ def test_output_channels_of_tiles(there: bool, shape: tuple[int, int, int, int],
 
 
 def test_what_a_report_needs() -> None:
-    space = Allocation(0, 10**6, "grad_weight", None)
-    task = filter_from_fractal_z_task(
-        chip(), space, space, FilterShape(192, 64, 1, 25, 1), BlockLayout.of(4, 8), dtype="float32"
-    )
-    assert (task.name, task.op_type) == ("TransData_grad_weight", "TransData")
+    task = filter_work(chip(), FilterShape(192, 64, 1, 25, 1), BlockLayout.of(4, 8), False, "float32")
     assert task.info["formats"] == {"input": "FRACTAL_Z", "output": "NCHW"}
     assert task.info["shapes"] == {"input": [200, 12, 16, 8], "output": [192, 64, 25]}  # as a profiler prints it
     assert task.info["dtypes"] == {"input": "float32", "output": "float32"}

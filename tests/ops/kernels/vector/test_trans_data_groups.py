@@ -17,8 +17,9 @@ from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
-from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_filter_task, ungrouped_bytes
+from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_work, ungrouped_bytes
 from ascend_sim.ops.layouts.blocked import FractalZ
 from tests.support.ops.vector_runs import both_modes, codes, fractal_z, useless_waits
 from tests.support.sampling import sampled
@@ -37,7 +38,8 @@ class UngroupLaunch:
         self.shape, self.merged = FilterShape(*shape, groups), FractalZ(k_d, cin1, taps, cout1, 4, c0)
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str] = ()) -> Task:
-        return ungroup_filter_task(on, source, target, self.shape, self.merged, self.extension, disarm=disarm)
+        work = ungroup_work(on, self.shape, self.merged, self.extension)
+        return looped_task(on, TaskWords("TransData", "TransData_groups", disarm), work, [source, target])
 
 
 def tensors(shape: Shape, groups: int, c0: int) -> tuple[NDArray[Any], NDArray[Any]]:

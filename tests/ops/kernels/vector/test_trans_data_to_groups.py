@@ -15,9 +15,10 @@ from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.vector import TransposeBlocks
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.kernels.vector.trans_data_groups import ungrouped_bytes
-from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_filter_task
+from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_work
 from ascend_sim.ops.layouts.blocked import FractalZ
 from tests.support.ops.vector_runs import both_modes, codes, fractal_z, useless_waits
 from tests.support.sampling import part_of_cases, sampled
@@ -35,7 +36,8 @@ class GroupLaunch:
         self.shape, self.merged = FilterShape(*shape, groups), FractalZ(k_d, cin1, taps, cout1, itemsize, c0)
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str] = ()) -> Task:
-        return group_filter_task(on, source, target, self.shape, self.merged, self.extension, disarm=disarm)
+        work = group_work(on, self.shape, self.merged, self.extension)
+        return looped_task(on, TaskWords("TransData", "TransData_groups", disarm), work, [source, target])
 
 
 def check(shape: Shape, groups: int, itemsize: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,11 +11,11 @@ from ascend_sim.chip import load_chip
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector.rearrangement import TransposeBlocks
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_filter import (
     FilterShape,
-    filter_from_fractal_z_task,
-    filter_to_fractal_z_task,
+    filter_work,
 )
 from ascend_sim.ops.kernels.vector.trans_data_units import C0, ITEM, MovedWeights, WeightUnits
 
@@ -117,7 +115,8 @@ def test_one_position_of_whole_blocks_is_moved() -> None:
     shapes = [(64, 64, 1, 1), (64, 60, 1, 1), (64, 64, 2, 1), (64, 64, 1, 2)]
     turned = []
     for shape in shapes:
-        task = filter_to_fractal_z_task(chip, space, space, FilterShape(*shape, 1), BlockLayout.of(ITEM))
+        work = filter_work(chip, FilterShape(*shape, 1), BlockLayout.of(ITEM), True)
+        task = looped_task(chip, TaskWords("TransData", "TransData_weight"), work, [space, space])
         turned.append(any(isinstance(row.instruction, TransposeBlocks) for row in task.build(0)[0]))
     assert turned == [False, True, True, True]
 
@@ -125,7 +124,8 @@ def test_one_position_of_whole_blocks_is_moved() -> None:
 def test_lines_of_a_part_leave_from_whole_blocks() -> None:
     """37 of 125 positions take 40 in UB: the channels behind the first begin at 32 bytes, too."""
     chip, space = load_chip("ascend910b2"), Allocation(0, 10**9, "grad_weight", None)
-    task = filter_from_fractal_z_task(chip, space, space, FilterShape(16, 16, 5, 25, 1), BlockLayout.of(4, 16))
+    work = filter_work(chip, FilterShape(16, 16, 5, 25, 1), BlockLayout.of(4, 16), False)
+    task = looped_task(chip, TaskWords("TransData", "TransData_grad_weight"), work, [space, space])
     moved = [row.instruction for block in range(2) for row in task.build(block)[0]]
     out = [(i.row_bytes, i.src_stride) for i in moved if isinstance(i, DataCopy) and i.destination == "GM"]
     assert out == [(352, 352)] * 16 + [(148, 160)] * 16
@@ -133,12 +133,10 @@ def test_lines_of_a_part_leave_from_whole_blocks() -> None:
 
 def test_what_takes_units() -> None:
     """Groups, other widths and other directions have kernels of their own."""
-    chip, space = load_chip("ascend910b2"), Allocation(0, 10**9, "weight", None)
+    chip, there, back = load_chip("ascend910b2"), True, False
 
-    def blocks(function: Any, groups: int, *layout: int) -> int:
-        task = function(chip, space, space, FilterShape(64, 64 // groups, 1, 9, groups), BlockLayout.of(*layout))
-        return int(task.block_dim)
+    def blocks(to_c0: bool, groups: int, *layout: int) -> int:
+        return filter_work(chip, FilterShape(64, 64 // groups, 1, 9, groups), BlockLayout.of(*layout), to_c0).blocks
 
-    there, back = filter_to_fractal_z_task, filter_from_fractal_z_task
     assert [blocks(there, 1, ITEM), blocks(there, 1, 4), blocks(there, 2, ITEM)] == [4, 8, 8]
     assert [blocks(back, 1, 4, 16), blocks(back, 1, 4), blocks(back, 1, ITEM)] == [4, 8, 8]

@@ -13,8 +13,9 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.common import TaskWords, kernel_task
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
-from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
+from ascend_sim.ops.kernels.vector.view_copy import view_copy_work
 from tests.support.ops.vector_runs import both_modes, chip, codes, execute, useless_waits
 from tests.support.sampling import sampled
 
@@ -26,7 +27,8 @@ class ViewCopy:
         self.copy = StridedCopy(shape, src, dst, size, a, b)
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-        return view_copy_task(on, source, target, self.copy, disarm=disarm)
+        launch, work = TaskWords("ViewCopy", "ViewCopy", disarm), view_copy_work(on, self.copy, "ViewCopy")
+        return kernel_task(on, launch, work, [source, target])
 
 
 @st.composite
@@ -98,6 +100,5 @@ def test_a_target_stride_of_zero_is_refused() -> None:
 
 
 def test_an_empty_tensor_is_refused() -> None:
-    space = Allocation(0, 100, "x", None)
     with pytest.raises(SimError, match="elements is 0"):
-        view_copy_task(chip(), space, space, StridedCopy([0, 3], [3, 1], [3, 1], 2))
+        view_copy_work(chip(), StridedCopy([0, 3], [3, 1], [3, 1], 2), "ViewCopy")
