@@ -12,6 +12,7 @@ sums: so a block has channels of 32 bytes of them, as compiled reductions there 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -65,10 +66,10 @@ def reduce_sum_task(
     require_positive(name, n=n, c=c, hw=hw)
     if dtype not in DTYPES:
         raise SimError(f"{name}: dtype is {dtype}; it sums {', '.join(DTYPES)}")
-    loop = _loop(chip, shape, dtype)
     info = call_info((dtype, dtype), ("ND", "ND"), ([n, c, hw], [c]))
     template = "ReduceSum_columns" if hw == 1 and n > 1 else ""
-    return looped_task(chip, TaskWords("ReduceSum", name, disarm, template), loop, [source, target], info)
+    loop = replace(_loop(chip, shape, dtype), info=info, template=template)
+    return looped_task(chip, TaskWords("ReduceSum", name, disarm), loop, [source, target])
 
 
 @known_loop
