@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.tensor import INTEGERS
 from ascend_sim.numerics import Verdict, check_correct, compare, decode
+from ascend_sim.numerics.integers import INTEGERS
 from ascend_sim.runtime import ValueModel
 
 Array = NDArray[Any]

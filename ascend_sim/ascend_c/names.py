@@ -102,6 +102,7 @@ _NOT_HERE = "not an operation of dav-2201"
 _LISTS = "lists of tensors and shapes"
 _BUFFERS = "temporary buffers of the library"
 _CONVERTS = "arithmetic that converts or scales, by registers"
+_HALF_BYTES = "numbers of half a byte"
 _FUNCTIONS = "functions of the library"
 _REFUSED = {
     _SCALAR: "GetAccVal GetReduceMaxMinCount GetArchVersion GetUintDivMagicAndShift ClearSpr DumpTensor",
@@ -124,6 +125,7 @@ _REFUSED = {
     _LISTS: "ListTensorDesc TensorDesc ShapeInfo GetShape GetDim GetDesc GetDataPtr SetShapeAddr GetShapeSize",
     _BUFFERS: "PopStackBuffer",
     _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq Gatherb",
+    _HALF_BYTES: "int4b_t",
     _FUNCTIONS: ("TransposeParamsExt TransposeType SoftmaxFlashV2 AscendDequant AscendQuant DropOut"),
 }
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ascend_sim.chip import load_chip
 from ascend_sim.frozen import frozen
 
+CHIP = "ascend910b3"
+"""A chip of the architecture, whose casts a kernel may ask for."""
 FORMATS = (
     "",
     "float16",
@@ -273,19 +276,25 @@ def core_of(name: str) -> str:
 
 
 def header() -> str:
-    """Return the text of the C++ header that numbers the words, and tells which set registers or belong to one kind of core."""
+    """Return the text of the C++ header that numbers the words, tells which set registers or belong to one kind of core, and
+    between which formats the vector unit converts.
+    """
     listed = ", ".join(NAMES)
 
     def is_one(names: list[str]) -> str:
         return " || ".join(f"word == Word::{name}" for name in names)
 
+    casts = [pair.partition("->") for pair in load_chip(CHIP).vector.casts]
+    numbers = [(FORMATS.index(source), FORMATS.index(target)) for source, _, target in casts]
+    listed_casts = " || ".join(f"(source == {source} && target == {target})" for source, target in numbers)
     registers = is_one([name for name, form in WORDS.items() if form.register])
     cube, vector = (is_one([name for name in NAMES if core_of(name) == core]) for core in ("AIC", "AIV"))
     return (
         f"#pragma once\nnamespace asim {{ enum class Word : long long {{ {listed} }};\n"
         f"constexpr bool is_register(Word word) {{ return {registers}; }}\n"
         f"constexpr bool is_cube_word(Word word) {{ return {cube}; }}\n"
-        f"constexpr bool is_vector_word(Word word) {{ return {vector}; }} }}\n"
+        f"constexpr bool is_vector_word(Word word) {{ return {vector}; }}\n"
+        f"constexpr bool converts(long long source, long long target) {{ return {listed_casts}; }} }}\n"
     )
 
 

@@ -33,7 +33,7 @@ CubeDtype = Literal[
 ]
 CastMode = Literal["RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD", "HYBRID", "NONE"]
 OverflowMode = Literal["inf_nan", "saturate"]
-VectorDtype = Literal["float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "int32", "uint32"]
+VectorDtype = Literal["float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"]
 
 _positive = Field(strict=True, gt=0, allow_inf_nan=False)
 _natural = Field(strict=True, ge=0, allow_inf_nan=False)

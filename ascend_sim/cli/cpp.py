@@ -187,7 +187,8 @@ def _form(flag: str, text: str, form: str) -> tuple[str, tuple[int, ...]]:
 
 def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
     """Return random values: standard normal for floats, integers from -9 to 9 (from 0 for unsigned dtypes)."""
-    from ascend_sim.kernel.tensor import INTEGERS, storage_dtype
+    from ascend_sim.kernel.tensor import storage_dtype
+    from ascend_sim.numerics.integers import INTEGERS
 
     if dtype in INTEGERS:
         return rng.integers(0 if dtype.startswith("u") else -9, 10, shape).astype(storage_dtype(dtype))

@@ -20,9 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.tracked import Tracked, slice_of
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.numerics import FORMATS, canonical, numpy_dtype
-
-INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
-"""Integer dtypes that tensors may have; which of them an instruction takes is said by the instruction."""
+from ascend_sim.numerics.integers import INTEGERS
 
 
 def dtype_name(dtype: Any) -> str:

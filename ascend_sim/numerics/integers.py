@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ascend_sim.numerics.formats import numpy_dtype
 
-INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
-"""Integer formats of the vector unit."""
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+"""Integer formats."""
 _TO_WHOLE: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "RINT": np.rint,
     "NONE": np.rint,
@@ -36,7 +36,7 @@ def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> ND
 
     Only here float32 has rounding modes other than nearest.
     """
-    wide = values.astype(np.float64)
+    wide = _wide(values)
     nearest = wide.astype(numpy_dtype(target))
     below = np.where(nearest > wide, np.nextafter(nearest, nearest.dtype.type(-np.inf)), nearest)
     above = np.where(nearest < wide, np.nextafter(nearest, nearest.dtype.type(np.inf)), nearest)
@@ -44,6 +44,16 @@ def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> ND
     ties_away = np.where(np.abs(outward - wide) <= np.abs(wide - inward), outward, inward)
     chosen = {"FLOOR": below, "CEIL": above, "TRUNC": inward, "ROUND": ties_away}
     return np.asarray(chosen.get(rounding or "", nearest))
+
+
+def _wide(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return integers as float64 that compare with every float32 as the integers do: int64 beyond 2**53 keep 52 bits, and
+    half of the next one stands for all bits below.
+    """
+    if values.dtype != np.int64:
+        return values.astype(np.float64)
+    low = values & 0xFFF
+    return np.where(values + (1 << 53) >> 54 != 0, values - low + 0x800 * (low != 0), values).astype(np.float64)
 
 
 def to_whole(values: NDArray[np.float32], rounding: str) -> NDArray[np.float32]:
@@ -59,4 +69,6 @@ def to_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDAr
     limits = np.iinfo(storage(target))
     wide = values.astype(np.float64)  # holds every integer of 32 bits
     whole = _TO_WHOLE[rounding](wide) if rounding in _TO_WHOLE else wide
-    return np.where(np.isnan(wide), 0, np.clip(whole, limits.min, limits.max)).astype(storage(target))
+    limit = 2.0**63 if target == "int64" else limits.max + 1.0  # float64 holds it, and not int64's largest number
+    found = np.where(np.isnan(wide) | (whole >= limit), 0, np.maximum(whole, limits.min)).astype(storage(target))
+    return np.where(whole >= limit, storage(target).type(limits.max), found)

@@ -29,6 +29,8 @@ BROKEN = {
     "SetFlag<HardEvent::MTE2_X>(0);": "no member named 'MTE2_X'",
     "TQue<QuePosition::CO2, 1> q;": "a TQue is of A1, A2, B1, B2, C1, C2, CO1, C2PIPE2GM, VECIN, VECOUT or VECCALC",
     "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AICORE);": "use of undeclared identifier 'KERNEL_TYPE_AICORE'",
+    "LocalTensor<int8_t> c; Cast(c, a, RoundMode::CAST_RINT, 64);": "the vector unit of these cores does not convert so",
+    "LocalTensor<int4b_t> c;": "int4b_t is not simulated (numbers of half a byte)",
     "Cast(d, a);": "no matching function for call to 'Cast'",
     '}\n#include "missing.h"\n{': "'missing.h' file not found",
     "TPipe p; TPipe q = p;": "call to deleted constructor",
@@ -39,7 +41,7 @@ BROKEN = {
 }
 
 
-@part_of_cases(3)
+@part_of_cases(3, "LocalTensor<int8_t> c")
 @needs_compiler
 @pytest.mark.parametrize("code", BROKEN)
 def test_a_broken_kernel_names_its_line(tmp_path: Path, code: str) -> None:

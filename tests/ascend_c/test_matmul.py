@@ -159,7 +159,7 @@ TILINGS = {
     "two tiles in L0C": {"dbL0C": 2, "baseN": 32},
     "one half of L0A and L0B": {"dbL0A": 1, "dbL0B": 1},
     "one room": {"depthA1": 1, "depthB1": 1},
-    "steps of four pieces": {"baseK": 16, "depthA1": 8, "depthB1": 8, "stepKa": 4, "stepKb": 4},
+    "steps of five pieces": {"baseK": 16, "depthA1": 10, "depthB1": 10, "stepKa": 5, "stepKb": 5},
     "more rooms than flags": {"baseK": 16, "depthA1": 9, "depthB1": 7},
     "tiles of 96 and 48": {"baseM": 96, "baseN": 48, "baseK": 32},
 }

@@ -35,6 +35,10 @@ CALLS = {
     "Duplicate(d, 1.0f, (uint64_t)32, 1, 2, 8); Duplicate(d[8], 2.0f, (uint64_t)32, 1, 2, 8)": (
         lambda x: np.repeat(np.tile([1, 2], 4), 8).astype(np.float32)
     ),
+    "auto w = b.ReinterpretCast<int64_t>(); Muls(a, a, 1e12f, 64); PipeBarrier<PIPE_V>(); "
+    "Cast(w, a, RoundMode::CAST_TRUNC, 64); PipeBarrier<PIPE_V>(); Cast(d, w, RoundMode::CAST_RINT, 64)": lambda x: (
+        np.trunc(x * np.float32(1e12))
+    ),
     "auto h = b.ReinterpretCast<half>(); Cast(h, a, RoundMode::CAST_RINT, (uint64_t)32, 2, {1, 1, 4, 4}); "
     "PipeBarrier<PIPE_V>(); Cast(d, h, RoundMode::CAST_NONE, (uint64_t)32, 2, {1, 1, 4, 4})": lambda x: x.astype(
         np.float16

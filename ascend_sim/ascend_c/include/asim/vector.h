@@ -59,8 +59,10 @@ template <class T>
 inline void duplicate(Site site, const AscendC::LocalTensor<T> &dst, T value, int64_t repeat, int64_t block, int64_t stride) {
     record(site, Word::vector_dup, {at(dst)}, {format_of<T>(), immediate(value), repeat, block, 1, stride, 0, ASIM_MASK});
 }
+template <class From, class To> constexpr bool casts() { return converts(format_of<From>(), format_of<To>()); }
 template <class D, class S> inline void convert(Site site, const AscendC::LocalTensor<D> &dst, const AscendC::LocalTensor<S> &src,
                                                 AscendC::RoundMode mode, int64_t repeat, const AscendC::UnaryRepeatParams &p) {
+    static_assert(casts<S, D>(), "the vector unit of these cores does not convert so");
     record(site, Word::vconv, {at(dst), at(src)},
            {format_of<S>(), format_of<D>(), (int64_t)mode, repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride,
             p.srcRepStride, format_of<S>() == S32 && format_of<D>() == F16 ? recorder.registers.deq_scale : 0, ASIM_MASK});
