@@ -55,13 +55,18 @@ CORE_FLAGS = {
 """Kind of core -> macros that name it for the kernel."""
 
 
+_OF_SYSTEM = tuple(Path(one) for one in ("/usr/include", "/usr/lib", "/usr/local/include"))
+"""Folders of a system's headers."""
+
+
 @frozen
 class Compiler:
-    """The commands that compile and link, and a text that identifies the compiler in cache keys."""
+    """The commands that compile and link, a text that identifies the compiler in cache keys, and folders of its headers."""
 
     compile: tuple[str, ...]
     link: tuple[str, ...]
     identity: str
+    headers: tuple[Path, ...]
 
 
 @cache
@@ -72,11 +77,11 @@ def compiler() -> Compiler:
     """
     found = shutil.which("clang++")
     if found and _version(found) >= OLDEST_CLANG:
-        return Compiler((found,), (found, "-shared", "-nostdlib"), _identity(found))
+        return Compiler((found,), (found, "-shared", "-nostdlib"), _identity(found), _OF_SYSTEM)
     spec = importlib.util.find_spec("ziglang")
     zig = Path(spec.origin).with_name("zig") if spec is not None and spec.origin else None
     if zig is not None and zig.is_file():
-        return Compiler((str(zig), "c++"), (str(zig), "ld.lld", "-shared"), _identity(str(zig)))
+        return Compiler((str(zig), "c++"), (str(zig), "ld.lld", "-shared"), _identity(str(zig)), (zig.parent,))
     old = f" (the clang++ of this machine is older than {OLDEST_CLANG})" if found else ""
     raise SimError(f"Ascend C kernels need a compiler{old}: pip install ziglang brings one, or install clang++")
 
@@ -176,7 +181,7 @@ def _compiled(
         ]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode or not made.exists():
-            raise CompileError(told(done.stderr, (scratch, HEADERS)))
+            raise CompileError(told(done.stderr, (scratch, HEADERS, *chosen.headers)))
         objects.append(str(made))
         for path in _prerequisites(rules.read_text()):
             if not path.is_relative_to(scratch) and not path.is_relative_to(HEADERS):

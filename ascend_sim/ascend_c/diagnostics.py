@@ -9,16 +9,23 @@ from collections.abc import Sequence
 from linecache import getline
 from pathlib import Path
 
-from ascend_sim.ascend_c.errors import shown
+from ascend_sim.ascend_c.errors import CompileError, shown
 from ascend_sim.ascend_c.headers import is_public
 from ascend_sim.ascend_c.names import REFUSED
 
 _SAID = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|note): (?P<text>.*)$")
 _NAMES = re.compile(r"'(?:[\w:]*::)?(\w+)'")
+_ASSERTION = re.compile(r"static assertion failed due to requirement '(.*?)': (.*)")
+_SYMBOL = re.compile(r"undefined symbol: (?:_ZN?K?)?(\w+)")
 _MISSING = re.compile(r"'([\w./]+)' file not found")
 _REFUSAL = " is not simulated ("
+_IN_STUB = ("templates must have C++ linkage", "templates cannot be declared inside of a local class")
+"""Errors in the text behind the user's file (function.py, _stub) where a function of the file has no end."""
+_UNCLOSED = ": error: expected '}'"
 _MOST = 10
 """Most errors that are shown."""
+_LONG = 60
+"""Letters of a requirement of our headers from which it is left out: types of a whole library stand in it."""
 _UNKNOWN = (
     "undeclared",
     "no member named",
@@ -32,9 +39,10 @@ _UNKNOWN = (
 def told(said: str, ours: Sequence[Path]) -> str:
     """Return the errors in a compiler's output as text, each at its innermost line outside the folders `ours`.
 
-    Errors without such a line are shown only if there are no others. At most 10 are shown.
+    Errors without such a line are shown only if there are no others. A line has one error, for its first makes others; at most
+    10 are shown.
     """
-    found: dict[str, None] = {}
+    found: dict[tuple[str, str], str] = {}
     others: dict[str, None] = {}
     groups: list[list[re.Match[str]]] = []
     for line in said.splitlines():
@@ -51,16 +59,38 @@ def told(said: str, ours: Sequence[Path]) -> str:
             continue
         code = getline(place["file"], int(place["line"])).strip()
         where = f"{shown(place['file'])}:{place['line']}"
-        found.setdefault(f"{where}: error: {text}" + (f"\n    {code}" if code else ""))
-    found = {one: None for one in found if _REFUSAL in one} or found  # a name that is missing makes further errors
-    found = found or others  # an error of the user's makes further ones where the entry is called
-    listed = list(found)[:_MOST]
+        told_of = f"{where}: error: {text}" + (f"\n    {code}" if code else "")
+        if _REFUSAL in text:
+            found[place["file"], place["line"]] = told_of
+        found.setdefault((place["file"], place["line"]), told_of)
+    causes = (
+        [one for one in found.values() if cause in one] for cause in (_REFUSAL, _UNCLOSED, "")
+    )  # each makes further errors of those behind it
+    shown_errors = next((some for some in causes if some), [*others])
+    listed = shown_errors[:_MOST]
     if not listed:
         lines = said.strip().splitlines()
         return f"the compiler ended without an error that can be read: {lines[-1] if lines else 'nothing said'}"
-    if len(found) > _MOST:
-        listed.append(f"and {len(found) - _MOST} further errors")
+    if len(shown_errors) > _MOST:
+        listed.append(f"and {len(shown_errors) - _MOST} further errors")
     return "\n".join(listed)
+
+
+def undefined(said: str, sources: Sequence[Path]) -> CompileError | None:
+    """Return the error for a function without a definition that a loader names, at its first line in `sources`; None for
+    other errors.
+    """
+    found = _SYMBOL.search(said)
+    name = rest = found[1] if found is not None else ""
+    while (length := re.match(r"\d+", rest)) is not None:  # each name stands behind its length
+        end = length.end() + int(length[0])
+        name, rest = rest[length.end() : end], rest[end:]
+    for source in sources if name else ():
+        for number, line in enumerate(source.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if re.search(rf"\b{re.escape(name)}\b", line):
+                why = f"{name} is declared and has no definition"
+                return CompileError(f"{shown(str(source))}:{number}: error: {why}\n    {line.strip()}")
+    return None
 
 
 def _is_ours(file: str, ours: Sequence[Path]) -> bool:
@@ -75,6 +105,12 @@ def _text(said: str) -> str:
             "GET_TILING_DATA: of which structure? REGISTER_TILING_DEFAULT(Structure) in the file says it; in an operator's "
             "project the build does, by the host's BEGIN_TILING_DATA_DEF"
         )
+    if said in _IN_STUB:
+        return "expected '}': a function, or a block in it, has no end"
+    assertion = _ASSERTION.match(said.replace("asim::", ""))
+    if assertion is not None:
+        requirement, why = assertion.groups()
+        return why if len(requirement) > _LONG else f"{why} ({requirement})"
     missing = _MISSING.match(said)
     if missing is not None and is_public(missing[1]):
         return f"{missing[1]}{_REFUSAL}no call of this header is); docs/ascend-c.md lists what is"

@@ -163,7 +163,7 @@ class CppKernel(KernelFunction):
         return found
 
     def _described(self, core: str) -> Description:
-        return describe(self._recorder((), core).library)
+        return describe(self._recorder((), core).library, self.sources)
 
     @property
     def first_line(self) -> Line:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from ascend_sim.ascend_c.confinement import JUDGED, confined
+from ascend_sim.ascend_c.diagnostics import undefined
 from ascend_sim.ascend_c.session import Session
 from ascend_sim.errors import SimError
 
@@ -75,10 +76,10 @@ class RecordedCore(NamedTuple):
     matmul_room: int = 0
 
 
-def describe(library: Path) -> Description:
+def describe(library: Path, sources: Sequence[Path] = ()) -> Description:
     """Return the description of a library's entry, read in a process of its own and cached in a file beside the library.
 
-    Raises SimError if the library cannot be loaded.
+    Raises SimError if the library cannot be loaded, with the line in `sources` of a function that has no definition.
     """
     kept = library.with_suffix(".entry.json")
     with suppress(OSError, ValueError):
@@ -97,7 +98,7 @@ def describe(library: Path) -> Description:
     found = subprocess.run(command, capture_output=True, text=True)
     if found.returncode:
         said = (found.stderr.strip().splitlines() or ["it crashed"])[-1].removeprefix("OSError: ")
-        raise SimError(f"the compiled kernel cannot be loaded: {said}")
+        raise undefined(said, sources) or SimError(f"the compiled kernel cannot be loaded: {said}")
     many, *numbers = (int(one) for one in found.stdout.split())
     marks, numbers = tuple(numbers[:many]), numbers[many:]
     half = len(numbers) // 2

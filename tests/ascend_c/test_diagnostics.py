@@ -31,6 +31,23 @@ BROKEN = {
     "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AICORE);": "use of undeclared identifier 'KERNEL_TYPE_AICORE'",
     "LocalTensor<int8_t> c; Cast(c, a, RoundMode::CAST_RINT, 64);": "the vector unit of these cores does not convert so",
     "LocalTensor<int4b_t> c;": "int4b_t is not simulated (numbers of half a byte)",
+    "DataCopy(d, xg, 64, 3);": "no matching function for call to 'DataCopy'",
+    "LocalTensor<half> h = d;": "no viable conversion from 'LocalTensor<float>' to 'LocalTensor<half>'",
+    "TQue<TPosition::VECIN, 1> q; auto c = q.AllocTensor();": "no matching member function for call to 'AllocTensor'",
+    "Muls(d, a, 2.0f);": "no matching function for call to 'Muls'",
+    "xg.SetGlobalBuffer((__gm__ half *)x);": "no matching member function for call to 'SetGlobalBuffer'",
+    "Mmad(one, two, three);": "use of undeclared identifier 'one'",
+    "std::vector<int> v;": "no member named 'vector' in namespace 'std'",
+    "throw 1;": "cannot use 'throw' with exceptions disabled",
+    "Matmul<float> mm;": "too few template arguments for alias template 'Matmul'",
+    "using N = MatmulType<TPosition::A1, CubeFormat::NZ, half>; Matmul<N, N, N> mm;": (
+        "error: Matmul: A, B, C and the bias at TPosition::GM, VECIN, VECOUT and VECCALC are simulated"
+    ),
+    "std::string name = a.name;": "error: no member named 'name'",
+    "int helper(int); int n = helper(3);": "helper is declared and has no definition",
+    "}\nstruct K { static void go(LocalTensor<float> t, int n); };\nvoid other() { LocalTensor<float> a; K::go(a, 3);": (
+        "go is declared and has no definition"
+    ),
     "Cast(d, a);": "no matching function for call to 'Cast'",
     '}\n#include "missing.h"\n{': "'missing.h' file not found",
     "TPipe p; TPipe q = p;": "call to deleted constructor",
@@ -73,6 +90,21 @@ def test_an_error_in_our_headers_is_told_where_the_user_caused_it(tmp_path: Path
 
 def test_twenty_kernels_are_broken() -> None:
     assert len(BROKEN) >= 20
+
+
+@needs_compiler
+@pytest.mark.parametrize("linkage", ['extern "C" ', ""])
+def test_a_function_without_an_end_is_told(tmp_path: Path, linkage: str) -> None:
+    text = linkage + "__global__ __aicore__ void open(GM_ADDR x) {\n    if (x) {\n}\n"
+    with pytest.raises(CompileError, match=r"kernel\.cpp:3: error: expected '}'"):
+        made(tmp_path, text)
+
+
+def test_a_line_has_one_error_and_headers_of_the_system_none(tmp_path: Path) -> None:
+    said = (
+        "/u.cpp:1:1: error: bad\n/u.cpp:1:9: error: worse\n/usr/include/x.h:3:1: error: odd\n/u.cpp:2:1: note: here\n"
+    )
+    assert told(said, (Path("/usr/include"),)) == "/u.cpp:1: error: bad\n/u.cpp:2: error: odd"
 
 
 def test_many_errors_are_cut(tmp_path: Path) -> None:

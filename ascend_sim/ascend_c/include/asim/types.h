@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+#include "asim/conversions.h"
 #include "asim/recorder.h"
 
 #define __aicore__
