@@ -11,6 +11,8 @@ of both scatters the larger counts, so that a fit makes no kind surer than it is
 The logarithm of such a ratio is the sum of what a network and a kernel have of their own. A network's variance is the same
 for all kinds and pooled over those with several networks, so that a kind measured in one network alone is not taken for surer
 than it is; a kernel's is the kind's. The interval is a prediction interval of Student's t around the mean of the networks.
+Where many kernels were measured, their own distances from the mean take the place of t where they are smaller: errors have
+longer tails than a normal distribution's.
 
 It is of the kernels of the same chip and size (short or long, `LONG_US`) where enough of these were measured, else of those of
 the same size on all chips of the architecture, else of all. Size goes before chip: a launch is a large part of a short kernel
@@ -40,12 +42,14 @@ LEVEL = 0.8
 """Share of a kind's kernels that an interval is to hold."""
 MADE = 0.85
 """Level of Student's t that intervals are made with: costs and rules have seen the kernels of errors.yaml, so that new kernels
-err more (chosen on open rows: 85 % of the kernels of networks that were left out lie inside).
+err more (chosen on open rows: 80 to 85 % of the kernels of networks that were left out lie inside).
 """
 LONG_US = 100
 """Predicted time from which a kernel counts as long: its launch is no large part of it (chosen, not fitted)."""
 ENOUGH = 8
 """Kernels of a size, or of a size on one chip, that are enough for an interval of their own (chosen, not fitted)."""
+MANY = 20
+"""Kernels from which their own errors bound the interval: a few large ones among them widen no other (chosen, not fitted)."""
 _FEWEST = 2
 """Kernels below which nothing is known of how errors scatter."""
 
@@ -279,11 +283,15 @@ def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: boo
         return None
     found = _by_network(of.errors)
     kernels, networks = of.kernels, len(found)
-    within = max(_within(found), _within([[one.left_out for one in rows] for rows in of.errors.values()]))
+    both = found, [[one.left_out for one in rows] for rows in of.errors.values()]
+    times = _student(kernels - 1, MADE)
+    own = times * math.sqrt(max(map(_within, both)))
+    if kernels >= MANY:
+        own = min(own, max(map(_held, both)))
     chips = () if of.chips == (chip,) else of.chips
     shared = 1 + 1 / networks + lent + (1 + 1 / len(chips) if chips else 0)
-    spread = math.sqrt(between * shared + within * (1 + 1 / kernels))
-    reach, middle = _student(kernels - 1, MADE) * spread, fmean(map(fmean, found))
+    reach = math.sqrt(times**2 * between * shared + own**2 * (1 + 1 / kernels))
+    middle = fmean(map(fmean, found))
     ends = math.exp(middle - reach), math.exp(middle + reach)
     return Interval(*ends, kernels, networks, chips, kind.name if lent else "")
 
@@ -298,6 +306,12 @@ def _within(found: Sequence[Sequence[float]]) -> float:
     freedom = sum(map(len, found)) - len(found)
     squares = sum((error - fmean(errors)) ** 2 for errors in found for error in errors)
     return squares / freedom if freedom else 0.0
+
+
+def _held(found: Sequence[Sequence[float]]) -> float:
+    """Return the distance from the means of their networks within which the share LEVEL of kernels, and of one more, lies."""
+    apart = sorted(abs(error - fmean(errors)) for errors in found for error in errors)
+    return apart[min(math.ceil(LEVEL * (len(apart) + 1)), len(apart)) - 1]
 
 
 def _student(freedom: int, level: float) -> float:

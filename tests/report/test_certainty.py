@@ -147,6 +147,19 @@ def test_a_fit_makes_no_kind_surer() -> None:
     assert bad == plain
 
 
+def test_a_few_large_errors_widen_no_interval_of_many_kernels() -> None:
+    """80 % of 40 kernels and one more are 33: 34 are 0.1 from the mean, the others 0.8. Of 19 the scatter counts."""
+    small, large = [0.1, -0.1], [0.8, -0.8]
+    many, refitted = alike(small * 17 + large * 3), alike(small * 17 + large * 3)
+    refitted[0] = refitted[2] = refitted[0]._replace(left_out=0.2)
+    found, bad = (of_errors({"n": rows}, 50.0, 0.0) for rows in (many, refitted))
+    assert math.log(found.high_us / 50) == pytest.approx(0.1 * math.sqrt(1 + 1 / 40))
+    assert math.log(bad.high_us / 50) == pytest.approx((0.2 - 0.2 / 40) * math.sqrt(1 + 1 / 40))
+    errors = [0.1] * 17 + [0.8] * 2
+    few = math.log(of_errors({"n": alike(errors)}, 50.0, 0.0).high_us / 50) - float(np.mean(errors))
+    assert few == pytest.approx(1.5037 * np.std(errors, ddof=1) * math.sqrt(1 + 1 / 19), rel=0.001)  # t of 18 at 92.5 %
+
+
 def test_one_kernel_says_nothing_of_scatter() -> None:
     assert of_kind(ErrorKind("a", ("A",), errors={"n": alike([0.1])}), "c", 50.0, 0.01) is None
 

@@ -10,6 +10,7 @@ from ascend_sim.report.certainty import (
     LEVEL,
     LONG_US,
     MADE,
+    MANY,
     ErrorKind,
     Interval,
     between_networks,
@@ -29,7 +30,8 @@ than {long} us).
   architecture, and with fewer than {enough} of these that of all kernels of the kind.
 - It is made of `configs/measurements/errors.yaml` (`tools/measured_errors.py`) at a level of {made:.0f} %, for new kernels err
   more than rows in view. Where costs were fitted on a kernel, errors of
-  costs fitted without its layer stand beside them, and the larger scatter counts. Scatter between networks is pooled.
+  costs fitted without its layer stand beside them, and the larger scatter counts. Scatter between networks is pooled. From
+  {many} kernels on what holds {level:.0f} % of them bounds a kernel's own part: errors have long tails.
 - Kernels of other chips make an interval wider: a chip is taken to vary as much as a network (assumed).
 - A kind without measured kernels borrows the nearest kind's interval, wider: first of the same unit (cube or vector), then
   architecture, work, operator, groups and version of the library. The order and the widening are assumed.
@@ -97,7 +99,7 @@ UNMEASURED: tuple[tuple[str, str, bool, str], ...] = (
     ("ascend950pr_9589", "MatMul", False, ""),
 )  # fmt: skip
 """Chip, operator, grouped and library of kernels without rows that the page has an interval of."""
-BAND = (MADE - 0.1, MADE + 0.1)
+BAND = (LEVEL - 0.05, LEVEL + 0.15)
 """Share of left-out kernels that is aimed at."""
 SOME = 10
 """Kernels from which the share of a kind says something."""
@@ -115,6 +117,7 @@ def sure() -> str:
     return SURE.format(
         level=100 * LEVEL,
         made=100 * MADE,
+        many=MANY,
         least=100 * BAND[0],
         most=100 * BAND[1],
         long=LONG_US,
