@@ -14,14 +14,13 @@ from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.cube.libraries import kernel_of
 from ascend_sim.ops.kernels.grad_weight.tbe import program
-from ascend_sim.studies.validate.launches import CALLS, MATMULS
+from ascend_sim.studies.validate.launches import MATMULS
 from ascend_sim.studies.validate.rows import MeasuredRow
 from ascend_sim.studies.validate.run import RowComparison, compare
 
 V1_CALL = "npu_conv3d_backward"
 DTYPES = {"fp16": "float16", "bf16": "bfloat16"}
 GIGABYTE = 1e9
-SMALL_US = 50
 
 
 def rows_of(
@@ -96,8 +95,6 @@ def kernelbench(compared: Sequence[RowComparison]) -> dict[str, str]:
     volumes = [one.error for one in as_b2 if one.row.kernel.op_type == "conv_transpose3d"]
     large = [one for one in as_b2 if one.row.kernel.op_type in MATMULS and _written(one.row) > GIGABYTE]
     rate = fmean(_written(one.row) / one.row.duration_us / 1e6 for one in large)
-    small = [one.error for one in as_b4 if one.row.kernel.op_type in CALLS and one.row.duration_us < SMALL_US]
-    batched = [one.error for one in as_b4 if one.row.kernel.op_type == "BatchMatMul"]
     peaks = [load_chip(chip).memory.hbm_gb_per_s / 1e3 for chip in ("ascend910b4", "ascend910b2")]
     return {
         "b2_3d": f"{100 * fmean(volumes):+.0f}",
@@ -107,10 +104,6 @@ def kernelbench(compared: Sequence[RowComparison]) -> dict[str, str]:
         "of_b2": f"{100 * rate / peaks[1]:.0f} % of a 910B2's {peaks[1]:.3g}",
         "b4_median": f"{100 * median(abs(one.error) for one in as_b4):.0f}",
         "b4_bias": f"{100 * fmean(one.error for one in as_b4):+.0f}",
-        "b4_3d": f"{100 * max(abs(one.error) for one in as_b4 if one.row.kernel.op_type == 'conv_transpose3d'):.0f}",
-        "batched": f"{100 * fmean(batched):+.0f}",
-        "small_us": f"{SMALL_US}",
-        "small": f"{100 * min(small):+.0f} to {100 * max(small):+.0f}",
     }
 
 
