@@ -51,7 +51,7 @@ class Network:
     """A named list of layers in forward order, with the batch that their shapes hold; `source` tells where they come
     from.
 
-    `address` is the name or path of the network for commands, "" after `at` has changed the batch.
+    `address` is the name or path of the network for commands; `rescaled` is True after `at` has changed the batch.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Network:
     batch: int
     source: str = ""
     address: str = ""
+    rescaled: bool = False
 
     def __repr__(self) -> str:
         return f"<Network {self.name}: {len(self.layers)} layers, batch {self.batch}>"
@@ -67,7 +68,9 @@ class Network:
         """Return the network with every layer's batch axis scaled to `batch`; ConfigError if a scaled size is not whole."""
         if batch == self.batch:
             return self
-        return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, address="")
+        return replace(
+            self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, rescaled=True
+        )
 
     def _scaled(self, layer: Layer, batch: int) -> Layer:
         axis, shape = layer.batch_axis, list(layer.input.shape or ())

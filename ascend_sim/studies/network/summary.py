@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ascend_sim.ops.network import text_of
+from ascend_sim.options.run_options import STEP
 from ascend_sim.report.grid import counted
 from ascend_sim.report.ranking import costs_of, ranking_lines
 from ascend_sim.report.summary import LAYOUT, before_words, head_words, parts_words
@@ -63,14 +64,20 @@ def summary_of(run: Any) -> dict[str, Any]:
 
 
 def _next(run: Any, layer: str) -> str:
-    """Return the shell command that runs `layer` alone with the run's chip and caches; "" for a network it cannot name."""
-    if not run.network.address:
+    """Return the shell command that runs `layer` alone as the run did; "" for a network that it cannot name.
+
+    A layer's address has the batch of its file; a sweep of one point has another, but no L2 of a training step.
+    """
+    if not run.network.address or (run.network.rescaled and run.l2 == STEP):
         return ""
-    forward = ":forward" if run.direction == "forward" else ""
+    address = f"{run.network.address}:{layer}{':forward' if run.direction == 'forward' else ''}"
     chip = "" if run.chip == _USUAL_CHIP else f" --chip {run.chip}"
-    states = (("l2", run.l2), ("launches", run.launches))
-    warm = "".join(f" --{name} {state}" for name, state in states if state != "cold")
-    return f"ascend-sim run {run.network.address}:{layer}{forward} --mode timing{chip}{warm}"
+    states = [(name, state) for name, state in (("l2", run.l2), ("launches", run.launches)) if state != "cold"]
+    if not run.network.rescaled:
+        return f"ascend-sim run {address} --mode timing{chip}{''.join(f' --{name} {state}' for name, state in states)}"
+    found = next(one for one in run.network.layers if one.name == layer)
+    varied = [("batch", found.input.shape[found.batch_axis]), *states]
+    return f"ascend-sim sweep {address}{''.join(f' --vary {name}={value}' for name, value in varied)}{chip}"
 
 
 def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:

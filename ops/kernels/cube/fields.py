@@ -13,7 +13,15 @@ from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
+
 SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
+
+
+def _unknown(names: list[str], allowed: list[str], whose: str = "") -> str:
+    """Return the message for unknown fields, with the one that is spelled nearly so, `whose` tiling it is, and all fields."""
+    near = [one for one in allowed if one.lower() == names[0].replace("_", "").lower()]
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"unknown tiling field {', '.join(name or repr(name) for name in names)}{hint}; {whose}allowed: {', '.join(allowed)}"
 
 
 @frozen
@@ -64,9 +72,7 @@ class BlockTiling:
         known = {vendor: ours for ours, vendor in cls.VENDOR.items()} | {"blockDim": "block_dim", "source": "source"}
         unknown = [name for name in values if name not in known]
         if unknown:
-            raise TilingError(
-                f"unknown tiling field {', '.join(unknown)}; allowed: {', '.join(n for n in known if n != 'source')}"
-            )
+            raise TilingError(_unknown(unknown, [name for name in known if name != "source"]))
         return {known[name]: value for name, value in values.items()}
 
     @classmethod
@@ -80,7 +86,7 @@ class BlockTiling:
         allowed["blockDim"] = "block_dim"
         unknown = [name for name in overrides if name not in allowed]
         if unknown:
-            raise TilingError(f"unknown tiling field {', '.join(unknown)}; {cls.WHOSE}allowed: {', '.join(allowed)}")
+            raise TilingError(_unknown(unknown, list(allowed), cls.WHOSE))
         for name, value in overrides.items():
             least = 0 if allowed[name] in cls.MAY_BE_ZERO else 1
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
