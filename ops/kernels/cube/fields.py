@@ -13,7 +13,6 @@ from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-
 SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
 
 
