@@ -263,7 +263,10 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
         if writes:
             units.mark(_whole_blocks(region, capacity - start) if pipe == _MTE2 or in_blocks else region, start)
         elif (missing := units.missing(region, start)) and not subject.races(space, one):
-            key = subject.line_key(current, int(a.row[a.first[one]]))
+            row = int(a.row[a.first[one]])
+            if missing < region.total and subject.chooses_from(current, row, start):
+                continue  # the elements that are read may be written
+            key = subject.line_key(current, row)
             told.setdefault(key, []).append((one, missing))
     yield from _told(subject, space, a, told, APART)
 

@@ -20,6 +20,7 @@ from ascend_sim.check.sync_rows import Ints, Rows, SyncRows
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import PIPES
+from ascend_sim.isa.vector.base import OPERANDS
 from ascend_sim.kernel.execution_order import rows_in_order
 from ascend_sim.kernel.inspection import Line, SourceLines
 from ascend_sim.kernel.program import Program
@@ -190,6 +191,12 @@ class Subject:
             one.table.instructions[int(one.rows[row, 0])].name,
             int(self.synced[program].pipe[row]),
         )
+
+    def chooses_from(self, program: int, row: int, address: int) -> bool:
+        """Return True if a row reads, at `address`, only elements that values choose."""
+        one = self.programs[program]
+        operand = one.table.instructions[int(one.rows[row, 0])].chooses
+        return bool(operand) and int(one.rows[row, 1 + OPERANDS.index(operand)]) == address
 
     def lines(self, program: int, rows: Ints | Rows) -> Ints:
         """Return the numbers of the source lines that wrote `rows` of a program, the same in all programs; -1 for none."""

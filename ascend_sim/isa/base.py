@@ -94,6 +94,8 @@ class Instruction:
     """True if it reads its operands piece by piece until the end of its occupancy, not at its start."""
     taken: ClassVar[str] = ""
     """Format in L0C of the numbers that a drain takes; "" for other instructions."""
+    chooses: ClassVar[str] = ""
+    """Operand of which it reads only elements that values choose; "" for an instruction that reads operands whole."""
     publishes: ClassVar[bool] = False
     """True if other cores can see memory afterwards that a cache held until then."""
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None

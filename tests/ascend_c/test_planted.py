@@ -30,6 +30,7 @@ LOAD = "DataCopy(a, xg, 64);  // here"
 WAIT = "SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);"
 STORE = "SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);\nDataCopy(zg, d, 64);"
 QUEUE = "TPipe pipe; TQue<QuePosition::VECIN, 1> in; pipe.InitBuffer(in, 1, 256);"
+QUEUES = f"{QUEUE} TQue<QuePosition::VECOUT, 1> out; pipe.InitBuffer(out, 1, 256);"
 SHARE = "zg.SetValue(16 * GetBlockIdx(), (float)GetBlockIdx());  // here"
 PLANTED = {
     "no flag from a copy to the vector unit": Planted(
@@ -166,6 +167,63 @@ PLANTED = {
         "lies partly over it within a repeat",
         f"DataCopy(a, xg, 64);\n{WAIT}\nAdds(a[bug ? 8 : 64], a, 1.0f, 56);  // here\nAdds(d, a, 1.0f, 64);\n{STORE}",
     ),
+    "EnQue and DeQue left out": Planted(
+        "RAW UB",
+        f"{QUEUES}\nauto s = in.AllocTensor<float>(); DataCopy(s, xg, 64);  // here\n"
+        "if (!bug) { in.EnQue(s); s = in.DeQue<float>(); }\n"
+        "auto t = out.AllocTensor<float>(); Adds(t, s, 1.0f, 64);  // here\n"
+        "out.EnQue(t); t = out.DeQue<float>(); DataCopy(zg, t, 64); out.FreeTensor(t); in.FreeTensor(s);",
+    ),
+    "FreeTensor left out": Planted(
+        "all 1 buffers of the queue are in use",
+        f"{QUEUES}\nfor (int i = 0; i < 2; i++) {{\nauto s = in.AllocTensor<float>();  // here\n"
+        "DataCopy(s, xg, 64); in.EnQue(s); s = in.DeQue<float>(); auto t = out.AllocTensor<float>(); Adds(t, s, 1.0f, 64);\n"
+        "if (!bug) in.FreeTensor(s);\nout.EnQue(t); t = out.DeQue<float>(); DataCopy(zg, t, 64); out.FreeTensor(t); }",
+    ),
+    "a table that nobody loaded": Planted(
+        "uninitialized read UB",
+        f"DataCopy(a[bug ? 512 : 0], xg, 64);\n{WAIT}\nauto u = b.ReinterpretCast<int32_t>();\n"
+        "CreateVecIndex(u, (int32_t)0, 64); PipeBarrier<PIPE_V>(); Muls(u, u, (int32_t)4, 64); PipeBarrier<PIPE_V>();\n"
+        f"LocalTensor<float> table(TPosition::VECCALC, 0, 128);\n"
+        f"Gather(d, table, u.ReinterpretCast<uint32_t>(), 0u, 64);  // here\n{STORE}",
+    ),
+    "an address between blocks": Planted(
+        "misaligned access UB",
+        f"DataCopy(a, xg, 64);\n{WAIT}\nAdds(d, a, 1.0f, 64);\nSetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);\n"
+        "DataCopy(zg, d[bug ? 3 : 0], 56);  // here\nDataCopy(zg[56], d[56], 8);",
+    ),
+    "an event that is none": Planted(
+        "event id 8; allowed are 0 to 7",
+        "DataCopy(a, xg, 64);\nSetFlag<HardEvent::MTE2_V>(bug ? 8 : 7);  // here\nWaitFlag<HardEvent::MTE2_V>(7);\n"
+        f"Adds(d, a, 1.0f, 64);\n{STORE}",
+    ),
+    "buffers beyond the memory": Planted(
+        "the Unified Buffer has 196608 bytes",
+        "TPipe pipe; TBuf<> one, two; pipe.InitBuffer(one, 100 * 1024);\n"
+        f"pipe.InitBuffer(two, bug ? 100 * 1024 : 64);  // here\nDataCopy(a, xg, 64);\n{WAIT}\nAdds(d, a, 1.0f, 64);\n{STORE}",
+    ),
+    "an atomic sum onto nothing": Planted(
+        "uninitialized read GM",
+        f"DataCopy(a, xg, 64);\n{WAIT}\nAdds(d, a, 1.0f, 64); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);\n"
+        "if (bug) SetAtomicAdd<float>();\nDataCopy(zg, d, 64);  // here\nSetAtomicNone();",
+    ),
+    "gaps that leave the tensor": Planted(
+        "illegal read GM",
+        "DataCopyPad(a, xg, DataCopyExtParams(4, 64, bug ? 256 : 0, 0, 0), DataCopyPadExtParams<float>());  // here\n"
+        f"{WAIT}\nAdds(d, a, 1.0f, 64);\n{STORE}",
+    ),
+    "a mask without an element": Planted(
+        "the mask selects none of the 64 elements",
+        f"DataCopy(a, xg, 64);\n{WAIT}\nuint64_t some[2] = {{bug ? 0ull : ~0ull, 0}};\n"
+        f"Adds(d, a, 1.0f, some, 1, {{1, 1, 8, 8}});  // here\n{STORE}",
+    ),
+    "results are exchanged a second time without SyncAll": Planted(
+        "WAR GM",
+        f"DataCopy(a, xg, 64);\n{WAIT}\nAdds(d, a, 1.0f, 64); SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);\n"
+        "int me = GetBlockIdx();\nfor (int i = 0; i < 2; i++) {\nDataCopy(zg[32 * me], d, 32);  // here\nSyncAll();\n"
+        "DataCopy(b, zg[32 - 32 * me], 32);  // here\nif (!bug) SyncAll(); }",
+        2,
+    ),
 }
 """By name; the buffers d, a, b of 32 KiB lie one behind the other (`vector_kernel`)."""
 
@@ -214,4 +272,4 @@ def test_the_values_of_a_twin_are_right(kernel: Any) -> None:
 
 
 def test_the_suite_is_large(tmp_path: Path) -> None:
-    assert len(PLANTED) >= 26
+    assert len(PLANTED) >= 36

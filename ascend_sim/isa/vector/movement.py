@@ -142,6 +142,7 @@ class Gather(VectorInstruction):
     source_count: int
 
     name = "gather"
+    chooses = "src0"
 
     def reads(self) -> tuple[Region, ...]:
         return (*rows_of("src0", self.dtype, self.source_count), *rows_of("src1", "uint32", self.count))
