@@ -7,9 +7,7 @@ from __future__ import annotations
 
 
 class SimError(Exception):
-    """Base of all errors by bad input or an impossible request; the message says what was given, what is allowed, and the
-    limit's source.
-    """
+    """Base of all errors by bad input or an impossible request; it says what was given, what is allowed, and why."""
 
     whole = False
     """True if the message has several lines, all of which are printed."""

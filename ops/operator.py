@@ -338,9 +338,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         *,
         inputs: Mapping[str, Array],
     ) -> Verdict:
-        """Return the verdict on the array `result` of one output: each error against the bound that follows from `sums`
-        and the roundings.
-        """
+        """Return the verdict on the array `result` of one output: errors against the bound of `sums` and roundings."""
         own = sums.shaped(result.shape)
         return check_correct(
             result,

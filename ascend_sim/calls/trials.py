@@ -47,9 +47,7 @@ class Trials:
         self._run: Callable[[], Recording | None] = lambda: None
 
     def reuse(self, recording: Recording) -> None:
-        """Use the programs in `recording`, the run of the unchanged call, in place of building them; only a weak reference to
-        it is kept.
-        """
+        """Use the programs in `recording`, of the unchanged call, in place of building them; only a weak reference is kept."""
         self._run = ref(recording)
 
     @property

@@ -48,9 +48,7 @@ class Clocks:
         return self.at(program, self.event[self.offset[program] + row], owner)
 
     def at(self, program: Ints, event: Rows, owner: Ints) -> Rows:
-        """Return for each event of a program the number of rows of pipe `owner` that have retired by then; 0 for a program
-        of another group.
-        """
+        """Return for each event of a program the number of rows of pipe `owner` retired by then; 0 in another group."""
         of, pipe = owner // WIDTH, owner % WIDTH
         own = self.retired[event, self.column[pipe]]
         if len(self.vectors) == 1:  # no program knows of others

@@ -80,9 +80,7 @@ class _Runs:
 
 
 def _runs(a: Accesses, shapes: Shapes) -> _Runs:
-    """Return the contiguous byte ranges of all footprints whose cluster of overlapping ranges contains a write, repeated
-    clusters only once.
-    """
+    """Return the contiguous byte ranges of all footprints whose overlapping ranges contain a write, repeated ones once."""
     every = _Runs(np.arange(len(a.start)), a.start, a.start + shapes.extents[a.form]).with_writes(a.writes)
     whole = shapes.contiguous[a.form[every.footprint]]
     parts, rest = [every.of(whole)], every.of(~whole)

@@ -98,9 +98,7 @@ class Subject:
 
     @property
     def needs(self) -> list[Needs]:
-        """Return the knowledge that keeps the task's accesses in order, a Needs for L0C and one for the other spaces if
-        their order differs.
-        """
+        """Return the knowledge that keeps the task's accesses in order, a Needs for L0C and one for others if they differ."""
         assert self.disorder is not None  # computing it has filled the needs
         return self._needs
 

@@ -30,9 +30,7 @@ Line = tuple[str, int]
 
 @frozen
 class Fault:
-    """A builder's refusal that was recorded under inspection: core in words, source line, reason, and the check (`tool`)
-    that reports it.
-    """
+    """Builder's refusal under inspection: core in words, source line, reason, and the check (`tool`) that reports it."""
 
     where: str
     line: Line | None
@@ -96,9 +94,7 @@ class Notes:
     """The line of all rows from now on, where it is not that which writes them."""
 
     def add(self) -> None:
-        """Record the source line of the next row: `fixed` if it is set, else the innermost line on the stack outside the
-        builder's files.
-        """
+        """Record the source line of the next row: `fixed` if it is set, else the innermost outside the builder's files."""
         if self.fixed >= 0:
             self.rows.append(self.fixed)
             return
@@ -114,9 +110,7 @@ class Notes:
         return self.source.lines[number] if number >= 0 else None
 
     def text(self, line: Line) -> str:
-        """Return the source text of a line, stripped: the stored one of a run that was read back, else from the file; "" if
-        that is gone.
-        """
+        """Return the source text of a line, stripped: a stored run's own, else the file's; "" if that is gone."""
         return self.texts[line] if line in self.texts else linecache.getline(*line).strip()
 
     def numbers(self, rows: NDArray[np.integer]) -> NDArray[np.int32]:

@@ -150,9 +150,7 @@ class _Names:
         self.written: set[str] = set()
 
     def block(self, statements: Iterable[ast.stmt], own: set[str] | None) -> set[str] | None:
-        """Follow statements in order and return the names surely written after them, in `own` or since; None once no statement
-        can follow.
-        """
+        """Follow statements and return the names surely written, in `own` or since; None once no statement can follow."""
         for statement in statements:
             if own is not None:
                 own = self.statement(statement, own)
@@ -325,7 +323,5 @@ def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:
 
 
 def _loaded(target: ast.AST) -> ast.AST:
-    """Return the expression that reads the target of an augmented assignment: a name in the context Load; an attribute or
-    index as it is.
-    """
+    """Return the expression that reads the target of an augmented assignment: a name in context Load, others as they are."""
     return ast.Name(target.id, ast.Load()) if isinstance(target, ast.Name) else target

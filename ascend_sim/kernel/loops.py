@@ -135,9 +135,7 @@ class StampedLoops:
         self.notes = None if self.notes is None else Notes(self.notes.source)
 
     def _end_stamp(self, place: Place) -> Stamp:
-        """Return the stamp of the rows written since `_begin_stamp`, with the phase after it at `place`; later rows go to
-        the program again.
-        """
+        """Return the stamp of the rows written since `_begin_stamp`, with the phase after it; later rows go to the program."""
         assert self._outer is not None
         moves = np.array(self._moves, np.int64).reshape(-1, 3)
         after = self.table.stamps.number(self._phase(place))

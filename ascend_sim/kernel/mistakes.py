@@ -19,9 +19,7 @@ _CALL = re.compile(r"(\w+)\.(\w+)\(\) ")
 
 
 def explain_mistake(error: BaseException) -> str | None:
-    """Return one line about a call with wrong arguments or a name that does not exist in the kernel's language; None for any
-    other error.
-    """
+    """Return one line about wrong arguments or a name that the kernel's language lacks; None for any other error."""
     if isinstance(error, TypeError):
         return _about_call(" ".join(str(error).split()))
     if isinstance(error, AttributeError):

@@ -14,9 +14,7 @@ Place = TypeVar("Place")
 
 
 class _Turn(Generic[Place]):
-    """Context manager of a queue's `write` or `read`: calls `begin` at the start of its block and `end` after it, but not
-    after an error.
-    """
+    """Context manager of a queue's `write` or `read`: calls `begin` before its block and `end` after it, unless in error."""
 
     __slots__ = ("_begin", "_end")
 
@@ -73,9 +71,7 @@ class BufferQueue(Generic[Place]):
         self._reading = _Turn(self.take, self.release)
 
     def visible(self) -> tuple[str, tuple[Place, ...]]:
-        """Return name and addresses, which never change, for a snapshot of a traced loop to compare; the position belongs to
-        the loop's phase.
-        """
+        """Return name and addresses, which never change, for snapshots of a traced loop; the phase has the position."""
         return self._name, tuple(self._addresses)
 
     def _flag(self, source: str, destination: str, name: str) -> Flag:

@@ -199,9 +199,7 @@ class SyncMethods(StampedLoops):
         )
 
     def drop_set(self, flag: Flag) -> None:
-        """Mark the flag's last set for removal from the finished program, if the flag has more sets than waits so far;
-        otherwise do nothing.
-        """
+        """Mark the flag's last set for removal from the finished program, if it has more sets than waits so far."""
         self._outside_stamps(f"drop of flag {flag.name!r}")
         if self._balance[flag] > 0:
             self._balance[flag] -= 1

@@ -37,9 +37,7 @@ class Direction:
 
     @classmethod
     def of(cls, result: npt.ArrayLike, rounded: npt.ArrayLike) -> Direction:
-        """Return the counts of `result` against the correctly rounded values `rounded` (one shape), by magnitude; only finite
-        elements count.
-        """
+        """Return the counts of `result` against the rounded values `rounded`, by magnitude; only finite elements count."""
         found, right = (np.abs(np.asarray(part, np.float64)) for part in (result, rounded))
         finite = np.isfinite(found) & np.isfinite(right)
         return cls(int(np.sum((found > right) & finite)), int(np.sum((found < right) & finite)))

@@ -69,9 +69,7 @@ def of_case(options: Class) -> Class:
 
 
 def options_in(options: type) -> Iterator[Described]:
-    """Yield each option of a class, in order, with its name and type; in a class marked `of_case`, options of a case have the
-    default None.
-    """
+    """Yield each option of a class, in order, with its name and type; a case's options default to None in a class `of_case`."""
     cased = getattr(options, "_of_case", False)
     for name, annotation in options.__annotations__.items():
         (option,) = annotation.__metadata__

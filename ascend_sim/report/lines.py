@@ -76,9 +76,7 @@ def _alike(one: Program, other: Program) -> bool:
 
 
 def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDArray[np.int64]]]:
-    """Return (distinct source lines of the programs, for each program an array with the index in that list for every row, -1
-    if unknown).
-    """
+    """Return (distinct source lines of the programs, for each program an array of their index by row, -1 if unknown)."""
     known: dict[SourceLine, int] = {}
     made: dict[Line, int] = {}
     columns = []

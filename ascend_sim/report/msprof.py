@@ -90,9 +90,7 @@ def write_msprof(
 
 
 def _in_a_path(name: str) -> str:
-    """Return a kernel's name as a part of a path: "_" for other characters than ASCII letters, digits, "_", "-" and ".", at
-    most 120 of them.
-    """
+    """Return a kernel's name as a part of a path: "_" but for ASCII letters, digits, "_", "-" and ".", at most 120 of them."""
     return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:_NAME]
 
 
@@ -232,9 +230,7 @@ def _cores(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[_ProfiledCore]:
 
 
 def _instruction_rows(core: _ProfiledCore, chip: ChipSpec) -> list[dict[str, Value]]:
-    """Return a row for every distinct instruction that a core executed (calls, cycles, parameters), in the order of the
-    instruction table.
-    """
+    """Return a row for every distinct instruction that a core executed (calls, cycles, parameters), in the table's order."""
     table = core.runs[0].program.table
     size = len(table.instructions)
     arguments = np.concatenate([run.program.rows[:, 0] for run in core.runs])

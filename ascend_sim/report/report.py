@@ -269,9 +269,7 @@ def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
 
 
 def timed_kernel(chip: ChipSpec, timeline: Timeline, task: Task, counts: Counts) -> dict[str, Any]:
-    """Return the row of the only kernel of a run as in `Report.kernels`, without interval, roofline and buffers, which take
-    long to compute.
-    """
+    """Return the row of the only kernel of a run as in `Report.kernels`, without the slow interval, roofline and buffers."""
     (span,), (totals,) = timeline.tasks, watched(timeline).of_task
     return _kernel(chip, task, counts) | _times(chip, span, totals, span.launch)
 

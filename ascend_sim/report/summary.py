@@ -158,9 +158,7 @@ def summary_html(report: Mapping[str, Any]) -> str:
 
 
 def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
-    """Return dicts "part", "us", "share", longest first: the operator's outputs and layout, or the kernels of a run that is
-    no operator's.
-    """
+    """Return dicts "part", "us", "share", longest first: an operator's outputs and layout, or a run's kernels."""
     name = report["problem"].get("operator", "")
     from ascend_sim.ops.operators import OPERATORS  # only operators need it
 

@@ -212,9 +212,7 @@ class _Waits:
 
 
 def _source(instruction: object) -> str:
-    """Return the pipe whose flag an instruction waits for; "barrier" or "cross-core" for those waits, "" for an instruction
-    that does not wait.
-    """
+    """Return the pipe whose flag an instruction waits for; "barrier" or "cross-core" for these, "" if it does not wait."""
     if isinstance(instruction, WaitFlag):
         return instruction.source
     return _OTHER_WAITS.get(getattr(instruction, "kind", -1), "")

@@ -51,9 +51,7 @@ def export_network(model: torch.nn.Module, *inputs: Any, path: str | Path | None
 
 
 def _check(model: Any, path: Any) -> None:
-    """Raise SimError, before tracing, for a model that is no plain nn.Module or has lazy parameters, and for a path that cannot
-    be written.
-    """
+    """Raise SimError for a model that is no plain nn.Module or has lazy parameters, and a path that cannot be written."""
     if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
         raise SimError(f"model is {_shown(model)}; allowed is a torch.nn.Module that is not traced or scripted")
     lazy = [name for name, one in (*model.named_parameters(), *model.named_buffers()) if is_lazy(one)]

@@ -157,9 +157,7 @@ class Names:
         return self._prefixes[root]
 
     def sign(self, layer: Any) -> None:
-        """Record `layer` as the owner of the autograd nodes that this thread has made since the last `sign`; without new nodes
-        do nothing.
-        """
+        """Record `layer` as the owner of the autograd nodes that this thread made since the last `sign`, if any."""
         thread, number = self._thread, torch._C._autograd._get_sequence_nr()
         if number > thread.looked:
             thread.made[number - 1] = thread.looked, layer

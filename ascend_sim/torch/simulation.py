@@ -124,9 +124,7 @@ class Simulation(ShownResult):
 
     @property
     def report(self) -> ModelReport:
-        """Return the report of all calls recorded so far; in mode "timing" calls not yet simulated are simulated now, in `jobs`
-        processes.
-        """
+        """Return the report of all calls recorded so far; in mode "timing" they are simulated now, in `jobs` processes."""
         with self._lock:
             open_calls = [call for call in self._seen() if call not in self._outcomes and self._later(call)]
             run = partial(_timed, settings=self.settings)
@@ -239,9 +237,7 @@ class Simulation(ShownResult):
             return self._rows.setdefault(layer, LayerRow(layer))
 
     def asks(self, layer: CalledLayer, tensors: Mapping[str, Any]) -> None:
-        """Record which of input, weight and bias require gradients in a forward call; ignored after a backward call, whose mask
-        is the truth.
-        """
+        """Record which of input, weight and bias require gradients in a forward call; a backward call's mask overrides it."""
         row = self.row(layer)
         if all(call.forward for call in row.calls):
             given = [tensors[name] for name in ("input", "weight", "bias")]

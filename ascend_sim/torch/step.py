@@ -67,9 +67,7 @@ class StepOrder:
 
 
 def _storages(value: Any) -> list[Storage]:
-    """Return (address, bytes) of the storages of all strided tensors in a nested argument; fake tensors have an id instead of
-    an address.
-    """
+    """Return (address, bytes) of the storages of strided tensors in a nested argument; fake ones have an id as address."""
     found = []
     for tensor in tree_leaves(value):
         if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:

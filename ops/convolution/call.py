@@ -71,9 +71,7 @@ class ConvolutionCall(AcceptedCall):
 
     @property
     def y(self) -> str:
-        """Return the name of the tensor that has the shape of the convolution's output map y: `maps.like` if `forward`,
-        else `maps.read`.
-        """
+        """Return the name of the tensor of the shape of output map y: `maps.like` if `forward`, else `maps.read`."""
         return self.maps.like if self.forward else self.maps.read
 
     def volume(self, name: str) -> tuple[int, int, int, int, int]:

@@ -1,6 +1,4 @@
-"""Reader of the forms in configs/instructions; a file is read when the first instruction of its group is made, and every entry
-is checked.
-"""
+"""Reader of the forms in configs/instructions; a file is read and checked when an instruction of its group is made."""
 
 from __future__ import annotations
 

@@ -76,9 +76,7 @@ def _selected(mask: Mask, count: int) -> NDArray[np.bool_]:
 def rows_of(
     operand: str, dtype: str, count: int, rows: int = 1, stride: int = 0, mask: Mask | None = None
 ) -> tuple[Region, ...]:
-    """Return the regions in UB of an operand: `rows` rows of `count` elements, `stride` bytes apart, or of their elements that
-    a mask selects.
-    """
+    """Return the regions in UB of an operand: `rows` rows of `count` elements, `stride` bytes apart, or of those in a mask."""
     size = size_of(dtype)
     if mask is None:
         return (Region(operand, "UB", count * size, stride, rows),)

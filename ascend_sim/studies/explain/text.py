@@ -134,9 +134,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
 
 
 def _stride_words(explanation: Explanation) -> str:
-    """Return a text on how the kernel treats a stride, by its tiling's kernelSplitMode: zeros inserted, or the filter split
-    by the stride.
-    """
+    """Return a text on a stride, by the tiling's kernelSplitMode: zeros inserted, or the filter split by the stride."""
     tasks = (explanation.task(part.mmads[0].row) for part in explanation.parts if part.mmads)
     mode = next((task.info["tiling"].get("kernelSplitMode", 0) for task in tasks), 0)
     words = {

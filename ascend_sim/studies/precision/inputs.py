@@ -35,9 +35,7 @@ def with_inputs(case: Case, inputs: str | Path | None) -> Case:
 
 
 def base_tensors(case: Case) -> dict[str, Array]:
-    """Return {name: float32 array} of the case's values, before they are rounded to a row's dtype: drawn, or decoded from
-    the case's file.
-    """
+    """Return {name: float32 array} of the case's values before a row's dtype: drawn, or from the case's file."""
     if case.data.file is None:
         return make_tensors(case.in_dtype("float32"))
     found = load_tensors(case.data.file, {name: (shape, None) for name, (shape, _) in case.tensors.items()})

@@ -131,9 +131,7 @@ class ConvTiling(BlockTiling):
 
     @classmethod
     def from_vendor(cls, values: Mapping[str, Any]) -> Self:
-        """Return the tiling with the fields that `to_vendor` returns; TilingError for an unknown name or a missing side
-        of the base block.
-        """
+        """Return the tiling with the fields that `to_vendor` returns; TilingError for unknown names or a missing side."""
         given = cls.own_names(values)
         missing = [cls.VENDOR[n] for n in ("base_m", "base_k", "base_n") if n not in given]
         if missing:

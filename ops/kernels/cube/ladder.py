@@ -161,9 +161,7 @@ class TilingQuestion:
 
     @property
     def closed(self) -> bool:
-        """Return True if the operator's kernel is in a closed library: False here; questions of kernels that have such
-        operators override it.
-        """
+        """Return True if the operator's kernel is in a closed library: False unless a kernel's question overrides it."""
         return False
 
     @property

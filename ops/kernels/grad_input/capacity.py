@@ -169,9 +169,7 @@ def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> None:
-    """Raise TilingError where the kernel cannot be taken row by row or tap by tap as `load_b1` (loadB1Condition) says;
-    `part` is one piece.
-    """
+    """Raise TilingError where the kernel is not taken row by row or tap by tap by `load_b1`; `part` is one piece."""
     cut, p = tiling.load_b1, inp.problem
     if cut not in (NO_HK, NO_HK_WK):
         raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")

@@ -44,9 +44,7 @@ def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) ->
 
 
 def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    """Yield the tilings of the grid that fit, all with the strips, kernel cut and split of `given` or, if not given, of
-    the ladder's tiling.
-    """
+    """Yield the tilings of the grid that fit, with the strips, cut and split of `given` or else the ladder's tiling."""
     parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi", "load_b1": "loadB1Condition"}
     own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
     start = GradInputQuestion(inp, own, chip).tiling()

@@ -102,9 +102,7 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
 
 
 def _channels_end(call: CubeCall, task: GradInputTask) -> int:
-    """Return the end of a task's channels, counted within its real group: at most the channels that the group has,
-    rounded up to whole C0.
-    """
+    """Return the end of a task's channels, counted within its real group: at most the group's own, in whole C0."""
     channels = ceil_to(call.group_channels(task.group, call.inp.problem.c_in, call.inp.cin_g), call.inp.c0)
     return min(task.n_start + task.n_count, channels)
 

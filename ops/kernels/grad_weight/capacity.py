@@ -69,9 +69,7 @@ def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool 
 
 
 def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> bool:
-    """Return True if all buffers of both operands fit L1; with `clipped` at most the input rows and channel blocks that
-    exist are counted.
-    """
+    """Return True if all buffers of both operands fit L1; with `clipped` only rows and channel blocks that exist count."""
     return sum(grad_weight_l1(tiling, inp, clipped=clipped)) <= inp.buffers["L1"]
 
 

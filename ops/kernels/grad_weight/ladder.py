@@ -140,9 +140,7 @@ class GradWeightQuestion(TilingQuestion):
         return GradWeightQuestion(inp, {"splitWo": 0}, self.chip, self.dtype)
 
     def answer(self) -> LadderAnswer[GradWeightTiling | OlderKernel]:
-        """Return the ladder's answer: the kernel and its tiling. Raises TilingError, with the formula and the limit,
-        where no rung has one.
-        """
+        """Return the ladder's answer: the kernel and its tiling. TilingError with formula and limit if no rung has one."""
         found = attempt(_answer, replace(self, inp=self.dealt))
         if isinstance(found, Refusal) and self.op_type == VOLUMETRIC:
             found = Refusal(f"{found.reason}; {ONE_WAY}")

@@ -160,9 +160,7 @@ def _side_steps(stays: bool, extent: int, base: int) -> list[int]:
 
 
 def _task_shapes(tiling: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield the tiling with each shape of task for its block and steps, in both orders of tiles if a task has several
-    tiles along M and N.
-    """
+    """Yield the tiling with each shape of task for its block and steps, in both orders if it has tiles along M and N."""
     shapes = [tiling]
     if tiling.template != SPLIT_GRID:
         shape = with_core_shape(tiling, inp).but(**given)

@@ -74,9 +74,7 @@ class _Feature:
 
     @property
     def merges(self) -> bool:
-        """Return True if one core must store all rows in order, with `Merge`: they are shorter than a block, and not
-        whole blocks together.
-        """
+        """Return True if one core must store all rows in order, with `Merge`: shorter than a block and no whole blocks."""
         return self.backs_off and self.hw * self.layout.itemsize < BLOCK_BYTES and not (self.dense and self._whole)
 
     @property

@@ -138,15 +138,11 @@ class _Filter:
 
     @property
     def merges(self) -> bool:
-        """Return True if one core must store all rows in order, with `Merge`: they are shorter than a block, and not
-        whole blocks together.
-        """
+        """Return True if one core must store all rows in order, with `Merge`: shorter than a block and no whole blocks."""
         return self.backs_off and self._short and not (self.dense and self._whole)
 
     def pitch(self, positions: int) -> int:
-        """Return the bytes in UB from one plain row of `positions` kernel positions to the next: no gap if `dense`,
-        else whole 32-byte blocks.
-        """
+        """Return the bytes in UB from a plain row of `positions` to the next: no gap if `dense`, else whole 32-byte blocks."""
         return positions * self.layout.itemsize if self.dense else self.layout.pitch(positions)
 
     def together(self, channels: int) -> int:

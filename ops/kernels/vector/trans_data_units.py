@@ -278,9 +278,7 @@ class MovedWeights(FilterUnits):
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt to the cores, number of its units, units of one block); axis 0 is output channels,
-        1 input channels.
-        """
+        """Return (axis dealt to cores, its units, units of a block); axis 0 is output channels, 1 input channels."""
         return deal((ceil_div(self.c_out, self.rows), ceil_div(self.c_in, self.channels)), self.cores)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:

@@ -56,9 +56,7 @@ class TbcFacts:
         return trait in self.profile.traits
 
     def tensor(self, name: str) -> TensorArg:
-        """Return a tensor by the document's name of its argument ("gradInput"); AssertionError if it is null, which an
-        earlier rule refuses.
-        """
+        """Return a tensor by the document's name of its argument ("gradInput"); AssertionError if null."""
         tensor = self.arguments[name]
         if tensor is None:  # the rule on pointers comes first; reaching this is a defect of the rule list
             raise AssertionError("a rule on tensors ran before the rule on null pointers")

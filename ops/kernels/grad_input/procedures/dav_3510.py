@@ -124,9 +124,7 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int |
 
 
 def _with_weights_as_they_are(q: GradInputAsked) -> GradInputTiling:
-    """Return the procedure's tiling; marked "stand-in" where the library's vector cores transpose the weights of an
-    unsplit kernel first.
-    """
+    """Return the procedure's tiling; marked "stand-in" where vector cores transpose an unsplit kernel's weights first."""
     tiling = vendor_grad_input_3510(q.inp, q.mode, q.cut)
     whole = tiling.kernel_split == SPLIT_NONE
     turned = whole and turns_weights(DataProblem.of(q.inp), tiling, hf32=q.dtype == "hf32")

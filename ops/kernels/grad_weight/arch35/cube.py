@@ -82,9 +82,7 @@ class PlaneOperand:
         self._queues[self._loading].publish()
 
     def use(self, key: Hashable) -> None:
-        """Make `key` the chunk that the next loads to L0 read, and free the one before; it must be the one in use or
-        the one loaded last.
-        """
+        """Make `key` the chunk that the next loads to L0 read, and free the one before; it is the one in use or loaded last."""
         if key == self._held:
             return
         if self._reading >= 0:

@@ -237,9 +237,7 @@ def _split_k(inp: TilingInput) -> GradWeightTiling:
 
 
 def ladder_split_k(block: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling for `block` with the largest depths in L1 that fit and give all cores a task; if none fits,
-    with a smaller block.
-    """
+    """Return the tiling for `block` with the largest depths in L1 that give all cores a task, or with a smaller block."""
     tiling = block
     for depth_a, depth_b in _halving_depths(stays_a=block.template == SPLIT_MK):
         tiling = with_core_shape(with_depths(block, inp, depth_a, depth_b), inp)

@@ -62,9 +62,7 @@ class Gradients(PlanDraft, ABC):
 
     @abstractmethod
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Append the filter kernel on the prepared maps y (`gradient`) and x (`features`), and the conversion of dW to
-        the caller's tensor.
-        """
+        """Append the filter kernel on the prepared maps y (`gradient`) and x (`features`), and the conversion of dW."""
 
     @abstractmethod
     def data_call(self) -> CubeCall:

@@ -72,9 +72,7 @@ class DataProblem:
 
     @property
     def uneven(self) -> bool:
-        """Return True if parts of a split kernel differ in taps, so that L1 steps must be whole base blocks of K; False
-        for an unsplit one.
-        """
+        """Return True if parts of a split kernel differ in taps, so L1 steps are whole base blocks of K; False if unsplit."""
         return False
 
     def doubles(self, elements: int) -> bool:

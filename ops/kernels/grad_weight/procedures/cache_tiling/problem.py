@@ -138,9 +138,7 @@ class FilterProblem:
         return ceil_div(self.problem.w_out, self.k0)
 
     def k_cut(self, most: int) -> int:
-        """Return the largest number of parts of K up to `most`. For fp32 each part has an even number of units; 0 if no
-        number of parts does.
-        """
+        """Return the largest number of parts of K up to `most`. For fp32 each has an even number of units; 0 if none does."""
         most = min(most, self.k)
         if not self.fp32 or self.load is Load.SPLIT_W:
             return most
@@ -244,9 +242,7 @@ class FilterProblem:
 
     @property
     def load_words(self) -> str:
-        """Return the path of B for a report, in the vendor's words: "load3d", "load2d", "split_w" or "dma", with
-        special cases after commas.
-        """
+        """Return the path of B in the vendor's words: "load3d", "load2d", "split_w" or "dma", special cases after commas."""
         with_it = {
             "conv1d": self.conv1d,
             "stride_h read": self.skips_rows,
