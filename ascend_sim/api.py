@@ -30,12 +30,11 @@ def convolution_backward(
 ) -> Result:
     """Run convolution backward on a simulated chip; arguments in the order of torch's `convolution_backward`.
 
-    `grad_output` [N, C_out, H_out, W_out], `input` [N, C_in, H, W], `weight` [C_out, C_in / groups, k_h, k_w] are numpy
-    arrays (fp16, fp32, ml_dtypes bfloat16 and float8_e4m3fn; strided views allowed), PyTorch tensors or, in timing mode,
-    `TensorSpec`s. A single number of `stride`, `padding`, `dilation` and `output_padding` is that of every axis.
-    uint8 arrays are codes, whose format `dtypes` names: "hifloat8" or "float8_e4m3fn" for all of them, or by tensor. 8-bit
-    results are uint8 codes too, named in `Result.dtypes`; gradWeight of 8-bit tensors is float32. `bias_sizes` None means
-    [C_out].
+    `grad_output` [N, C_out, H_out, W_out], `input` [N, C_in, H, W], `weight` [C_out, C_in / groups, k_h, k_w] are numpy arrays
+    (fp16, fp32, ml_dtypes bfloat16 and float8_e4m3fn; strided views allowed), PyTorch tensors or, in timing mode,
+    `TensorSpec`s. A single number of `stride`, `padding`, `dilation` and `output_padding` is that of every axis. uint8 arrays
+    are codes, whose format `dtypes` names: "hifloat8" or "float8_e4m3fn" for all of them, or by tensor. 8-bit results are uint8
+    codes too, named in `Result.dtypes`; gradWeight of 8-bit tensors is float32. `bias_sizes` None means [C_out].
 
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.

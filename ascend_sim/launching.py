@@ -95,10 +95,9 @@ def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **keywords: An
 def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **keywords: Any) -> KernelRun:
     """Run `blocks` blocks of a kernel on a simulated chip and return the result.
 
-    `tensors` are the kernel's arguments in order: numpy arrays, which are copied to GM, and `empty` tensors. `fields`
-    are passed to the kernel unchanged: its tiling, for example. Raises SimError for arguments that do not fit kernel,
-    chip or mode, KernelError for errors inside the kernel (with its file and line), DeadlockError where programs wait
-    for each other.
+    `tensors` are the kernel's arguments in order: numpy arrays, which are copied to GM, and `empty` tensors. `fields` are
+    passed to the kernel unchanged: its tiling, for example. Raises SimError for arguments that do not fit kernel, chip or mode,
+    KernelError for errors inside the kernel (with its file and line), DeadlockError where programs wait for each other.
     """
     options = filled(LaunchOptions, keywords)
     check_options(LaunchOptions, options)

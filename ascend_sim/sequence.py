@@ -102,8 +102,7 @@ class RunResult:
         write_page(path, self.recording, self.report.to_dict(statements=True), outcomes)
 
     def write(self, folder: str | Path, *, msprof: bool = False, trace_limit: int | None = None) -> list[Path]:
-        """Write report.json, outputs (.npz) and, with times, trace.json.gz and timeline.npz to a folder; return their
-        paths.
+        """Write report.json, outputs (.npz) and, with times, trace.json.gz and timeline.npz to a folder; return their paths.
 
         `ascend-sim report FOLDER` draws the page of such a folder. `msprof` adds the folders of the vendor's simulator;
         `trace_limit` is the most events in the trace.

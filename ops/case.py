@@ -39,10 +39,9 @@ def case_names() -> list[str]:
 def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
     """Return the case of that name, the case file at that path, or the layer at that address (`resnet50:conv1`).
 
-    Raises ConfigError (one line: file, field, given value, allowed values): no such case, file or layer, a whole
-    network, broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given` faults
-    that a call would refuse with a status raise nothing: shapes that contradict each other, values of attributes and
-    dtypes that no rule allows.
+    Raises ConfigError (one line: file, field, given value, allowed values): no such case, file or layer, a whole network,
+    broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given` faults that a call would
+    refuse with a status raise nothing: shapes that contradict each other, values of attributes and dtypes that no rule allows.
     """
     name = str(name_or_path)
     if not name.strip():

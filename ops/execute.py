@@ -82,8 +82,7 @@ def fill(allocations: Mapping[str, Allocation], inputs: Mapping[str, Array | Non
 def values_again(
     plan: Plan, chip: ChipSpec, model: ValueModel, timeline: Timeline | None, inputs: Mapping[str, Array]
 ) -> dict[str, Allocation]:
-    """Compute only the values of a plan's tasks, without timing, on a fresh device with `inputs`; return output ->
-    tensor.
+    """Compute only the values of a plan's tasks, without timing, on a fresh device with `inputs`; return output -> tensor.
 
     Instructions run in the order of `timeline`; None means block by block.
     """

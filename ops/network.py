@@ -48,8 +48,7 @@ class NetworkFile(FileEntry):
 
 @frozen
 class Network:
-    """A named list of layers in forward order, with the batch that their shapes hold; `source` tells where they come
-    from.
+    """A named list of layers in forward order, with the batch that their shapes hold; `source` tells where they come from.
 
     `address` is the name or path of the network for commands; `rescaled` is True after `at` has changed the batch.
     """

@@ -395,8 +395,7 @@ def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
 
 @frozen
 class Settings:
-    """Settings under which a call is accepted, beside its arguments: the product's rules, the profile, and the user's
-    choices.
+    """Settings under which a call is accepted, beside its arguments: the product's rules, the profile, and the user's choices.
 
     `tiling`, `block_dim` and `disarm` are the user's, by kernel; `library` is the version of the vendor's kernels, ""
     for the newest.

@@ -110,8 +110,7 @@ class Plan:
         """Place each workspace tensor at the first free offset, from its first use to its last; sets `offsets` and
         `workspace_bytes`.
 
-        Sizes are rounded up to `WORKSPACE_ALIGNMENT`; `slack` leaves the spare bytes of an allocation (`room_of`)
-        behind each.
+        Sizes are rounded up to `WORKSPACE_ALIGNMENT`; `slack` leaves the spare bytes of an allocation (`room_of`) behind each.
         """
         last = {name: index for index, step in enumerate(self.steps) for name in step.tensors}
         live: dict[str, tuple[int, int]] = {}

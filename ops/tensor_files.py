@@ -127,8 +127,7 @@ def _check_header(path: Path, name: str, headers: Mapping[str, Header]) -> None:
 
 
 def _format(path: Path, name: str, header: Header, label: Any) -> str:
-    """Return the name of a tensor's format: the text of `label` (its entry NAME_dtype), or for None the array's own
-    dtype.
+    """Return the name of a tensor's format: the text of `label` (its entry NAME_dtype), or for None the array's own dtype.
 
     TensorFileError if the format is not allowed, or the array is not stored in the format's bits.
     """

@@ -103,8 +103,7 @@ class Contents:
             self._seen.setdefault(key, (tensor, subject.task.name))
 
     def find(self, subject: Subject, broken: Collection[str] = ()) -> list[CheckFinding]:
-        """Return findings on the reads of unwritten bytes in one task, in GM and in buffers, and mark the bytes that it
-        wrote.
+        """Return findings on the reads of unwritten bytes in one task, in GM and in buffers, and mark the bytes that it wrote.
 
         Spaces that are `broken` (accesses to wrong addresses) are left out: bytes missing there were written elsewhere.
         """

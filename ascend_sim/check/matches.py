@@ -76,8 +76,7 @@ class Matches:
         return items[np.argsort(flags, kind="stable")], np.cumsum([0, *counts])
 
     def _in_rows(self) -> bool:
-        """Match every wait inside a core with its set and return True, if each set comes before its wait in the order of
-        issue.
+        """Match every wait inside a core with its set and return True, if each set comes before its wait in the order of issue.
 
         Otherwise it returns False, and the programs must be walked.
         """

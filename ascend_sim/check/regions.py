@@ -21,8 +21,7 @@ _ROWS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class RegionColumns:
-    """Regions of a table's instructions in one space, as columns: those of instruction `i` from `first[i]` to `first[i +
-    1]`.
+    """Regions of a table's instructions in one space, as columns: those of instruction `i` from `first[i]` to `first[i + 1]`.
 
     Reads come before writes. `column` is the column of a row with the address that a region is relative to; `offset` and
     `extent` are in bytes.

@@ -300,8 +300,7 @@ class UbBanks(Section):
 
 
 class Vector(Section):
-    """The vector unit. Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial
-    repeat.
+    """The vector unit. Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial repeat.
 
     Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`. One instruction
     has at most `repeats_per_instruction` repeats if its operands have strides (None: any number), which are at most

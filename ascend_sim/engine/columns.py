@@ -47,8 +47,7 @@ _PACKING = 3
 class ColumnFile:
     """Unnamed temporary file to which bytes are appended; bytes in it never change.
 
-    Threads and forked processes may read it at once: a read names its place and does not use the position that they
-    share.
+    Threads and forked processes may read it at once: a read names its place and does not use the position that they share.
     """
 
     open: ClassVar[WeakSet[ColumnFile]] = WeakSet()

@@ -67,8 +67,7 @@ class Pace(NamedTuple):
     def overlap(self, other: Pace) -> int:
         """Return how many cycles before the end of the first of two accesses to one tile the second may begin.
 
-        Each has its own speed, and the second may never overtake the first at any fractal. 0 if their tiles differ in
-        shape.
+        Each has its own speed, and the second may never overtake the first at any fractal. 0 if their tiles differ in shape.
         """
         fractals = self.rows * self.columns
         if not fractals or self[:2] != other[:2]:

@@ -264,11 +264,10 @@ class Drain(Instruction):
 class Fixpipe(Drain):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM as [n / c0][m][c0], blocks `dst_stride` bytes apart.
 
-    `dtype` is the output format (one rounding, nearest even; overflow as `ValueModel` says); `c0` = 8 with fp32 is the
-    channel split, 32 with formats of 1 byte the channel merge: two fractals side by side, the last of an odd number alone in
-    rows of 16 bytes (Fixpipe page of the CCE intrinsics). `atomic_add` adds to what GM holds instead of replacing it. A last
-    fractal with fewer columns is written whole. `pre` is arithmetic on the way, with the scales of columns in the Fixpipe
-    buffer at `src1`.
+    `dtype` is the output format (one rounding, nearest even; overflow as `ValueModel` says); `c0` = 8 with fp32 is the channel
+    split, 32 with formats of 1 byte the channel merge: two fractals side by side, the last of an odd number alone in rows of 16
+    bytes (Fixpipe page of the CCE intrinsics). `atomic_add` adds to what GM holds instead of replacing it. A last fractal with
+    fewer columns is written whole. `pre` is arithmetic on the way, with the scales of columns in the Fixpipe buffer at `src1`.
     """
 
     m: int

@@ -231,9 +231,8 @@ def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _touched_blocks(load: LoadData3D) -> tuple[int, int, int, int, int]:
     """Return the part of a channel block that the load reads, and the first and last channel block.
 
-    The part is (its first block, blocks of a row, rows). It is within one row of the map if the pixels are of one
-    output row, else whole rows. A map that is a matrix (one tap, stride 1, no padding) is read pixel by pixel, whatever
-    its width.
+    The part is (its first block, blocks of a row, rows). It is within one row of the map if the pixels are of one output row,
+    else whole rows. A map that is a matrix (one tap, stride 1, no padding) is read pixel by pixel, whatever its width.
     """
     taps, pixels = load.k_h * load.k_w, load.out_height * load.out_width
     c1_first = load.k_start // load.c0 // taps

@@ -136,8 +136,7 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Effect of an instruction: at its start it takes the items of the places `takes`, at its retirement it puts them
-    at `put`.
+    """Effect of an instruction: at its start it takes the items of the places `takes`, at its retirement it puts them at `put`.
 
     Items are converted from the format `source` to `target` (empty: moved as bytes). Those of a second place stand
     behind those of the first; items beyond the room of `put` are dropped. With a `product` two places are its factors,

@@ -255,8 +255,7 @@ class Launch:
         return k
 
     def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> Line | None:
-        """Return (file, line) that wrote a row of a program, by running the function once more with a note of each row's
-        line.
+        """Return (file, line) that wrote a row of a program, by running the function once more with a note of each row's line.
 
         None if that run raises.
         """

@@ -24,8 +24,7 @@ class NotFollowed(Exception):
 
 @lru_cache(256)
 def names_from_outside(code: CodeType, line: int) -> frozenset[str] | None:
-    """Return the names that the body of the loop at `line` reads before it writes them: those of values from outside the
-    loop.
+    """Return the names that the body of the loop at `line` reads before it writes them: those of values from outside the loop.
 
     None where one turn depends on another (the body writes a name that a later turn, or code outside, may read), and where the
     source is not understood. Kept for 256 loops.

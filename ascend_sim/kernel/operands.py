@@ -21,8 +21,7 @@ class Span(NamedTuple):
 class ColumnRuns(NamedTuple):
     """Runs of columns of an img2col matrix that adjoin in L0B: `repeat` runs of `length`, `stride` blocks of C0 apart.
 
-    `line` is the distance in L0B of one row of fractals to the next, in fractals; 0 if they adjoin. Fields as in
-    `LoadData3D`.
+    `line` is the distance in L0B of one row of fractals to the next, in fractals; 0 if they adjoin. Fields as in `LoadData3D`.
     """
 
     start: int
@@ -35,8 +34,7 @@ class ColumnRuns(NamedTuple):
 class MapWindow(NamedTuple):
     """A feature map in L1, [c1][height][width][C0], and the kernel that `load_data_3d` slides over it; all in pixels.
 
-    The kernel has `out_height` x `out_width` positions; the defaults are those of a 1x1 kernel. Fields as in
-    `LoadData3D`.
+    The kernel has `out_height` x `out_width` positions; the defaults are those of a 1x1 kernel. Fields as in `LoadData3D`.
     """
 
     height: int

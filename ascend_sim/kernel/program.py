@@ -59,8 +59,7 @@ TOUCH = np.dtype(
 
 @dataclass(frozen=True, eq=False)
 class Touches:
-    """Regions that the instructions of a table read and write: those of instruction `i` from `first[i]` to `first[i +
-    1]`.
+    """Regions that the instructions of a table read and write: those of instruction `i` from `first[i]` to `first[i + 1]`.
 
     Reads come before writes. `columns` (TOUCH) has for each region, in bytes, the column of a row that holds its
     operand and its shape, with rows merged as far as possible; then the instruction's `Pace`, if it has one (`paced`).

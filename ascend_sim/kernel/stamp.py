@@ -3,11 +3,10 @@
     for what, where in k.stamped(items):        # a plain loop over pairs
         ...                                     # its body writes rows
 
-`what` decides which rows the body writes and `where` is the integer by which their addresses move. The first time that a
-`what` comes up in some phase of the kernel the body runs with a `Moving` in the place of `where`, and its rows become a
-`Stamp`; every further time the stamp is repeated without running the body. The phase is all that one piece leaves to the next:
-which buffer of a queue is next, what L1 holds, which flags are raised. An object with such a state registers it
-(`KernelBuilder.carry`).
+`what` decides which rows the body writes and `where` is the integer by which their addresses move. The first time that a `what`
+comes up in some phase of the kernel the body runs with a `Moving` in the place of `where`, and its rows become a `Stamp`; every
+further time the stamp is repeated without running the body. The phase is all that one piece leaves to the next: which buffer of
+a queue is next, what L1 holds, which flags are raised. An object with such a state registers it (`KernelBuilder.carry`).
 
 Rows are those of the same loop without stamps. A `Moving` sees to that for addresses: it knows the arithmetic that is the
 same wherever the piece stands, and whatever else it is asked (a comparison, a remainder, a length) raises. What the body reads
@@ -268,8 +267,7 @@ def _meets(guard: Guard, gone: int) -> bool:
 
 @dataclass(eq=False)
 class Stamp:
-    """Rows of a piece of a kernel that are repeated at places of `axes` numbers; their tiles count from the stamp's first
-    one.
+    """Rows of a piece of a kernel that are repeated at places of `axes` numbers; their tiles count from the stamp's first one.
 
     `moves` has (index of a number in the rows, axis, step by which it moves), in order. `number` is its own among the stamps of
     a task. After it the kernel is `tiles` tiles further, `counted` of them counted, in phase `after`. `notes` has the lines

@@ -120,8 +120,7 @@ class Tensor:
         return True
 
     def __getitem__(self, index: Any) -> Tensor:
-        """Return a piece of the tensor by whole numbers and slices; a number drops its axis, negative ones count from the
-        end.
+        """Return a piece of the tensor by whole numbers and slices; a number drops its axis, negative ones count from the end.
 
         Raises SimError for an index outside, a step below 1, too many indices and a piece without elements.
         """

@@ -372,8 +372,7 @@ class _PipeTime:
         return {cause: _us(chip, value / self.cores) for cause, value in cycles.items()}
 
     def main_stall(self) -> dict[str, Any] | None:
-        """Return {"cause", "share"} of the cause that cost the pipe most time, standing still or held back; None if none
-        did.
+        """Return {"cause", "share"} of the cause that cost the pipe most time, standing still or held back; None if none did.
 
         The share is of the pipe's span.
         """

@@ -23,8 +23,7 @@ _LOOK_SECONDS = 0.2
 def finish(
     store: Store, items: Mapping[str, Any], work: Callable[[Any], dict[str, Any] | Failed], pool: Pool
 ) -> Generator[tuple[str, dict[str, Any] | Failed]]:
-    """Yield (name, data) of every item: first those in the store, then the result of `work` of the others as each is
-    done.
+    """Yield (name, data) of every item: first those in the store, then the result of `work` of the others as each is done.
 
     Failed is not kept: another time the same work may succeed. Items that another process is computing are waited for,
     and computed here if it dies. Raises errors of `work` and of the store.

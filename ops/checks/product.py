@@ -89,8 +89,7 @@ class ValueRange(_Entry):
 
 
 class KernelLimit(_Entry):
-    """Limit of one operator of the library: an interval for fields of the problem, or for products of them ("h_in *
-    w_in").
+    """Limit of one operator of the library: an interval for fields of the problem, or for products of them ("h_in * w_in").
 
     `at_most` names a field whose value is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1
     counts as 1 (ops-nn: stated).

@@ -51,8 +51,7 @@ class CheckResult:
 
 @frozen
 class Rule:
-    """One check of a call: `check(facts)` returns None or a Failure; where `when(facts)` is False it counts as
-    "skipped".
+    """One check of a call: `check(facts)` returns None or a Failure; where `when(facts)` is False it counts as "skipped".
 
     It holds only in `profiles`; `source` names the document that asks for it.
     """

@@ -99,8 +99,7 @@ class ConvolutionCall(AcceptedCall):
         return any(tensor.is_empty for tensor in self.inputs.values())
 
     def held_dtype(self, output: str) -> str:
-        """Return the dtype in which a contiguous result is held before it goes to the caller's tensor: that tensor's
-        own dtype.
+        """Return the dtype in which a contiguous result is held before it goes to the caller's tensor: that tensor's own dtype.
 
         Only TBC of the released library keeps dInput and dWeight in the dtypes of input and weight, whatever the
         caller's tensors have (ops-nn op_api of conv_tbc: stated).

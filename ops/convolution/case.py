@@ -63,8 +63,7 @@ def attributes_of(case: Any) -> dict[str, Any]:
 
 
 def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
-    """Return the output's shape, which follows from input, weight and attributes. ValueError where the case contradicts
-    itself.
+    """Return the output's shape, which follows from input, weight and attributes. ValueError where the case contradicts itself.
 
     `given` is the shape that the case gives tensor `name`, which must be the same; None if it gives none. A case that
     keeps its entries as given raises nothing: `given` stands, else the shape of the input.

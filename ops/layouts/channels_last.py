@@ -142,11 +142,9 @@ class ChannelsLastFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, SUM_BYTES, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts of a tile's sum that go from UB to dW, each of as many fractals of 16 columns as `room` bytes
-        hold.
+        """Yield the parts of a tile's sum that go from UB to dW, each of as many fractals of 16 columns as `room` bytes hold.
 
-        A scatter in UB turns a part into lines, each with one column's numbers of all filters; each line is then stored
-        to dW.
+        A scatter in UB turns a part into lines, each with one column's numbers of all filters; each line is then stored to dW.
         """
         rows, line = total.rows, ceil_to(total.rows * SUM_BYTES, BLOCK_BYTES)
         row, pieces = FRACTAL * SUM_BYTES, list(self.channel_pieces(total))

@@ -186,8 +186,7 @@ class Portion(NamedTuple):
 
 
 class DrainPiece(NamedTuple):
-    """Part of a finished tile, `rows` x `columns` from row `row` and column `column` on, with its address `target` in
-    GM.
+    """Part of a finished tile, `rows` x `columns` from row `row` and column `column` on, with its address `target` in GM.
 
     `column` and `columns` are 0 where whole rows are stored.
     """

@@ -168,8 +168,7 @@ class PlainFilters(Filters):
         return range(first, min(first + count, self.inp.cin_g))
 
     def channel_pieces(self, tile: FilterTile) -> Iterator[tuple[int, range, int]]:
-        """Yield (column in the tile, channels, tap) for each block of a tile's columns: a block is `n0` channels of one
-        tap.
+        """Yield (column in the tile, channels, tap) for each block of a tile's columns: a block is `n0` channels of one tap.
 
         The first and last block may be parts: a tile of 8 bits may begin or end inside a block, which is two fractals.
         """

@@ -7,8 +7,7 @@ from ascend_sim.frozen import frozen
 
 @frozen
 class Layout:
-    """Names of the layouts in GM of a cube kernel's feature maps (`maps`) and weights; `ops.layouts` loads and stores
-    them.
+    """Names of the layouts in GM of a cube kernel's feature maps (`maps`) and weights; `ops.layouts` loads and stores them.
 
     `plain`: channels are not in blocks of C0, so a kernel may begin with any channel.
     """

@@ -21,15 +21,13 @@ class Walk(ABC):
 class Windows(Walk):
     """Walk row by row over gradOutput: L1 holds whole input rows, from which load3d takes its windows.
 
-    `last_width` is the width of the last strip's rows if the problem is made of strips and the last is narrower, else
-    0.
+    `last_width` is the width of the last strip's rows if the problem is made of strips and the last is narrower, else 0.
     """
 
     last_width: int = 0
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
-        """Return the most input pixels that L1 holds for a run of `pixels` gradOutput pixels, counted in whole input
-        rows.
+        """Return the most input pixels that L1 holds for a run of `pixels` gradOutput pixels, counted in whole input rows.
 
         With strips of two widths the larger count holds. `clipped`: no more rows than the input has.
         """

@@ -46,8 +46,7 @@ def judge(
 
 
 def _with_probe(verdicts: dict[str, Any], probe: Probe | None) -> dict[str, Any]:
-    """Add "decided_by" and "probe" to each verdict on the caller's data and return them; runs the probe unless it
-    refuses.
+    """Add "decided_by" and "probe" to each verdict on the caller's data and return them; runs the probe unless it refuses.
 
     A verdict that was correct becomes wrong if the probe of its output fails.
     """

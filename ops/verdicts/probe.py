@@ -71,9 +71,8 @@ class Probed:
         return next((name for name, failed in tests.items() if failed), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result for a report as plain values: "ran", "correct", the "failed" test, numbers of "wrong"
-        elements, "first_wrong" (index), "least_chance", and the direction's counts "away" and "towards_zero" and their
-        "limit".
+        """Return the result for a report as plain values: "ran", "correct", the "failed" test, numbers of "wrong" elements,
+        "first_wrong" (index), "least_chance", and the direction's counts "away" and "towards_zero" and their "limit".
         """
         return {
             "ran": True,
@@ -93,9 +92,8 @@ class Probe:
     """A call that can be run again on other data. `fresh()` returns name -> (flat storage, view of it in the caller's
     layout) of each input; `rerun` computes the outputs from the storages.
 
-    A probe costs two more runs of the values, and two float64 references. `wanted` True or False decides; with None a
-    call is probed if that is soon done (up to `SOON_DONE` products), or if the caller's data may hide a product of mean
-    size.
+    A probe costs two more runs of the values, and two float64 references. `wanted` True or False decides; with None a call is
+    probed if that is soon done (up to `SOON_DONE` products), or if the caller's data may hide a product of mean size.
     """
 
     operator: Operator[Any, Any]
@@ -214,8 +212,7 @@ class _Outcome:
     def sums(self, name: str) -> tuple[Sums, Mapping[str, Array], Array]:
         """Return (float64 sums for output `name`, all inputs, the run's array of that output).
 
-        The sums are of the operands as the cube rounds them; of unrounded ones for an output that is no sum of
-        products.
+        The sums are of the operands as the cube rounds them; of unrounded ones for an output that is no sum of products.
         """
         operator, call = self.probe.operator, self.probe.call
         operands = self.inputs

@@ -113,9 +113,8 @@ class Select(RowsInstruction):
 
     A row has addresses for two sources, this instruction has three: src1 is the lower of the addresses of mask and second
     tensor, and `mask_offset` and `other_offset` say where behind it each begins (the vendor hands the third address over in a
-    register). `rows`, strides, `mask` and `blocks` (of dst, src0 and the second tensor) are those of element-wise
-    instructions; the bits of a row lie `bits_stride` bytes behind those of the row before, which is 0 where every repeat
-    takes the same bits.
+    register). `rows`, strides, `mask` and `blocks` (of dst, src0 and the second tensor) are those of element-wise instructions;
+    the bits of a row lie `bits_stride` bytes behind those of the row before, which is 0 where every repeat takes the same bits.
     """
 
     dtype: str

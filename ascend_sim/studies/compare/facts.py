@@ -93,8 +93,7 @@ class KernelFacts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunComparison(ShownResult):
-    """Comparison of runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), and of every
-    kernel.
+    """Comparison of runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), and of every kernel.
 
     Kernels stand in the launch order of the first run that has them. Kernels of one name are paired in order: the second of a
     run with the second of another.

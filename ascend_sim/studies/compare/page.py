@@ -26,8 +26,7 @@ _LONG = 40
 
 
 def write_page(path: str | Path, comparison: RunComparison) -> None:
-    """Write a comparison as one self-contained HTML page: the whole call, and parts for the 12 kernels whose times differ
-    most.
+    """Write a comparison as one self-contained HTML page: the whole call, and parts for the 12 kernels whose times differ most.
 
     Raises SimError without Plotly, and where the file cannot be written.
     """

@@ -3,11 +3,10 @@
     explanation = ascend_sim.explain("strided", element=(0, 3, 5, 5))
     explanation.parts[0].mmads[-1].partial, explanation.value, explanation.reference
 
-The call runs in `full` mode. Before its values are computed, the element's bytes are followed backwards through the
-programs that ran (`engine.provenance`): from the caller's tensor through Cast and TransData to the instruction that took
-them out of L0C, to every mmad that added to them, to the fractals, the loads and the rows in L1 that those multiplied, and
-to the caller's numbers. While values are computed, memory is looked at where the value passes; what stands here are those
-bits.
+The call runs in `full` mode. Before its values are computed, the element's bytes are followed backwards through the programs
+that ran (`engine.provenance`): from the caller's tensor through Cast and TransData to the instruction that took them out of
+L0C, to every mmad that added to them, to the fractals, the loads and the rows in L1 that those multiplied, and to the caller's
+numbers. While values are computed, memory is looked at where the value passes; what stands here are those bits.
 """
 
 from __future__ import annotations

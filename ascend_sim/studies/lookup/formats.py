@@ -30,8 +30,7 @@ _WORDS = {
 def explain_format(
     name: object, value: str | float | None = None, *, rounding: str | None = None, mantissa_bits: int | None = None
 ) -> str:
-    """Return a text about a format; with `value` (a decimal such as "0.1", "inf", "nan") first its rounding step by
-    step.
+    """Return a text about a format; with `value` (a decimal such as "0.1", "inf", "nan") first its rounding step by step.
 
     `rounding` is a mode of the format (its default if None), `mantissa_bits` (11 or 10) is for hf32. Raises SimError
     for an unknown format or mode and for a value that is not a number.

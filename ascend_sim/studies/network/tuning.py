@@ -176,8 +176,7 @@ def write_tilings(tilings: Tilings, out: str | Path) -> Path:
 
 
 def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
-    """Return {layer: {kernel: fields}} from a tilings file, or from the one in a folder; short kernel names become full
-    ones.
+    """Return {layer: {kernel: fields}} from a tilings file, or from the one in a folder; short kernel names become full ones.
 
     A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`. Raises ConfigError for a missing file,
     and for kernels or fields that are none.

@@ -274,8 +274,7 @@ def csv_text(table: PrecisionTable) -> str:
 
 
 def plot(table: PrecisionTable, path: str | Path) -> None:
-    """Write a PNG with an axis for each output: the distribution of log2 of the relative error, a line for each computed
-    row.
+    """Write a PNG with an axis for each output: the distribution of log2 of the relative error, a line for each computed row.
 
     Rows that repeat another cubeMathType are left out. Raises SimError when matplotlib is missing or the path is not a .png.
     """

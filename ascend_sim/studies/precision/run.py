@@ -54,8 +54,7 @@ DTYPES = ("float16", "bfloat16", "float32")
 
 @frozen
 class PrecisionRow:
-    """One run of the case: an input dtype with a cubeMathType and a model of additions on one chip, with its cost and
-    errors.
+    """One run of the case: an input dtype with a cubeMathType and a model of additions on one chip, with its cost and errors.
 
     `status` 0: ran; another code: refused, `message` says why; None: accepted, but it could not be simulated. `same_as` names
     an earlier cubeMathType with the same computation, whose figures stand here too. `total_us` is the end of the last kernel,
@@ -144,12 +143,11 @@ def precision(
 ) -> PrecisionTable:
     """Run a case in every precision of each chip (default: the case's chip) and return the table.
 
-    `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the
-    case's. `dtypes`: of the inputs, row by row; None: the 16- and 32-bit ones, and the case's own if it has 8 bits.
-    `tensors`: the caller's values in the case's shapes, by name, in place of `inputs`. With `probe` "decided_by" of an
-    output names the test that decided its verdict. With adversarial inputs `correct` uses the rigorous bound. An
-    interrupt (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError for unknown
-    names and files that do not fit the case.
+    `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the case's.
+    `dtypes`: of the inputs, row by row; None: the 16- and 32-bit ones, and the case's own if it has 8 bits. `tensors`: the
+    caller's values in the case's shapes, by name, in place of `inputs`. With `probe` "decided_by" of an output names the test
+    that decided its verdict. With adversarial inputs `correct` uses the rigorous bound. An interrupt (Ctrl-C) ends it with the
+    input dtypes that were finished, if there are any. Raises SimError for unknown names and files that do not fit the case.
     """
     how = PrecisionOptions(**options)
     check_options(PrecisionOptions, {name: value for name, value in how.items() if value is not None})

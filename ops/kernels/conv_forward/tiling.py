@@ -1,9 +1,8 @@
 """Tiling of the forward convolution, which is grad_input of a transposed call: a procedure of our own ("stand-in").
 
-M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0). Where whole rows of x do not fit L1, y is made
-in strips of columns as wide as a tile, and so are signals (one row), of which the library loads columns (its Conv2D has
-a flag for them: stated). The vendor's Conv2D and Conv3D tilings are not documented here, so nothing of theirs is
-claimed.
+M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0). Where whole rows of x do not fit L1, y is made in
+strips of columns as wide as a tile, and so are signals (one row), of which the library loads columns (its Conv2D has a flag for
+them: stated). The vendor's Conv2D and Conv3D tilings are not documented here, so nothing of theirs is claimed.
 """
 
 from __future__ import annotations
@@ -178,8 +177,7 @@ def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
 
 
 def may_fit(inp: TilingInput, buffers: int, width: int) -> bool:
-    """Return True if L1 holds the input and weights of 16 pixels x 16 channels of a strip, so that tilings are worth
-    trying.
+    """Return True if L1 holds the input and weights of 16 pixels x 16 channels of a strip, so that tilings are worth trying.
 
     Very wide strips, of which only whole rows fit, hold few channels in L1 and read more.
     """

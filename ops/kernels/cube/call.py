@@ -54,8 +54,7 @@ class CubeCall:
         needed_macs: int | None = None,
     ) -> dict[str, Any]:
         """Return the launch's `Task.info`: dtypes, formats, "tiling" under the vendor's names, "tiling_source", "macs",
-        "needed_macs", stride, groups and "compute_dtype". `formats` replaces the call's layouts for the tensors that it
-        names.
+        "needed_macs", stride, groups and "compute_dtype". `formats` replaces the call's layouts for the tensors that it names.
 
         `needed_macs` are the products of the kernel's method if it multiplies zeros that it inserts itself; None: those
         of the problem.

@@ -205,8 +205,7 @@ S = TypeVar("S", bound=Tiled)
 def widest_that_fits(
     width: int, may_fit: Callable[[int], bool], cut: Callable[[int], S | Refusal], spare: int, widest: int = WIDEST
 ) -> S | Refusal:
-    """Return the tiling of the widest strips for which `cut(width of a strip)` returns one; the last refusal where none
-    does.
+    """Return the tiling of the widest strips for which `cut(width of a strip)` returns one; the last refusal where none does.
 
     Widths tried are about `widest` columns, half, a quarter ..., made even by `even_strip` with `spare`; those for
     which `may_fit` is False are left out, except the narrowest. Where the tile found is narrower than its strip, `cut`

@@ -39,8 +39,7 @@ NO_BARRIERS = Barriers()
 
 
 class CubePipeline:
-    """L0 of the cube kernels: MTE1 fills halves of L0A and L0B in turn, M multiplies them into tiles of L0C, which then
-    leave.
+    """L0 of the cube kernels: MTE1 fills halves of L0A and L0B in turn, M multiplies them into tiles of L0C, which then leave.
 
     They leave by the Fixpipe, or on coupled chips by the vector unit: L0C -> UB -> GM in pieces of a quarter of UB.
     `unit_flag`: cube and Fixpipe hand tiles of L0C over fractal by fractal. `own_flags`: L0A and L0B are handed over by
@@ -122,12 +121,10 @@ class CubePipeline:
             right.acquire()
 
     def multiply(self, half: int, m: int, k: int, n: int, dtype: str, hf32_bits: int = 0) -> None:
-        """Multiply [m, k] in half `half` of L0A by [k, n] in L0B and add the product to the tile; the half is then
-        free.
+        """Multiply [m, k] in half `half` of L0A by [k, n] in L0B and add the product to the tile; the half is then free.
 
-        The first product of a tile starts its sum. m = 1 is a mode that reads L0A as one plain row; where it cannot be
-        switched off, a whole fractal of rows is multiplied, in the same time. The kernel's barriers stand around small
-        products.
+        The first product of a tile starts its sum. m = 1 is a mode that reads L0A as one plain row; where it cannot be switched
+        off, a whole fractal of rows is multiplied, in the same time. The kernel's barriers stand around small products.
         """
         if m == 1 and not self._k.gemv_is_optional:
             m = FRACTAL
@@ -194,8 +191,7 @@ class CubePipeline:
     def drain(
         self, target: int, m: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
     ) -> None:
-        """Store the finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, with `dst_stride` bytes from block
-        to block.
+        """Store the finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, with `dst_stride` bytes from block to block.
 
         `atomic_add` adds to the values in GM. Through UB (coupled chips) a block always has 16 columns.
         """
@@ -251,8 +247,7 @@ class CubePipeline:
         """Store pieces of the finished tile of `height` rows to GM in `dtype` element by element, through the Fixpipe;
         the tile is then free.
 
-        `row_stride` and `column_stride` are the bytes between rows and columns in GM. `atomic_add` adds to the values
-        there.
+        `row_stride` and `column_stride` are the bytes between rows and columns in GM. `atomic_add` adds to the values there.
         """
         self.tiles.publish()
         tile, m_padded = self.tiles.take(), ceil_to(height, self.row_unit)

@@ -163,8 +163,7 @@ Key = tuple[object, ...]
 def exact_shapes() -> frozenset[Key]:
     """Return the keys of all problems for which the 910B's library has an exact tiling, read once.
 
-    A key is (kernel, SoC, item size, images, then tuples of channel blocks, input, output, kernel, stride, dilation,
-    padding).
+    A key is (kernel, SoC, item size, images, then tuples of channel blocks, input, output, kernel, stride, dilation, padding).
     """
     text = resources.files("ascend_sim.configs").joinpath("exact_shapes_910b.yaml").read_text(encoding="utf-8")
     sizes = ("blocks", "input", "output", "window", "stride", "dilation", "padding")

@@ -4,11 +4,10 @@ Whole rows come first, by the vendor's procedure or else a sound tiling of our o
 cores the kernel row by row and tap by tap. Strips, a cut or a split that a user gives exclude the rungs that do
 otherwise. The other fields are put into the tiling that answers, and what depends on them is derived again.
 
-ops-nn never cuts a row on arch22 (stated) and has no field for it in its data kernels. The older 2-D kernel holds the
-columns of a signal that a tile reads, and has a mode that cuts W (the library's cube_util.h, GetAl1Bound: stated; when
-it is taken is not known). Both are strips here. A strip is as wide as a tile, so that a tile uses all that is loaded
-for it and there is work for all cores: the fewest strips that fit would load a wide row again for each of its tiles and
-took 1.5 to 60 times as long.
+ops-nn never cuts a row on arch22 (stated) and has no field for it in its data kernels. The older 2-D kernel holds the columns
+of a signal that a tile reads, and has a mode that cuts W (the library's cube_util.h, GetAl1Bound: stated; when it is taken is
+not known). Both are strips here. A strip is as wide as a tile, so that a tile uses all that is loaded for it and there is work
+for all cores: the fewest strips that fit would load a wide row again for each of its tiles and took 1.5 to 60 times as long.
 """
 
 from __future__ import annotations
@@ -128,9 +127,8 @@ class GradInputQuestion(TilingQuestion):
         """Return the question for a strip of `strip` columns (0: the whole map), in whole rows, and one piece of a
         kernel cut by `cut`.
 
-        A kernelSplitMode of the user stays; else the part is not split if it is cut, or if the library would split both
-        axes. Fields are always given, so that the procedure of coupled chips, which deals out whole maps, does not
-        apply.
+        A kernelSplitMode of the user stays; else the part is not split if it is cut, or if the library would split both axes.
+        Fields are always given, so that the procedure of coupled chips, which deals out whole maps, does not apply.
         """
         fields = {"loadB1Condition": UNCUT}
         if self.mode is not None:
@@ -335,8 +333,7 @@ LADDER: tuple[GradInputRung, ...] = (
 
 
 def _with_fields(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """Return the tiling with the user's fields, "manual", with dependent fields derived again; TilingError if it does
-    not fit.
+    """Return the tiling with the user's fields, "manual", with dependent fields derived again; TilingError if it does not fit.
 
     On dav-3510, given fields that equal the tiling's change no other field.
     """

@@ -61,8 +61,7 @@ def spread_boxes(blocks: Span, rows: Span, columns: int, room: int) -> Iterator[
 
 
 class PartMap:
-    """One part of dx for the program: its problem, taps, pieces of the kernel, and the columns of gradOutput that it
-    reads.
+    """One part of dx for the program: its problem, taps, pieces of the kernel, and the columns of gradOutput that it reads.
 
     There is one part if the problem is not divided.
     """

@@ -71,9 +71,8 @@ class MapPart(Strip):
     """Part of dx and the `problem` that computes it: pixels (`row` + i * row_step, `column` + j * column_step) of dx, i
     < `rows`, j < `columns`.
 
-    `problem` has stride 1 along the axes that are split. Its map is as large as the largest part's, so a tile may end
-    in rows or columns that this part does not have. `taps` are the numbers, in the whole kernel, of the taps of the
-    part's kernel.
+    `problem` has stride 1 along the axes that are split. Its map is as large as the largest part's, so a tile may end in rows
+    or columns that this part does not have. `taps` are the numbers, in the whole kernel, of the taps of the part's kernel.
     """
 
     row: int

@@ -58,8 +58,7 @@ def grad_input_task(
     op_type: str,
     block_dim: int | None = None,
 ) -> Task:
-    """Return the kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute
-    dtype.
+    """Return the kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
 
     With a fourth tensor the vector cores help: it is the workspace of a split kernel (`exchange`), the weights of
     merged groups, or the slots of `turn`, which brings gradInput to NCDHW. `block_dim` launches another number of
@@ -410,8 +409,7 @@ class _DataBuilder:
         return "float32" if self.itemsize == 4 else self.call.dtype
 
     def write(self, part_map: PartMap, tile: DataTile, channels: int, *, atomic: bool = False) -> None:
-        """Append the store of the finished tile: its first `channels` channels to gradInput, or all to the vector
-        core's slot.
+        """Append the store of the finished tile: its first `channels` channels to gradInput, or all to the vector core's slot.
 
         `atomic` adds to the sum of earlier segments of K in gradInput, behind a barrier.
         """

@@ -1,10 +1,8 @@
-"""Conversion of grad_input's tiles to NCDHW on dav-2201, whose Fixpipe cannot write it: through a slot in GM and a
-vector core.
+"""Conversion of grad_input's tiles to NCDHW on dav-2201, whose Fixpipe cannot write it: through a slot in GM and a vector core.
 
-The cube core casts a finished tile to a slot of its own in the workspace, [channel blocks][pixels][C0]; the first
-vector core of its block copies it to UB, transposes it and stores the rows of its channels. Two flags between the cores
-hand the slot over, one tile at a time; the second vector core only answers (ops-nn arch22, conv3d_backprop_input_v2:
-stated).
+The cube core casts a finished tile to a slot of its own in the workspace, [channel blocks][pixels][C0]; the first vector core
+of its block copies it to UB, transposes it and stores the rows of its channels. Two flags between the cores hand the slot over,
+one tile at a time; the second vector core only answers (ops-nn arch22, conv3d_backprop_input_v2: stated).
 """
 
 from __future__ import annotations

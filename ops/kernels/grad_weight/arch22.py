@@ -1,5 +1,4 @@
-"""Cube program of dav-2201's open grad_weight kernel, Conv3DBackpropFilterV2 of ops-nn arch22, where it is
-deterministic.
+"""Cube program of dav-2201's open grad_weight kernel, Conv3DBackpropFilterV2 of ops-nn arch22, where it is deterministic.
 
 Each core first clears its share of dW, from zeros in L1; then all cores meet, and a second TPipe begins. Each plane of
 gradOutput that a tile sums over is a sum of its own in L0C. The core adds it to dW, plane by plane in the order of
@@ -144,8 +143,7 @@ class OpenCubeBuilder(CubeBuilder):
     # -- tiles ---------------------------------------------------------------------------------------------------------
 
     def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, SummedTile]]:
-        """Yield (kernel plane, L0C tile) of a task, one block of stepM x stepN tiles after the other, in the tiling's
-        order.
+        """Yield (kernel plane, L0C tile) of a task, one block of stepM x stepN tiles after the other, in the tiling's order.
 
         Each tile has the rows of gradOutput and the channel blocks of the input that L1 holds for its whole block.
         """

@@ -1,7 +1,6 @@
 """Cube program of grad_weight: tiles of dW in L0C, summed over pixels and images, and stored.
 
-A subclass overrides the steps for another order: the part summed at a time, the loads of a plane's pixels, the store of
-a tile.
+A subclass overrides the steps for another order: the part summed at a time, the loads of a plane's pixels, the store of a tile.
 """
 
 from __future__ import annotations

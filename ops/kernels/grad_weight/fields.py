@@ -18,13 +18,12 @@ STREAM_NONE, STREAM_IMAGES, STREAM_ROWS = 0, 1, 2
 class GradWeightTiling(ConvTiling):
     """Tiling of grad_weight: M = Cout, N = Cin*k_h*k_w (*k_d unless `split_kd`), K = H_out*W_out pixels.
 
-    A task is `single_core_m` x `single_core_n` elements of dW, `single_core_k` pixels (whole rows) of
-    `single_core_batch` images. Templates 1 to 3 take one image per task and add its sum to dW. Template 4 reduces all
-    rows of all images; `core_stream_k` cores share a tail task, by images (`stream_k_type` 1) or rows (2). Template 0
-    (ours) keeps a tile in L0C over all images of a task and adds it once. `bl1_bound` is elements of one L1 buffer of B.
-    With `split_wo` K is taken in strips of that many gradOutput columns, whose rows, those of one strip below those of the
-    other, are what `single_core_k` and StreamK count; 0 for whole rows. With `split_kernel` 1 every tap is a kernel plane of
-    its own.
+    A task is `single_core_m` x `single_core_n` elements of dW, `single_core_k` pixels (whole rows) of `single_core_batch`
+    images. Templates 1 to 3 take one image per task and add its sum to dW. Template 4 reduces all rows of all images;
+    `core_stream_k` cores share a tail task, by images (`stream_k_type` 1) or rows (2). Template 0 (ours) keeps a tile in L0C
+    over all images of a task and adds it once. `bl1_bound` is elements of one L1 buffer of B. With `split_wo` K is taken in
+    strips of that many gradOutput columns, whose rows, those of one strip below those of the other, are what `single_core_k`
+    and StreamK count; 0 for whole rows. With `split_kernel` 1 every tap is a kernel plane of its own.
     """
 
     single_core_n: int = 0

@@ -1,12 +1,10 @@
-"""Ladder of grad_weight's tilings: its rungs in order, for the library's older kernels and the open one, and the user's
-fields.
+"""Ladder of grad_weight's tilings: its rungs in order, for the library's older kernels and the open one, and the user's fields.
 
-The library's older operators launch kernels of their own, whose tilings have no field to set. Where a call names
-fields, wants sums in a fixed order, or runs on coupled chips, the open kernel stands in for them, and the older kernel
-is the last resort. The open kernel has whole rows by the vendor's procedure, by the base template of V2 or by a sound
-tiling of our own; else strips of columns, and on the 950 taps one by one. Strips or taps that a user gives exclude the
-rungs that do otherwise. The other fields are put into the tiling that answers, and what depends on them is derived
-again.
+The library's older operators launch kernels of their own, whose tilings have no field to set. Where a call names fields, wants
+sums in a fixed order, or runs on coupled chips, the open kernel stands in for them, and the older kernel is the last resort.
+The open kernel has whole rows by the vendor's procedure, by the base template of V2 or by a sound tiling of our own; else
+strips of columns, and on the 950 taps one by one. Strips or taps that a user gives exclude the rungs that do otherwise. The
+other fields are put into the tiling that answers, and what depends on them is derived again.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Parts of a problem under a tiling of grad_weight: strips of gradOutput columns, or single taps.
 
-Strips, where L1 cannot hold whole rows of the input: dW is a sum over gradOutput pixels, so any cut of them will do.
-Columns `column` .. of gradOutput read a run of input columns; together they are an ordinary problem with paddings of
-its own, whose rows lie further apart in GM. A task walks over the rows of one strip after the other, as if the strips
-stood below each other in one map that is as wide as a strip (`stacked`): the procedures, the capacity formulas and the
-work list take that map for a problem. That rows are split, and that the field says into how many columns (splitWo), is
-the vendor's on dav-3510 (ops-nn arch35 tiling data: stated). When and how, and that other architectures split them as
-well, is ours (inferred).
+Strips, where L1 cannot hold whole rows of the input: dW is a sum over gradOutput pixels, so any cut of them will do. Columns
+`column` .. of gradOutput read a run of input columns; together they are an ordinary problem with paddings of its own, whose
+rows lie further apart in GM. A task walks over the rows of one strip after the other, as if the strips stood below each other
+in one map that is as wide as a strip (`stacked`): the procedures, the capacity formulas and the work list take that map for a
+problem. That rows are split, and that the field says into how many columns (splitWo), is the vendor's on dav-3510 (ops-nn
+arch35 tiling data: stated). When and how, and that other architectures split them as well, is ours (inferred).
 
 Taps, where load3d cannot express a problem or L1 not hold it, as products without a window: a tap of the kernel pairs
 each gradOutput pixel with one input pixel. So dW of that tap is gradOutput transposed times a matrix of those input
@@ -88,12 +87,10 @@ def _window(p: ConvProblem, columns: int) -> int:
 
 
 def _most_seen(problem: ConvProblem, width: int) -> int:
-    """Return the input columns that the widest strip reads, without making all strips: rows may have millions of
-    columns.
+    """Return the input columns that the widest strip reads, without making all strips: rows may have millions of columns.
 
-    Strips read the more the less padding they reach into, so the widest is the first that reads none on the left, the
-    last that reads none on the right, or one beside them; the very last may be narrower and reads less than its
-    neighbour.
+    Strips read the more the less padding they reach into, so the widest is the first that reads none on the left, the last that
+    reads none on the right, or one beside them; the very last may be narrower and reads less than its neighbour.
     """
     p = problem
     step = width * p.stride_w
@@ -169,8 +166,7 @@ def walk(
 ) -> list[tuple[Strip, int, int]]:
     """Return (strip, its first row, rows) for `count` rows of a task from row `first` on.
 
-    `tap`, counted row by row, matters only where the kernel is split into taps: then rows that read padding are left
-    out.
+    `tap`, counted row by row, matters only where the kernel is split into taps: then rows that read padding are left out.
     """
     if not tiling.split_kernel:
         return sections(problem, tiling.split_wo, first, count)

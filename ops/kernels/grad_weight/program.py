@@ -3,9 +3,8 @@
     dW[M, N] = sum over images of gradOutput[K, M]^T x im2col(input)[K, N]
     M = C_out, N = (C_in blocks of C0, k_h, k_w, C0), K = H_out*W_out pixels
 
-Dataflow: gradOutput (NDC1HWC0) GM -> L1 -> L0A by a transposing load_data_3d with a 1x1 kernel; input rows GM -> L1 ->
-L0B by load_data_3d with the forward kernel, stride, padding and dilation, so no zeros are inserted. dW is fp32 in
-FRACTAL_Z.
+Dataflow: gradOutput (NDC1HWC0) GM -> L1 -> L0A by a transposing load_data_3d with a 1x1 kernel; input rows GM -> L1 -> L0B by
+load_data_3d with the forward kernel, stride, padding and dilation, so no zeros are inserted. dW is fp32 in FRACTAL_Z.
 
 Without determinism a task adds its part to dW atomically, from L0C or from UB; dW was cleared by a MemSet kernel.
 Deterministic: a core reduces all images of its tile and stores it; only the tasks of the last round are shared by cores

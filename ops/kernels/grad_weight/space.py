@@ -81,8 +81,7 @@ def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iter
     """Yield tilings of template 0 with each division into tasks: at most two tasks for each core, and at most a tenth
     more work than the best on the busiest core.
 
-    Rows are cut only as long as the other axes alone make fewer tasks than cores, unless the user gives a task's
-    pixels.
+    Rows are cut only as long as the other axes alone make fewer tasks than cores, unless the user gives a task's pixels.
     """
     height, width = inp.problem.h_out, inp.problem.w_out
     m, n = inp.cout_padded, inp.n1 * n_slice(inp)

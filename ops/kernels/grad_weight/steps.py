@@ -1,5 +1,4 @@
-"""Steps of grad_weight's sums over K: base blocks of gradOutput pixels, and the pixels and rows that L1 holds with
-each.
+"""Steps of grad_weight's sums over K: base blocks of gradOutput pixels, and the pixels and rows that L1 holds with each.
 
 Rows that are walked alike, further down in the map, share a `StripWalk`: its steps are relative to a row. So the rows
 of a program for one tile serve blocks that sum other rows (`KernelBuilder.stamped`).
@@ -78,8 +77,7 @@ class Step(NamedTuple):
 
 
 def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a: int, span_b: int) -> Iterator[Step]:
-    """Yield the base blocks (`base_k`) of `pixels` gradOutput pixels from `first` on, without those that read padding
-    only.
+    """Yield the base blocks (`base_k`) of `pixels` gradOutput pixels from `first` on, without those that read padding only.
 
     L1 holds A for `span_a` pixels at a time, and B for `span_b`.
     """

@@ -1,8 +1,7 @@
 """Vector cores' program of grad_weight with StreamK, where several cores share a task's sum and each has a workspace
 slot for its part.
 
-Each cube writes its part to its slot; after a barrier of all cores the vector cores add the slots in order and store to
-dW.
+Each cube writes its part to its slot; after a barrier of all cores the vector cores add the slots in order and store to dW.
 """
 
 from __future__ import annotations

@@ -27,10 +27,9 @@ class GradWeightTask:
     """Task: `m_count` rows from `m_start` and `n_count` columns from `n_start` of dW, summed over `images` images from
     `image_start` and `rows` rows of gradOutput from `row_start` on.
 
-    With strips the rows are those of all strips, which stand below each other (`grad_weight.parts`). An image is
-    (batch, output depth) = divmod(image, D_out). `plane` is the kernel depth, None where N holds all planes
-    (plane-major). `slot` is the number of a StreamK part of a task that several cores share, None for a task that one
-    core has.
+    With strips the rows are those of all strips, which stand below each other (`grad_weight.parts`). An image is (batch, output
+    depth) = divmod(image, D_out). `plane` is the kernel depth, None where N holds all planes (plane-major). `slot` is the
+    number of a StreamK part of a task that several cores share, None for a task that one core has.
     """
 
     group: int

@@ -272,8 +272,7 @@ class _MatmulBuilder:
         )
 
     def by_fractals(self, slot: int, k_count: int) -> bool:
-        """Return True if load_data_2d reads a block of `k_count` of K from L1, which must then be padded to whole
-        fractals.
+        """Return True if load_data_2d reads a block of `k_count` of K from L1, which must then be padded to whole fractals.
 
         It reads a transposed B always; else, on some chips, a 16-bit B with whole fractals of K; never A.
         """

@@ -33,8 +33,7 @@ INDIFFERENT = 0.05  # among estimates this close the largest block wins: it need
 
 @frozen
 class MatMulProblem:
-    """One launch of MatMul: sizes, `dtype` in which the cube computes (also "hf32"), and `out_dtype` in which C is
-    stored.
+    """One launch of MatMul: sizes, `dtype` in which the cube computes (also "hf32"), and `out_dtype` in which C is stored.
 
     A is [batch, M, K], or [batch, K, M] with `transpose_a`; B [batch, K, N], or [batch, N, K] with `transpose_b`, and
     has no batch axis unless `b_batched`.

@@ -70,8 +70,7 @@ class ImageChannels(NamedTuple):
 
 @known_loop
 def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork:
-    """Return the work in units of eight channels of an image: a block has all images of some channels before the next
-    channels.
+    """Return the work in units of eight channels of an image: a block has all images of some channels before the next channels.
 
     If rows are shorter than the blocks that copies count (`merges`), one block takes all channels of an image before
     the next image.

@@ -1,5 +1,4 @@
-"""Cast: converts a contiguous tensor to another floating-point format, rounded once (nearest even; hifloat8: half
-away).
+"""Cast: converts a contiguous tensor to another floating-point format, rounded once (nearest even; hifloat8: half away).
 
 The vector unit converts between fp32 and the 16-bit formats only (asc-devkit, Vector instruction performance page), so
 fp16 to bf16 and back are two instructions through an exact fp32 copy in UB. Pieces begin on L2 lines. Where copies

@@ -62,8 +62,7 @@ class TaskWords:
 def vector_task(
     chip: ChipSpec, launch: TaskWords, block_dim: int, tensors: Sequence[Allocation], body: Body, info: dict[str, Any]
 ) -> Task:
-    """Return a launch of `block_dim` blocks on the chip's vector cores; `body(k, block)` appends the instructions of
-    one block.
+    """Return a launch of `block_dim` blocks on the chip's vector cores; `body(k, block)` appends the instructions of one block.
 
     `info` has the call's "dtypes", "formats" and "shapes".
     """

@@ -87,9 +87,8 @@ class _Feature:
         """Return True if an image's rows lie back to back in UB, as in GM: rows of a single pixel, and rows that would
         take more cycles if copied one by one.
 
-        Each 32 bytes of 16 rows then need an address list of their own. The counters of 6 x 6 maps (AlexNet on a 910B2)
-        show that the compiled kernel does the same. A tile must hold a whole plane of a channel block, and the map have
-        one depth.
+        Each 32 bytes of 16 rows then need an address list of their own. The counters of 6 x 6 maps (AlexNet on a 910B2) show
+        that the compiled kernel does the same. A tile must hold a whole plane of a channel block, and the map have one depth.
         """
         row = self.hw * self.layout.itemsize
         lists = ceil_div(row, BLOCK_BYTES) * LIST_INSTRUCTIONS * self.issue

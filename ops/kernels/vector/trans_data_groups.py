@@ -1,11 +1,10 @@
 """TransData of fp32 dW from FRACTAL_Z of merged groups to FRACTAL_Z of all filters; the graph launches it behind a
 grouped call.
 
-Its steps are those of the library's kernel (CANN 8.1.RC1, tbe, trans_data_fractal_z_g_2_fractal_z: stated): the groups
-of a merged one after the other, of each some output channels at one position of the kernel, or at up to 16 of them, a
-line of UB for each. Where a group's channels do not begin with a block its lines are transposed as 16-bit halves,
-moved, and transposed back. Nothing is loaded ahead, and all of the target was cleared by a MemSet, because padding is
-not written.
+Its steps are those of the library's kernel (CANN 8.1.RC1, tbe, trans_data_fractal_z_g_2_fractal_z: stated): the groups of a
+merged one after the other, of each some output channels at one position of the kernel, or at up to 16 of them, a line of UB for
+each. Where a group's channels do not begin with a block its lines are transposed as 16-bit halves, moved, and transposed back.
+Nothing is loaded ahead, and all of the target was cleared by a MemSet, because padding is not written.
 
 The tiling is not public: lines of half of UB, along the longest axis of the kernel, and the deal of one axis to the
 cores as in the kernels beside it are assumed. The library has another method for few output channels, several positions
@@ -45,8 +44,7 @@ HALF = 2
 
 
 class GroupUnit(NamedTuple):
-    """Unit of work: `lines` lines of `rows` output channels, from `parts` adjoining channel blocks (1 or 2) of the
-    source.
+    """Unit of work: `lines` lines of `rows` output channels, from `parts` adjoining channel blocks (1 or 2) of the source.
 
     The group begins with channel `shift` of its first block.
     """
@@ -192,8 +190,7 @@ class GroupLines(MergedGroups):
     def _move(self, k: KernelBuilder, room: int, other: int, unit: GroupUnit) -> None:
         """Append the move of the group's channels from `room` to the front of their blocks in `other`.
 
-        They are transposed to lines of 16-bit halves, moved as lines, and transposed back; without a second block zeros
-        follow.
+        They are transposed to lines of 16-bit halves, moved as lines, and transposed back; without a second block zeros follow.
         """
         halves, cut = self.cell // HALF, unit.shift * self.merged.itemsize // HALF
         rest, step = halves - cut, halves * BLOCK_BYTES

@@ -7,9 +7,8 @@ a block; else the rows are transposed to lines of channels, moved, and transpose
 behind zeros, each further one behind the end of that before it, and the end of the last where a block follows. All of
 the target was cleared by a MemSet.
 
-Three buffers share UB, of which each pass loads, transposes and stores by its own; pipes wait for each other where they
-must, and for all between two passes. Which axis the cores share is inferred: the first, with those before it, that
-keeps them busy.
+Three buffers share UB, of which each pass loads, transposes and stores by its own; pipes wait for each other where they must,
+and for all between two passes. Which axis the cores share is inferred: the first, with those before it, that keeps them busy.
 """
 
 from __future__ import annotations
@@ -222,8 +221,7 @@ class GroupRows(MergedGroups):
         """Append the making of an INNER unit's target block: the last channels of one source block, then the first
         channels of the next.
 
-        `buffers` are UB addresses: the first has the one source block, the second the next; the result is left in the
-        third.
+        `buffers` are UB addresses: the first has the one source block, the second the next; the result is left in the third.
         """
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(two, rows, back=False)

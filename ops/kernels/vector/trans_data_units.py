@@ -1,12 +1,11 @@
 """TransData of 16-bit weights to FRACTAL_Z, unit by unit as in the library's kernel.
 
 Its tiling and its steps are those of the TransData for tensors whose last axis is no channel axis (CANN 8.1.RC1, tbe,
-trans_data_positive_source_ntc and its tiling: stated). A unit is some output channels of one channel block and one run
-of kernel positions. Small kernels take 16 output channels at once and are transposed twice: all rows to
-[ci][position][16 co], which are ordered by position, then each position to [co][C0]. Kernels of 32 positions and more
-are transposed once, one output channel after the other. Where there is one position, a row of channels consists of
-blocks already, and nothing is transposed. One axis alone is dealt out to the cores: the one that gives most of them a
-share.
+trans_data_positive_source_ntc and its tiling: stated). A unit is some output channels of one channel block and one run of
+kernel positions. Small kernels take 16 output channels at once and are transposed twice: all rows to [ci][position][16 co],
+which are ordered by position, then each position to [co][C0]. Kernels of 32 positions and more are transposed once, one output
+channel after the other. Where there is one position, a row of channels consists of blocks already, and nothing is transposed.
+One axis alone is dealt out to the cores: the one that gives most of them a share.
 
 Where copies count whole blocks (the 910 and 310P) rows are loaded rounded up; the target has whole blocks. The library
 leaves the output channels of the padding to a MemSet before the kernel; here every block writes its share.
@@ -39,8 +38,7 @@ LINES = 16
 
 
 class Unit(NamedTuple):
-    """Unit of work: `rows` output channels of `channels` input channels at `positions` kernel positions from `start`
-    on.
+    """Unit of work: `rows` output channels of `channels` input channels at `positions` kernel positions from `start` on.
 
     With 0 channels it is padding: `positions` lines of zeros.
     """
@@ -133,8 +131,7 @@ class WeightUnits(FilterUnits):
         return deal((ceil_div(self.c_out, self.rows), self.cin1, ceil_div(self.positions, self.run)), self.cores)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
-        """Yield (unit, its place) for each unit of a block; of weights that are transposed once, its share of the
-        padding last.
+        """Yield (unit, its place) for each unit of a block; of weights that are transposed once, its share of the padding last.
 
         A place is (first output channel, channel block), of padding (first output channel, first line of FRACTAL_Z).
         """
@@ -249,13 +246,11 @@ class WeightUnits(FilterUnits):
 
 @frozen
 class MovedWeights(FilterUnits):
-    """Conversion of 16-bit weights with one kernel position and whole channel blocks to FRACTAL_Z, without
-    transposition.
+    """Conversion of 16-bit weights with one kernel position and whole channel blocks to FRACTAL_Z, without transposition.
 
-    Channel blocks are copied to their places within UB. That the library's kernel can move data alone is stated (its
-    third mode). That it does so here, and how large a unit is, is inferred: its tiling is not public. A unit has all
-    input channels, or as many as 16 output channels leave room for, and as many output channels as fit half of UB while
-    every core has a share.
+    Channel blocks are copied to their places within UB. That the library's kernel can move data alone is stated (its third
+    mode). That it does so here, and how large a unit is, is inferred: its tiling is not public. A unit has all input channels,
+    or as many as 16 output channels leave room for, and as many output channels as fit half of UB while every core has a share.
     """
 
     @cached_property

@@ -3,9 +3,8 @@
 target[o][s, r] = source[o][r, s]: in the source the elements of a row (s) adjoin, in the target those of a column (r).
 A tile is loaded as padded rows, transposed in groups of C0 rows, and stored as padded rows of the transposed matrix.
 
-Where copies count whole blocks (the 910 and 310P) rows are loaded rounded up. A row of the transposed matrix of a block
-or more backs off: its last group is that of the last C0 rows. Shorter ones are merged by one core. The vendor's kernel
-is unknown.
+Where copies count whole blocks (the 910 and 310P) rows are loaded rounded up. A row of the transposed matrix of a block or more
+backs off: its last group is that of the last C0 rows. Shorter ones are merged by one core. The vendor's kernel is unknown.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ _GROUPS = 8  # groups of C0 rows in one tile at most
 
 @frozen
 class MatrixTurn:
-    """Batch of matrices to transpose, `rows` x `columns` in the source; `outer` axes are (size, source stride, target
-    stride).
+    """Batch of matrices to transpose, `rows` x `columns` in the source; `outer` axes are (size, source stride, target stride).
 
     Strides and offsets are elements: `row_stride` between source rows, `column_stride` between target rows.
     """
@@ -106,8 +104,7 @@ def transpose_task(
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return the launch that transposes a batch of matrices of `itemsize` 2 or 4 bytes; blocks get equal shares of the
-    tiles.
+    """Return the launch that transposes a batch of matrices of `itemsize` 2 or 4 bytes; blocks get equal shares of the tiles.
 
     One block does all where rows of the target are shorter than the blocks that copies count.
     """

@@ -70,8 +70,7 @@ class _Plan:
 
 
 def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int]) -> tuple[list[_Dim], int, int]:
-    """Return (dimensions, source offset, target offset) of a copy: neighbours merged, target strides positive and
-    falling.
+    """Return (dimensions, source offset, target offset) of a copy: neighbours merged, target strides positive and falling.
 
     The offsets account for reversed dimensions. SimError for a target stride of 0.
     """

@@ -6,9 +6,8 @@ begins at any byte of GM, but on a block of UB. There a kernel does one of three
 It rounds up. A load takes the rest of the last block along, of a tensor's last row out of the slack behind it
 (`room_of`). A store does so only where the tensor ends, from a UB address that lies on a block.
 
-It backs off. A row of a block or more is stored as the whole blocks from its start, and then the block that ends it,
-which overlaps them (`store_rows`). Nothing but the row is written, so blocks of a launch share tensors as they do on
-other chips.
+It backs off. A row of a block or more is stored as the whole blocks from its start, and then the block that ends it, which
+overlaps them (`store_rows`). Nothing but the row is written, so blocks of a launch share tensors as they do on other chips.
 
 It merges. A shorter row overwrites the bytes behind it; these are written later, or were read before and are put back
 (`Merge`). One core does all of it.
@@ -57,8 +56,7 @@ def store_rows(k: KernelBuilder, *moves: tuple[int, int, int, CopyLoop]) -> None
     """Append copies of rows to GM; a move is (target, source, bytes of a row, rows). Rows that back off must have a
     block or more.
 
-    In UB such a row has its last block behind its whole blocks; last blocks are stored after all others, behind a
-    barrier.
+    In UB such a row has its last block behind its whole blocks; last blocks are stored after all others, behind a barrier.
     """
     for target, source, size, rows in moves:
         k.copy_rows("UB->GM", target, source, _body(k, size), rows)

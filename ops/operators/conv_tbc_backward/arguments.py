@@ -10,8 +10,7 @@ from ascend_sim.ops.arguments import TensorArg
 class ConvTbcCall:
     """Arguments of aclnnConvTbcBackwardGetWorkspaceSize in their order; None is a null pointer.
 
-    `self` is the gradient of the output [T_out, B, C_out]; `input` [T_in, B, C_in], `weight` [K, C_in, C_out],
-    `bias` [C_out].
+    `self` is the gradient of the output [T_out, B, C_out]; `input` [T_in, B, C_in], `weight` [K, C_in, C_out], `bias` [C_out].
     """
 
     self: TensorArg | None

@@ -74,11 +74,9 @@ def check_conv_tbc(
     conformance: Conformance = "documented",
     deterministic: bool = False,
 ) -> CheckResult:
-    """Return the result of all checks of one TBC call: its status and every rule's verdict; no values in `call` make it
-    raise.
+    """Return the result of all checks of one TBC call: its status and every rule's verdict; no values in `call` make it raise.
 
-    `product_spec` is that of `load_product("conv_tbc_backward", ...)`; `deterministic` (a system parameter) changes no
-    status.
+    `product_spec` is that of `load_product("conv_tbc_backward", ...)`; `deterministic` (a system parameter) changes no status.
     """
     return RULES.run(TbcFacts(call, product_spec, conformance, deterministic), conformance)
 

@@ -6,8 +6,7 @@ leaves the padding to a MemSet, and groups are merged in a step of their own, in
 inputs Conv2D wants it in fp32 (its documents name fp16, fp32 and int32 alone: stated), so that there is a Cast. An fp16
 result stays in NC1HWC0, because npu_conv2d asks for it there; others are converted back (stated).
 
-On dav-1001 and dav-2002 the operator adds the bias in UB, which is not simulated: the values lack it, of which the plan
-warns.
+On dav-1001 and dav-2002 the operator adds the bias in UB, which is not simulated: the values lack it, of which the plan warns.
 """
 
 from __future__ import annotations

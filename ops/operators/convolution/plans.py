@@ -1,5 +1,4 @@
-"""Plan of a forward convolution: the kernels of convolution backward that compute a feature map, and behind them the
-bias.
+"""Plan of a forward convolution: the kernels of convolution backward that compute a feature map, and behind them the bias.
 
 Not transposed, the kernel is the one that makes grad_input of a transposed call; transposed, the one that makes
 grad_input of any other. No document says which operators the library launches here: the conversions around the kernel

@@ -59,8 +59,7 @@ class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
         """Return, for (input, weight, bias), True if its gradient is computed: `output_mask`, or for None each tensor's
         `requires_grad`.
 
-        ValueError where `output_mask` asks for a gradient that `requires_grad` leaves out, unless the case is read
-        `as_given`.
+        ValueError where `output_mask` asks for a gradient that `requires_grad` leaves out, unless the case is read `as_given`.
         """
         asked = tuple(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))
         if self.output_mask is None:

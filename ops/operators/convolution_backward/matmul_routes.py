@@ -1,7 +1,6 @@
 """MatMul routes of convolution backward: gradients that the library computes as matrix products.
 
-All of them are for convolutions with groups 1, dilation 1 and no padding that are not transposed (ops-nn op_api:
-stated):
+All of them are for convolutions with groups 1, dilation 1 and no padding that are not transposed (ops-nn op_api: stated):
 
     whole_map  the kernel covers the map, one output pixel      dx = dY[N, Co] x W[Co, R]         dW = dY^T x X[N, R]
     patches    stride = kernel, which divides the map           dx = dY[n]^T [P, Co] x W[Co, R], each n, then a transpose

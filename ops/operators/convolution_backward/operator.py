@@ -140,9 +140,8 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
         cube_math_type: int,
         conformance: str,
     ) -> ConvBackwardCall:
-        """Return the arguments of the call, with outputs made of the inputs' shapes (gradWeight of 8-bit calls is
-        float32); a number for stride, padding and the like counts for each axis, and `bias_sizes` None is [channels of
-        gradOutput].
+        """Return the arguments of the call, with outputs made of the inputs' shapes (gradWeight of 8-bit calls is float32); a
+        number for stride, padding and the like counts for each axis, and `bias_sizes` None is [channels of gradOutput].
 
         Outputs that the mask leaves out: gradInput and gradWeight are null in the library's profile only, since the
         documents want pointers whatever the mask; gradBias is null in both.

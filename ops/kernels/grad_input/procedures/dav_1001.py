@@ -112,9 +112,8 @@ def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
 def cache_tiling(inp: TilingInput, *, ragged: bool = False) -> DataCacheTiling:
     """Return the procedure's result under the vendor's names. Raises TilingError where nothing fits.
 
-    `ragged` is for a kernel that writes dx as NCHW, in rows of pixels that do not fill 32-byte blocks: the end of a
-    core's or tile's share then needs a whole block of its own, lest two cores write the same one. Our kernels write
-    NC1HWC0.
+    `ragged` is for a kernel that writes dx as NCHW, in rows of pixels that do not fill 32-byte blocks: the end of a core's or
+    tile's share then needs a whole block of its own, lest two cores write the same one. Our kernels write NC1HWC0.
     """
     grid = _core_grid(inp, ragged)
     single = _CoreShare(inp, ceil_div(_pixels(inp), grid.m), inp.cin1 // grid.n, grid.m, ragged)

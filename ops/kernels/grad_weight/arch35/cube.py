@@ -1,5 +1,4 @@
-"""Cube program of the 950's grad_weight: every tile is added to dW atomically, and each plane begins with the first L1
-buffers.
+"""Cube program of the 950's grad_weight: every tile is added to dW atomically, and each plane begins with the first L1 buffers.
 
 (ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) A plane is one (image, output depth) that a tile of L0C sums over; a
 chunk is the part of it that one buffer of L1 holds. Chunks take the buffers of an operand in turn, and the first one of

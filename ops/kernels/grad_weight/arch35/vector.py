@@ -1,12 +1,11 @@
 """Vector cores' program of the 950's grad_weight: clear dW and slots before the cubes add to them, then add the slots
 up in a tree.
 
-(ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) All vector cores clear their share of dW and meet. A task that
-several cores share (StreamK) goes tile by tile: each of its cores has a cleared slot, to which its cube adds; then
-pieces of the slots are added by a tree over pairs of cores, with a barrier of all vector cores behind each level. A sum
-stays in UB as long as its core goes on adding to it; a core that leaves the tree hands its sum on in GM. The last level
-brings the sum to the order of dW by Scatter and writes it in runs as long as dW has them, which between the planes of a
-kernel is one element.
+(ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) All vector cores clear their share of dW and meet. A task that several cores
+share (StreamK) goes tile by tile: each of its cores has a cleared slot, to which its cube adds; then pieces of the slots are
+added by a tree over pairs of cores, with a barrier of all vector cores behind each level. A sum stays in UB as long as its core
+goes on adding to it; a core that leaves the tree hands its sum on in GM. The last level brings the sum to the order of dW by
+Scatter and writes it in runs as long as dW has them, which between the planes of a kernel is one element.
 """
 
 from __future__ import annotations

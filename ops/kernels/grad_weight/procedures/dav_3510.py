@@ -63,8 +63,7 @@ def covers_grad_weight_3510(inp: TilingInput) -> bool:
 
 
 def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
-    """Return the vendor's tiling; its source is "stand-in" where our kernel walks over strips or merges groups
-    otherwise.
+    """Return the vendor's tiling; its source is "stand-in" where our kernel walks over strips or merges groups otherwise.
 
     Raises TilingError where the procedure does not apply or our kernel cannot follow its decision.
     """

@@ -1,5 +1,4 @@
-"""Fallback of the vendor's grad_weight procedures: a smaller base block where one block per operand already overfills
-L1.
+"""Fallback of the vendor's grad_weight procedures: a smaller base block where one block per operand already overfills L1.
 
 Reached with all steps and L1 buffers at 1, for wide images. ops-nn first estimates, as if L1 use were linear, how many
 fractals too large a side is, then walks on in fractals (derived; checked against its four wide-image tests of arch22).
@@ -74,9 +73,8 @@ def _excess(tiling: GradWeightTiling, p: InL1) -> int:
 def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, bool]:
     """Return (tiling with base_k lowered, True if L1 then holds it).
 
-    base_k is lowered by an estimate from the bytes that L1 lacks, then fractal by fractal, until L1 holds it or fewer
-    pixels need no fewer rows. If the estimate leaves less than one fractal, base_k is one fractal and the second value
-    False.
+    base_k is lowered by an estimate from the bytes that L1 lacks, then fractal by fractal, until L1 holds it or fewer pixels
+    need no fewer rows. If the estimate leaves less than one fractal, base_k is one fractal and the second value False.
     """
     a_per_step = tiling.base_m * FRACTAL * p.inp.itemsize
     row_bytes = p.channels(tiling.base_n) * p.seen * p.inp.problem.stride_h * p.inp.itemsize

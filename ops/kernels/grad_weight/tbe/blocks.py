@@ -1,9 +1,7 @@
-"""Blocks of the older weight-gradient kernels: the part of dW and its sums that each block computes, and its tiles in
-order.
+"""Blocks of the older weight-gradient kernels: the part of dW and its sums that each block computes, and its tiles in order.
 
-The flat block index is cut, from slowest to fastest, into K, images (and depths), groups, M and N (schedule of the 2-D
-operator in CANN 8.1: stated; planes before channels in N, depths within images: inferred from the order of the
-tensors).
+The flat block index is cut, from slowest to fastest, into K, images (and depths), groups, M and N (schedule of the 2-D operator
+in CANN 8.1: stated; planes before channels in N, depths within images: inferred from the order of the tensors).
 """
 
 from __future__ import annotations
@@ -74,8 +72,7 @@ def _elements(blocks: range) -> range:
 
 @frozen
 class OutTile:
-    """A tile of L0C: rows `m` and columns `n` of dW in one kernel plane of one group (elements), and the L1 tile around
-    it.
+    """A tile of L0C: rows `m` and columns `n` of dW in one kernel plane of one group (elements), and the L1 tile around it.
 
     `m_held` and `n_held` are the rows and columns of the L1 tile; columns count (channel block, tap, channel).
     """

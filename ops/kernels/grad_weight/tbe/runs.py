@@ -1,5 +1,4 @@
-"""Operands in L1 as runs of pixels, [c1][pixels][C0], that go to L0 by load2d: fractal by fractal, each transposed on
-the way.
+"""Operands in L1 as runs of pixels, [c1][pixels][C0], that go to L0 by load2d: fractal by fractal, each transposed on the way.
 
 They are 16-bit gradOutput, and the 16-bit input of a 1x1 kernel without strides and pads in 2-D (stated: schedule of
 CANN 8.1, conv2d_backprop_filter_schedule.py; gradOutput in 3-D: the schedule of 2022 and the tiling's cost model, both

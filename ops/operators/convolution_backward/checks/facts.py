@@ -45,9 +45,8 @@ class Spatial(NamedTuple):
 class ConvFacts:
     """Facts of one call of convolution backward and its product's limits, for the rules.
 
-    `x` and `y` are the input and output map of the convolution that the weight belongs to: input and gradOutput,
-    exchanged when transposed. A property may be read only after the rules on which it relies have passed: first null
-    pointers, then ranks.
+    `x` and `y` are the input and output map of the convolution that the weight belongs to: input and gradOutput, exchanged when
+    transposed. A property may be read only after the rules on which it relies have passed: first null pointers, then ranks.
     """
 
     def __init__(self, call: ConvBackwardCall, spec: ProductSpec, conformance: str, deterministic: bool) -> None:

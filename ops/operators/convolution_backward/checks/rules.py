@@ -43,11 +43,9 @@ def check_conv_backward(
     conformance: Conformance = "documented",
     deterministic: bool = False,
 ) -> CheckResult:
-    """Return the result of all checks of one call: its status and every rule's verdict; no values in `call` make it
-    raise.
+    """Return the result of all checks of one call: its status and every rule's verdict; no values in `call` make it raise.
 
-    `product_spec` is that of `load_product("convolution_backward", ...)`; `deterministic` is the system parameter in
-    force.
+    `product_spec` is that of `load_product("convolution_backward", ...)`; `deterministic` is the system parameter in force.
     """
     return RULES.run(ConvFacts(call, product_spec, conformance, deterministic), conformance)
 

@@ -55,8 +55,7 @@ class DirectPlan(Gradients):
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def filter_call(self) -> CubeCall:
-        """Return the filter kernel's call: on the whole problem, or on a 1x1 one with windows as channels
-        (`filter_as_1x1`).
+        """Return the filter kernel's call: on the whole problem, or on a 1x1 one with windows as channels (`filter_as_1x1`).
 
         Its tiling is always chosen as for a deterministic call. If the call is not deterministic, the tiling is made
         for as many cores as the user gave blocks.

@@ -56,8 +56,7 @@ class PlanDraft:
         """Return True if a result depends on the values of input `name`; an input that does not matter has the role
         "spare" in the plan.
 
-        A bias, and gradOutput of a bias gradient, always matter; other inputs do unless every kernel plane lies in
-        padding.
+        A bias, and gradOutput of a bias gradient, always matter; other inputs do unless every kernel plane lies in padding.
         """
         summed = name == "bias" or (name == "grad_output" and "grad_bias" in self.call.outputs)
         return summed or self.p.plane_products > 0
@@ -166,8 +165,7 @@ class PlanDraft:
         return target
 
     def cast_input(self, source: str, name: str, dtype: str) -> str:
-        """Return the name of a tensor that holds input `name` in `dtype`: `source` itself if it has that dtype, else
-        its Cast.
+        """Return the name of a tensor that holds input `name` in `dtype`: `source` itself if it has that dtype, else its Cast.
 
         `source` is the contiguous input. A Cast to the same dtype is appended once and used again.
         """

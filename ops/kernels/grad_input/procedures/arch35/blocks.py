@@ -36,8 +36,7 @@ def first_block(p: DataProblem, segment: int = 0) -> GradInputTiling:
     """Return the procedure's first L0 block, limited to L0 and the problem, with its free side stretched to fill L0C
     and K aligned to the kernel.
 
-    `segment` is the K that is summed in L0C at a time, 0 for all; base_k is then at most that, or rounded up to whole
-    slices.
+    `segment` is the K that is summed in L0C at a time, 0 for all; base_k is then at most that, or rounded up to whole slices.
     """
     tall = p.all_taps > 1 and (p.cut == UNCUT or (p.cut == NO_HK and p.width > 1))
     (m, n), k_bytes = (TALL_BLOCK, TALL_K_BYTES) if tall else (FLAT_BLOCK, FLAT_K_BYTES)
@@ -56,8 +55,7 @@ def _is_middling(p: DataProblem, m: int, n: int) -> bool:
     """Return True if shorter blocks balance better than m x n: tasks for each core are within MIDDLE_TASKS (least,
     most), and whole rows do not help.
 
-    They do not where m is whole rows already or less than one, or where rounding it down to whole rows needs a further
-    tile.
+    They do not where m is whole rows already or less than one, or where rounding it down to whole rows needs a further tile.
     """
     rows, parts = p.rows_of(m), ceil_div(p.pixels, m)
     few, many = (count * p.inp.cores for count in MIDDLE_TASKS)
@@ -68,8 +66,7 @@ def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """Return the block with its sides lowered to L0 and to M and N of the problem, and base_k aligned to the kernel; if
     one side is cut short, the other grows.
 
-    A tile may fill L0C, or half of it if `block` has two L0C buffers. The result has two L0C buffers where both fit,
-    else one.
+    A tile may fill L0C, or half of it if `block` has two L0C buffers. The result has two L0C buffers where both fit, else one.
     """
     accumulators = p.inp.buffers["L0C"] // block.cl0_buffers // ACCUMULATOR_BYTES
     m = min(block.base_m, p.inp.buffers["L0A"] // 2 // (p.c0 * p.itemsize), p.m)
@@ -91,8 +88,7 @@ def longest_k(block: GradInputTiling, p: DataProblem) -> int:
 
 
 def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
-    """Return the longest K that L0A holds and that is a multiple of a kernel row, kernel column or slice, or divides a
-    slice.
+    """Return the longest K that L0A holds and that is a multiple of a kernel row, kernel column or slice, or divides a slice.
 
     If no K longer than C0 does, return base_k, or the longest K that L0A holds if that is less.
     """

@@ -147,8 +147,7 @@ class DividedProblem(DataProblem):
 
 
 def library_split(inp: TilingInput) -> tuple[int, bool]:
-    """Return (kernelSplitMode of the library's kernel, True if gradOutput stays in L1 for all parts) by the library's
-    rules.
+    """Return (kernelSplitMode of the library's kernel, True if gradOutput stays in L1 for all parts) by the library's rules.
 
     (SPLIT_NONE, False) with groups, dilation, uneven padding, a small map of few channels, or a blocked layout; both
     axes are split only in NCDHW.
@@ -228,9 +227,8 @@ def _splits_one_tap(part: DividedProblem) -> bool:
 
 
 def _splits_rows(inp: TilingInput) -> bool:
-    """Return True if the library splits rows only: stride_h is at least STRIDE, the kernel from stride_h to ROWS_KERNEL
-    rows tall, dx at least ROWS_WIDTH wide with ROWS_CHANNELS channels in both maps, and L1 holds a channel block of each
-    operand.
+    """Return True if the library splits rows only: stride_h is at least STRIDE, the kernel from stride_h to ROWS_KERNEL rows
+    tall, dx at least ROWS_WIDTH wide with ROWS_CHANNELS channels in both maps, and L1 holds a channel block of each operand.
     """
     p = inp.problem
     wide = p.w_in >= ROWS_WIDTH and min(p.c_in, p.c_out) >= ROWS_CHANNELS
@@ -245,8 +243,7 @@ def _splits_rows(inp: TilingInput) -> bool:
 
 
 def divided(p: DividedProblem, held: bool) -> GradInputTiling:
-    """Return the vendor's tiling of a split kernel. Raises TilingError where none of the blocks that the procedure
-    tries fits.
+    """Return the vendor's tiling of a split kernel. Raises TilingError where none of the blocks that the procedure tries fits.
 
     `held`: gradOutput stays in L1 for all parts.
     """

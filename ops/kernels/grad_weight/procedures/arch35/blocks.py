@@ -82,8 +82,7 @@ def longest_k(base_m: int, base_n: int, p: WeightProblem, width: int | None = No
 
 
 def with_steps(block: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the block with the most L1 steps that fit with two buffers of each operand, else with one; else a smaller
-    block.
+    """Return the block with the most L1 steps that fit with two buffers of each operand, else with one; else a smaller block.
 
     A task is one block, or all taps of the channels that it is part of. TilingError for a block without K.
     """
@@ -138,8 +137,7 @@ def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 
 
 def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the tiling with the smallest base_m with which the number of tasks divides the cores; unchanged if there
-    is none.
+    """Return the tiling with the smallest base_m with which the number of tasks divides the cores; unchanged if there is none.
 
     Images or rows must suffice for cores / tasks cores to share each task. Where L1 holds none of these blocks the last
     one tried is returned.

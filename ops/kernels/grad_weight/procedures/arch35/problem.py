@@ -134,8 +134,7 @@ class WeightProblem:
     def estimated_rows(self, pixels: int) -> int:
         """Return the library's estimate of the input rows that `pixels` gradOutput pixels read.
 
-        With single taps (`by_tap`) it is their gradOutput rows and the rows between the first and last tap, without the
-        stride.
+        With single taps (`by_tap`) it is their gradOutput rows and the rows between the first and last tap, without the stride.
         """
         rows = rows_of(pixels, self.width)
         p = self.inp.problem

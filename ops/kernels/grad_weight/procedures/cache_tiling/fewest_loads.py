@@ -60,8 +60,7 @@ def _in_pieces(p: FilterProblem) -> bool:
 
 
 def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
-    """Return the tile that keeps no operand whole in L1, with second buffers where they fit; TilingError if there is
-    none.
+    """Return the tile that keeps no operand whole in L1, with second buffers where they fit; TilingError if there is none.
 
     It is chosen as on the 910B (inferred: every other tile needs whole rows).
     """

@@ -41,8 +41,7 @@ class Cuts(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Share of one core: images (with 3-D, planes of gradOutput), blocks of M and N, K units (rows where a row is cut),
-    groups.
+    """Share of one core: images (with 3-D, planes of gradOutput), blocks of M and N, K units (rows where a row is cut), groups.
 
     A tile's N in L0 is a divisor of `n_tile`, its N in L1 of `n_held`. Both are the N of one kernel plane where tiles
     may not cross planes.

@@ -196,8 +196,7 @@ class FilterProblem:
 
     @cached_property
     def conv1d(self) -> bool:
-        """Return True for a one-row problem whose tiling follows from loads, not from cycles: L1 holds columns of the
-        row only.
+        """Return True for a one-row problem whose tiling follows from loads, not from cycles: L1 holds columns of the row only.
 
         Map or kernel must have several columns, L1 room for those of one K unit, and load3d fields for the problem.
         False for the 3-D operator.
@@ -211,8 +210,7 @@ class FilterProblem:
 
     @cached_property
     def load(self) -> Load:
-        """Return the first possible path of B to L0B: plain copies, load3d of whole rows, load3d of pieces of a row, a
-        gather.
+        """Return the first possible path of B to L0B: plain copies, load3d of whole rows, load3d of pieces of a row, a gather.
 
         Raises TilingError for the 3-D operator if load3d cannot read whole rows.
         """
