@@ -31,7 +31,7 @@ class Shapes:
     def __init__(self) -> None:
         self.forms: list[Region] = []
         self.formats: dict[str, int] = {"": 0}
-        self._number: dict[tuple[int, ...], int] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
         self._tables: dict[tuple[int, str], tuple[RegionColumns, Rows, Rows]] = {}
         self._held: list[InstructionTable] = []
         self._extents, self._contiguous = np.empty(0, np.int64), np.empty(0, np.bool_)
@@ -46,21 +46,21 @@ class Shapes:
         columns = regions_in(table.touches, space)
         if known is None or known[0] is not columns:
             self._held.append(table)
-            numbers = np.asarray([self._form(region) for region in columns.regions], np.int32)
+            numbers = np.asarray([self.number(region) for region in columns.regions], np.int32)
             counts = np.diff(columns.first)
             formats = [self.formats.setdefault(_added(one), len(self.formats)) for one in table.instructions]
             atomic = np.repeat(np.asarray(formats, np.int32), counts)
             known = self._tables[id(table), space] = (columns, numbers, atomic)
         return known
 
-    def _form(self, region: Region) -> int:
+    def number(self, region: Region) -> int:
         """Return the number of a region's shape, regardless of its address; a new shape gets the next number."""
         plain = region.simplified()
         key = (plain.row_bytes, plain.row_stride if plain.rows > 1 else 0, plain.rows,
                plain.plane_stride if plain.planes > 1 else 0, plain.planes)  # fmt: skip
-        number = self._number.get(key)
+        number = self._numbers.get(key)
         if number is None:
-            number = self._number[key] = len(self.forms)
+            number = self._numbers[key] = len(self.forms)
             self.forms.append(Region("dst", "GM", *key))
         return number
 
@@ -134,7 +134,7 @@ def gather(
                 found.append(_in_stack(stack, space, place, pipe, shapes, tensors))
     gathered = {}
     for space in SPACES:
-        gathered[space] = _by_footprint(space, parts.pop(space), shapes)
+        gathered[space] = by_footprint(space, parts.pop(space), shapes)
     return gathered
 
 
@@ -168,7 +168,7 @@ def _in_stack(
     return stack.row[row], place[row], owner, forms[region], start, columns.writes[region], atomic[region]
 
 
-def _by_footprint(space: str, parts: Sequence[tuple[Any, ...]], shapes: Shapes) -> Accesses:
+def by_footprint(space: str, parts: Sequence[tuple[Any, ...]], shapes: Shapes) -> Accesses:
     """Return the accesses of several stacks to a space as one Accesses, sorted by footprint."""
     if not parts:
         empty, no = np.empty(0, np.int32), np.empty(0, np.bool_)

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ascend_sim.check.accesses import APART, Accesses
+from ascend_sim.check.cached_lines import lost_stores
 from ascend_sim.check.clocks import Bits, Clocks
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.questions import nearest
-from ascend_sim.check.subject import Subject, pipe_of
+from ascend_sim.check.subject import Disorder, Subject, pipe_of
 from ascend_sim.check.sync_rows import WIDTH, Ints
 from ascend_sim.isa.sync import cross_name
 from ascend_sim.kernel.program import ranges
@@ -23,13 +24,15 @@ _KINDS = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}
 
 def find_races(subject: Subject) -> list[CheckFinding]:
     """Return the races of a task as findings, one for each pair of source lines, space, kind, and same or other program."""
-    return [finding for space in subject.accesses for finding in _in_space(subject, space)]
+    found = [one for space, a in subject.accesses.items() for one in _told(subject, a, subject.disorder[space])]
+    cached = f"the data cache writes lines of {subject.chip.scalar.data_cache_line_bytes} bytes back whole: clean_data_cache "
+    cached += "behind the store, then the flag; or store in another line"
+    return found + [one for lost in lost_stores(subject) for one in _told(subject, *lost, cached)]
 
 
-def _in_space(subject: Subject, space: str) -> Iterator[CheckFinding]:
-    """Yield findings on the races of one space; races between the same lines, of one kind, are one finding."""
-    a = subject.accesses[space]
-    early, late = _roots(subject, space)
+def _told(subject: Subject, a: Accesses, disorder: Disorder, advice: str = "") -> Iterator[CheckFinding]:
+    """Yield findings on races, with `advice` if given; races between the same lines, of one kind, are one finding."""
+    early, late = _roots(subject, a, disorder)
     if not len(early):
         return
     lines = subject.line_keys(np.concatenate((a.program(early), a.program(late))), a.row[np.concatenate((early, late))])
@@ -45,18 +48,17 @@ def _in_space(subject: Subject, space: str) -> Iterator[CheckFinding]:
     np.minimum.at(least, which.ravel()[order], np.arange(len(order)))
     for group in np.argsort(first).tolist():
         one = order[least[group]]
-        yield _race(subject, space, a, int(early[one]), int(late[one]), int(counts[group]))
+        yield _race(subject, a, int(early[one]), int(late[one]), int(counts[group]), advice)
 
 
-def _roots(subject: Subject, space: str) -> tuple[Ints, Ints]:
+def _roots(subject: Subject, a: Accesses, disorder: Disorder) -> tuple[Ints, Ints]:
     """Return the races of a space as arrays (early accesses, late accesses), without those that follow from another race.
 
     A race follows if putting the other one in order would put it in order too: if A is over before C starts, a race of C and B
     implies that of A and B. Of several races between two instructions only the worst is returned: a read of bytes being written
     first, then a write of bytes being read.
     """
-    a, clocks = subject.accesses[space], subject.order.clocks_in(space)
-    first, second = subject.disorder[space].first, subject.disorder[space].second
+    clocks, first, second = subject.order.clocks_in(a.space), disorder.first, disorder.second
     if not len(first):
         return first, second
     early, late = _in_order(a, *nearest(a, first, second, clocks))
@@ -116,8 +118,8 @@ def _in_order(a: Accesses, one: Ints, other: Ints) -> tuple[Ints, Ints]:
     return np.where(turned, other, one), np.where(turned, one, other)
 
 
-def _race(subject: Subject, space: str, a: Accesses, early: int, late: int, count: int) -> CheckFinding:
-    f, g = int(a.footprint[early]), int(a.footprint[late])
+def _race(subject: Subject, a: Accesses, early: int, late: int, count: int, advice: str) -> CheckFinding:
+    space, f, g = a.space, int(a.footprint[early]), int(a.footprint[late])
     kind = _KINDS[bool(a.writes[f]), bool(a.writes[g])]
     extents = subject.shapes.extents
     low = max(int(a.start[f]), int(a.start[g]))
@@ -144,7 +146,7 @@ def _race(subject: Subject, space: str, a: Accesses, early: int, late: int, coun
         space=space,
         size=high - low,
         count=count,
-        advice=_advice(subject, int(a.owner[f]), int(a.owner[g])),
+        advice=advice or _advice(subject, int(a.owner[f]), int(a.owner[g])),
         tensor=name,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ascend_sim.check.accesses import Shapes
@@ -70,7 +70,8 @@ def check_tasks(
         programs.append(built)
         faults.append(inspection.faults)
     findings = [one for task, noted in zip(tasks, faults, strict=True) for one in _refused(task, noted)]
-    found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict)
+    refused = [index for index, noted in enumerate(faults) if noted]
+    found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict, refused)
     if found:
         astray = any(
             one.tool == "memcheck" and one.level == "ERROR" and one.kind not in _INSIDE for one in (*findings, *found)
@@ -174,11 +175,16 @@ def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence
 
 
 def _look(
-    subjects: Sequence[Subject], roles: Mapping[str, str], tools: Sequence[str], strict: bool
+    subjects: Sequence[Subject],
+    roles: Mapping[str, str],
+    tools: Sequence[str],
+    strict: bool,
+    refused: Collection[int] = (),
 ) -> tuple[list[CheckFinding], list[CheckFinding], list[str]]:
     """Run the tools on each task in order and return (their findings, findings on unused memory, remarks).
 
-    After a deadlock a task's races and reads are not reported; redundant waits are looked for only in a task without errors.
+    After a deadlock a task's races and reads are not reported; redundant waits are looked for only in a task without errors,
+    of which the builder `refused` nothing.
     """
     found: list[CheckFinding] = []
     remarks: list[str] = []
@@ -192,7 +198,8 @@ def _look(
         wrong = find_memory_faults(subject, races, strict)
         reads = contents.find(subject, {one.space for one in wrong if one.level == "ERROR"})
         found += [*wrong, *races, *([] if stuck else reads), *faults]
-        if "synccheck" in tools and not any(one.level == "ERROR" for one in (*wrong, *races, *reads, *faults)):
+        right = subject.index not in refused and all(one.level != "ERROR" for one in (*wrong, *races, *reads, *faults))
+        if "synccheck" in tools and right:
             redundant, kept = find_redundant(subject, strict)  # only in a kernel without other errors
             found += redundant
             remarks += kept

@@ -107,7 +107,7 @@ class Subject:
         order = self.order
         return [Needs(one) for one in ([order] if order.beside_tiles is order else [order, order.beside_tiles])]
 
-    def _need(self, space: str, questions: Questions) -> bool:
+    def need(self, space: str, questions: Questions) -> bool:
         """Add the knowledge that orders the accesses asked about to `needs` and return True; return False if some are in no
         order.
         """
@@ -127,13 +127,13 @@ class Subject:
         none = np.empty(0, np.int64)
         if pairs is not None:
             questions = Questions.of_pairs(a, *pairs)
-            b, x = (none, none) if self._need(space, questions) else questions.unordered(clocks)
+            b, x = (none, none) if self.need(space, questions) else questions.unordered(clocks)
             return Disorder(b[:MOST_TOLD], x[:MOST_TOLD], np.unique(a.footprint[np.concatenate((b, x))]))
         racing = [none]
         for some in halves(a, self.shapes, clocks.group):
             questions = Questions.of_pairs(some.accesses, *some.pairs)
             racing.append(some.apart)
-            if not self._need(space, questions):
+            if not self.need(space, questions):
                 racing.append(a.footprint[some.of[questions.racing(clocks)]])
         chosen = np.unique(np.concatenate(racing))
         first, second, left = [none], [none], MOST_TOLD

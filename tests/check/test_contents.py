@@ -56,7 +56,7 @@ def test_a_run_of_more_than_is_written_at_a_time_is_marked() -> None:
 def test_footprints_that_are_marked_together_are_marked_one_by_one(seed: int) -> None:
     rng, shapes, base = np.random.default_rng(seed), Shapes(), 1 << 20
     regions = [random_region(rng, 4) for _ in range(20)]
-    form = np.asarray([shapes._form(region) for region, _ in regions], np.int32)
+    form = np.asarray([shapes.number(region) for region, _ in regions], np.int32)
     start = base + np.asarray([start for _, start in regions])
     none = np.zeros(20, np.int32)
     a = Accesses("GM", none, none, none, none, form, start, none > 0, none, np.arange(21))

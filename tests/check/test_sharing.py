@@ -38,7 +38,7 @@ def random_accesses(seed: int, count: int = 40) -> tuple[Accesses, Shapes, list[
     """One access of each footprint of several programs, and its bytes."""
     rng, shapes = np.random.default_rng(seed), Shapes()
     rows = [Region("dst", "GM", int(rng.integers(1, 9)), 12, int(rng.integers(1, 4)), 40, 1 + i % 2) for i in range(6)]
-    form = np.asarray([shapes._form(region) for region in rows], np.int32)[rng.integers(6, size=count)]
+    form = np.asarray([shapes.number(region) for region in rows], np.int32)[rng.integers(6, size=count)]
     owner = rng.integers(3, size=count) * WIDTH + 1 + rng.integers(3, size=count)
     start, writes = rng.integers(0, 90, size=count), rng.random(count) < 0.6
     atomic = np.where(writes, rng.integers(0, 3, size=count), 0)
@@ -85,7 +85,7 @@ def test_pairs_share_a_byte_and_are_told_once_in_one_order(seed: int, monkeypatc
 def test_a_write_comes_before_a_read_that_begins_with_it() -> None:
     """Writes with writes, then writes with reads that begin in them, then reads with writes that begin behind them."""
     shapes, number = Shapes(), np.arange(4, dtype=np.int32)
-    form = np.full(4, shapes._form(Region("dst", "GM", 8)), np.int32)
+    form = np.full(4, shapes.number(Region("dst", "GM", 8)), np.int32)
     start, writes = np.asarray([0, 4, 4, 8]), np.asarray([True, False, True, True])
     a = Accesses("GM", number, number, number, number, form, start, writes, np.zeros(4, np.int32), np.arange(5))
     pairs = sharing_pairs(a, shapes)
@@ -98,7 +98,7 @@ def test_a_write_comes_before_a_read_that_begins_with_it() -> None:
 @pytest.mark.fast
 def test_many_pairs_are_not_made() -> None:
     shapes, number = Shapes(), np.arange(600, dtype=np.int32)
-    form = np.full(600, shapes._form(Region("dst", "GM", 8)), np.int32)
+    form = np.full(600, shapes.number(Region("dst", "GM", 8)), np.int32)
     zero = np.zeros(600, np.int32)
     a = Accesses("GM", number, number, number, number, form, zero, zero == 0, zero, np.arange(601))
     assert sharing_pairs(a, shapes) is None

@@ -218,7 +218,7 @@ def store_issued_before_its_load(k, a, b, *, bug):
         k.wait_flag(there)
 
 
-@planted("refused", x(N), out(N), also="redundant flag, redundant barrier")
+@planted("refused", x(N), out(N))
 def flag_of_a_pipe_with_itself(k, a, b, *, bug):
     held, total = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "total")
     k.gm_to_ub(held, a)
@@ -232,7 +232,7 @@ def flag_of_a_pipe_with_itself(k, a, b, *, bug):
     k.ub_to_gm(b, total)
 
 
-@planted("refused", x(9, N), out(9, N), also="redundant flag")
+@planted("refused", x(9, N), out(9, N))
 def more_flags_than_there_are(k, a, b, *, bug):
     """A flag for each row."""
     for i in range(9):
