@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ascend_sim.report.columns import columns
+
 _MOST = 5
 """Layers that are shown."""
 _SHOWN = ("layer", "text", "copies", "us", "all", "layout")
@@ -42,13 +44,14 @@ def _converts(row: Mapping[str, Any], layout: float) -> dict[str, Any]:
 
 def ranking_lines(summary: Mapping[str, Any]) -> list[str]:
     """Return a line for each layer that costs most, and one for the layer with most layout time unless it is the only one."""
-    lines, widest = [], max((len(row["layer"]) for row in summary["most"]), default=0)
-    for row in summary["most"]:
-        share, times = f"{100 * row['share']:4.0f} %", f"{row['copies']} x"
-        figures = f"{row['all']:10,.1f} us {share} {times:>5} {row['us']:9,.1f} us"
-        lines.append(
-            f"{figures}  {row['layer']:{widest}}  layout {100 * row['layout'] / row['us']:.0f} %  {row['text']}"
+    rows = [
+        (
+            f"{row['all']:,.1f} us", f"{100 * row['share']:.0f} %", f"{row['copies']} x", f"{row['us']:,.1f} us", row["layer"],
+            f"layout {100 * row['layout'] / row['us']:.0f} %  {row['text']}",
         )
+        for row in summary["most"]
+    ]  # fmt: skip
+    lines = columns(rows, ">>>>")
     if (one := summary["most_layout"]) and summary["distinct_layers"] > 1:
         share = f"{100 * one['share']:.0f} % of all layout"
         lines.append(f"most layout: {one['layer']}  {one['copies']} x, {one['us']:,.1f} us together, {share}")
