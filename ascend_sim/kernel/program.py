@@ -244,8 +244,9 @@ class InstructionTable:
         if name == "kind":
             return self.kinds[number]
         if name == "flag":
-            is_flag = isinstance(one, SetFlag | WaitFlag)
-            return self._flags.setdefault((one.source, one.destination, one.flag), len(self._flags)) if is_flag else -1
+            if not isinstance(one, SetFlag | WaitFlag):
+                return -1
+            return self._flags.setdefault((one.source, one.destination, one.flag), len(self._flags))
         if name == "in_integers":
             return int("int32" in (one.taken, one.result if isinstance(one, Mmad) else ""))
         if name == "by_unit_flag":
