@@ -81,6 +81,8 @@ class Mmad(Instruction):
                 f"mmad: hf32_bits = {self.hf32_bits} of {self.dtype}; {chip.name} ({chip.identity.arch}) has {kept} "
                 f"(chip file, cube.hf32_mantissa_bits)"
             )
+        if self.bias < -1:
+            raise SimError(f"mmad: bias = {self.bias}; an address in BT is allowed, and -1 for none")
         if self.has_bias:
             chip.path("L1", "BT")
             if self.accumulate:

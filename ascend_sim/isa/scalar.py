@@ -156,5 +156,6 @@ class CleanDataCache(Instruction):
 
 def bits_of_number(value: Any, dtype: np.dtype[Any]) -> int:
     """Return a number, converted to `dtype`, as the signed 64-bit operand of a scalar store that holds its bits."""
-    data = np.asarray(value).astype(dtype).tobytes()
+    with np.errstate(over="ignore"):  # an infinity, as on the device
+        data = np.asarray(value).astype(dtype).tobytes()
     return int.from_bytes(data.ljust(8, b"\0"), "little", signed=True)

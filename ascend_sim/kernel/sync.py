@@ -257,6 +257,8 @@ class SyncMethods(StampedLoops):
         elif mode not in modes:
             told = ", ".join(f"{number} ({words})" for number, words in modes.items())
             text = f"cross-core flag {flag}: mode {mode!r}; allowed are {told}"
+        elif mode == 1 and self.core_kind == "AIC":
+            text = f"cross-core flag {flag}: mode 1 joins {CROSS_MODES[1]}; this is a cube core"
         else:
             return True
         self._refuse(SimError(text), "synccheck")

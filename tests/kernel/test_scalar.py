@@ -10,6 +10,7 @@ import pytest
 
 import ascend_sim as asim
 from ascend_sim.errors import SimError
+from ascend_sim.isa.scalar import bits_of_number
 
 pytestmark = pytest.mark.fast
 RUNS = [(mode, engine) for mode in ("full", "functional") for engine in ("simpy", "compiled")]
@@ -130,6 +131,11 @@ def test_blocks_that_share_a_line_lose_stores_in_time() -> None:
     assert asim.launch(neighbours, 2, y, mode="functional").outputs["y"][:2].tolist() == [1, 2]
     one, other = (asim.launch(neighbours, 2, y, engine=engine).outputs["y"] for engine in ("simpy", "compiled"))
     assert one[:2].tolist() == [0, 2] and (one == other).all()
+
+
+def test_a_number_beyond_a_float_format_is_an_infinity(recwarn: pytest.WarningsRecorder) -> None:
+    assert bits_of_number(1e30, np.dtype(np.float16)) == 0x7C00
+    assert not recwarn.list
 
 
 def refused(call: Any) -> str:

@@ -52,6 +52,8 @@ class Mask:
     period: int
 
     def __post_init__(self) -> None:
+        if not isinstance(self.bits, int | np.integer):
+            raise SimError(f"mask {self.bits!r}; a whole number whose bits select elements is allowed")
         if not 0 < self.bits < 1 << self.period:
             raise SimError(
                 f"mask {self.bits:#x} does not select from a repeat of {self.period} elements: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,12 @@ def test_a_mask_selects_from_a_repeat(bits: int) -> None:
     with pytest.raises(
         SimError, match="does not select from a repeat of 64 elements: it must be from 1 to 0xffffffffffffffff"
     ):
+        Mask(bits, 64)
+
+
+@pytest.mark.parametrize("bits", ["0x5", (5, 0), 5.0, None], ids=repr)
+def test_a_mask_is_a_whole_number(bits: Any) -> None:
+    with pytest.raises(SimError, match=r"mask .*; a whole number whose bits select elements is allowed"):
         Mask(bits, 64)
 
 
