@@ -1,14 +1,15 @@
-"""YAML that ships with the package: a text is parsed once and its value kept in the user's cache, as Python keeps modules."""
+"""Data that ship with the package: what is made of them is kept in the user's cache, as Python keeps compiled modules."""
 
 from __future__ import annotations
 
-import marshal
 import os
+import pickle
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ascend_sim.errors import SimError
 
@@ -36,20 +37,33 @@ def load_shipped(text: str) -> Any:
 
     Limits and duplicate keys are not checked, which takes longer than reading: a test reads every shipped file as a user's.
     """
+    return from_cache("yaml", (text,), lambda: _parsed(text))
+
+
+_Made = TypeVar("_Made")
+
+
+def from_cache(what: str, made_from: Iterable[str], make: Callable[[], _Made]) -> _Made:
+    """Return the result of `make` for the texts `made_from`, of this process or an earlier one, from the user's cache.
+
+    Like compiled modules, the files are trusted: the folder is the user's own. Without a folder, `make` is called.
+    """
     try:
-        folder = cache_folder() / "yaml"
-        kept = folder / f"{sha256(text.encode()).hexdigest()}.{sys.implementation.cache_tag}"
+        folder = cache_folder() / "shipped"
     except (SimError, RuntimeError):  # no folder, or a user without a home
-        return _parsed(text)
-    with suppress(OSError, ValueError, EOFError, TypeError):
-        return marshal.loads(kept.read_bytes())
-    found = _parsed(text)
-    with suppress(OSError, ValueError):
+        return make()
+    key = sha256("\0".join((what, *made_from)).encode()).hexdigest()
+    kept = folder / f"{key}.{sys.implementation.cache_tag}"
+    with suppress(Exception):  # a file that is not there, cut short, or written by another version
+        found: _Made = pickle.loads(kept.read_bytes())
+        return found
+    made = make()
+    with suppress(OSError):
         folder.mkdir(exist_ok=True)
         scratch = kept.with_suffix(f".{os.getpid()}")
-        scratch.write_bytes(marshal.dumps(found))
+        scratch.write_bytes(pickle.dumps(made))
         os.replace(scratch, kept)
-    return found
+    return made
 
 
 def _parsed(text: str) -> Any:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ascend_sim import shipped
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.shipped import CACHE_VARIABLE, cache_folder, load_shipped
+from ascend_sim.shipped import CACHE_VARIABLE, cache_folder, from_cache, load_shipped
 
 pytestmark = pytest.mark.fast
 
@@ -49,15 +50,29 @@ def test_a_text_is_parsed_once_and_another_text_anew(parses: list[str]) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"\xe9\x01", b"\xff" * 40])
 def test_a_damaged_entry_is_parsed_and_written_again(parses: list[str], content: bytes) -> None:
     load_shipped(TEXT)
-    (kept,) = (cache_folder() / "yaml").iterdir()
+    (kept,) = (cache_folder() / "shipped").iterdir()
     kept.write_bytes(content)
     assert [load_shipped(TEXT), load_shipped(TEXT)] == [VALUE, VALUE]
     assert parses == [TEXT, TEXT]
 
 
-def test_a_value_that_python_does_not_keep_is_parsed_each_time(parses: list[str]) -> None:
-    assert load_shipped("2026-11-28") == load_shipped("2026-11-28")
-    assert len(parses) == 2
+def test_what_is_made_of_other_texts_or_for_another_name_is_made_anew(parses: list[str]) -> None:
+    assert from_cache("sum", ("a",), lambda: 1) == 1
+    assert from_cache("sum", ("a", "b"), lambda: 2) == 2
+    assert from_cache("other", ("a",), lambda: 3) == 3
+    assert from_cache("sum", ("a",), lambda: 4) == 1
+
+
+def test_a_chip_comes_from_the_cache_whole_and_without_its_validator(tmp_path: Path) -> None:
+    code = (
+        "import sys; from ascend_sim.chip import load_chip; chip = load_chip('910b3');"
+        "print('pydantic' in sys.modules, chip.to_json())"
+    )
+    environment = {CACHE_VARIABLE: str(tmp_path)}
+    runs = [subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True) for _ in "ab"]
+    (first, made), (second, kept) = (run.stdout.split(maxsplit=1) for run in runs)
+    assert (first, second) == ("True", "False")
+    assert made == kept and ChipSpec.from_json(kept) == load_chip("ascend910b3")
 
 
 def test_without_a_cache_folder_a_text_is_parsed(

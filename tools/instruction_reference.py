@@ -19,9 +19,9 @@ from typing import Any
 
 from instruction_limits import left_out, limits
 from instruction_samples import SECTIONS, Demo, signature
-from pydantic import BaseModel
 
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip.section import Section
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.kernel.kernel import Kernel
@@ -53,7 +53,7 @@ class WatchedNumbers:
 
     def _wrapped(self, value: Any, key: Any) -> Any:
         place = f"{self._place}.{key}" if self._place else str(key)
-        if isinstance(value, BaseModel | Mapping):
+        if isinstance(value, Section | Mapping):
             return WatchedNumbers(value, place, self._spec, self._seen)
         if place in self._spec.sources:
             self._seen.add(place)

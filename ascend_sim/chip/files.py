@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ def shipped_files() -> Mapping[str, str]:
     folder = resources.files("ascend_sim.configs").joinpath("chips")
     names = sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
     return {name: f"configs/chips/{name}.yaml" for name in names}
+
+
+def shipped_texts() -> list[str]:
+    """Return the texts of all chip files in the package."""
+    return [_shipped(name).read_text(encoding="utf-8") for name in shipped_files()]
 
 
 def is_path(name: str | Path) -> bool:
@@ -117,9 +123,12 @@ def _read(name: str | Path, file: str) -> Tree:
         from ascend_sim.yaml_file import SECTIONS, read_yaml
 
         return read_yaml(Path(file), SECTIONS)
-    shipped = resources.files("ascend_sim.configs").joinpath("chips", f"{name}.yaml")
-    tree: Tree = load_shipped(shipped.read_text(encoding="utf-8"))
+    tree: Tree = load_shipped(_shipped(str(name)).read_text(encoding="utf-8"))
     return tree
+
+
+def _shipped(name: str) -> Traversable:
+    return resources.files("ascend_sim.configs").joinpath("chips", f"{name}.yaml")
 
 
 def _lift(node: Any, file: str, at: tuple[object, ...]) -> Any:

@@ -7,73 +7,48 @@ between the end of that occupancy and retirement.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
-from ascend_sim.chip.leaf import UnitName
+from ascend_sim.chip.leaf import NotEmpty, Quantity
+from ascend_sim.chip.section import Section
 from ascend_sim.errors import SimError
 
 Pipe = Literal["S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"]
 Buffer = Literal["L1", "L0A", "L0B", "L0C", "UB", "BT", "FB"]
 CoreKind = Literal["AIC", "AIV", "AI_CORE"]
 CubeDtype = Literal[
-    "float16",
-    "bfloat16",
-    "float32",
-    "hf32",
-    "int8",
-    "int4",
-    "hifloat8",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "mxfp8",
-    "mxfp4",
-]
+    "float16", "bfloat16", "float32", "hf32", "int8", "int4", "hifloat8", "float8_e4m3fn", "float8_e5m2", "mxfp8", "mxfp4",
+]  # fmt: skip
 CastMode = Literal["RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD", "HYBRID", "NONE"]
 OverflowMode = Literal["inf_nan", "saturate"]
 VectorDtype = Literal["float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"]
 
-_positive = Field(strict=True, gt=0, allow_inf_nan=False)
-_natural = Field(strict=True, ge=0, allow_inf_nan=False)
-_fraction = Field(strict=True, gt=0, le=1, allow_inf_nan=False)
-
-Bytes = Annotated[int, Field(strict=True, gt=0), UnitName("bytes")]
-Cycles = Annotated[int, Field(strict=True, ge=0), UnitName("cycles")]
-FractionalCycles = Annotated[float, _natural, UnitName("cycles")]
-CoreCount = Annotated[int, Field(strict=True, ge=0), UnitName("cores")]
-Bits = Annotated[int, Field(strict=True, gt=0), UnitName("bits")]
-Count = Annotated[int, Field(strict=True, ge=0), UnitName("count")]
-Depth = Annotated[int, Field(strict=True, gt=0), UnitName("instructions")]
-Elements = Annotated[int, Field(strict=True, gt=0), UnitName("elements")]
-ElementRate = Annotated[float, _positive, UnitName("elements/cycle")]
-WholeElementRate = Annotated[int, Field(strict=True, gt=0), UnitName("elements/cycle")]
-ByteRate = Annotated[float, _positive, UnitName("bytes/cycle")]
-RepeatCycles = Annotated[float, _positive, UnitName("cycles/repeat")]
-Megahertz = Annotated[float, _positive, UnitName("MHz")]
-GigabytesPerSecond = Annotated[float, _positive, UnitName("GB/s")]
-Microseconds = Annotated[float, _natural, UnitName("us")]
-Fraction = Annotated[float, _fraction, UnitName("ratio")]
-Ratio = Annotated[float, _natural, UnitName("ratio")]
-Flag = Annotated[bool, Field(strict=True), UnitName("bool")]
-
-
-def _only(size: int) -> AfterValidator:
-    """Return a validator that accepts only the number `size`; layouts, instructions and kernels are written for it."""
-
-    def check(given: int) -> int:
-        if given != size:
-            raise ValueError(f"{given} given; the only value is {size}, for which layouts and instructions are written")
-        return given
-
-    return AfterValidator(check)
+Bytes = Annotated[int, Quantity("bytes", above=0)]
+Cycles = Annotated[int, Quantity("cycles", least=0)]
+FractionalCycles = Annotated[float, Quantity("cycles", least=0)]
+CoreCount = Annotated[int, Quantity("cores", least=0)]
+Bits = Annotated[int, Quantity("bits", above=0)]
+Count = Annotated[int, Quantity("count", least=0)]
+Depth = Annotated[int, Quantity("instructions", above=0)]
+Elements = Annotated[int, Quantity("elements", above=0)]
+ElementRate = Annotated[float, Quantity("elements/cycle", above=0)]
+WholeElementRate = Annotated[int, Quantity("elements/cycle", above=0)]
+ByteRate = Annotated[float, Quantity("bytes/cycle", above=0)]
+RepeatCycles = Annotated[float, Quantity("cycles/repeat", above=0)]
+Megahertz = Annotated[float, Quantity("MHz", above=0)]
+GigabytesPerSecond = Annotated[float, Quantity("GB/s", above=0)]
+Microseconds = Annotated[float, Quantity("us", least=0)]
+Fraction = Annotated[float, Quantity("ratio", above=0, most=1)]
+Ratio = Annotated[float, Quantity("ratio", least=0)]
+Flag = Annotated[bool, Quantity("bool")]
+SomeCount = Annotated[int, Quantity("count", above=0)]
+Width = Annotated[int, Quantity(above=0)]
+"""A key of a table: a stride, or the bytes of an element."""
 
 
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-
+@dataclass(frozen=True, kw_only=True)
 class Identity(Section):
     """Names of a chip: SoC and short SoC as in the vendor's files, product as in the operator documents.
 
@@ -88,6 +63,7 @@ class Identity(Section):
     note: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
 class CoreParts(Section):
     """Parts of one core of a kind: its pipes and buffers."""
 
@@ -95,13 +71,14 @@ class CoreParts(Section):
     buffers: tuple[Buffer, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Cores(Section):
     """Core counts; coupled chips count AI Cores in `aic` and vector-only cores in `aiv`."""
 
-    aic: Annotated[CoreCount, Field(gt=0)]
+    aic: Annotated[int, Quantity("cores", above=0)]
     aiv: CoreCount
     aiv_per_aic: CoreCount
-    coupled: bool = Field(strict=True)
+    coupled: Annotated[bool, Quantity()]
     kinds: dict[CoreKind, CoreParts]
 
     @property
@@ -118,6 +95,7 @@ class Cores(Section):
         return "AI_CORE" if block % self.vector_units < self.aic else "AIV"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Clock(Section):
     """Clocks in MHz: `cube_mhz` counts all cycles; `vector_mhz` is set only where vector cores have a clock of their own."""
 
@@ -125,18 +103,20 @@ class Clock(Section):
     vector_mhz: Megahertz | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class Alignment(Section):
     """Addresses and lengths of local memory come in blocks; operands of the cube in fractals, its results in larger ones."""
 
-    block: Annotated[Bytes, _only(BLOCK_BYTES)]
-    fractal: Annotated[Bytes, _only(FRACTAL_BYTES)]
-    accumulator: Annotated[Bytes, _only(ACCUMULATOR_FRACTAL_BYTES)]
+    block: Annotated[int, Quantity("bytes", only=BLOCK_BYTES)]
+    fractal: Annotated[int, Quantity("bytes", only=FRACTAL_BYTES)]
+    accumulator: Annotated[int, Quantity("bytes", only=ACCUMULATOR_FRACTAL_BYTES)]
 
     def unit(self, space: str) -> int:
         """Return the alignment of addresses in `space`, in bytes."""
         return {"GM": 1, "L0A": self.fractal, "L0B": self.fractal, "L0C": self.accumulator}.get(space, self.block)
 
 
+@dataclass(frozen=True, kw_only=True)
 class CubeRate(Section):
     """Cube rate of one dtype: `k0` is K of one fractal; a 16 x 16 output fractal takes `k_per_cycle` of K each cycle."""
 
@@ -144,6 +124,7 @@ class CubeRate(Section):
     k_per_cycle: WholeElementRate
 
 
+@dataclass(frozen=True, kw_only=True)
 class Cube(Section):
     """Mmad occupies head + ceil(m / m0) ceil(n / n0) ceil(k / k0) k0 / k_per_cycle cycles.
 
@@ -151,8 +132,8 @@ class Cube(Section):
     operand; None without that mode. `l0a_by_columns`: fractals of L0A lie as [K1][M1], not as [M1][K1].
     """
 
-    m0: Annotated[Elements, _only(FRACTAL)]
-    n0: Annotated[Elements, _only(FRACTAL)]
+    m0: Annotated[int, Quantity("elements", only=FRACTAL)]
+    n0: Annotated[int, Quantity("elements", only=FRACTAL)]
     rates: dict[CubeDtype, CubeRate]
     hf32_mantissa_bits: Bits | None = None
     l0a_by_columns: Flag = False
@@ -170,6 +151,7 @@ class Cube(Section):
         return self.m0 * self.n0 * rate.k_per_cycle
 
 
+@dataclass(frozen=True, kw_only=True)
 class Path(Section):
     """A data path: its pipe and the cost of a transfer; `bytes_per_cycle` is the port of one core.
 
@@ -183,15 +165,17 @@ class Path(Section):
     unaligned_row: Cycles | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class Load3dRates(Section):
     """Bytes/cycle into an L0 buffer by `stride_w`, else `other`; `transpose_32bit` caps 4-byte transposes (None: no cap)."""
 
-    stride_w: dict[Annotated[int, Field(strict=True, gt=0)], ByteRate]
+    stride_w: dict[Width, ByteRate]
     other: ByteRate
     transpose_32bit: ByteRate | None = None
     row_slots: Count
 
 
+@dataclass(frozen=True, kw_only=True)
 class Load3dLimits(Section):
     """The largest values of the instruction's fields: `kernel`, `dilation`, `pad` and `stride` on either axis.
 
@@ -205,6 +189,7 @@ class Load3dLimits(Section):
     k_extent: Elements
 
 
+@dataclass(frozen=True, kw_only=True)
 class Load3d(Section):
     """Image-to-column load; its head and latency replace those of the L1 path, its pipe is the path's.
 
@@ -238,6 +223,7 @@ class Load3d(Section):
         return rate
 
 
+@dataclass(frozen=True, kw_only=True)
 class FixpipeRates(Section):
     """Conversion of L0C on its way out: elements/cycle by bytes per output element; the path's port caps it.
 
@@ -245,7 +231,7 @@ class FixpipeRates(Section):
     its own rates, stored and added. `unit_flag`: cube and Fixpipe can hand tiles of L0C to each other fractal by fractal.
     """
 
-    elements_per_cycle: dict[Annotated[int, Field(strict=True, gt=0)], ElementRate]
+    elements_per_cycle: dict[Width, ElementRate]
     channel_split_bytes_per_cycle: ByteRate
     unit_flag: Flag = False
     head: Cycles
@@ -264,6 +250,7 @@ class FixpipeRates(Section):
         return elements * itemsize
 
 
+@dataclass(frozen=True, kw_only=True)
 class VectorOp(Section):
     """Cycles per repeat by dtype; `head` is given only if it differs from the unit's."""
 
@@ -278,6 +265,7 @@ class VectorOp(Section):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
 class Overflow(Section):
     """Overflow modes of Cast and Fixpipe: `inf_nan` keeps inf and NaN (CTRL[48] = 1), `saturate` writes the largest finite
     value, and 0 for NaN (CTRL[48] = 0).
@@ -285,12 +273,13 @@ class Overflow(Section):
     `default` is what a process starts with. `fixpipe_16bit_saturates`: 16-bit results of the Fixpipe saturate always.
     """
 
-    modes: Annotated[tuple[OverflowMode, ...], Field(min_length=1)]
+    modes: Annotated[tuple[OverflowMode, ...], NotEmpty()]
     default: OverflowMode
     modes_source: str
     fixpipe_16bit_saturates: Flag = False
 
 
+@dataclass(frozen=True, kw_only=True)
 class UbBanks(Section):
     """Banks of the Unified Buffer: consecutive 32-byte blocks lie in successive groups; a group serves one access per cycle."""
 
@@ -299,6 +288,7 @@ class UbBanks(Section):
     bytes: Bytes
 
 
+@dataclass(frozen=True, kw_only=True)
 class Vector(Section):
     """The vector unit. Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial repeat.
 
@@ -314,12 +304,12 @@ class Vector(Section):
     bank_conflict: Ratio
     count_tail: Cycles
     row_overhead: Cycles | None = None
-    repeats_per_instruction: Annotated[Count, Field(gt=0)] | None = None
-    repeat_stride_blocks: Annotated[Count, Field(gt=0)] | None = None
+    repeats_per_instruction: SomeCount | None = None
+    repeat_stride_blocks: SomeCount | None = None
     banks: UbBanks
     ops: dict[str, VectorOp]
     ops_source: str
-    casts: dict[str, Annotated[tuple[CastMode, ...], Field(min_length=1)]]
+    casts: dict[str, Annotated[tuple[CastMode, ...], NotEmpty()]]
     casts_source: str
 
     def scaled(self, factor: float) -> Vector:
@@ -372,6 +362,7 @@ class Vector(Section):
         return math.ceil(head), math.ceil(rows * work) + (self.count_tail if rest else 0)
 
 
+@dataclass(frozen=True, kw_only=True)
 class MemoryRates(Section):
     """Rates of HBM and the L2. The chip's L2 rate is the rate per AIC times its AICs; streams reach rate times efficiency.
 
@@ -394,6 +385,7 @@ class MemoryRates(Section):
     partial_line_refetch: Flag
 
 
+@dataclass(frozen=True, kw_only=True)
 class Sync(Section):
     """Flags in a core and between cores with their largest counts, barriers, and the depths of the pipes' queues.
 
@@ -403,9 +395,9 @@ class Sync(Section):
     """
 
     flag_ids: Count
-    flag_pairs: dict[CoreKind, dict[Pipe, tuple[Pipe, ...]]] = {}
+    flag_pairs: dict[CoreKind, dict[Pipe, tuple[Pipe, ...]]] = field(default_factory=dict)
     flag_pairs_source: str = "unknown"
-    flag_max: Annotated[Count, Field(gt=0)]
+    flag_max: SomeCount
     flag_latency: Cycles
     cross_flag_ids: Count
     cross_one_vector_ids: Count
@@ -418,6 +410,7 @@ class Sync(Section):
     outstanding: dict[Pipe, Depth]
 
 
+@dataclass(frozen=True, kw_only=True)
 class LaunchCosts(Section):
     """Costs of a kernel around its instructions, by kind of core.
 
@@ -430,14 +423,14 @@ class LaunchCosts(Section):
     compiled kernel does on every core before its first data move (tiling data, addresses), by `Task.template`.
     """
 
-    blocks_max: Annotated[Count, Field(gt=0)]
+    blocks_max: SomeCount
     task_overhead_us: dict[CoreKind, Microseconds]
-    overhead_per_block_us: dict[CoreKind, Microseconds] = {}
-    block_us: dict[CoreKind, Microseconds] = {}
+    overhead_per_block_us: dict[CoreKind, Microseconds] = field(default_factory=dict)
+    block_us: dict[CoreKind, Microseconds] = field(default_factory=dict)
     core_start_us: dict[CoreKind, Microseconds]
-    cold_us: dict[CoreKind, Microseconds] = {}
-    cold_per_block_us: dict[CoreKind, Microseconds] = {}
+    cold_us: dict[CoreKind, Microseconds] = field(default_factory=dict)
+    cold_per_block_us: dict[CoreKind, Microseconds] = field(default_factory=dict)
     kept_launches: Count
-    uncached_per_block_us: dict[str, Microseconds] = {}
-    prologue_us: dict[str, Microseconds] = {}
+    uncached_per_block_us: dict[str, Microseconds] = field(default_factory=dict)
+    prologue_us: dict[str, Microseconds] = field(default_factory=dict)
     hidden_us: Microseconds

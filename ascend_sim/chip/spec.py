@@ -9,15 +9,24 @@ import math
 import re
 import typing
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
-
-from ascend_sim.chip.files import dotted, file_of, is_path, leaves, merge, read_layers, shipped_files
+from ascend_sim.chip.files import (
+    dotted,
+    file_of,
+    is_path,
+    leaves,
+    merge,
+    read_layers,
+    shipped_files,
+    shipped_texts,
+)
 from ascend_sim.chip.headroom import headroom_fault
 from ascend_sim.chip.leaf import PLAIN, Source
 from ascend_sim.chip.scalar_costs import ScalarCosts
+from ascend_sim.chip.section import Section
 from ascend_sim.chip.sections import (
     Alignment,
     Buffer,
@@ -37,6 +46,10 @@ from ascend_sim.chip.sections import (
 )
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.keywords import near_names
+from ascend_sim.shipped import from_cache
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _PATH_KEY = re.compile(r"(?P<source>\w+)->(?P<destination>\w+)(:(?P<variant>\w+))?")
 _FAMILY = "dav-"
@@ -45,17 +58,16 @@ _VECTOR_ONLY = ":aiv"  # variant of a path: the port of a vector-only core
 _OUTSIDE = ("GM", "FILL")  # ends of a path that are no buffer of a core; FILL is a constant
 
 
-class ChipSpec(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class ChipSpec(Section):
     """One SoC: plain numbers in the units that their fields declare, `sources` says where each is from.
 
     `references` spells out the short names in source texts. A chip without a Fixpipe (the coupled ones) has `fixpipe`
     None and fewer buffers and paths.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
     name: str
-    references: dict[str, str] = {}
+    references: dict[str, str] = field(default_factory=dict)
     identity: Identity
     cores: Cores
     clock: Clock
@@ -71,8 +83,8 @@ class ChipSpec(BaseModel):
     sync: Sync
     scalar: ScalarCosts
     launch: LaunchCosts
-    _sources: dict[str, Source] = PrivateAttr(default_factory=dict)
-    _vector_only: ChipSpec | None = PrivateAttr(default=None)
+    sources: ClassVar[Mapping[str, Source]] = {}
+    """{dotted path of a number (`paths.GM->L1.head`): its unit and source}; each chip has its own, no field of it."""
 
     def __repr__(self) -> str:
         cores = f"{self.cores.aic} + {self.cores.aiv} cores"
@@ -85,12 +97,18 @@ class ChipSpec(BaseModel):
 
     def __eq__(self, other: object) -> bool:
         """Return True if both chips have the same numbers; sources and cached values do not count."""
-        return isinstance(other, ChipSpec) and self.__dict__ == other.__dict__
+        return isinstance(other, ChipSpec) and all(
+            getattr(self, one.name) == getattr(other, one.name) for one in fields(self)
+        )
 
-    @property
-    def sources(self) -> dict[str, Source]:
-        """Return {dotted path of a number (`paths.GM->L1.head`): its unit and source}."""
-        return self._sources
+    def with_sources(self, sources: Mapping[str, Source]) -> Self:
+        """Set the sources of a new chip's numbers and return the chip."""
+        object.__setattr__(self, "sources", dict(sources))
+        return self
+
+    def model_copy(self, update: Mapping[str, Any] | None = None) -> Self:
+        """Return a copy with the fields of `update`, which are not checked, and the same sources."""
+        return super().model_copy(update).with_sources(self.sources)
 
     @property
     def pipes(self) -> tuple[str, ...]:
@@ -99,18 +117,17 @@ class ChipSpec(BaseModel):
 
     def to_json(self) -> str:
         """Return all numbers and sources as JSON text for `from_json`; it is no chip file, which `load_chip` reads."""
-        sources = {place: [source.unit, source.text, source.fitted_on] for place, source in self._sources.items()}
+        sources = {place: [source.unit, source.text, source.fitted_on] for place, source in self.sources.items()}
         return json.dumps({"chip": self.model_dump(mode="json"), "sources": sources})
 
     @classmethod
     def from_json(cls, text: str) -> ChipSpec:
         """Return the chip of a text from `to_json`. Raises ValueError for another text."""
         data = json.loads(text)
-        spec = cls.model_validate_json(json.dumps(data["chip"]), context=PLAIN)
-        spec._sources.update(
-            (place, Source(unit, text, tuple(rows))) for place, (unit, text, rows) in data["sources"].items()
+        spec = _adapter().validate_json(json.dumps(data["chip"]), context=PLAIN)
+        return spec.with_sources(
+            {place: Source(unit, text, tuple(rows)) for place, (unit, text, rows) in data["sources"].items()}
         )
-        return spec
 
     def numbers(self) -> dict[str, Any]:
         """Return {dotted path: number} of the chip (`memory.hbm_gb_per_s`, `paths.GM->L1.bytes_per_cycle`)."""
@@ -133,12 +150,15 @@ class ChipSpec(BaseModel):
             for section in sections:
                 node = node[section]
             node[key] = value
+        from pydantic import ValidationError
+
         try:
-            spec = ChipSpec.model_validate_json(json.dumps(tree), context=PLAIN)
+            spec = _adapter().validate_json(json.dumps(tree), context=PLAIN)
         except ValidationError as error:
             raise ConfigError(_line(error.errors()[0], f"chip {self.name}")) from None
-        spec._sources.update(self._sources)
-        return spec
+        if fault := spec.disagreement():
+            raise ConfigError(f"chip {self.name}: {fault}")
+        return spec.with_sources(self.sources)
 
     def us(self, cycles: float) -> float:
         """Return cube-clock cycles as microseconds."""
@@ -198,52 +218,43 @@ class ChipSpec(BaseModel):
         """
         if kind != "AIV" or not self.cores.coupled or not self.cores.aiv:
             return self
-        if self._vector_only is None:
-            own = {
-                key.removesuffix(_VECTOR_ONLY): path for key, path in self.paths.items() if key.endswith(_VECTOR_ONLY)
-            }
-            speed = (self.clock.vector_mhz or self.clock.cube_mhz) / self.clock.cube_mhz
-            fill = self.paths["FILL->UB"]
-            own["FILL->UB"] = fill.model_copy(update={"bytes_per_cycle": fill.bytes_per_cycle * speed})
-            self._vector_only = self.model_copy(
-                update={"paths": self.paths | own, "vector": self.vector.scaled(1 / speed)}
-            )
         return self._vector_only
 
-    @model_validator(mode="after")
-    def _sections_agree(self) -> ChipSpec:
+    @functools.cached_property
+    def _vector_only(self) -> ChipSpec:
+        own = {key.removesuffix(_VECTOR_ONLY): path for key, path in self.paths.items() if key.endswith(_VECTOR_ONLY)}
+        speed = (self.clock.vector_mhz or self.clock.cube_mhz) / self.clock.cube_mhz
+        fill = self.paths["FILL->UB"]
+        own["FILL->UB"] = fill.model_copy(update={"bytes_per_cycle": fill.bytes_per_cycle * speed})
+        return self.model_copy(update={"paths": self.paths | own, "vector": self.vector.scaled(1 / speed)})
+
+    def disagreement(self) -> str | None:
+        """Return a message on the first field that does not agree with another one; None if all do."""
         if not self.cores.coupled and self.cores.aiv != self.cores.aic * self.cores.aiv_per_aic:
-            raise ValueError(
-                f"cores.aiv: {self.cores.aiv} is not aic x aiv_per_aic = {self.cores.aic} x {self.cores.aiv_per_aic}"
-            )
+            return f"cores.aiv: {self.cores.aiv} is not aic x aiv_per_aic = {self.cores.aic} x {self.cores.aiv_per_aic}"
         for kind, parts in self.cores.kinds.items():
             for buffer in parts.buffers:
                 if buffer not in self.buffers:
-                    raise ValueError(f"cores.kinds.{kind}.buffers: {buffer} has no size under buffers")
+                    return f"cores.kinds.{kind}.buffers: {buffer} has no size under buffers"
         for key, path in self.paths.items():
             match = _PATH_KEY.fullmatch(key)
             if match is None:
-                raise ValueError(f"paths.{key}: must be SOURCE->DESTINATION or SOURCE->DESTINATION:VARIANT")
+                return f"paths.{key}: must be SOURCE->DESTINATION or SOURCE->DESTINATION:VARIANT"
             for end in match["source"], match["destination"]:
                 if end not in self.buffers and end not in _OUTSIDE:
-                    raise ValueError(f"paths.{key}: {end} is neither a buffer of this chip nor {' or '.join(_OUTSIDE)}")
+                    return f"paths.{key}: {end} is neither a buffer of this chip nor {' or '.join(_OUTSIDE)}"
             if path.pipe not in self.pipes:
-                raise ValueError(f"paths.{key}.pipe: no core of this chip has the pipe {path.pipe}")
+                return f"paths.{key}.pipe: no core of this chip has the pipe {path.pipe}"
         if self.overflow.default not in self.overflow.modes:
-            raise ValueError(
-                f"overflow.default: {self.overflow.default} is not one of overflow.modes: {', '.join(self.overflow.modes)}"
-            )
+            return f"overflow.default: {self.overflow.default} is not one of overflow.modes: {', '.join(self.overflow.modes)}"
         for kind in self.cores.kinds:
             if kind not in self.scalar.issue_cycles:
-                raise ValueError(f"scalar.issue_cycles: missing key {kind}, a kind of core of this chip")
+                return f"scalar.issue_cycles: missing key {kind}, a kind of core of this chip"
         for table in ("queue_depth", "outstanding"):
             missing = [pipe for pipe in self.pipes if pipe != "S" and pipe not in getattr(self.sync, table)]
             if missing:
-                raise ValueError(f"sync.{table}: missing key {missing[0]}, a pipe of this chip")
-        fault = self.headroom_fault()
-        if fault:
-            raise ValueError(fault)
-        return self
+                return f"sync.{table}: missing key {missing[0]}, a pipe of this chip"
+        return self.headroom_fault()
 
 
 def _places(node: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -312,7 +323,16 @@ def load_chip(name_or_path: str | FilePath) -> ChipSpec:
 
 @functools.cache
 def _load_shipped(name: str) -> ChipSpec:
-    return _load(name)
+    made_of = [f"{cls.__name__} {cls.__annotations__}" for cls in Section.__subclasses__()]
+    return from_cache(f"chip {name}", (*shipped_texts(), *made_of), lambda: _load(name))
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[ChipSpec]:
+    """Return pydantic's validator of chips."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ChipSpec)
 
 
 def _load(name_or_path: str | FilePath) -> ChipSpec:
@@ -321,14 +341,17 @@ def _load(name_or_path: str | FilePath) -> ChipSpec:
     if "name" in tree:
         raise ConfigError(f"{file_of(layers, ('name',))}: name: unknown key; a chip is called after its file")
     name = FilePath(name_or_path).stem if is_path(name_or_path) else str(name_or_path)
+    from pydantic import ValidationError
+
     try:
-        spec = ChipSpec.model_validate(tree | {"name": name})
+        spec = _adapter().validate_python(tree | {"name": name})
     except ValidationError as error:
         # A wrong key makes two errors, itself and the right one missing: the wrong one is the one to name.
         found = sorted(error.errors(), key=lambda one: one["type"] == "missing")
         raise ConfigError(_line(found[0], file_of(layers, _place(found[0])))) from None
-    spec._sources.update((place, leaf.source) for place, leaf in leaves(tree))
-    return spec
+    if fault := spec.disagreement():
+        raise ConfigError(f"{file_of(layers, ())}: {fault}")
+    return spec.with_sources({place: leaf.source for place, leaf in leaves(tree)})
 
 
 def _place(error: Any) -> tuple[object, ...]:
@@ -337,7 +360,7 @@ def _place(error: Any) -> tuple[object, ...]:
 
 def _line(error: Any, file: str) -> str:
     place = _place(error)
-    if error["type"] == "extra_forbidden":
+    if error["type"] == "unexpected_keyword_argument":
         known = _known_keys(place)
         close = difflib.get_close_matches(str(place[-1]), known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
@@ -354,11 +377,11 @@ def _line(error: Any, file: str) -> str:
 def _known_keys(place: tuple[object, ...]) -> list[str]:
     model: Any = ChipSpec
     for key in place[:-1]:
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            model = model.model_fields[str(key)].annotation
+        if is_dataclass(model):
+            model = typing.get_type_hints(model)[str(key)]
             options = [option for option in typing.get_args(model) if option is not type(None)]
             if type(None) in typing.get_args(model):
                 model = options[0]
         else:  # dict[key type, model]
             model = typing.get_args(model)[1]
-    return [field for field in model.model_fields if field != "name" or model is not ChipSpec]
+    return [one.name for one in fields(model) if one.name != "name" or model is not ChipSpec]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from pathlib import Path
 
@@ -63,7 +64,7 @@ LEAF = 'extends: ascend910b3\nbuffers: {L1: {value: 1, unit: bytes, source: "x"}
         ("extends: ascend910b3\nidentity: {soc: 910}\n", "identity.soc", "valid string, got 910"),
         ("extends: ascend910b3\ncores: {coupled: maybe}\n", "cores.coupled", "valid boolean, got 'maybe'"),
         ('extends: ascend910b3\npaths: {"GM->UB": {pipe: MTE9}}\n', "paths.GM->UB.pipe", "'MTE1'.*got 'MTE9'"),
-        ('extends: ascend910b3\npaths: {"GM->UB": 5}\n', "paths.GM->UB", "dictionary or instance of Path, got 5"),
+        ('extends: ascend910b3\npaths: {"GM->UB": 5}\n', "paths.GM->UB", "dictionary or an instance of Path, got 5"),
         ("extends: [a, b]\n", "extends", "name of one chip file"),
         (
             "extends: ascend911\n",
@@ -117,6 +118,6 @@ def test_every_number_of_a_chip_file_is_read_somewhere() -> None:
         name
         for one in vars(sections).values()
         if isinstance(one, type) and issubclass(one, sections.Section) and one is not sections.UbBanks
-        for name in one.__annotations__
+        for name in [field.name for field in dataclasses.fields(one)]
     }
     assert fields - attributes == {"banks"}

@@ -1,5 +1,6 @@
 """Commands get their options from descriptions: which, with which words, and as which values."""
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -134,14 +135,14 @@ def test_texts_become_values(program: typer.Typer, line: str, asked: dict[str, A
         ("x --other 1", "No such option"),
         ("x --python 1", "No such option"),
         ("x --no-loud", "No such option"),
-        ("x --most-turns 0", "than or equal to 1 "),
-        ("x --share 101", "than or equal to 100 "),
-        ("x --tiling baseM=16", "ascend-sim: --tiling 'baseM=16': allowed is KERNEL.FIELD=WHOLE NUMBER"),
+        ("x --most-turns 0", r"than or equal to 1 |x>=1\."),
+        ("x --share 101", r"than or equal to 100 |x<=100\."),
+        ("x --tiling baseM=16", "ascend-sim: --tiling 'baseM=16': allowed is KERNEL[.]FIELD=WHOLE NUMBER"),
     ],
 )
 def test_what_no_option_takes_is_refused(program: typer.Typer, line: str, said: str) -> None:
     done = CliRunner().invoke(program, line.split())
-    assert done.exit_code == 2 and said in done.output and not GOT
+    assert done.exit_code == 2 and re.search(said, done.output) and not GOT
 
 
 def test_an_error_of_reading_is_json_under_json(program: typer.Typer) -> None:

@@ -248,7 +248,8 @@ def test_a_hazard_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_wrong_option_is_one_line(arguments: list[str], part: str) -> None:
     ran = run(*arguments)
     assert ran.code == 2 and ran.out == ""
-    assert part in ran.err and ran.err.startswith("ascend-sim: ") and ran.err.count("\n") == 1
+    said = ran.err.lower() if part == "case" else ran.err  # releases of typer spell it CASE, too
+    assert part in said and ran.err.startswith("ascend-sim: ") and ran.err.count("\n") == 1
     if "case" not in part:
         ran = run(*arguments, "--json")
         assert ran.code == 2 and ran.err == "" and part in json.loads(ran.out)["error"]

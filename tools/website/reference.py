@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 from ascend_sim.chip import ChipSpec, chip_names, load_chip
@@ -30,7 +31,7 @@ def write(pages: Path) -> None:
 def chip(spec: ChipSpec) -> str:
     """The numbers of a chip, section by section."""
     parts = [f"# {spec.name}\n", f"{spec.identity.soc}, {spec.identity.series}, {spec.identity.arch}.\n"]
-    for section in ChipSpec.model_fields:
+    for section in [one.name for one in fields(ChipSpec)]:
         places = [place for place in spec.sources if place.startswith(f"{section}.")]
         if places:
             parts += [f"## {section}\n", "| number | value | unit | source |", "|---|---|---|---|"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pydantic import BaseModel
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -83,7 +83,7 @@ def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
 def _places(specs: Sequence[ChipSpec]) -> list[str]:
     """Return the dotted paths of all numbers that any of the chips has, section by section."""
     found = dict.fromkeys(place for spec in specs for place in spec.sources)
-    order = {section: index for index, section in enumerate(ChipSpec.model_fields)}
+    order = {section.name: index for index, section in enumerate(fields(ChipSpec))}
     return sorted(found, key=lambda place: order[place.partition(".")[0]])
 
 
@@ -96,7 +96,7 @@ def _cores(spec: ChipSpec) -> list[Text]:
 
 def _sections(spec: ChipSpec) -> list[Grid]:
     tables = []
-    for section in ChipSpec.model_fields:
+    for section in [one.name for one in fields(ChipSpec)]:
         places = [place for place in spec.sources if place.startswith(f"{section}.")]
         if places:
             table = Grid(section, _NUMBER)
@@ -146,7 +146,7 @@ def value_at(spec: ChipSpec, place: str) -> float:
     """Return the chip's number at a dotted path such as "memory.hbm_bytes", a key of `spec.sources`."""
     node: Any = spec
     for key in place.split("."):
-        node = getattr(node, key) if isinstance(node, BaseModel) else {str(k): v for k, v in node.items()}[key]
+        node = getattr(node, key) if is_dataclass(node) else {str(k): v for k, v in node.items()}[key]
     return node
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
 import ascend_sim
 from ascend_sim.chip import ChipSpec, load_chip
@@ -145,13 +144,15 @@ COSTS = {
 """Fields of a chip that say how long something takes; a tiling depends on none of them."""
 
 
-def retimed(model: BaseModel, draw: random.Random) -> Any:
+def retimed(model: ChipSpec, draw: random.Random) -> Any:
     """A copy of a chip in which every cost is up to eight times smaller or larger, each on its own."""
 
     def changed(value: Any, cost: bool) -> Any:
-        if isinstance(value, BaseModel):
+        if is_dataclass(value):
             return value.model_copy(
-                update={name: changed(getattr(value, name), name in COSTS) for name in type(value).model_fields}
+                update={
+                    name: changed(getattr(value, name), name in COSTS) for name in [one.name for one in fields(value)]
+                }
             )
         if isinstance(value, dict):
             return {key: changed(entry, cost) for key, entry in value.items()}

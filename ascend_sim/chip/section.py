@@ -1,0 +1,30 @@
+"""The base of the sections of a chip: copies, and dumps as plain values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A part of a chip; an unknown key of a file is refused.
+
+    Copies and dumps have the names that the models of cases have.
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {"extra": "forbid"}
+
+    def model_copy(self, update: Mapping[str, Any] | None = None) -> Self:
+        """Return a copy with the fields of `update`, which are not checked."""
+        return replace(self, **(update or {}))
+
+    def model_dump(self, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
+        """Return all fields as plain dicts; in mode "json" as JSON would give them back."""
+        return json.loads(self.model_dump_json()) if mode == "json" else asdict(self)  # type: ignore[no-any-return]
+
+    def model_dump_json(self) -> str:
+        """Return all fields as JSON text."""
+        return json.dumps(asdict(self), separators=(",", ":"))
