@@ -23,12 +23,24 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from ascend_sim.errors import SimError
+from ascend_sim.numerics import canonical
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import Distribution
 from ascend_sim.options.short_names import with_full_names
 
 Shape = tuple[int, ...]
 Dtype = Literal["float32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn"]
+
+
+def _canonical(value: Any) -> Any:
+    """Return the name of a number format that has others, like fp16 and half; other values stay, to be refused."""
+    try:
+        return canonical(value) if isinstance(value, str) else value
+    except SimError:
+        return value
+
+
+FormatName = Annotated[Dtype | None, BeforeValidator(_canonical)]
 CountedFromZero = Annotated[int, Field(strict=True, ge=0)]
 CountedFromOne = Annotated[int, Field(strict=True, ge=1)]
 
@@ -76,7 +88,7 @@ class TensorEntry(FileEntry):
     shape: tuple[AxisSize, ...] | None = Field(
         default=None, description="Elements along each axis; may be left out where it follows from the other arguments."
     )
-    dtype: Dtype | None = Field(default=None, description="Left out: the file's `dtype`, or else that of `input`.")
+    dtype: FormatName = Field(default=None, description="Left out: the file's `dtype`, or else that of `input`.")
 
     @model_validator(mode="before")
     @classmethod
@@ -126,7 +138,7 @@ class Case(FileEntry):
 
     operator: str = Field(description="What is called.")
     chip: str = Field(default="ascend910b3", description="A chip's name, or the path of a chip file.")
-    dtype: Dtype | None = Field(default=None, description="Of every tensor that names none.")
+    dtype: FormatName = Field(default=None, description="Of every tensor that names none.")
     cube_math_type: Annotated[int, Field(strict=True)] = Field(
         default=0, description="What the cube computes in: 0 keep, 1 allow down, 2 fp16, 3 hf32."
     )

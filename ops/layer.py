@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool
 
-from ascend_sim.ops.case_entries import CountedFromZero, Dtype, FileEntry
+from ascend_sim.ops.case_entries import CountedFromZero, FileEntry, FormatName
 from ascend_sim.ops.convolution.case import ConvolutionFields
 
 OVER_TIME = "conv_tbc"
@@ -24,7 +24,7 @@ class Layer(ConvolutionFields, FileEntry):
     kind: Kind = Field(
         default="conv", description="conv_tbc: tensors [T, B, C], with `pad` in place of torch's attributes."
     )
-    dtype: Dtype | None = Field(default=None, description="Of every tensor that names none.")
+    dtype: FormatName = Field(default=None, description="Of every tensor that names none.")
     pad: CountedFromZero = Field(default=0, description="Of conv_tbc: steps of zeros before and behind.")
     cube_math_type: Annotated[int, Field(strict=True)] = Field(
         default=0, description="What the cube computes in: 0 keep, 1 allow down, 2 fp16, 3 hf32."
