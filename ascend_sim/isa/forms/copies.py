@@ -337,6 +337,10 @@ class AnyFill(Way):
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
         return Fill(route.removeprefix("->"), BLOCK_BYTES)
 
+    def whole_items(self, i: Fill) -> str:
+        """Return the refusal of a size that is no whole items of 2 bytes, or ""."""
+        return f"{i.size} bytes are no whole items of 2" if i.size % 2 else ""
+
 
 class BlockFill(AnyFill):
     """Translation of one run of zeros (Fill) to one field, the number of 32-byte blocks, and back."""
