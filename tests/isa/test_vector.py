@@ -71,7 +71,7 @@ def test_duplicate(dtype: str, value: float) -> None:
 def test_reduce_rows(rows: int, columns: int, gap: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     bench = Workbench()
-    stride = columns * 4 + gap * 4
+    stride = -(-(columns + gap) * 4 // 32) * 32
     whole = rng.integers(-1000, 1000, (rows, columns)).astype(np.float32)
     for row in range(rows):
         bench.put("UB", row * stride, whole[row])

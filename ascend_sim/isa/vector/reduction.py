@@ -67,6 +67,11 @@ class ReduceRows(VectorInstruction):
 
     def __post_init__(self) -> None:
         _listed(self.operation)
+        if self.rows > 1 and self.row_stride % BLOCK_BYTES:
+            raise SimError(
+                f"{self.name}: rows lie {self.row_stride} bytes apart; a repeat begins at a whole block of {BLOCK_BYTES} bytes "
+                f"(asc-devkit, WholeReduceSum: srcRepStride counts blocks)"
+            )
 
     @property
     def opcode(self) -> str:
@@ -117,6 +122,7 @@ class ReduceWithIndex(ReduceRows):
     def __post_init__(self) -> None:
         if self.operation not in ("max", "min"):
             raise SimError(f"reduce_with_index: operation {self.operation!r}; max and min have an index")
+        super().__post_init__()
         if self.order not in _ORDERS:
             raise SimError(f"reduce_with_index: order {self.order!r}; allowed are {', '.join(_ORDERS)}")
 

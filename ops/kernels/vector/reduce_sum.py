@@ -45,6 +45,7 @@ from ascend_sim.runtime import Task
 DTYPES = ("float16", "bfloat16", "float32")
 _WIDE = "float32"
 _WIDE_BYTES = 4
+_PER_BLOCK = BLOCK_BYTES // _WIDE_BYTES
 _TILES = 3  # UB holds two fp32 tiles, or one beside two of half its size, and a third for the sums
 
 
@@ -96,6 +97,12 @@ class _Tile(NamedTuple):
     is_first: bool
     is_last: bool
 
+    @property
+    def channel_step(self) -> int:
+        """Return the bytes from the sums of one channel's images to the next channel's: whole blocks if there are more."""
+        size = self.images * _WIDE_BYTES
+        return size if self.channels == 1 else padded(size)
+
 
 @frozen
 class _Sums:
@@ -129,8 +136,8 @@ class _Sums:
 
     @property
     def most_channels(self) -> int:
-        """Return the most rows of a tile, so of their sums."""
-        return self.third // BLOCK_BYTES
+        """Return the most channels of a tile, so of their sums: whole blocks."""
+        return self.third // BLOCK_BYTES // _PER_BLOCK * _PER_BLOCK
 
     def pieces(self, first: int, count: int) -> Iterator[tuple[_Tile, tuple[int, int]]]:
         """Yield (tile, (first image, first channel)) for `count` channels from `first` on."""
@@ -167,7 +174,7 @@ class _Kernel:
         self.narrow = sums.dtype != _WIDE
         self.incoming = buffer_queue(k, "in", "MTE2", "V", sums.elements * sums.itemsize, 1)
         self.wide = k.allocate("UB", sums.third, "fp32") if self.narrow else 0
-        room = padded(sums.most_channels * _WIDE_BYTES)
+        room = sums.most_channels * _WIDE_BYTES
         self.outgoing = buffer_queue(k, "out", "V", "MTE3", room)
         self.row_sums, self.part, self.total = (
             k.allocate("UB", room, what) for what in ("row sums", "tile sums", "total")
@@ -235,12 +242,18 @@ class _Kernel:
         self._issue_repeats(rows, columns)
         values = self._widened(loaded, rows * pitch)
         part = total if tile.is_first else self.part
-        per_row = self.row_sums if images > 1 else part
-        k.reduce_rows(per_row, values, rows, columns, pitch * _WIDE_BYTES)
+        row, step = pitch * _WIDE_BYTES, tile.channel_step
+        if images == 1:
+            k.reduce_rows(part, values, rows, columns, row)
+        elif step == images * _WIDE_BYTES:
+            k.reduce_rows(self.row_sums, values, rows, columns, row)
+        else:  # the sums of a channel's images begin at a block
+            for i in range(channels):
+                k.reduce_rows(self.row_sums + i * step, values + i * images * row, images, columns, row)
         self.incoming.release()
         k.pipe_barrier("V")
         if images > 1:
-            k.reduce_rows(part, per_row, channels, images, images * _WIDE_BYTES)
+            k.reduce_rows(part, self.row_sums, channels, images, step)
             k.pipe_barrier("V")
         if not tile.is_first:
             k.vector_binary("add", total, total, part, _WIDE, channels)

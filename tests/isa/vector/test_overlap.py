@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import ReduceBlocks, ReduceWithIndex, VectorBinary, VectorCast, VectorScalar, VectorUnary
+from ascend_sim.isa.vector import ReduceBlocks, VectorBinary, VectorCast, VectorScalar, VectorUnary
 from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.isa.vector.overlap import overlap_fault
 from ascend_sim.isa.vector.pieces import ReducePieces
@@ -148,7 +148,6 @@ OVER: dict[str, Callable[[KernelBuilder], object]] = {
     "a repeat behind": lambda k: k.adds(tensor(256, (1000,)), tensor(0, (1000,)), 1.0),
     "the second source": lambda k: k.add(tensor(32, (64,)), tensor(4096, (64,)), tensor(0, (64,))),
     "a reduction": lambda k: k.reduce_sum(tensor(256, (8,)), tensor(0, (8, 64))),
-    "a reduction of short rows": lambda k: k._emit((ReduceWithIndex, 4, 1, 4, "max")),
     "turned in place": lambda k: k.transpose(tensor(0, (32, 32)), tensor(0, (32, 32))),
     "two in turn": lambda k: k.interleave(0, 0, 4096, 2, 64) if "interleave" in k.chip.vector.ops else k.gather(
         tensor(0, (64,)), tensor(0, (64,)), tensor(4096, (64,), "uint32")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ TYPES = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
 def test_rows_of_small_integers(operation: str, dtype: str, rows: int, columns: int, gap: int, seed: int) -> None:
     """Whose sums are exact in every order and every format."""
     held = np.dtype(TYPES[dtype])
-    stride = (columns + gap) * held.itemsize
+    stride = -(-(columns + gap) * held.itemsize // 32) * 32
     bench = Workbench()
     whole = np.random.default_rng(seed).integers(-7, 8, (rows, columns)).astype(held)
     for row in range(rows):
@@ -88,12 +90,22 @@ def test_integers_wrap_around_and_nan_is_handed_on() -> None:
         assert np.isnan(bench.get("UB", 1024, np.float32, 1)[0])
 
 
+@pytest.mark.parametrize("kind", [ReduceRows, partial(ReduceWithIndex, operation="max")])
+@pytest.mark.parametrize("stride", [4, 16, 48, 2**20 + 4])
+def test_rows_begin_at_whole_blocks(kind: Callable[..., ReduceRows], stride: int) -> None:
+    with pytest.raises(
+        SimError, match=rf"rows lie {stride} bytes apart; a repeat begins at a whole block of 32 bytes .*srcRepStride"
+    ):
+        kind(2, 1, stride)
+    assert kind(1, 1, stride).row_stride == stride  # one row has no next one
+
+
 def test_a_sum_of_float32_against_float64() -> None:
     rng = np.random.default_rng(3)
-    values = rng.standard_normal((4, 300)).astype(np.float32)
+    values = rng.standard_normal((4, 296)).astype(np.float32)
     bench = Workbench()
     bench.put("UB", 0, values)
-    bench.do(ReduceRows(4, 300, 1200), 7168, 0)
+    bench.do(ReduceRows(4, 296, 1184), 7168, 0)
     exact = values.astype(np.float64).sum(axis=1)
     bound = 9 * 2.0**-24 * np.abs(values.astype(np.float64)).sum(axis=1)  # nine levels of additions
     assert (np.abs(bench.get("UB", 7168, np.float32, 4) - exact) <= bound).all()
