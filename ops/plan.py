@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
@@ -78,23 +79,23 @@ class Plan:
         name: str,
         inputs: Sequence[str],
         outputs: Sequence[str],
-        make: Make | KernelWork | Loop,
+        make: Make | KernelWork | partial[Loop],
         scratch: Sequence[str] = (),
         disarm: Collection[str] = (),
     ) -> None:
-        """Append a launch: a kernel function with its work, a loop, or a function that makes the task once tensors have
-        addresses.
+        """Append a launch: a kernel function with its work, a loop that is made when the launch is built (as a partial: its
+        pieces may be many), or a function that makes the task once tensors have addresses.
 
         A kernel function gets inputs, outputs and scratch tensors in this order; SimError if it takes another number.
         Its waits on flags in `disarm` hold nothing.
         """
-        if isinstance(make, KernelWork | Loop):
+        if isinstance(make, KernelWork | partial):
             make = self._task_of(make, TaskWords(op_type, name, disarm), (*inputs, *outputs, *scratch))
         self.steps.append(PlanStep(op_type, name, tuple(inputs), tuple(outputs), make, tuple(scratch)))
 
-    def _task_of(self, work: KernelWork | Loop, launch: TaskWords, names: tuple[str, ...]) -> Make:
-        if isinstance(work, Loop):
-            return lambda chip, t: looped_task(chip, launch, work, [t[name] for name in names])
+    def _task_of(self, work: KernelWork | partial[Loop], launch: TaskWords, names: tuple[str, ...]) -> Make:
+        if isinstance(work, partial):
+            return lambda chip, t: looped_task(chip, launch, work(), [t[name] for name in names])
         if len(names) != len(work.tensors):
             raise SimError(f"plan: {launch.name} has tensors {', '.join(names)}; its kernel takes {len(work.tensors)}")
         tensors = [self.tensors[name] for name in names]

@@ -179,7 +179,7 @@ def test_a_product_is_that_of_what_stood_there_when_it_started(space: str) -> No
 
         return write
 
-    slow = changed(QUIET, cube={"head": 9000})
+    slow = changed(QUIET, cube={"head_first": 9000, "head_stream": 9000})
     (_, wanted), none = full(slow, "AIC", program(early=False))
     (_, found), (hazard,) = full(slow, "AIC", program(early=True))
     assert none == []

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -124,7 +125,7 @@ class BlockedPlan(Gradients):
             source, dtype, itemsize = self.cast(source, narrow, "grad_weight.narrow"), narrow, 2
         source, shape = self.ungrouped(source, dtype, replace(layout, itemsize=itemsize))
         target, blocks = self.landing("grad_weight", dtype), BlockLayout.of(itemsize, layout.c0)
-        work = filter_work(self.chip, shape, blocks, False, dtype)
+        work = partial(filter_work, self.chip, shape, blocks, False, dtype)
         self.launch("TransData", "TransData_grad_weight", [source], [target], work)
         self.deliver(target, "grad_weight")
 
@@ -145,7 +146,7 @@ class BlockedPlan(Gradients):
         size, extension = ungrouped_bytes(shape, layout), self.inp.group_extension
         target = self.result.tensor(f"grad_weight.{self.fractal_z}.filters", dtype, self.fractal_z, size)
         self.cleared(target, "MemSet_grad_weight_groups")
-        self.launch("TransData", name, [source], [target], ungroup_work(self.chip, shape, layout, extension))
+        self.launch("TransData", name, [source], [target], partial(ungroup_work, self.chip, shape, layout, extension))
         return target, shape._replace(groups=1)
 
     def narrowed_before_trans_data(self) -> str | None:
@@ -179,10 +180,10 @@ class BlockedPlan(Gradients):
         self.launch("TransData", f"TransData_{name}", [source], [target], self.features(name, to_c0=True))
         return target
 
-    def features(self, name: str, to_c0: bool) -> Loop:
+    def features(self, name: str, to_c0: bool) -> partial[Loop]:
         """Return the work of TransData of feature map `name` to blocks of channels, or back."""
         shape, layout = FeatureShape(*self.feature(name)), BlockLayout.of(self.itemsize)
-        return feature_work(self.chip, shape, layout, to_c0, self.storage)
+        return partial(feature_work, self.chip, shape, layout, to_c0, self.storage)
 
     def to_fractal_z(self, source: str) -> str:
         """Append TransData of the weights to FRACTAL_Z; return the tensor. TilingError if groups do not divide C_out."""
@@ -209,12 +210,12 @@ class BlockedPlan(Gradients):
         filters = self.result.tensor(f"weight.{self.fractal_z}.filters", self.storage, self.fractal_z, size)
         self.turn_weights(source, filters, shape._replace(groups=1))
         self.cleared(target, "MemSet_weight_groups")
-        work = group_work(self.chip, shape, weights, self.inp.group_extension)
+        work = partial(group_work, self.chip, shape, weights, self.inp.group_extension)
         self.launch("TransData", name, [filters], [target], work)
 
     def turn_weights(self, source: str, target: str, shape: FilterShape) -> None:
         """Append TransData of weights of `shape` from `source` to FRACTAL_Z in `target`."""
-        work = filter_work(self.chip, shape, BlockLayout.of(self.itemsize), True, self.storage)
+        work = partial(filter_work, self.chip, shape, BlockLayout.of(self.itemsize), True, self.storage)
         self.launch("TransData", "TransData_weight", [source], [target], work)
 
     def dilation(self, name: str, source: str, target: str, spread: Spread) -> str:

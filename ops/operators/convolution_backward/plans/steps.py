@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
@@ -66,7 +67,7 @@ class PlanDraft:
         return {"name": name, "disarm": self.call.disarm.get(name, ())}
 
     def launch(
-        self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], work: KernelWork | Loop
+        self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], work: KernelWork | partial[Loop]
     ) -> None:
         """Append the launch of a kernel's work, with the call's disarmed flags for this name."""
         self.result.add(op_type, name, inputs, outputs, work, disarm=self.call.disarm.get(name, ()))
