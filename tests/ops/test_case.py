@@ -48,18 +48,6 @@ def error_of(directory, entries):
     return message.removeprefix(f"{path}: ")
 
 
-# Names of formats
-
-
-@pytest.mark.parametrize(
-    ("given", "name"), [("fp16", "float16"), ("half", "float16"), ("BF16", "bfloat16"), ("fp32", "float32")]
-)
-def test_a_format_has_the_names_that_people_give_it(tmp_path, given, name):
-    case = load(tmp_path, CONV, input=[2, 4, 8, 8], dtype=given, weight={"shape": [6, 4, 3, 3], "dtype": given})
-    assert (case.dtype, case.weight.dtype) == (name, name)
-    assert "allowed: float32, float16, bfloat16" in error_of(tmp_path, CONV | {"dtype": "int8"})
-
-
 # Shapes and defaults
 
 
