@@ -9,7 +9,11 @@ import pytest
 
 import ascend_sim
 from ascend_sim import SimError
+from ascend_sim.chip import load_chip
+from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.memory.gm import gm_operand
 
 
 @ascend_sim.kernel_function(core="AIC")
@@ -141,3 +145,13 @@ def test_a_product_of_int8_leaves_dequantised_by_l0c_to_gm() -> None:
     np.testing.assert_array_equal(found, (exact * 0.5).astype(np.float16))
     found, exact = of_int8("int32")
     np.testing.assert_array_equal(found, exact)
+
+
+def test_a_product_over_others_takes_their_place() -> None:
+    """Integers that a larger product of floats covers are gone: what lay inside it is drained as float32."""
+    k = KernelBuilder(InstructionTable(load_chip("ascend910b3")), 0, "AIC", [1 << 16])
+    k.mmad(1024, 0, 0, 16, 32, 16, "int8", False)
+    k.pipe_barrier("M")
+    k.mmad(0, 0, 0, 32, 16, 16, "float16", False)
+    k.fixpipe(gm_operand(0, 0), 1024, 16, 16, 16, "float32", 16, 1024)
+    assert len(k.finish()) == 4

@@ -54,3 +54,18 @@ def test_a_program_is_checked_as_a_whole_and_not_changed() -> None:
 
 def test_no_scalar_time_is_allowed() -> None:
     assert len(made(lambda k: k.scalar(0))) == 1
+
+
+def test_flags_count_in_the_program_alone_whose_wait_is_disarmed() -> None:
+    """Another program of the task, which has the same instructions, is held to the chip's limit."""
+    table = InstructionTable(CHIP)
+
+    def flagged(disarm: tuple[str, ...]) -> Program:
+        k = KernelBuilder(table, 0, "AIC", TENSORS, disarm=disarm)
+        ready = k.flag("MTE2", "MTE1", "ready")
+        k.set_flag(ready)
+        k.wait_flag(ready)
+        return k.finish()
+
+    free, held = flagged(("ready",)), flagged(())
+    assert (free.flag_max, held.flag_max) == (0, CHIP.sync.flag_max)
