@@ -164,10 +164,12 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module at its first use and return it, so that lower layers import without upper ones."""
-    if name in _HOME:
-        import importlib
+    import importlib
 
+    if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
+    if name == "torch":  # a room of its own, whose import needs PyTorch
+        return importlib.import_module("ascend_sim.torch")
     raise AttributeError(f"module 'ascend_sim' has no attribute {name!r}")
 
 

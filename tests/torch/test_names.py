@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import ascend_sim  # noqa: E402
 from ascend_sim.torch import Simulation, simulate  # noqa: E402
 from ascend_sim.torch.calls import MATMUL  # noqa: E402
 from ascend_sim.torch.names import OUTSIDE  # noqa: E402
@@ -249,3 +250,11 @@ def test_convolutions_over_time_have_names_too() -> None:
     with simulate() as sim:
         loss.backward()
     assert not sim.rows  # PyTorch made matrix products of it, outside
+
+
+def test_the_room_for_pytorch_comes_with_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As README's door says it, after `import ascend_sim` alone."""
+    monkeypatch.delattr(ascend_sim, "torch", raising=False)
+    assert callable(ascend_sim.torch.simulate)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ascend_sim.nothing
