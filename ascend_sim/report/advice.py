@@ -223,8 +223,9 @@ class _Speaker:
             return _list(causes), _Advice("It comes once a launch: fewer and larger launches have less of it")
         gain = (factor - 1) * self._elapsed - added
         times = "twice" if factor == 2 else f"{factor} times"
+        change = f"{self._share(abs(gain), factor)} {'less' if gain > 0 else 'more'}"
         words = (
-            f"It comes once a launch: {times} the batch in one launch takes {self._share(gain, factor)} less than "
+            f"It comes once a launch: {times} the batch in one launch takes {change} than "
             f"{'two' if factor == 2 else factor} of these"
         )
         batches = f"{self.trials.batch},{factor * self.trials.batch}"

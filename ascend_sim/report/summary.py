@@ -175,7 +175,8 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the kernels' statements as advice: first changes whose gain was simulated, then upper bounds of gains, last causes
     without a gain; in each the largest gain first.
 
-    One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel.
+    One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel. A
+    change that costs other kernels as much as it saves is none.
     """
     found: dict[str, dict[str, Any]] = {}
     for kernel in report["kernels"]:
@@ -192,7 +193,8 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
             if one["gain_us"] is not None:
                 known["gain_us"] = round((known["gain_us"] or 0.0) + one["gain_us"], 4)
     order = {"simulated": 0, "stand-in": 0, "table": 0, "own kernel": 0, "room": 2, "cause": 2}
-    return sorted(found.values(), key=lambda one: (order.get(one["kind"], 1), -(one["gain_us"] or 0.0)))
+    helps = [one for one in found.values() if one["gain_us"] is None or one["gain_us"] > 0]
+    return sorted(helps, key=lambda one: (order.get(one["kind"], 1), -(one["gain_us"] or 0.0)))
 
 
 def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:

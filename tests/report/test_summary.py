@@ -84,6 +84,16 @@ def test_equal_changes_and_searches_of_a_kernel_are_one_advice(report: dict[str,
     assert kinds == sorted(kinds, reverse=True)  # what was simulated stands first
 
 
+def test_a_change_that_costs_more_than_it_saves_is_no_advice() -> None:
+    """Twice the batch in one launch would take longer here: one kernel gains, the other loses more."""
+    longer = asim.run_case("resnet50:conv2_1_1x1_out", mode="timing").report.to_dict(statements=True)
+    batch = [said for one in longer["kernels"] for said in one.get("statements", ()) if "batch" in said["change"]]
+    assert sum(said["gain"] for said in batch) < 0 and all(" more than two of these" in said["text"] for said in batch)
+    said = summary_of(longer)["statements"]
+    assert said and not any("batch" in one["what"] for one in said)
+    assert all(one["gain_us"] is None or one["gain_us"] > 0 for one in said)
+
+
 def test_at_most_fifteen_lines_on_a_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)

@@ -253,7 +253,7 @@ def test_convolutions_over_time_have_names_too() -> None:
 
 
 def test_the_room_for_pytorch_comes_with_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As README's door says it, after `import ascend_sim` alone."""
+    """README has it after `import ascend_sim` alone."""
     monkeypatch.delattr(ascend_sim, "torch", raising=False)
     assert callable(ascend_sim.torch.simulate)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
