@@ -176,9 +176,8 @@ class _Kernel:
         self.wide = k.allocate("UB", sums.third, "fp32") if self.narrow else 0
         room = sums.most_channels * _WIDE_BYTES
         self.outgoing = buffer_queue(k, "out", "V", "MTE3", room)
-        self.row_sums, self.part, self.total = (
-            k.allocate("UB", room, what) for what in ("row sums", "tile sums", "total")
-        )
+        self.part, self.total = (k.allocate("UB", room, what) for what in ("tile sums", "total"))
+        self.row_sums = k.allocate("UB", _PER_BLOCK // 2 * room, "row sums")  # two images of a channel take a block
         self.result = 0
         k.carry(self, "result")
 

@@ -67,6 +67,11 @@ def test_more_than_one_tile(shape: tuple[int, int, int], dtype: str) -> None:
     check(shape, dtype)
 
 
+def test_sums_of_many_channels_with_few_images_have_room_of_their_own() -> None:
+    """Two images of a channel take a whole block: more than a number for each row of a tile."""
+    check((5, 20_000, 4), "float16")
+
+
 @part_of_cases(4)
 @pytest.mark.parametrize("shape", LARGE)
 @pytest.mark.parametrize("dtype", sorted(TYPES))
