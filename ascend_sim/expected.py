@@ -88,9 +88,7 @@ def read_expectations(
         if name not in outputs:
             raise SimError(f"expected: no output {name!r}; the kernel has {', '.join(outputs) or 'none'}")
         one = value if isinstance(value, Expected) else Expected(value)
-        if isinstance(value, tuple) or not _holds_numbers(
-            one.values
-        ):  # a tuple: what a function for several outputs returns
+        if isinstance(value, tuple) or not _holds_numbers(one.values):  # a tuple: what a function for several outputs returns
             raise SimError(
                 f"expected: {_kind(one.values)} for {name}; allowed are an array of numbers, an Expected, or a dict of them by "
                 f"the outputs' names"
@@ -125,9 +123,7 @@ def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Array]) -> d
     needed = [p.name for p in parameters if p.default is p.empty]
     missing = [name for name in needed if name not in inputs]
     if missing:
-        raise SimError(
-            f"expected: it asks for {', '.join(missing)}; inputs of the kernel are {', '.join(inputs) or 'none'}"
-        )
+        raise SimError(f"expected: it asks for {', '.join(missing)}; inputs of the kernel are {', '.join(inputs) or 'none'}")
     return {parameter.name: inputs[parameter.name] for parameter in parameters if parameter.name in inputs}
 
 
@@ -150,24 +146,14 @@ def _judge(wanted: Expected, output: Array, dtype: str, model: ValueModel) -> di
         same = np.asarray(output == np.asarray(wanted.values))  # float64 does not hold all of 64 bits
         off[~same] = np.maximum(off[~same], np.finfo(np.float64).tiny)
         verdict = Verdict.of(output.astype(np.float64), reference, off, _tolerance(wanted, reference))
-        return (
-            figures
-            | {"compute_dtype": dtype}
-            | _told(verdict)
-            | {"vendor_matched_ratio": None}
-            | verdict.wrong_figures()
-        )
+        return figures | {"compute_dtype": dtype} | _told(verdict) | {"vendor_matched_ratio": None} | verdict.wrong_figures()
     values = decode(output, dtype) if output.dtype == np.uint8 else output
     metrics = compare(values, reference, dtype=dtype)
     if wanted.has_tolerance:
         wide = values.astype(np.float64)
         equal = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
-        verdict = Verdict.of(
-            wide, reference, np.where(equal, 0.0, np.abs(wide - reference)), _tolerance(wanted, reference)
-        )
-        return (
-            figures | _told(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
-        )
+        verdict = Verdict.of(wide, reference, np.where(equal, 0.0, np.abs(wide - reference)), _tolerance(wanted, reference))
+        return figures | _told(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
     squares = np.broadcast_to(np.square(np.asarray(wanted.magnitude, np.float64)), reference.shape)
     verdict = check_correct(
         output, reference, squares, wanted.products, [dtype], precision=wanted.precision, saturate=model.saturate

@@ -136,12 +136,8 @@ class LaunchJob(Job):
 
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
         """Put the arrays and the empty tensors on the device; return ([the task], allocations of the arrays, for a warm L2)."""
-        self.made = made = prepared(
-            self.kernel, self.blocks, self.tensors, self.fields, self.chip, device, mode, self.flags
-        )
-        inputs = [
-            one for one, tensor in zip(made.held, made.places, strict=True) if made.arrays[tensor.name] is not None
-        ]
+        self.made = made = prepared(self.kernel, self.blocks, self.tensors, self.fields, self.chip, device, mode, self.flags)
+        inputs = [one for one, tensor in zip(made.held, made.places, strict=True) if made.arrays[tensor.name] is not None]
         return [made.task], inputs
 
     @property
@@ -222,9 +218,7 @@ class Prepared:
     def roles(self) -> dict[str, str]:
         """Return {tensor: "input", "output" or "workspace"}, its role in a check (`check.contents`)."""
         kinds = {False: "output", True: "workspace"}
-        return {
-            name: kinds[value.workspace] if isinstance(value, Empty) else "input" for name, value in self.given.items()
-        }
+        return {name: kinds[value.workspace] if isinstance(value, Empty) else "input" for name, value in self.given.items()}
 
 
 def prepared(
@@ -242,9 +236,7 @@ def prepared(
     SimError for arguments that do not fit kernel, chip or mode.
     """
     if not isinstance(kernel, KernelFunction):
-        raise SimError(
-            f"launch: {kernel!r} is not a kernel; put @ascend_sim.kernel_function(core=...) before its function"
-        )
+        raise SimError(f"launch: {kernel!r} is not a kernel; put @ascend_sim.kernel_function(core=...) before its function")
     if not is_whole_number(blocks) or blocks < 1:
         raise SimError(f"launch {kernel.name}: {blocks!r} blocks; a kernel is launched with 1 or more")
     if blocks > spec.launch.blocks_max:
@@ -270,9 +262,7 @@ def _array(kernel: KernelFunction, name: str, value: Any, mode: str) -> Array | 
     """
     if isinstance(value, np.ndarray):
         if not value.dtype.isnative:
-            raise SimError(
-                f"{name} has byte order {value.dtype.str!r}; allowed is the machine's own, {value.dtype.name}"
-            )
+            raise SimError(f"{name} has byte order {value.dtype.str!r}; allowed is the machine's own, {value.dtype.name}")
         dtype_name(value.dtype)
         return value
     if isinstance(value, Empty):

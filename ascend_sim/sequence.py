@@ -72,9 +72,7 @@ class RunResult:
         return f"<{self._title} on {report.chip}, mode {report.mode}, {time}: {shapes or 'no values'}>"
 
     def __str__(self) -> str:
-        more = "more: " + (
-            "report.to_dict()" if self.recording is None else 'write_html("page.html"), report.to_dict()'
-        )
+        more = "more: " + ("report.to_dict()" if self.recording is None else 'write_html("page.html"), report.to_dict()')
         return "\n".join(lines_of(self.report.to_dict(statements=True)["summary"], more))
 
     @property

@@ -88,9 +88,7 @@ def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, Arg
 
     `own` has the kinds of arguments that are no options.
     """
-    kinds = {
-        name: ArgumentKind(option.kind, KINDS[option.kind]) for name, _, option in options_in(options) if option.kind
-    }
+    kinds = {name: ArgumentKind(option.kind, KINDS[option.kind]) for name, _, option in options_in(options) if option.kind}
     check_kinds(given, kinds | dict(own or {}))
     check_choices(options, given)
 
@@ -111,11 +109,7 @@ def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
             f"disarm: {', '.join(names)} given; functional mode runs one instruction after the other and waits for no flag: "
             "use mode full, or timing"
         )
-    return (
-        (f"an experiment, not the kernel: disarmed, so that its waits hold nothing: {', '.join(names)}",)
-        if names
-        else ()
-    )
+    return (f"an experiment, not the kernel: disarmed, so that its waits hold nothing: {', '.join(names)}",) if names else ()
 
 
 def check_disarmed(kernel: str, wanted: Collection[str], flags: Collection[str]) -> None:

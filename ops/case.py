@@ -64,9 +64,7 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
         raise ConfigError(f"{path}: operator: {given}{choices(str(operator), list(OPERATORS))}")
     kind = OPERATORS[str(operator)].case
     try:
-        case = (
-            _as_given(kind, entries, OPERATORS[str(operator)].attributes) if as_given else kind.model_validate(entries)
-        )
+        case = _as_given(kind, entries, OPERATORS[str(operator)].attributes) if as_given else kind.model_validate(entries)
     except ValidationError as error:
         raise ConfigError(f"{path}: {explain_error(kind, error.errors()[0])}") from error
     return case.with_file(path.parent / case.data.file) if case.data.file else case

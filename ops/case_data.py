@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 Distribution = Literal["uniform", "normal", "relu", "wide", "ones", "adversarial"]
 
 
-def draw(
-    distribution: Distribution, name: str, shape: tuple[int, ...], rng: np.random.Generator
-) -> NDArray[np.float32]:
+def draw(distribution: Distribution, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:
     """Return float32 values of scale 1 for tensor `name`, from a distribution.
 
     ones: all 1. uniform: [-1, 1). normal: N(0, 1). relu: `input` is an activation, max(0, N(0, 1)); the others are normal.

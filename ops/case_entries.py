@@ -143,9 +143,7 @@ class Case(FileEntry):
         default=0, description="What the cube computes in: 0 keep, 1 allow down, 2 fp16, 3 hf32."
     )
     deterministic: StrictBool | None = Field(default=None, description="Left out: the default of chip and profile.")
-    conformance: Literal["documented", "library"] = Field(
-        default="documented", description="Whose rules accept the call."
-    )
+    conformance: Literal["documented", "library"] = Field(default="documented", description="Whose rules accept the call.")
     l2: Literal["cold", "warm"] = Field(default="cold", description="warm: the input tensors are in the L2 before.")
     launches: Literal["cold", "warm"] = Field(default="cold", description="warm: the same call ran just before.")
     tiling: dict[str, TilingFields] = Field(default={}, description="The vendor's tiling fields, by cube kernel.")
@@ -230,9 +228,7 @@ def output_size(
         result = (size - 1) * stride - low - high + reach + output_padding
         formula = f"({size} - 1) x {stride} - {low} - {high} + {reach_text} + {output_padding}"
     if kernel < 1 or result < 1:
-        contradiction(
-            case, f"weight.shape: a kernel of {kernel} does not fit in {axis}: {formula} = {result}, must be >= 1"
-        )
+        contradiction(case, f"weight.shape: a kernel of {kernel} does not fit in {axis}: {formula} = {result}, must be >= 1")
     return max(result, 1), f"{axis} = {formula}"
 
 

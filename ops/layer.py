@@ -21,9 +21,7 @@ class Layer(ConvolutionFields, FileEntry):
     """
 
     name: str = Field(description="Of its own in the network.")
-    kind: Kind = Field(
-        default="conv", description="conv_tbc: tensors [T, B, C], with `pad` in place of torch's attributes."
-    )
+    kind: Kind = Field(default="conv", description="conv_tbc: tensors [T, B, C], with `pad` in place of torch's attributes.")
     dtype: FormatName = Field(default=None, description="Of every tensor that names none.")
     pad: CountedFromZero = Field(default=0, description="Of conv_tbc: steps of zeros before and behind.")
     cube_math_type: Annotated[int, Field(strict=True)] = Field(

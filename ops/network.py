@@ -67,9 +67,7 @@ class Network:
         """Return the network with every layer's batch axis scaled to `batch`; ConfigError if a scaled size is not whole."""
         if batch == self.batch:
             return self
-        return replace(
-            self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, rescaled=True
-        )
+        return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, rescaled=True)
 
     def _scaled(self, layer: Layer, batch: int) -> Layer:
         axis, shape = layer.batch_axis, list(layer.input.shape or ())
@@ -165,9 +163,7 @@ def _no_layer(network: str, name: str, loaded: Network) -> str:
     some = names[: _MOST_LISTED if len(names) > _MOST_LISTED else None]
     more = "" if len(some) == len(names) else ", ..."
     given = f"no layer {name!r}" if name else "no layer given"
-    return (
-        f"{given} in {loaded.name}{hint}; allowed are names and numbers from 1 to {len(names)}: {', '.join(some)}{more}"
-    )
+    return f"{given} in {loaded.name}{hint}; allowed are names and numbers from 1 to {len(names)}: {', '.join(some)}{more}"
 
 
 def network_names() -> list[str]:

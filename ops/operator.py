@@ -316,9 +316,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         """Return True if a value beyond the output's format becomes its largest number, not infinity."""
         return model.saturate
 
-    def rounded(
-        self, call: Call, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]
-    ) -> Array:
+    def rounded(self, call: Call, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]) -> Array:
         """Return an output without errors of summation, in float64: the exact sums `total`, rounded as `roundings` and
         `saturates` tell.
         """
@@ -354,9 +352,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def formula(
-        self, call: Call, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
-    ) -> Formula:
+    def formula(self, call: Call, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]) -> Formula:
         """Return the products of element `index` of an output; `shapes` and `index` have the caller's order of axes.
         Here SimError.
         """

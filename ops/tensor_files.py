@@ -117,12 +117,7 @@ def _check_header(path: Path, name: str, headers: Mapping[str, Header]) -> None:
     label = headers.get(name + _SUFFIX)
     if label is None:
         return
-    if (
-        label.dtype is None
-        or label.dtype.kind not in "US"
-        or label.shape not in ((), (1,))
-        or label.nbytes > _LABEL_BYTES
-    ):
+    if label.dtype is None or label.dtype.kind not in "US" or label.shape not in ((), (1,)) or label.nbytes > _LABEL_BYTES:
         raise TensorFileError(f"{path}: {name}{_SUFFIX}: not the name of a dtype; allowed: {', '.join(_IN_MEMORY)}")
 
 
@@ -136,15 +131,11 @@ def _format(path: Path, name: str, header: Header, label: Any) -> str:
     if label is None:
         if stored.name not in _IN_MEMORY or stored.name in _BITS:
             hint = f"; bit patterns need a string entry {name}{_SUFFIX}" if stored.kind in "uV" else ""
-            raise TensorFileError(
-                f"{path}: {name}: dtype {stored.name} is not allowed; allowed: {', '.join(_IN_MEMORY)}{hint}"
-            )
+            raise TensorFileError(f"{path}: {name}: dtype {stored.name} is not allowed; allowed: {', '.join(_IN_MEMORY)}{hint}")
         return stored.name
     dtype = str(label) if label.shape == () else str(label[0])
     if dtype not in _IN_MEMORY:
-        raise TensorFileError(
-            f"{path}: {name}{_SUFFIX}: {dtype!r} is not a known dtype; allowed: {', '.join(_IN_MEMORY)}"
-        )
+        raise TensorFileError(f"{path}: {name}{_SUFFIX}: {dtype!r} is not a known dtype; allowed: {', '.join(_IN_MEMORY)}")
     bits = _BITS.get(dtype, _IN_MEMORY[dtype])
     if stored != bits:
         raise TensorFileError(f"{path}: {name}: {dtype} is stored as {bits.name}, but the array is {stored.name}")

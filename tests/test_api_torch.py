@@ -41,9 +41,7 @@ def test_what_is_left_out_is_usual() -> None:
     for name, array in said.outputs.items():
         assert np.array_equal(array, usual.outputs[name])
     for axes in (1, 3):
-        specs = [
-            asim.TensorSpec((2, channels, *[size] * axes), "float16") for channels, size in ((4, 5), (3, 7), (4, 3))
-        ]
+        specs = [asim.TensorSpec((2, channels, *[size] * axes), "float16") for channels, size in ((4, 5), (3, 7), (4, 3))]
         specs[2] = asim.TensorSpec((4, 3, *[3] * axes), "float16")
         assert asim.convolution_backward(*specs, mode="timing").report.problem["stride"] == [1] * axes
     output = asim.convolution(given[1], given[2])

@@ -88,9 +88,7 @@ HOST_ERRORS = r"(?m)^(\w+ +\w+ +float32 +float32) +[\d.e+-]+ +0\.\d+ +(correct)"
 SHOWN = {command for command, _ in commands("console")}
 
 
-@part_of_cases(
-    0, "format hifloat8", "--inputs normal", "compare strided", "compare by_hand", "resnet50:conv2_1", "resnet50:3"
-)
+@part_of_cases(0, "format hifloat8", "--inputs normal", "compare strided", "compare by_hand", "resnet50:conv2_1", "resnet50:3")
 @pytest.mark.parametrize("command", sorted({command for command, _ in commands("sh")} - SHOWN))
 def test_a_command_of_the_documentation_runs(command: str, tmp_path: Path) -> None:
     needs(command)
@@ -109,9 +107,7 @@ def test_the_readme_shows_three_commands_of_a_few_lines_and_five_doors() -> None
     assert sum(line.startswith("| ") for line in doors.splitlines()) == 1 + 5
 
 
-@pytest.mark.parametrize(
-    "command", re.findall(r"\| `(ascend-sim .*?)` \|", (ROOT / "README.md").read_text(encoding="utf-8"))
-)
+@pytest.mark.parametrize("command", re.findall(r"\| `(ascend-sim .*?)` \|", (ROOT / "README.md").read_text(encoding="utf-8")))
 def test_a_door_of_the_readme_opens(command: str) -> None:
     needs(command)
     done = run_command(command, ROOT)

@@ -113,9 +113,7 @@ def test_loops_that_repeat_write_what_they_write_turn_by_turn(
         runs.append(run(name, chip, *arguments(name), blocks=2, engine=engine, check=True))
     first, *others = runs
     for other in others:
-        assert [[str(row) for row in one] for one in first.programs] == [
-            [str(row) for row in one] for one in other.programs
-        ]
+        assert [[str(row) for row in one] for one in first.programs] == [[str(row) for row in one] for one in other.programs]
         assert first.report.total_us == other.report.total_us and first.findings == other.findings == []
         for output, values in first.outputs.items():
             np.testing.assert_array_equal(values, other.outputs[output])

@@ -24,9 +24,7 @@ def test_a_product_is_judged_as_gradients_are_and_one_wrong_term_fails() -> None
     dropped = asim.Expected.product(a, b)
     values = np.array(dropped.values)
     values[3, 5] -= float(a[3, 7]) * float(b[7, 5])
-    wrong = asim.launch(
-        product, 1, *given, chip=CHIP, expected=asim.Expected(values, dropped.magnitude, dropped.products)
-    )
+    wrong = asim.launch(product, 1, *given, chip=CHIP, expected=asim.Expected(values, dropped.magnitude, dropped.products))
     assert not wrong.passed and wrong.report.outputs["c"]["first_wrong"] == [3, 5]
 
 
@@ -55,9 +53,7 @@ def test_a_tolerance_of_the_users_own() -> None:
         assert run.passed == near is True, tolerance
     for tolerance in ({"rtol": 0.009}, {"atol": 0.03}, {"rtol": 0.0}):
         run = asim.launch(move, 1, *given, chip=CHIP, expected=asim.Expected(off, **tolerance))
-        assert not run.passed and not np.allclose(
-            real, off, rtol=tolerance.get("rtol", 0), atol=tolerance.get("atol", 0)
-        )
+        assert not run.passed and not np.allclose(real, off, rtol=tolerance.get("rtol", 0), atol=tolerance.get("atol", 0))
     whole = np.arange(6, dtype=np.int32).reshape(1, 6)
     given = (whole, asim.empty(whole.shape, "int32"))
     assert asim.launch(move, 1, *given, chip=CHIP, expected=asim.Expected(whole + 1, atol=1)).passed
@@ -93,9 +89,7 @@ def test_the_first_wrong_element_is_told_with_its_values() -> None:
     real = np.full((40, 1024), 1.25, np.float32)
     off = real.astype(np.float64)
     off[9, 806:816] = 1.24
-    run = asim.launch(
-        move, 1, real, asim.empty(real.shape, "float32"), chip=CHIP, expected=asim.Expected(off, atol=0.008)
-    )
+    run = asim.launch(move, 1, real, asim.empty(real.shape, "float32"), chip=CHIP, expected=asim.Expected(off, atol=0.008))
     assert run.report.outputs["y"]["first"] == pytest.approx({"got": 1.25, "expected": 1.24, "error_over_bound": 1.25})
     text = "y: 10 of 40,960 wrong; first [9, 806]: got 1.25, expected 1.24, 1.25 x the bound"
     screen = Console(file=io.StringIO(), width=120)

@@ -162,9 +162,7 @@ class Sent:
 def test_an_object_that_was_pickled_elsewhere_needs_no_init() -> None:
     """The first object of a class comes by pickle, as in a worker process."""
     told = pickle.dumps(Sent(1))
-    made = frozen(
-        type("Sent", (), {"__annotations__": {"x": int, "y": int}, "y": field(default=2), "__module__": __name__})
-    )
+    made = frozen(type("Sent", (), {"__annotations__": {"x": int, "y": int}, "y": field(default=2), "__module__": __name__}))
     globals()["Sent"], first = made, Sent
     try:
         arrived = pickle.loads(told)

@@ -39,9 +39,7 @@ def test_what_is_moved_arrives(mode: str, dtype: Any) -> None:
     assert list(run.outputs) == ["y"] and run.outputs["y"].dtype == x.dtype
     assert run.outputs["y"].tobytes() == x.tobytes()
     assert run.findings == [] and run.passed
-    assert repr(run).startswith(f"<KernelRun on {CHIP}, mode {mode}, ") and repr(run).endswith(
-        f": y [7, 33] {x.dtype}>"
-    )
+    assert repr(run).startswith(f"<KernelRun on {CHIP}, mode {mode}, ") and repr(run).endswith(f": y [7, 33] {x.dtype}>")
 
 
 small = st.integers(1, 40)
@@ -117,9 +115,7 @@ def test_what_the_kernel_writes_is_an_output_and_a_workspace_is_none() -> None:
 def test_timing_needs_no_values_and_takes_as_long() -> None:
     x = np.zeros((9, 64), np.float16)
     full = asim.launch(move, 3, x, asim.empty(x.shape, "float16"), chip=CHIP)
-    timing = asim.launch(
-        move, 3, asim.empty(x.shape, "float16"), asim.empty(x.shape, "float16"), chip=CHIP, mode="timing"
-    )
+    timing = asim.launch(move, 3, asim.empty(x.shape, "float16"), asim.empty(x.shape, "float16"), chip=CHIP, mode="timing")
     spec = asim.TensorSpec(x.shape, "float16")
     assert asim.launch(move, 3, spec, spec, chip=CHIP, mode="timing").report.total_us == full.report.total_us
     assert timing.outputs == {} and timing.report.total_us == full.report.total_us

@@ -284,8 +284,7 @@ def test_a_mistake_in_a_kernel_is_told_with_its_line(how: str, said: str) -> Non
 
 def test_one_flag_may_be_disarmed_by_its_name_alone() -> None:
     one, many = (
-        asim.launch(move, 1, np.ones((2, 32), np.float16), Y, chip=CHIP, disarm=given)
-        for given in ("x[0] full", ["x[0] full"])
+        asim.launch(move, 1, np.ones((2, 32), np.float16), Y, chip=CHIP, disarm=given) for given in ("x[0] full", ["x[0] full"])
     )
     assert [str(found) for found in one.findings] == [str(found) for found in many.findings] != []
 

@@ -138,9 +138,7 @@ def test_changes_by_cosmic_ray_are_programs_and_run(
     drawn = [
         one
         for seed in range(4)
-        for one in cosmic.sample(
-            tmp_path, ["source.py"], 5, seed, {"source.py": ("tests/test_mutants.py",)}, str(command)
-        )
+        for one in cosmic.sample(tmp_path, ["source.py"], 5, seed, {"source.py": ("tests/test_mutants.py",)}, str(command))
     ]
     assert 1 <= len(drawn) <= 4  # a seed may choose the change of nothing
     assert {one.changed(SOURCE) for one in drawn} == {SOURCE.replace("b + c", "b - c")}
@@ -150,9 +148,7 @@ def test_changes_by_cosmic_ray_are_programs_and_run(
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize(
-    ("before", "after"), [("a == b", "a != b"), ("aa", "aaa"), ("x and y", "x or y"), ("not a", "a")]
-)
+@pytest.mark.parametrize(("before", "after"), [("a == b", "a != b"), ("aa", "aaa"), ("x and y", "x or y"), ("not a", "a")])
 def test_a_change_is_what_differs(monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> None:
     monkeypatch.syspath_prepend(FOLDER)
     one = importlib.import_module("cosmic").mutant("f.txt", before, after, ())

@@ -33,9 +33,7 @@ def test_a_result_is_a_line(tmp_path: Path) -> None:
     )  # fmt: skip
     for one in (result, result.report):
         assert len(repr(one)) < 200 and "ascend910b3" in repr(one) and f"{result.report.total_us:,.2f} us" in repr(one)
-    assert (
-        repr(result.recording).startswith("<Recording on ascend910b3: 5 kernels") and len(repr(result.recording)) < 100
-    )
+    assert repr(result.recording).startswith("<Recording on ascend910b3: 5 kernels") and len(repr(result.recording)) < 100
     timeline, call = result.timeline, result.call
     assert timeline is not None and call is not None and result.recording is not None
     write_run(tmp_path, result.report, result.recording, "gradients", {})
@@ -53,9 +51,7 @@ def test_a_result_is_a_line(tmp_path: Path) -> None:
     }  # fmt: skip
     for begin, one in told.items():
         assert repr(one).startswith(begin) and len(repr(one)) < 200 and "\n" not in repr(one)
-    assert repr(ascend_sim.explain_status("strided", cube_math_type=9)[0]).startswith(
-        "<CheckResult 161002: refused by "
-    )
+    assert repr(ascend_sim.explain_status("strided", cube_math_type=9)[0]).startswith("<CheckResult 161002: refused by ")
 
 
 def test_help_cases_and_networks() -> None:

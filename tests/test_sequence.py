@@ -54,9 +54,7 @@ def test_what_a_run_leaves(run: Run, tmp_path: Path) -> None:
     assert found.timeline is not None and found.recording is not None and found.recording.warm == []
     paths = found.write(tmp_path / "out", trace_limit=1)
     assert {"report.json", "timeline.npz", "trace.json.gz"} < {path.name for path in paths}
-    assert dict(ascend_sim.open_run(tmp_path / "out").report) == json.loads(
-        json.dumps(found.report.to_dict(statements=True))
-    )
+    assert dict(ascend_sim.open_run(tmp_path / "out").report) == json.loads(json.dumps(found.report.to_dict(statements=True)))
     assert repr(found).startswith(f"<{type(found).__name__} ") and " on ascend910b4, mode full, " in repr(found)
 
 
@@ -85,11 +83,7 @@ def test_a_warm_l2_holds_the_inputs_and_is_faster(run: Run) -> None:
 @BOTH
 def test_a_run_without_its_timeline(run: Run) -> None:
     found = run(mode="timing", timeline=False)
-    assert (
-        found.timeline is None
-        and found.recording is None
-        and found.report.total_us == run(mode="timing").report.total_us
-    )
+    assert found.timeline is None and found.recording is None and found.report.total_us == run(mode="timing").report.total_us
 
 
 @BOTH
@@ -203,9 +197,7 @@ def test_a_job_of_another_kind_runs_too() -> None:
 
 
 def test_a_chip_whose_name_misleads_warns_with_its_note() -> None:
-    with pytest.warns(
-        UserWarning, match="^ascend910b is the first Ascend 910, 30 cores; the 910B family is ascend910b1"
-    ):
+    with pytest.warns(UserWarning, match="^ascend910b is the first Ascend 910, 30 cores; the 910B family is ascend910b1"):
         chip_of("Ascend910B")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -75,9 +75,7 @@ def test_a_chip_comes_from_the_cache_whole_and_without_its_validator(tmp_path: P
     assert made == kept and ChipSpec.from_json(kept) == load_chip("ascend910b3")
 
 
-def test_without_a_cache_folder_a_text_is_parsed(
-    parses: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_cache_folder_a_text_is_parsed(parses: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
     assert load_shipped(TEXT) == VALUE
@@ -93,9 +91,7 @@ def test_without_a_cache_folder_a_text_is_parsed(
 
 
 def test_a_parser_is_imported_for_a_text_that_was_not_parsed_yet(tmp_path: Path) -> None:
-    code = (
-        f"import sys; from ascend_sim.shipped import load_shipped; load_shipped({TEXT!r}); print('yaml' in sys.modules)"
-    )
+    code = f"import sys; from ascend_sim.shipped import load_shipped; load_shipped({TEXT!r}); print('yaml' in sys.modules)"
     environment = {CACHE_VARIABLE: str(tmp_path)}
     runs = [subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True) for _ in "ab"]
     assert [one.stdout for one in runs] == ["True\n", "False\n"]

@@ -36,13 +36,9 @@ MAY_HAVE_MORE = {
     "ascend_sim/cli/kernel.py": {"kernel": "the command's arguments and options, one each"},
     "ascend_sim/engine/replay.py": {"__init__": LATER},
     "ascend_sim/kernel/builder.py": dict.fromkeys(("data_copy", "data_copy_nd2nz"), INSTRUCTION),
-    "ascend_sim/kernel/cube.py": dict.fromkeys(
-        ("fixpipe", "fixpipe_nd", "load_data_2d", "load_data_3d", "mmad"), INSTRUCTION
-    ),
+    "ascend_sim/kernel/cube.py": dict.fromkeys(("fixpipe", "fixpipe_nd", "load_data_2d", "load_data_3d", "mmad"), INSTRUCTION),
     "ascend_sim/kernel/kernel.py": {"l1_to_l0a": INSTRUCTION, "l1_to_l0b": INSTRUCTION},
-    "ascend_sim/launching.py": {
-        "launch": "its `**` holds the options and the kernel's own fields, which no type can say"
-    },
+    "ascend_sim/launching.py": {"launch": "its `**` holds the options and the kernel's own fields, which no type can say"},
     "ascend_sim/studies/tiles/grad_weight_work.py": {"_pixel_spans": LATER},
     "ops/kernels/grad_input/loads.py": {"gradient": LATER},
 }
@@ -162,14 +158,10 @@ def test_tuples_say_what_they_hold() -> None:
 
 
 def is_anything(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and ast.unparse(node) == "tuple[Any, ...]"
-    )
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and ast.unparse(node) == "tuple[Any, ...]"
 
 
-@pytest.mark.parametrize(
-    ("text", "count"), [("def f(self, a, b=1, *, c): ...", 4), ("def f(a, *rest, b, **more): ...", 4)]
-)
+@pytest.mark.parametrize(("text", "count"), [("def f(self, a, b=1, *, c): ...", 4), ("def f(a, *rest, b, **more): ...", 4)])
 def test_the_count_itself(text: str, count: int) -> None:
     function = ast.parse(text).body[0]
     assert isinstance(function, ast.FunctionDef) and parameters(function) == count

@@ -112,21 +112,14 @@ MIRRORED = 0.6
 
 def place_of_tests(source: Path) -> Path:
     """Return where the tests of a source file are looked for: at the same path, under the same name."""
-    inside = (
-        source.relative_to(ROOT / "ascend_sim")
-        if source.is_relative_to(ROOT / "ascend_sim")
-        else source.relative_to(ROOT)
-    )
+    inside = source.relative_to(ROOT / "ascend_sim") if source.is_relative_to(ROOT / "ascend_sim") else source.relative_to(ROOT)
     return TESTS / inside.parent / f"test_{inside.name}"
 
 
 @pytest.mark.fast
 def test_most_sources_have_their_tests_at_their_place() -> None:
     sources = [
-        path
-        for room in ("ascend_sim", "ops")
-        for path in sorted((ROOT / room).rglob("*.py"))
-        if path.name != "__init__.py"
+        path for room in ("ascend_sim", "ops") for path in sorted((ROOT / room).rglob("*.py")) if path.name != "__init__.py"
     ]
     missing = [str(place_of_tests(path).relative_to(ROOT)) for path in sources if not place_of_tests(path).is_file()]
     share = 1 - len(missing) / len(sources)
@@ -136,9 +129,7 @@ def test_most_sources_have_their_tests_at_their_place() -> None:
 @pytest.mark.fast
 def test_a_file_of_tests_holds_tests() -> None:
     tests = {path: tree for path, tree in trees().items() if path.name.startswith("test_")}
-    functions = {
-        path: [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)] for path, tree in tests.items()
-    }
+    functions = {path: [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)] for path, tree in tests.items()}
     without = [path for path, nodes in functions.items() if not any(node.name.startswith("test_") for node in nodes)]
     assert [str(path.relative_to(ROOT)) for path in without] == []
 
@@ -147,9 +138,7 @@ def test_a_file_of_tests_holds_tests() -> None:
 def test_what_tests_share_stands_in_support() -> None:
     """Tests import nothing from each other: whoever moves a test must not have to move another."""
     known = {path for path in trees() if path.name.startswith("test_") or path.name in ("conftest.py", "__init__.py")}
-    beside = [
-        str(path.relative_to(ROOT)) for path in trees() if path not in known and TESTS / "support" not in path.parents
-    ]
+    beside = [str(path.relative_to(ROOT)) for path in trees() if path not in known and TESTS / "support" not in path.parents]
     shared = [
         f"{path.relative_to(ROOT)}:{line} {name}"
         for path, tree in trees().items()

@@ -26,13 +26,7 @@ from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.fast
 
-SCALARS = (
-    st.integers(-(1 << 63), (1 << 63) - 1)
-    | st.booleans()
-    | st.none()
-    | st.floats(allow_nan=False)
-    | st.text(max_size=8)
-)
+SCALARS = st.integers(-(1 << 63), (1 << 63) - 1) | st.booleans() | st.none() | st.floats(allow_nan=False) | st.text(max_size=8)
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),

@@ -97,9 +97,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
             for op in (DW, DX)
         ),
         programs(compared),
-        POINTS
-        + "\n\n"
-        + "\n".join(f"- {line}" for line in points_text(group_points(compare_points(shipped_points())))),
+        POINTS + "\n\n" + "\n".join(f"- {line}" for line in points_text(group_points(compare_points(shipped_points())))),
         "## The 910B2 with a cold L2\n\n" + markdown(group_by(cold)),
         Path(__file__).with_name("tuned_tilings.md").read_text(encoding="utf-8").replace("../docs/", ""),
     )

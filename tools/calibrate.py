@@ -82,9 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def fit(
-    path: Path, chip: str, fields: Sequence[str] | None, out: Path, leave_out: str | None = None, jobs: int = 1
-) -> None:
+def fit(path: Path, chip: str, fields: Sequence[str] | None, out: Path, leave_out: str | None = None, jobs: int = 1) -> None:
     """The whole of it; raises SimError for rows or fields that there are not."""
     if not is_path(str(out)):
         raise SimError(f"--out {out}: give a file that ends in .yaml, or --chip would not take it for a chip file")
@@ -144,9 +142,7 @@ class CostBench:
         kernels = list(dict.fromkeys(row.kernel for row in rows if row.kernel not in told and row.kernel not in long))
         told |= long | dict(zip(kernels, spread(simulate, kernels, jobs=self.jobs, name="rows"), strict=True))
         self._known |= {(kernel, ()): told[kernel].task_us for kernel in kernels}
-        compared = [
-            RowComparison(row, Prediction(skipped=row.unlike) if row.unlike else told[row.kernel]) for row in rows
-        ]
+        compared = [RowComparison(row, Prediction(skipped=row.unlike) if row.unlike else told[row.kernel]) for row in rows]
         self.notes = [*skipped_lines(group_by(compared)), *assumed_lines(compared)]
         # A call that ran more than is simulated would bend the costs of what is.
         return [one.row for one in compared if not one.prediction.skipped]
@@ -220,9 +216,7 @@ class CostBench:
             for _ in range(20):
                 before = dict(at)
                 for field in start:
-                    others = base + sum(
-                        (effects[other][at[other]] for other in start if other != field), np.zeros(len(rows))
-                    )
+                    others = base + sum((effects[other][at[other]] for other in start if other != field), np.zeros(len(rows)))
                     total = np.maximum(others + effects[field], 1e-9)
                     losses = np.round(np.abs(np.log(total / measured)).mean(axis=1), 6)
                     at[field] = int(np.argmin(losses))
@@ -239,10 +233,7 @@ class CostBench:
         """The task times of every group under a fit on the others; nothing with one group."""
         if len(parts) < 2:
             return {}
-        fits = {
-            group: self.fitted([row for name, rows in parts.items() if name != group for row in rows])
-            for group in parts
-        }
+        fits = {group: self.fitted([row for name, rows in parts.items() if name != group for row in rows]) for group in parts}
         self.run([(parts[group], values) for group, values in fits.items()])
         return {group: self.times(parts[group], values) for group, values in fits.items()}
 
@@ -338,9 +329,7 @@ def value_of(chip: str, field: str) -> float:
     """A number of the chip file that can be scaled; SimError tells how to find their names."""
     number = _number(chip, field)
     if number is None:
-        raise SimError(
-            f"--field {field}: no number of {chip}; `ascend-sim chips {chip}` prints them, e.g. paths.GM->UB.head"
-        )
+        raise SimError(f"--field {field}: no number of {chip}; `ascend-sim chips {chip}` prints them, e.g. paths.GM->UB.head")
     if number <= 0:
         raise SimError(f"--field {field}: {number} in {chip}; factors of a value are tried, which needs one above 0")
     return float(number) if isinstance(number, float) else int(number)

@@ -100,9 +100,7 @@ def page(runs: list[FlagRun]) -> str:
         )
         marks.append(f'data-kernel="{number}"')
         sections.append(section(number, one, right, told))
-    options = "".join(
-        f'<option value="{number}">{escape(one.flag or "nothing")}</option>' for number, one in enumerate(runs)
-    )
+    options = "".join(f'<option value="{number}">{escape(one.flag or "nothing")}</option>' for number, one in enumerate(runs))
     questions = "".join(f"<details><summary>{asked}</summary><p>{answer}</p></details>" for asked, answer in _QUESTIONS)
     parts = [
         "<h1>Take a flag away</h1>",
@@ -171,9 +169,7 @@ def numbers(one: FlagRun, right: np.ndarray, findings: int) -> str:
     count = int(wrong.sum())
     races = sum(finding["kind"] == "hazard" for finding in one.result.report.findings)
     said = [f"{races} races" if races != 1 else "1 race", f"{findings - races} reads of what nobody wrote"]
-    said.append(
-        f"<code>ascend-sim check</code> finds {one.checked} mistake{'' if one.checked == 1 else 's'} in the kernel"
-    )
+    said.append(f"<code>ascend-sim check</code> finds {one.checked} mistake{'' if one.checked == 1 else 's'} in the kernel")
     lines = [f"<p>{', '.join(said)}.</p>"]
     if not count:
         return f'<p class="good"><b>Every number of {OUTPUT} is right.</b></p>' + "".join(lines)

@@ -290,9 +290,7 @@ def freeze(call: Call) -> dict[str, Any]:
         for verdict in report.get("outputs", {}).values():
             for key in OF_THE_HOST:
                 verdict.get("probe", {}).pop(key, None)
-        found[mode] = {
-            name: digest(json.dumps(part, sort_keys=True).encode()) for name, part in sections(report).items()
-        }
+        found[mode] = {name: digest(json.dumps(part, sort_keys=True).encode()) for name, part in sections(report).items()}
         found[mode]["total_us"] = report["total_us"]
         if mode == "full":
             found[mode]["values"] = digest(value_bytes(result))

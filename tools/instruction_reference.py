@@ -163,9 +163,7 @@ def row(sample: Demo, chips: list[ChipSpec]) -> str:
     told = f"`{sample.call}`" + (f", {sample.note}" if sample.note else "")
     if len(sample.dtypes) > 1:
         told += f" of {sample.dtypes[0]}"
-    return (
-        f"| {told} | {pipe} | {regions(instruction.reads())} | {regions(instruction.writes())} | {' | '.join(cells)} |"
-    )
+    return f"| {told} | {pipe} | {regions(instruction.reads())} | {regions(instruction.writes())} | {' | '.join(cells)} |"
 
 
 def formats(chips: list[ChipSpec]) -> list[str]:

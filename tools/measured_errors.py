@@ -91,9 +91,7 @@ def text_of(compared: Sequence[RowComparison], again: Sequence[Refit] = ()) -> s
             for kernel, found in kernels.items():
                 us = found[0].prediction.task_us
                 measured = math.exp(fmean(math.log(one.row.duration_us) for one in found))
-                ratios = [
-                    f"{measured / time:.4f}" for time in (us, *([left_out[kernel]] if kernel in left_out else []))
-                ]
+                ratios = [f"{measured / time:.4f}" for time in (us, *([left_out[kernel]] if kernel in left_out else []))]
                 rows.append((us, f"[{us:.2f}, {', '.join(ratios)}]"))
             lines.append(f"      {network}: [{', '.join(text for _, text in sorted(rows))}]")
     return HEAD + "\n".join(lines) + "\n"

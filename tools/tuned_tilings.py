@@ -67,9 +67,7 @@ def _line(row: Mapping[str, Any], limit: int) -> str:
     block = "/".join(str(fields[name]) for name in ("baseM", "baseK", "baseN"))
     best, own = outcome.best["cycles"], own_choice(row, kernel)["cycles"]
     compared = " | ".join(f"{count:,} ({100 * (count / cycles - 1):+.1f} %)" for count in (best, own))
-    return (
-        f"{block} | {cycles:,} | {faster + 1} | {len(outcome.results) + 1} simulated, {outcome.fit:,} fit | {compared}"
-    )
+    return f"{block} | {cycles:,} | {faster + 1} | {len(outcome.results) + 1} simulated, {outcome.fit:,} fit | {compared}"
 
 
 def own_choice(row: Mapping[str, Any], kernel: CubeKernel) -> Mapping[str, Any]:

@@ -187,9 +187,7 @@ class DeviceMemory:
                 f"{name} {address:#x} is no address that aclrtMalloc gave out on this device (or it was freed long ago)",
             )
         if not block.live:
-            raise Refused(
-                gone, f"{name} {address:#x} lies in memory that was freed ({block.size} bytes at {block.address:#x})"
-            )
+            raise Refused(gone, f"{name} {address:#x} lies in memory that was freed ({block.size} bytes at {block.address:#x})")
         return block
 
 
@@ -214,9 +212,7 @@ def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> 
     """
     if isinstance(buffer, np.ndarray):
         if not buffer.flags.c_contiguous:
-            raise Refused(
-                "argument", f"{name} is a numpy array with strides {buffer.strides}: host memory must be contiguous"
-            )
+            raise Refused("argument", f"{name} is a numpy array with strides {buffer.strides}: host memory must be contiguous")
         if buffer.dtype.hasobject:
             raise Refused("argument", f"{name} is a numpy array of Python objects: host memory must hold plain numbers")
         data = buffer.reshape(-1).view(np.uint8)  # not memoryview: it does not know ml_dtypes
@@ -225,9 +221,7 @@ def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> 
             data = np.frombuffer(buffer, np.uint8)
         except (TypeError, ValueError, BufferError, AttributeError) as error:
             kind = type(buffer).__name__
-            raise Refused(
-                "argument", f"{name} must be host memory (a contiguous buffer), not {kind}: {error}"
-            ) from error
+            raise Refused("argument", f"{name} must be host memory (a contiguous buffer), not {kind}: {error}") from error
     if writable and not data.flags.writeable:
         raise Refused("argument", f"{name} is a read-only buffer ({type(buffer).__name__})")
     if size > data.size:

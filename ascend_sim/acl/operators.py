@@ -189,9 +189,7 @@ def _phase_one(
     function: str, tensors: Mapping[str, aclTensor | None], operator: Operator[Any, Any], arguments: Any
 ) -> tuple[int, aclOpExecutor]:
     try:
-        accepted = operator.accept(
-            arguments, device().chip, conformance=PROCESS.conformance(), deterministic=deterministic()
-        )
+        accepted = operator.accept(arguments, device().chip, conformance=PROCESS.conformance(), deterministic=deterministic())
         for name in (*accepted.inputs, *accepted.outputs):
             tensor = tensors[name]
             assert tensor is not None  # the checks have seen to that
@@ -259,9 +257,7 @@ def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
     if workspace is None:
         raise Refused("aclnn null", f"workspace is a null pointer; the call needs {plan.workspace_bytes} bytes")
     if given < plan.workspace_bytes:
-        raise Refused(
-            _WRONG, f"workspaceSize = {given}: the call needs {plan.workspace_bytes} bytes (phase one said so)"
-        )
+        raise Refused(_WRONG, f"workspaceSize = {given}: the call needs {plan.workspace_bytes} bytes (phase one said so)")
     space = _range("workspace", workspace, plan.workspace_bytes)
     if space.offset % WORKSPACE_ALIGNMENT:
         address = space.block.address + space.offset

@@ -169,9 +169,7 @@ def use(*, chip: str | Path | ChipSpec | None = None, conformance: str | None = 
     """
     with PROCESS.lock:
         if PROCESS.device is not None and (chip is not None or mode is not None):
-            raise SimError(
-                "use: the process has a device open; call aclrtResetDevice or aclFinalize before changing it"
-            )
+            raise SimError("use: the process has a device open; call aclrtResetDevice or aclFinalize before changing it")
         if conformance is not None:
             PROCESS.settings.conformance = _one_of("conformance", conformance, CONFORMANCES)
         if mode is not None:
@@ -199,14 +197,10 @@ _FAMILIES = {
 """Family of status codes -> reasons for a call before aclInit, for one without a device, and for a defect."""
 
 
-_NO_CONTEXT = (
-    "this thread has no context; call aclrtSetDevice, aclrtCreateContext or aclrtSetCurrentContext in it first"
-)
+_NO_CONTEXT = "this thread has no context; call aclrtSetDevice, aclrtCreateContext or aclrtSetCurrentContext in it first"
 
 
-def call(
-    *outputs: Any, family: str = "acl", needs: str = "context", handle: bool = False
-) -> Callable[[_Function], _Function]:
+def call(*outputs: Any, family: str = "acl", needs: str = "context", handle: bool = False) -> Callable[[_Function], _Function]:
     """Decorator of a C function: nothing that a caller passes makes it raise; it ends in a code and a message.
 
     `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init", "device" (somebody has opened it) or

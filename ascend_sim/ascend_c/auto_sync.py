@@ -84,9 +84,7 @@ class _Order:
         written).
         """
         for other in _PIPES:
-            if (pipe == other == _VECTOR or (_SCALAR in (pipe, other) and pipe != other)) and self._meets(
-                other, pipe, spans
-            ):
+            if (pipe == other == _VECTOR or (_SCALAR in (pipe, other) and pipe != other)) and self._meets(other, pipe, spans):
                 self.found += [(row, key) for key in self._keys(other, pipe)]
                 self._learn(pipe, self._known_to(other, row - 1))
         for blocks, written in spans:

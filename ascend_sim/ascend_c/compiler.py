@@ -156,9 +156,7 @@ def _compiled(
     write_headers(scratch)
     (scratch / "asim").mkdir()
     (scratch / "asim" / "words.h").write_text(header())
-    environment = os.environ | dict.fromkeys(
-        ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(cache_folder() / "zig")
-    )
+    environment = os.environ | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(cache_folder() / "zig"))
     objects, used = [], {}
     plain = [_without_launches(one, scratch / f"plain{number}.cpp") for number, one in enumerate(sources)]
     (scratch / "entry.cpp").write_text(f"#include {json.dumps(str(plain[0]))}\n{stub}")

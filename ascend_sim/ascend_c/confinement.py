@@ -33,9 +33,7 @@ def confines() -> bool:
     if shutil.which("bwrap") is None:
         return False
     try:
-        done = subprocess.run(
-            [*_sandbox(()), "--", sys.executable, "-I", "-S", "-c", ""], capture_output=True, timeout=20
-        )
+        done = subprocess.run([*_sandbox(()), "--", sys.executable, "-I", "-S", "-c", ""], capture_output=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

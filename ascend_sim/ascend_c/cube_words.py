@@ -107,10 +107,7 @@ def _nd2nz(name: str, f: Fields, chip: ChipSpec) -> Steps:
     if f["dst_row"] != 1 and f["rows"] > 1:
         raise SimError(f"{name}: dstNzNStride {f['dst_row']} is not simulated; 1 is (rows of a fractal adjoin)")
     key = DataCopyNd2Nz, f["rows"], f["columns"], size, f["src_row"] * size, f["dst_column"], ""
-    return [
-        WordStep(key, number * f["dst_matrix"] * size, number * f["src_matrix"] * size)
-        for number in range(f["matrices"])
-    ]
+    return [WordStep(key, number * f["dst_matrix"] * size, number * f["src_matrix"] * size) for number in range(f["matrices"])]
 
 
 def _fractals_of_gm(name: str, f: Fields, chip: ChipSpec) -> Steps:
@@ -209,9 +206,7 @@ def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:
     _positive(name, {"blockNum": blocks})
     if not gap:
         return [WordStep((Fill, place, times * blocks * BLOCK_BYTES))]
-    return [
-        WordStep((Fill, place, blocks * BLOCK_BYTES), number * (blocks + gap) * BLOCK_BYTES) for number in range(times)
-    ]
+    return [WordStep((Fill, place, blocks * BLOCK_BYTES), number * (blocks + gap) * BLOCK_BYTES) for number in range(times)]
 
 
 def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
@@ -304,9 +299,7 @@ CUBE_MAKERS: dict[str, Callable[[str, Fields, ChipSpec], Steps]] = {
     **dict.fromkeys(("load_cbuf_to_ca", "load_cbuf_to_cb"), _fractals),
     **dict.fromkeys(("load_cbuf_to_ca_transpose", "load_cbuf_to_cb_transpose"), _squares),
     **dict.fromkeys(("img2colv2_cbuf_to_ca", "img2colv2_cbuf_to_cb"), _img2col),
-    **dict.fromkeys(
-        ("create_ca_matrix", "create_cb_matrix", "create_cbuf_matrix", "create_cbuf_matrix_bf16"), _constant
-    ),
+    **dict.fromkeys(("create_ca_matrix", "create_cb_matrix", "create_cbuf_matrix", "create_cbuf_matrix_bf16"), _constant),
     "mad": _product,
     **dict.fromkeys(("copy_matrix_cc_to_gm", "copy_matrix_cc_to_cbuf"), _drain),
 }

@@ -212,9 +212,7 @@ class CppKernel(KernelFunction):
         taken = {one.name for one in self.parameters}
         first = inspect.Parameter("k" if "k" not in taken else "k_", inspect.Parameter.POSITIONAL_ONLY)
         listed = [
-            inspect.Parameter(one.name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            for one in self.parameters
-            if one.is_tensor
+            inspect.Parameter(one.name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in self.parameters if one.is_tensor
         ]
         for one in self.parameters:
             if not one.is_tensor:
@@ -286,9 +284,7 @@ class CppKernel(KernelFunction):
         """Return True if the file registers the structure of the pointer `tiling` (REGISTER_TILING_DEFAULT)."""
         return "REGISTER_TILING_DEFAULT" in self.sources[0].read_text(encoding="utf-8", errors="replace")
 
-    def _arguments(
-        self, tensors: Sequence[Tensor], fields: Mapping[str, Any]
-    ) -> tuple[list[Argument], dict[str, float]]:
+    def _arguments(self, tensors: Sequence[Tensor], fields: Mapping[str, Any]) -> tuple[list[Argument], dict[str, float]]:
         """Return (arguments in the order of the parameters, {field: value} of fields set by name).
 
         Tensors become pointers into GM. Raises SimError for too many tensors and for bad field names and numbers.
@@ -314,9 +310,7 @@ class CppKernel(KernelFunction):
         by_name |= rest
         for name in by_name:
             if not _FIELD.fullmatch(name):
-                raise SimError(
-                    f"{name!r} is no field of a structure; allowed are names like count, shape.rows and parts[1]"
-                )
+                raise SimError(f"{name!r} is no field of a structure; allowed are names like count, shape.rows and parts[1]")
         return given, {name: _number(name, None, value) for name, value in by_name.items()}
 
     def _structure(self, one: EntryParameter, value: Any, by_name: Mapping[str, Any]) -> Argument:

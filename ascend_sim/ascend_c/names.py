@@ -14,8 +14,7 @@ _TYPES = (
     "DataCopyPadParams DataCopyPadExtParams"
 )
 _TENSORS = (
-    "GlobalTensor SetGlobalBuffer SetL2CacheHint LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition "
-    "GetPhyAddr"
+    "GlobalTensor SetGlobalBuffer SetL2CacheHint LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition GetPhyAddr"
 )
 _PIPE = (
     "TPipe TQue TQueBind TBuf Init InitBuffer AllocTensor FreeTensor EnQue DeQue Get GetWithOffset GetTPipePtr FreeAllEvent "
@@ -62,8 +61,7 @@ _MACROS = (
 )
 
 _ELEMENTS = (
-    "Sigmoid Tanh Erf Sin Cos Floor Ceil Round Trunc Sign Log Log2 Log10 Silu Swish Gelu FasterGelu Power "
-    "ArithProgression"
+    "Sigmoid Tanh Erf Sin Cos Floor Ceil Round Trunc Sign Log Log2 Log10 Silu Swish Gelu FasterGelu Power ArithProgression"
 )
 _ROWS = (
     "SoftMax SimpleSoftMax LayerNorm RmsNorm Sum Mean ReduceMean Broadcast BroadCast SoftMaxTiling LayerNormTiling "
@@ -110,9 +108,7 @@ _REFUSED = {
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
         "LoadData3DParamsV1"
     ),
-    _OF_MATMUL: (
-        "SetBatchNum IterateBatch IterateNBatch SetAntiQuantScalar SetAntiQuantVector SetSparseIndex GetOffsetC"
-    ),
+    _OF_MATMUL: ("SetBatchNum IterateBatch IterateNBatch SetAntiQuantScalar SetAntiQuantVector SetSparseIndex GetOffsetC"),
     _SORT: (
         "Sort Sort32 MrgSort MrgSort4 MrgSort4Info Concat Extract GetSortLen GetSortOffset TopK RpSort16 ProposalConcat "
         "ProposalExtract"

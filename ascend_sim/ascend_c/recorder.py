@@ -145,9 +145,7 @@ class ProgramRecorder:
         sizes = len(arguments), len(fields)
         milliseconds = max(int(limits.seconds * 1000), 1)
         who = core.block, core.blocks, core.sub_block, core.sub_blocks
-        request = struct.pack(
-            "<17q", *who, limits.rows, milliseconds, registers, *sizes, *core.buffers, core.matmul_room
-        )
+        request = struct.pack("<17q", *who, limits.rows, milliseconds, registers, *sizes, *core.buffers, core.matmul_room)
         behind = b""
         for one in (*arguments, *fields):
             if isinstance(one, bytes):

@@ -160,9 +160,7 @@ def whole_blocks(count: int, size: int) -> int:
 def repeat_of(name: str, f: Fields) -> int:
     """Return the number of repeats of a word. Raises SimError unless it is from 1 to MOST_REPEATS."""
     if not 1 <= f["repeat"] <= MOST_REPEATS:
-        raise SimError(
-            f"{name}: repeat {f['repeat']}; a repeat is 1 to {MOST_REPEATS} (public documentation, repeatTimes)"
-        )
+        raise SimError(f"{name}: repeat {f['repeat']}; a repeat is 1 to {MOST_REPEATS} (public documentation, repeatTimes)")
     return f["repeat"]
 
 

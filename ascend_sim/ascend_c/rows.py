@@ -114,9 +114,7 @@ def append(k: Kernel, recording: WordStream, tensors: int, auto_sync: bool = Fal
             _refuse(k, str(error), recording.lines[first[number]] if first[number] >= 0 else None)
     _check_waits(k, recording, words, balance)
     _check_sets(k, recording, words)
-    k.table.flags_count = (
-        True  # EnQue sets an id again once the wait behind its last set was issued, which may be over later
-    )
+    k.table.flags_count = True  # EnQue sets an id again once the wait behind its last set was issued, which may be over later
     _note_library(k, notes, recording, words)
     steps = ShapeSteps()
     steps.add(made, words)

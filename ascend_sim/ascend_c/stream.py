@@ -88,9 +88,7 @@ class WordReader:
 
     def broken(self) -> NoReturn:
         """Raise SimError: the bytes received are no recording."""
-        raise SimError(
-            f"the recorder of the kernel wrote {self.size} bytes that are no recording; it was ended from outside"
-        )
+        raise SimError(f"the recorder of the kernel wrote {self.size} bytes that are no recording; it was ended from outside")
 
     def _frame(self, kind: int, body: NDArray[np.int64]) -> None:
         """Add one frame to the recording: a shape, a source line, rows, a question for a value, or the end. Malformed frames
@@ -143,6 +141,4 @@ def _check(recording: WordStream, rows: NDArray[np.int64]) -> None:
     """Raise SimError for rows with an unknown word or line: the kernel may have overwritten the recorder's memory."""
     known = (len(recording.shapes), len(recording.lines))
     if len(rows) and any(rows[:, at].min() < 0 or rows[:, at].max() >= known[at] for at in range(2)):
-        raise SimError(
-            "the recorder of the kernel wrote rows of unknown words; the kernel overwrote the recorder's memory"
-        )
+        raise SimError("the recorder of the kernel wrote rows of unknown words; the kernel overwrote the recorder's memory")

@@ -132,9 +132,7 @@ def _copy(name: str, f: Fields, chip: ChipSpec) -> Key:
     per, count = REPEAT // size_of(dtype), f["mask_low"]
     if f["counting"] and count > per:
         if any(f[f"{side}_block"] != 1 for side in ("dst", "src")):
-            raise SimError(
-                f"{name}: a count of {count} elements with gaps between blocks; a repeat's {per} are possible"
-            )
+            raise SimError(f"{name}: a count of {count} elements with gaps between blocks; a repeat's {per} are possible")
         strides = tuple(f[f"{side}_repeat"] * BLOCK_BYTES for side in ("dst", "src"))
         return VectorCopy, dtype, count, repeat_of(name, f), *(strides if f["repeat"] > 1 else (0, 0)), None, ()
     if f["counting"]:

@@ -170,9 +170,7 @@ def kernels_before_layers(
     without a call.
     """
     sizes = [_sizes(layer, chip, direction, options) for layer in network.layers]
-    return [
-        kernels_before(sizes, place, direction, chip.memory.l2_bytes) if own else () for place, own in enumerate(sizes)
-    ]
+    return [kernels_before(sizes, place, direction, chip.memory.l2_bytes) if own else () for place, own in enumerate(sizes)]
 
 
 def _sizes(layer: Layer, chip: ChipSpec, direction: str, options: ProfileOptions) -> dict[str, int]:

@@ -40,9 +40,7 @@ def flags_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) ->
     """
     _, tasks = tasks_of_call(case, chip, **options)
     return {
-        task.name: sorted(
-            {flag for block in range(task.block_dim) for one in task.build(block) for flag in one.flag_names()}
-        )
+        task.name: sorted({flag for block in range(task.block_dim) for one in task.build(block) for flag in one.flag_names()})
         for task in tasks
     }
 

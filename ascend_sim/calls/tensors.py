@@ -37,9 +37,7 @@ class TensorSpec:
             return
         object.__setattr__(self, "strides", tuple(int(stride) for stride in self.strides))
         if len(self.strides) != len(self.shape) or min(self.strides, default=0) < 0:
-            raise SimError(
-                f"strides {list(self.strides)}: shape {list(self.shape)} needs one stride, 0 or more, for each axis"
-            )
+            raise SimError(f"strides {list(self.strides)}: shape {list(self.shape)} needs one stride, 0 or more, for each axis")
 
     @property
     def storage_size(self) -> int:
@@ -61,9 +59,7 @@ def tensor_args(
     """
     formats = _code_formats(given, dtypes)
     return {
-        name: None
-        if value is None and name in operator.optional
-        else _argument(operator, name, value, formats.get(name))
+        name: None if value is None and name in operator.optional else _argument(operator, name, value, formats.get(name))
         for name, value in given.items()
     }
 

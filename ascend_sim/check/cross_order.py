@@ -76,10 +76,7 @@ class Meetings:
     @cached_property
     def turns(self) -> dict[CrossCounter, int]:
         """Return {counter: number of complete turns}: the times that every one of its setters raises it."""
-        return {
-            group: min((counts.get(i, 0) for i in self.setters(group)), default=0)
-            for group, counts in self.total.items()
-        }
+        return {group: min((counts.get(i, 0) for i in self.setters(group)), default=0) for group, counts in self.total.items()}
 
     def missing(self, group: CrossCounter, turn: int) -> tuple[str, ...]:
         """Return the cores, in words, that never raise their part of turn number `turn` of a counter; () if all do,

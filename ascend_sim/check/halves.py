@@ -72,9 +72,7 @@ class _Runs:
         stays = (like == np.arange(len(first))) | (counts[like] != counts)
         mine = np.flatnonzero(np.repeat(~stays, counts))
         theirs = ranges(first[like[~stays]], counts[~stays])
-        other = (
-            (self.footprint[mine] != self.footprint[theirs]) | (low[mine] != low[theirs]) | (high[mine] != high[theirs])
-        )
+        other = (self.footprint[mine] != self.footprint[theirs]) | (low[mine] != low[theirs]) | (high[mine] != high[theirs])
         stays[np.repeat(np.arange(len(first)), counts)[mine[other]]] = True
         return self.of(np.repeat(stays, counts))
 

@@ -121,9 +121,7 @@ def _overruns(subject: Subject) -> Iterator[CheckFinding]:
             continue
         unit = subject.chip.alignment.unit(space)
         begin = np.asarray([(number << APART) + one.start for number, one in pieces], np.int64)
-        end = np.asarray(
-            [(number << APART) + ceil_div(one.start + one.size, unit) * unit for number, one in pieces], np.int64
-        )
+        end = np.asarray([(number << APART) + ceil_div(one.start + one.size, unit) * unit for number, one in pieces], np.int64)
         order = np.argsort(begin, kind="stable")
         at = np.searchsorted(begin[order], a.start, side="right") - 1
         piece = order[np.maximum(at, 0)]
@@ -165,9 +163,7 @@ def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
     """Yield findings on writes whose rows overlap, one for each source line: a row begins before the one before has ended."""
     found: dict[tuple[object, ...], list[tuple[str, int]]] = {}
     for space, a in subject.accesses.items():
-        lost = np.asarray(
-            [form.rows > 1 and form.row_stride < form.row_bytes for form in subject.shapes.forms], np.bool_
-        )
+        lost = np.asarray([form.rows > 1 and form.row_stride < form.row_bytes for form in subject.shapes.forms], np.bool_)
         if not lost.any() or not len(a.start):
             continue
         for one in np.flatnonzero(lost[a.form] & a.writes & (a.atomic == 0)).tolist():
@@ -280,9 +276,7 @@ def _unused_buffers(subject: Subject) -> Iterator[CheckFinding]:
                 "unused memory",
                 subject.task.name,
                 f"Unused memory of {piece.size} byte(s)",
-                details=(
-                    f"at {piece.start:#x} on {piece.buffer} in {subject.task.name}, {piece.name}, in {program.where}",
-                ),
+                details=(f"at {piece.start:#x} on {piece.buffer} in {subject.task.name}, {piece.name}, in {program.where}",),
                 space=piece.buffer,
                 size=piece.size,
                 level=REMARK,

@@ -30,9 +30,7 @@ class TaskOrder:
     `base` if it is given.
     """
 
-    def __init__(
-        self, task: Task, synced: Sequence[SyncRows], base: TaskOrder | None = None, out: Bits | None = None
-    ) -> None:
+    def __init__(self, task: Task, synced: Sequence[SyncRows], base: TaskOrder | None = None, out: Bits | None = None) -> None:
         self.task, self.synced = task, synced
         self.matches: Matches = Matches(synced) if base is None else base.matches
         if base is None:
@@ -156,9 +154,7 @@ class _HandedOver:
         """
         blocks: dict[int, int] = {}
         alone = not any(group[1] == 0 for group in cross.of)
-        self.group = np.asarray(
-            [blocks.setdefault(one.program.block if alone else 0, len(blocks)) for one in synced], np.int64
-        )
+        self.group = np.asarray([blocks.setdefault(one.program.block if alone else 0, len(blocks)) for one in synced], np.int64)
         self.offset = np.cumsum([0, *(len(one.pipe) for one in synced)])
 
     def meet(self, events: Events) -> None:

@@ -85,9 +85,7 @@ class Questions:
             there = (x > a.first[g]) & (a.owner[f] != a.owner[g])
             yield self._need(b[there], f[there], g[there], a.place[x[there] - 1], clocks)
 
-    def _need(
-        self, access: Ints, footprint: Ints, other: Ints, place: Rows, clocks: Clocks
-    ) -> tuple[Ints, Ints, Ints, Ints]:
+    def _need(self, access: Ints, footprint: Ints, other: Ints, place: Rows, clocks: Clocks) -> tuple[Ints, Ints, Ints, Ints]:
         """Return (program, event, owner, rows): at the last event before each access, `rows` rows of the pipe of `other` must
         have retired.
 
@@ -101,9 +99,7 @@ class Questions:
         a, found, keys = self.a, [self.unordered(clocks)[0]], self._keys()
         same = a.owner[self.f] == a.owner[self.g]
         found.append(Questions(a, self.g[~same], self.f[~same]).unordered(clocks)[0])
-        for x, g, f in Questions(
-            a, self.g[same], self.f[same]
-        )._parts():  # the last write before an access on its own pipe
+        for x, g, f in Questions(a, self.g[same], self.f[same])._parts():  # the last write before an access on its own pipe
             b = np.searchsorted(keys, f * self._base + a.place[x]) - 1
             there = b >= a.first[f]
             x, b, g, f = x[there], b[there], g[there], f[there]

@@ -96,9 +96,7 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
         items = items[np.argsort(key[items], kind="stable")]
         alike = np.split(items, np.flatnonzero(np.diff(key[items])) + 1) if len(items) else []
         for mine in sorted(alike, key=lambda some: int(some[0])):
-            told = _group(
-                subject, number, int(synced.rows[mine[0]]), int(synced.code[mine[0]]), int(synced.kind[mine[0]])
-            )
+            told = _group(subject, number, int(synced.rows[mine[0]]), int(synced.code[mine[0]]), int(synced.kind[mine[0]]))
             if told:
                 found.setdefault(told, []).append(mine + subject.order.matches.items.first[number])
     together = {key: np.concatenate(items) for key, items in found.items()}

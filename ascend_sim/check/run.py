@@ -73,9 +73,7 @@ def check_tasks(
     refused = [index for index, noted in enumerate(faults) if noted]
     found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict, refused)
     if found:
-        astray = any(
-            one.tool == "memcheck" and one.level == "ERROR" and one.kind not in _INSIDE for one in (*findings, *found)
-        )
+        astray = any(one.tool == "memcheck" and one.level == "ERROR" and one.kind not in _INSIDE for one in (*findings, *found))
         timeline, why = (None, "it leaves its memory") if astray else _timed(chip, tasks, programs, engine)
         if timeline is None:
             remarks.append(f"no cycles, for this cannot run: {why}")
@@ -103,9 +101,7 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
     return programs, inspection
 
 
-def _compared(
-    repeated: Sequence[Program], plain: list[Program], inspection: Inspection
-) -> tuple[list[Program], Inspection]:
+def _compared(repeated: Sequence[Program], plain: list[Program], inspection: Inspection) -> tuple[list[Program], Inspection]:
     """Return the programs written without stamps and their inspection, with a fault for each stamped program (`repeated`)
     that differs.
 
@@ -168,10 +164,7 @@ def check_programs(
 
 def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]]) -> list[Subject]:
     shapes = Shapes()
-    return [
-        Subject(chip, task, built, shapes, index)
-        for index, (task, built) in enumerate(zip(tasks, programs, strict=True))
-    ]
+    return [Subject(chip, task, built, shapes, index) for index, (task, built) in enumerate(zip(tasks, programs, strict=True))]
 
 
 def _look(
@@ -258,9 +251,7 @@ def _with_cycles(finding: CheckFinding, timeline: Timeline) -> CheckFinding:
     """Return the finding with the cycles of `timeline` at which its instructions started; one that did not run has none."""
     if not finding.places:
         return finding
-    runs = {
-        (run.task, run.program.block, run.program.core_kind, run.program.sub_block): run for run in timeline.programs
-    }
+    runs = {(run.task, run.program.block, run.program.core_kind, run.program.sub_block): run for run in timeline.programs}
     places = []
     for place in finding.places:
         run = runs.get((place.task, place.block, place.core, place.sub_block))

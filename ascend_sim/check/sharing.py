@@ -92,9 +92,7 @@ def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
     In each pair the footprint that begins first comes first; at one address the write.
     """
     together = a.start[f] == a.start[g]
-    swap = np.where(
-        together & (a.writes[f] != a.writes[g]), a.writes[g], (a.start[f] > a.start[g]) | (together & (f > g))
-    )
+    swap = np.where(together & (a.writes[f] != a.writes[g]), a.writes[g], (a.start[f] > a.start[g]) | (together & (f > g)))
     f, g = np.where(swap, g, f), np.where(swap, f, g)
     part = np.where(a.writes[f] & a.writes[g], 0, np.where(a.writes[f], 1, 2))
     order = np.lexsort((g, a.start[g], f, a.start[f], part))

@@ -255,9 +255,7 @@ class Subject:
             return "" if tensor is None else tensor.name
         notes = self.programs[program].notes
         held = [] if notes is None else notes.allocated
-        return next(
-            (one.name for one in held if one.buffer == space and one.start <= address < one.start + one.size), ""
-        )
+        return next((one.name for one in held if one.buffer == space and one.start <= address < one.start + one.size), "")
 
     def spot(self, space: str, address: int) -> str:
         """Return an address in words: "0x40 on L1 in TASK", or with tensor and offset "0x1040 on GM in TASK, weight+0x40"
@@ -266,9 +264,7 @@ class Subject:
         if space != "GM":
             return f"{address:#x} on {space} in {self.task.name}"
         tensor, offset = self.tensor_at(address)
-        return f"{address:#x} on GM in {self.task.name}" + (
-            f", {tensor.name}+{offset:#x}" if tensor is not None else ""
-        )
+        return f"{address:#x} on GM in {self.task.name}" + (f", {tensor.name}+{offset:#x}" if tensor is not None else "")
 
 
 def pipe_of(owner: int) -> str:

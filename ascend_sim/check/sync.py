@@ -50,9 +50,7 @@ def _partner(subject: Subject, what: str, found: list[Unpaired]) -> CheckFinding
             f"unpaired {what}_flag",
             subject.task.name,
             f"Unpaired {what}_flag instructions detected",
-            details=(
-                f"from PIPE_{instruction.source} to PIPE_{instruction.destination} in {subject.task.name}, {name}",
-            ),
+            details=(f"from PIPE_{instruction.source} to PIPE_{instruction.destination} in {subject.task.name}, {name}",),
             places=(place,),
             count=count,
             level="WARNING" if what == "set" else "ERROR",

@@ -65,9 +65,7 @@ def read_layers(name: str | Path) -> list[ChipLayer]:
         elif (name := str(name).lower()) in (shipped := shipped_files()):
             identity = file = shipped[name]
         else:
-            raise ConfigError(
-                f"{layers[-1].file}: extends: no shipped chip file {name!r}; there are {', '.join(shipped)}"
-            )
+            raise ConfigError(f"{layers[-1].file}: extends: no shipped chip file {name!r}; there are {', '.join(shipped)}")
         if identity in seen:
             raise ConfigError(f"{layers[-1].file}: extends: loop {' -> '.join([*seen, identity])}")
         seen.append(identity)
@@ -168,9 +166,7 @@ def _overlay(base: Tree, over: Tree, file: str, at: tuple[object, ...]) -> Tree:
         old = merged.get(key)
         if new is None:
             if key not in merged:
-                raise ConfigError(
-                    f"{file}: {dotted((*at, key))}: null removes an inherited key, but nothing is inherited"
-                )
+                raise ConfigError(f"{file}: {dotted((*at, key))}: null removes an inherited key, but nothing is inherited")
             del merged[key]
         elif isinstance(new, dict):
             merged[key] = _overlay(old if isinstance(old, dict) else {}, new, file, (*at, key))

@@ -70,9 +70,7 @@ class Quantity:
         if source is bool:
             schema: Any = core_schema.bool_schema(strict=True)
         else:
-            of: Any = (
-                core_schema.int_schema if source is int else partial(core_schema.float_schema, allow_inf_nan=False)
-            )
+            of: Any = core_schema.int_schema if source is int else partial(core_schema.float_schema, allow_inf_nan=False)
             schema = of(strict=True, gt=self.above, ge=self.least, le=self.most)
         if self.only is not None:
             schema = core_schema.no_info_after_validator_function(self._check_only, schema)
@@ -80,9 +78,7 @@ class Quantity:
 
     def _check_only(self, given: int) -> int:
         if given != self.only:
-            raise ValueError(
-                f"{given} given; the only value is {self.only}, for which layouts and instructions are written"
-            )
+            raise ValueError(f"{given} given; the only value is {self.only}, for which layouts and instructions are written")
         return given
 
     def _number(self, given: object, info: Any) -> object:

@@ -145,9 +145,7 @@ class Cube(Section):
         """Return the multiply-accumulates per cycle and core. Raises SimError for a dtype that the cube does not take."""
         rate = self.rates.get(dtype)  # type: ignore[call-overload]
         if rate is None:
-            raise SimError(
-                f"the cube does not take {dtype!r}; it takes {', '.join(self.rates)} (chip file, cube.rates)"
-            )
+            raise SimError(f"the cube does not take {dtype!r}; it takes {', '.join(self.rates)} (chip file, cube.rates)")
         return self.m0 * self.n0 * rate.k_per_cycle
 
 
@@ -212,9 +210,7 @@ class Load3d(Section):
         """
         table = self.rates.get(dest)  # type: ignore[call-overload]
         if table is None:
-            raise SimError(
-                f"load3d does not reach {dest!r}; it reaches {', '.join(self.rates)} (chip file, load3d.rates)"
-            )
+            raise SimError(f"load3d does not reach {dest!r}; it reaches {', '.join(self.rates)} (chip file, load3d.rates)")
         rate = table.stride_w.get(stride_w, table.other)
         if self.slide_rows and rows > 1 and stride_w in table.stride_w:
             rate = max(table.other, float(self.row_bytes // (2 * stride_w + table.row_slots + rows)))
@@ -260,9 +256,7 @@ class VectorOp(Section):
     def scaled(self, factor: float) -> VectorOp:
         """Return a copy with every count of cycles times `factor`."""
         slopes = {dtype: slope * factor for dtype, slope in self.cycles_per_repeat.items()}
-        return self.model_copy(
-            update={"cycles_per_repeat": slopes, "head": None if self.head is None else self.head * factor}
-        )
+        return self.model_copy(update={"cycles_per_repeat": slopes, "head": None if self.head is None else self.head * factor})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,18 +88,14 @@ class ChipSpec(Section):
 
     def __repr__(self) -> str:
         cores = f"{self.cores.aic} + {self.cores.aiv} cores"
-        return (
-            f"<ChipSpec {self.name}: {self.identity.soc}, {self.identity.arch}, {cores}, {self.clock.cube_mhz:g} MHz>"
-        )
+        return f"<ChipSpec {self.name}: {self.identity.soc}, {self.identity.arch}, {cores}, {self.clock.cube_mhz:g} MHz>"
 
     def __hash__(self) -> int:
         return hash(self.name)
 
     def __eq__(self, other: object) -> bool:
         """Return True if both chips have the same numbers; sources and cached values do not count."""
-        return isinstance(other, ChipSpec) and all(
-            getattr(self, one.name) == getattr(other, one.name) for one in fields(self)
-        )
+        return isinstance(other, ChipSpec) and all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))
 
     def with_sources(self, sources: Mapping[str, Source]) -> Self:
         """Set the sources of a new chip's numbers and return the chip."""

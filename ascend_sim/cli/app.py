@@ -103,9 +103,7 @@ class CommandGroup(TyperGroup):
         try:
             for option, value in pairwise([*given, "--"]):
                 if option.startswith("--") and (value == "" or option.endswith("=")):
-                    raise typer.BadParameter(
-                        f"{option.rstrip('=')}: nothing given; leave the option out to get its default"
-                    )
+                    raise typer.BadParameter(f"{option.rstrip('=')}: nothing given; leave the option out to get its default")
             code = super().main(given, *arguments[1:], **{**settings, "standalone_mode": False})
         except _CLICK_ERROR as error:
             if type(error).__name__ == "NoArgsIsHelpError":
@@ -172,9 +170,7 @@ def _command(name: str) -> Any:
     """Return the click command whose callback is registered in `app` as `name`."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.registered_commands = [
-        one
-        for one in app.registered_commands
-        if name == (one.name or getattr(one.callback, "__name__", "").replace("_", "-"))
+        one for one in app.registered_commands if name == (one.name or getattr(one.callback, "__name__", "").replace("_", "-"))
     ]
     command = get_command(alone)
     _leave_defaults(command.params)
@@ -246,9 +242,7 @@ def _whole_program(
     ] = None,
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", is_eager=True, callback=_print_version, help="Print the version and the engine that runs."
-        ),
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and the engine that runs."),
     ] = False,
 ) -> None:
     pass

@@ -48,9 +48,7 @@ class Checked:
         int | None, typer.Option(min=1, help="Of a kernel file: blocks; default: BLOCKS of the file, else one a core.")
     ] = None
     block_dim: Annotated[str | None, typer.Option(help="Of a case: blocks of the cube kernels, as in `run`.")] = None
-    tiling: Annotated[
-        str | None, typer.Option(help="Tiling, as in `run` and `kernel`.", autocompletion=tiling_fields)
-    ] = None
+    tiling: Annotated[str | None, typer.Option(help="Tiling, as in `run` and `kernel`.", autocompletion=tiling_fields)] = None
     seed: Annotated[int, typer.Option(min=0, help="Of a kernel file: seed of the generator for arguments(rng).")] = 0
     disarm: Annotated[
         list[str] | None,
@@ -66,9 +64,7 @@ class Checked:
                 raise SimError(f"--{name.replace('_', '-')}: {subject} is {kind}, which does not take it")
 
 
-@command(
-    epilog="Example:  ascend-sim check matmul.py --tool racecheck   |   ascend-sim check resnet50_conv2_3x3 --json"
-)
+@command(epilog="Example:  ascend-sim check matmul.py --tool racecheck   |   ascend-sim check resnet50_conv2_3x3 --json")
 def check(
     subject: Annotated[
         str,
@@ -140,9 +136,7 @@ def _kernel(one: KernelSubject, asked: Checked, tools: list[str] | None) -> Chec
     spec = load_chip(asked.chip or "ascend910b3")
     core = one.kernel.core_on(spec)
     count = default_blocks(one.file, one.module, core, spec) if asked.blocks is None else asked.blocks
-    return check_kernel(
-        one.kernel, count, *one.tensors, chip=spec, tools=tools, disarm=asked.disarm or (), **one.fields
-    )
+    return check_kernel(one.kernel, count, *one.tensors, chip=spec, tools=tools, disarm=asked.disarm or (), **one.fields)
 
 
 def _program(path: Path, devices: list[DeviceRecorder], tools: list[str] | None, chip: str | None) -> CheckReport:
@@ -208,8 +202,6 @@ def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
     )
     spec = chip_of(how["chip"])
     tasks = partial(tasks_of_call, case, spec, **filled(PlanOptions, how))
-    announce(
-        case_label(name), lambda: look_ahead(spec, tasks()[1], lambda task: check_tasks(spec, [task], tools=tools))
-    )
+    announce(case_label(name), lambda: look_ahead(spec, tasks()[1], lambda task: check_tasks(spec, [task], tools=tools)))
     with closing(ProgressLine(f"checking {case_label(name)}")):
         return check_call(case, spec, tools=tools, **filled(PlanOptions, how))

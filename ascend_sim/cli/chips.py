@@ -16,9 +16,7 @@ from ascend_sim.errors import SimError
 def chips(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...", help="A chip's name or file; without it, all are listed.", autocompletion=CHIPS
-        ),
+        typer.Argument(metavar="[NAME]...", help="A chip's name or file; without it, all are listed.", autocompletion=CHIPS),
     ] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Print the named chips side by side.")] = False,
 ) -> None:

@@ -42,9 +42,7 @@ def compare(
     ] = None,
     kernel: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Show this kernel; again for more. Default: the three that differ most.", autocompletion=KERNELS
-        ),
+        typer.Option(help="Show this kernel; again for more. Default: the three that differ most.", autocompletion=KERNELS),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all kernels, and what is equal too.")] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
@@ -87,9 +85,7 @@ def _print_layers(runs: Sequence[str], given: Sequence[str], everything: bool, j
     from ascend_sim.studies.compare.layers import compare_layers, render
 
     if given:
-        raise SimError(
-            f"{given[0]}: not for folders of networks or simulations, which are compared by the times of layers"
-        )
+        raise SimError(f"{given[0]}: not for folders of networks or simulations, which are compared by the times of layers")
     if len(runs) != 2:
         raise SimError(f"compare: {len(runs)} given; allowed are two folders of networks or simulations")
     found = compare_layers(*runs)

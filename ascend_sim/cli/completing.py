@@ -187,11 +187,7 @@ def _beside(incomplete: str, endings: tuple[str, ...]) -> list[str]:
     except OSError:
         return []
     shown = [one for one in found if one.name.startswith(tail) and (tail or not one.name.startswith("."))]
-    return [
-        f"{head}{slash}{one.name}{'/' if one.is_dir() else ''}"
-        for one in shown
-        if one.is_dir() or one.suffix in endings
-    ]
+    return [f"{head}{slash}{one.name}{'/' if one.is_dir() else ''}" for one in shown if one.is_dir() or one.suffix in endings]
 
 
 CASES = _completer("cases", "layers")

@@ -47,14 +47,10 @@ class CppOptions:
     include: Annotated[
         list[Path] | None, typer.Option(help="Of a C++ file: a folder of headers, before those here. Repeatable.")
     ] = None
-    define: Annotated[
-        list[str] | None, typer.Option(help="Of a C++ file: a macro, NAME or NAME=VALUE. Repeatable.")
-    ] = None
+    define: Annotated[list[str] | None, typer.Option(help="Of a C++ file: a macro, NAME or NAME=VALUE. Repeatable.")] = None
     auto_sync: Annotated[
         bool,
-        typer.Option(
-            "--auto-sync", help="Of a C++ file: add the waits that the vendor's compiler adds (--cce-auto-sync)."
-        ),
+        typer.Option("--auto-sync", help="Of a C++ file: add the waits that the vendor's compiler adds (--cce-auto-sync)."),
     ] = False
 
     def refuse(self, subject: object) -> None:
@@ -214,14 +210,10 @@ def _numbers(kernel: CppKernel, texts: Sequence[str]) -> dict[str, Any]:
         if not equals:
             left = [one for one in known if one not in found]
             if not left:
-                raise SimError(
-                    f"--arg {text}: kernel {kernel.name} takes {len(known)} numbers ({', '.join(known) or 'none'})"
-                )
+                raise SimError(f"--arg {text}: kernel {kernel.name} takes {len(known)} numbers ({', '.join(known) or 'none'})")
             name, value = left[0], text
         elif name not in known:
-            raise SimError(
-                f"--arg {text}: kernel {kernel.name} has no number {name}; it has {', '.join(known) or 'none'}"
-            )
+            raise SimError(f"--arg {text}: kernel {kernel.name} has no number {name}; it has {', '.join(known) or 'none'}")
         found |= fields_of(f"{name}={value}")
     missing = [one for one in known if one not in found]
     if missing:

@@ -50,11 +50,7 @@ def explain_status(
     if json_output:
         sources = {rule.id: rule.source for rule in rules}
         rows = [{"rule": name, "verdict": verdict, "source": sources[name]} for name, verdict in result.trace]
-        print(
-            json.dumps(
-                {"status": result.status, "error": message, "warnings": result.warnings, "rules": rows}, indent=2
-            )
-        )
+        print(json.dumps({"status": result.status, "error": message, "warnings": result.warnings, "rules": rows}, indent=2))
     else:
         if message is not None:  # before the table, which may be longer than a screen
             print_text(f"status {result.status}: {message}\n")
@@ -76,9 +72,7 @@ def _meanings(status: int) -> tuple[str, list[str]]:
 
     if status not in CODE_NAMES:
         known = ", ".join(map(str, CODE_NAMES))
-        raise SimError(
-            f"{status}: no such status; known are {known}. explain-status takes a case too, and tells which it gets"
-        )
+        raise SimError(f"{status}: no such status; known are {known}. explain-status takes a case too, and tells which it gets")
     found = [f"a call's first phase: {MEANINGS[Status(status)]}"] if status in list(MEANINGS) else []
     found += [f"acl (assumed): {one.when}" for one in ASSUMED_CODES.values() if one.code == status]
     if status in list(MEANINGS):

@@ -29,22 +29,16 @@ class JudgeLimits:
     """Limits of the process that judges one case: seconds, and megabytes of memory."""
 
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that a case may take.")] = 60.0
-    memory: Annotated[
-        int, typer.Option(min=512, help="Megabytes of memory (of addresses) that a process may take.")
-    ] = 8192
+    memory: Annotated[int, typer.Option(min=512, help="Megabytes of memory (of addresses) that a process may take.")] = 8192
 
 
 @command(epilog="Example:  ascend-sim judge kernels/ --jobs 2 --timeout 30 --results verdicts.jsonl")
 def judge(
-    cases: Annotated[
-        list[Path], typer.Argument(help="C++ kernels with a Python file beside each, or folders of them.")
-    ],
+    cases: Annotated[list[Path], typer.Argument(help="C++ kernels with a Python file beside each, or folders of them.")],
     limits: JudgeLimits,
     jobs: Jobs = None,
     chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of arguments(rng); default: another one for each case.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of arguments(rng); default: another one for each case.")] = None,
     auto_sync: Annotated[
         bool, typer.Option("--auto-sync", help="Add the waits that the vendor's compiler adds (--cce-auto-sync).")
     ] = False,
@@ -101,16 +95,12 @@ def _files(cases: Sequence[Path]) -> Iterator[Path]:
         if one.is_dir():
             found = [path for path in sorted(one.rglob("*")) if is_cpp(path) and path.with_suffix(".py").is_file()]
             if not found:
-                raise SimError(
-                    f"{one}: no C++ file with a Python file of its name beside it; that file has arguments(rng)"
-                )
+                raise SimError(f"{one}: no C++ file with a Python file of its name beside it; that file has arguments(rng)")
             yield from found
         elif not is_cpp(one) or not one.is_file():
             raise SimError(f"{one}: no C++ file and no folder; give kernels, or folders of them")
         elif not one.with_suffix(".py").is_file():
-            raise SimError(
-                f"{one}: no {one.with_suffix('.py').name} beside it; that file has arguments(rng) and expected(...)"
-            )
+            raise SimError(f"{one}: no {one.with_suffix('.py').name} beside it; that file has arguments(rng) and expected(...)")
         else:
             yield one
 

@@ -36,9 +36,7 @@ MOST_CHECKED = 200_000
 """Instructions up to which `kernel` checks a run by itself: about 2 s."""
 
 
-@command(
-    epilog="Example:  ascend-sim kernel matmul.py --chip ascend910b3 --tiling base_m=64,base_n=64 --html matmul.html"
-)
+@command(epilog="Example:  ascend-sim kernel matmul.py --chip ascend910b3 --tiling base_m=64,base_n=64 --html matmul.html")
 def kernel(
     file: Annotated[
         Path,
@@ -174,9 +172,7 @@ def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, 
     return subject_of_module(file, module, name, fields, seed)
 
 
-def subject_of_module(
-    file: Path, module: ModuleType, name: str | None, fields: dict[str, Any], seed: int
-) -> KernelSubject:
+def subject_of_module(file: Path, module: ModuleType, name: str | None, fields: dict[str, Any], seed: int) -> KernelSubject:
     """Return the kernel called `name` (None: the only one) of an already loaded Python file, with the tensors of its
     `arguments(rng)`.
     """

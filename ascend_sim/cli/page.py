@@ -41,18 +41,18 @@ class RunFiles:
             help="Print every table: problem, kernels, bounds, waterfalls.",
         ),
     ] = False
-    trace_limit: Annotated[
-        int, typer.Option(min=1, help="Events in trace.json.gz at most; beyond, cores are left out.")
-    ] = 500_000
+    trace_limit: Annotated[int, typer.Option(min=1, help="Events in trace.json.gz at most; beyond, cores are left out.")] = (
+        500_000
+    )
     msprof: Annotated[
         bool, typer.Option("--msprof", help="With --out: also the folders of the vendor's msprof op simulator.")
     ] = False
     html: Annotated[
         Path | None, typer.Option(help="Write one page to this file: timeline, critical path, other rates, pictures.")
     ] = None
-    lines: Annotated[
-        bool, typer.Option("--lines", help="Note the kernels' source lines, for the page and timeline.npz.")
-    ] = False
+    lines: Annotated[bool, typer.Option("--lines", help="Note the kernels' source lines, for the page and timeline.npz.")] = (
+        False
+    )
 
     def check(self, mode: str) -> None:
         """Raise SimError, before any work, for an unknown mode and for options that do not go together."""
@@ -65,9 +65,7 @@ class RunFiles:
                 raise SimError("--html: needs a mode with time (full or timing)")
             check_html(self.html, self.out)
         if self.lines and (mode == "functional" or (self.out is None and self.html is None)):
-            raise SimError(
-                "--lines: needs a page (--html FILE) or a folder (--out DIR), and a mode with time (full or timing)"
-            )
+            raise SimError("--lines: needs a page (--html FILE) or a folder (--out DIR), and a mode with time (full or timing)")
 
     def make_folder(self) -> None:
         """Create the folder of `--out`, before the work; for --msprof check it. Does nothing without --out. Raises SimError."""

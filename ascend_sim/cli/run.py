@@ -35,14 +35,10 @@ def run(
     input: Annotated[
         Path | None, typer.Option(help="The case's tensors by name (.npz), for example grad_output, input, weight.")
     ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Print the plan too: kernels, tensors between them, workspace.")
-    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Print the plan too: kernels, tensors between them, workspace.")] = False,
     flags: Annotated[
         bool,
-        typer.Option(
-            "--flags", help="Run nothing: list the kernels' flags, quoted as a shell takes them for --disarm."
-        ),
+        typer.Option("--flags", help="Run nothing: list the kernels' flags, quoted as a shell takes them for --disarm."),
     ] = False,
 ) -> None:
     """Run one convolution, backward or forward, and print how long it takes, where the time goes, and what helps.

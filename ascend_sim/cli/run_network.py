@@ -65,9 +65,9 @@ class NetworkFiles:
         Path | None,
         typer.Option(help="Folder for network.json and layers.csv, and the store: finished layers are kept."),
     ] = None
-    html: Annotated[
-        Path | None, typer.Option(help="Write one page to this file: figures, and the layers ranked by time.")
-    ] = None
+    html: Annotated[Path | None, typer.Option(help="Write one page to this file: figures, and the layers ranked by time.")] = (
+        None
+    )
     layer_pages: Annotated[
         int,
         typer.Option(min=0, help="With --html: also pages of so many distinct layers, the longest first, to click on."),
@@ -85,9 +85,7 @@ class NetworkFiles:
 def run_network(
     network: Annotated[
         str,
-        typer.Argument(
-            help="A network file (.yaml), or one that `ascend-sim networks` lists.", autocompletion=NETWORKS
-        ),
+        typer.Argument(help="A network file (.yaml), or one that `ascend-sim networks` lists.", autocompletion=NETWORKS),
     ],
     asked: NetworkOptions,
     passes: Passes,
@@ -113,9 +111,7 @@ def run_network(
     begin = time.monotonic()
     with errors(files.json_output):
         if passes.forward + passes.training + (tilings.tile or tilings.tiling is not None) > 1:
-            raise SimError(
-                "--forward, --training and tilings (--tile, --tiling) go alone: tilings are the backward pass's"
-            )
+            raise SimError("--forward, --training and tilings (--tile, --tiling) go alone: tilings are the backward pass's")
         if tilings.tile and files.out is None:
             raise SimError("--tile: needs a folder for what it finds (--out DIR)")
         if tilings.tile and tilings.tiling is not None:

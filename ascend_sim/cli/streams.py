@@ -89,9 +89,7 @@ def _text(raw: _Lasting, like: TextIO | None, errors: str) -> TextIO:
     with suppress(OSError):
         like.flush()
     by_line, at_once = (bool(getattr(like, name, False)) for name in ("line_buffering", "write_through"))
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), like.encoding, errors, line_buffering=by_line, write_through=at_once
-    )
+    return io.TextIOWrapper(io.BufferedWriter(raw), like.encoding, errors, line_buffering=by_line, write_through=at_once)
 
 
 def _replace(error: UnicodeError) -> tuple[str | bytes, int]:

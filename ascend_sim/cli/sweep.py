@@ -31,9 +31,7 @@ class SweepPictures:
     heat_map: Annotated[Path | None, typer.Option(help="Write a heat map over two of the fields to this PNG.")] = None
     axes: Annotated[str, typer.Option(help="X,Y: the two fields of the heat map; default: the first two.")] = ""
     column: Annotated[str, typer.Option("--of", help="The column that the heat map shows.")] = "us"
-    pareto: Annotated[
-        str, typer.Option(help="X,Y: mark the rows that no other beats in both columns: us,l1 or us,error.")
-    ] = ""
+    pareto: Annotated[str, typer.Option(help="X,Y: mark the rows that no other beats in both columns: us,l1 or us,error.")] = ""
     pareto_plot: Annotated[Path | None, typer.Option(help="Draw that front (us,l1 unless told) to this PNG.")] = None
 
 
@@ -70,9 +68,7 @@ def sweep(
         Path | None,
         typer.Option(help="Folder of the store; default: sweep-CASE. The same command goes on from there."),
     ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="A Dask scheduler in place of processes: tcp://HOST:PORT.")
-    ] = None,
+    scheduler: Annotated[str | None, typer.Option(help="A Dask scheduler in place of processes: tcp://HOST:PORT.")] = None,
     jobs: Jobs = None,
 ) -> None:
     """Run a case under every combination of the varied fields; a point that is refused is a row with its reason.

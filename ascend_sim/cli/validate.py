@@ -46,9 +46,7 @@ def validate(
     ] = None,
     rows: Annotated[
         Path | None,
-        typer.Option(
-            help="Your own rows: CSV, op_summary_*.csv, kernel_details.csv or a PROF_* folder. Default: shipped."
-        ),
+        typer.Option(help="Your own rows: CSV, op_summary_*.csv, kernel_details.csv or a PROF_* folder. Default: shipped."),
     ] = None,
     told: Annotated[
         str,
@@ -65,9 +63,7 @@ def validate(
             "start times."
         ),
     ] = None,
-    long: Annotated[
-        bool, typer.Option("--long", help="Run the rows that take minutes too (MatMul of 8192 and more).")
-    ] = False,
+    long: Annotated[bool, typer.Option("--long", help="Run the rows that take minutes too (MatMul of 8192 and more).")] = False,
     jobs: Jobs = None,
 ) -> None:
     """Compare simulated with measured kernels: errors of task, core and pipe times by chip and operator."""

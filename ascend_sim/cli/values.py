@@ -26,9 +26,7 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
         key, _, value = part.partition("=")
         kernel, dot, field = key.strip().partition(".")
         if not dot or not WHOLE_NUMBER.fullmatch(value.strip()):
-            raise ConfigError(
-                f"--tiling {part!r}: allowed is KERNEL.FIELD=WHOLE NUMBER, for example grad_input.baseM=256"
-            )
+            raise ConfigError(f"--tiling {part!r}: allowed is KERNEL.FIELD=WHOLE NUMBER, for example grad_input.baseM=256")
         if field in fields.setdefault(kernel, {}):
             raise ConfigError(f"--tiling: {kernel}.{field} is given twice")
         fields[kernel][field] = int(value)
@@ -42,9 +40,7 @@ def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
         raise ConfigError(f"--tiling {path}: no such file, and not of the form KERNEL.FIELD=VALUE,...")
     data = read_yaml(path, "must map grad_input and grad_weight to fields, like grad_input: {baseM: 256}")
     if not all(isinstance(fields, dict) for fields in data.values()):
-        raise ConfigError(
-            f"--tiling {path}: must map grad_input and grad_weight to fields, like grad_input: {{baseM: 256}}"
-        )
+        raise ConfigError(f"--tiling {path}: must map grad_input and grad_weight to fields, like grad_input: {{baseM: 256}}")
     return data
 
 
@@ -59,9 +55,7 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
     for part in text.split(","):
         kernel, _, value = part.partition("=")
         if not WHOLE_NUMBER.fullmatch(value.strip()):
-            raise ConfigError(
-                f"--block-dim {part!r}: allowed is a number, or KERNEL=NUMBER, for example grad_weight=32"
-            )
+            raise ConfigError(f"--block-dim {part!r}: allowed is a number, or KERNEL=NUMBER, for example grad_weight=32")
         if kernel.strip() in blocks:
             raise ConfigError(f"--block-dim: {kernel.strip()} is given twice")
         blocks[kernel.strip()] = int(value)

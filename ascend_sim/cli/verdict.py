@@ -48,9 +48,7 @@ def verdict_of(
             mine = [one for one in check["findings"] if one["tool"] == tool]
             if not refused or stage == "bounds":  # the rows of a refused call are missing from the other stages
                 stages[stage] = {"passed": all(one["level"] != "ERROR" for one in mine), "findings": mine}
-        unknown += [
-            f"the simulator cannot run this kernel: {one['title'].removeprefix('refused: ')}" for one in refused
-        ]
+        unknown += [f"the simulator cannot run this kernel: {one['title'].removeprefix('refused: ')}" for one in refused]
     if report is None:
         unknown.append("nothing was run: values, cycles")
     else:

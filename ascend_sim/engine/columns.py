@@ -127,8 +127,7 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         count = len(columns["start"])
         numbers = [np.asarray(columns[name], np.int64) for name in TIMES]
         numbers = [
-            numbers[i] - numbers[TIMES.index(_FROM[name])] if name in _FROM else numbers[i]
-            for i, name in enumerate(TIMES)
+            numbers[i] - numbers[TIMES.index(_FROM[name])] if name in _FROM else numbers[i] for i, name in enumerate(TIMES)
         ]
         pieces = [_packed([one[first : first + PIECE] for one in numbers]) for first in range(0, count, PIECE)]
         places = np.cumsum([0, *(len(piece) for piece in pieces)], dtype=np.int64)[: len(pieces)]

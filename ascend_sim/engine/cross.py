@@ -97,9 +97,7 @@ class CrossFlags:
                     before = k - self._maximum
                     if before >= len(taken) or taken[before] > released[k] - self._latency:
                         most = self._maximum
-                        return (
-                            f"{name} is raised more than {most} times without a wait (chip file, sync.cross_flag_max)"
-                        )
+                        return f"{name} is raised more than {most} times without a wait (chip file, sync.cross_flag_max)"
                 if len(taken) < len(released):
                     return f"{name} is still raised {len(released) - len(taken)} times at the end of the task"
         return None

@@ -47,9 +47,7 @@ def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]],
                 reason = "every pipe to be idle" if pipe == "ALL" else f"a place in the queue of {pipe}"
                 held = [stuck for stuck, source in edges.items() if source != "S"]
                 edges["S"] = pipe if pipe != "ALL" else next(iter(held), "S")
-            lines.append(
-                f"  {run.program.where} S: {'at' if pipe == 'S' else 'before'} {run.program[row]} waits for {reason}"
-            )
+            lines.append(f"  {run.program.where} S: {'at' if pipe == 'S' else 'before'} {run.program[row]} waits for {reason}")
         circle = _circle(edges)
         if circle:
             lines.append(f"  {run.program.where}: they wait in a circle: {' -> '.join(circle)}")

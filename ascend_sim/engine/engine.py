@@ -210,9 +210,7 @@ class Engine:
                 timeline.watched = self._watch.watched()
         finally:
             self._machine.close()
-        timeline.programs.sort(
-            key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block)
-        )
+        timeline.programs.sort(key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block))
         self.device.clock = max(self.device.clock, timeline.finish)
         return timeline
 
@@ -298,9 +296,7 @@ class Engine:
         ticket, self._tickets = self._tickets, self._tickets + 1
         bases = [tensor.base for tensor in task.tensors]
         blocks = []
-        at_once = (
-            max(task.block_dim, 1) if task.all_cores else 1
-        )  # a gang gets all its cores before its first block begins
+        at_once = max(task.block_dim, 1) if task.all_cores else 1  # a gang gets all its cores before its first block begins
         interval = self.chip.cycles(self.chip.launch.block_us.get(task.main_kind, 0.0))  # type: ignore[call-overload]
         earliest = run.begin  # of the next dispatch
         for first in range(0, task.block_dim, at_once):

@@ -141,9 +141,7 @@ class _Gm:
             slot = np.minimum(operand >> SLOT_SHIFT, len(bases) - 1)
             low = bases[slot] + (operand & OFFSET_MASK) + touch["offset"]
             event = number[row] + np.where(writes, 0, count)
-            columns.append(
-                (np.full(len(row), owner), slot, low, low + touch["extent"] - touch["offset"], writes, event)
-            )
+            columns.append((np.full(len(row), owner), slot, low, low + touch["extent"] - touch["offset"], writes, event))
         return cls(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     def meetings(self, stretches: Numbers) -> Numbers:

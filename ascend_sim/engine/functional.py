@@ -252,9 +252,7 @@ class _Ready:
 def _order(program: Program) -> _Order:
     """Return the rows of the program that matter here, in an order in which a core can execute them."""
     kinds = program.table.column("kind")
-    matters = ((program.table.column("has_values") > 0) | (kinds == CROSS_SET) | (kinds == CROSS_WAIT))[
-        program.rows[:, 0]
-    ]
+    matters = ((program.table.column("has_values") > 0) | (kinds == CROSS_SET) | (kinds == CROSS_WAIT))[program.rows[:, 0]]
     ordered = rows_in_order(program)
     if ordered is None:
         return np.flatnonzero(matters), []
@@ -274,9 +272,7 @@ def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockErr
     for row in stuck:
         flag = program[row].instruction
         assert isinstance(flag, WaitFlag)
-        lines.append(
-            f"  {program.where} {flag.destination}: at {program[row]} waits for flag {flag.flag} from {flag.source}"
-        )
+        lines.append(f"  {program.where} {flag.destination}: at {program[row]} waits for flag {flag.flag} from {flag.source}")
     return DeadlockError("\n".join(lines))
 
 

@@ -164,9 +164,7 @@ class TimedAccesses:
         # They are in order of their starts: who meets somebody so far ahead meets all between.
         while len(near := np.flatnonzero(start[lag:] < retire[:-lag])):
             e, l = chosen[near], chosen[near + lag]  # noqa: E741 - earlier and later
-            both = (
-                (low[l] < high[e]) & (low[e] < high[l]) & ((writes[e] | writes[l]) > 0) & ((atomic[e] & atomic[l]) == 0)
-            )
+            both = (low[l] < high[e]) & (low[e] < high[l]) & ((writes[e] | writes[l]) > 0) & ((atomic[e] & atomic[l]) == 0)
             same = (self.owner[e] == self.owner[l]) & (pipe[e] == pipe[l])
             both &= ~same | ((writes[e] > 0) & (self.row[e] != self.row[l]))
             if interlocked:
@@ -227,17 +225,14 @@ class HazardList:
             for record in np.concatenate([*parts, shared.records])[:LIMIT]:
                 findings.append(Finding("hazard", task.name, _words(record, tasks, tables), clash=_clash(record)))
             if total > LIMIT:
-                findings.append(
-                    Finding("hazard", task.name, f"{total - LIMIT} hazards more; the first {LIMIT} are told")
-                )
+                findings.append(Finding("hazard", task.name, f"{total - LIMIT} hazards more; the first {LIMIT} are told"))
         return findings
 
 
 def _clash(record: np.void) -> Clash:
     """Return a hazard's record as a Clash."""
     early, late = (
-        Access(int(record["program"][place]), int(record["row"][place]), bool(record["writes"][place]))
-        for place in (0, 1)
+        Access(int(record["program"][place]), int(record["row"][place]), bool(record["writes"][place])) for place in (0, 1)
     )
     low, high, start, retire = (int(record[name]) for name in ("low", "high", "start", "retire"))
     return Clash(early, late, SPACES[record["space"]], low, high, start, retire)

@@ -59,9 +59,7 @@ def footprint(region: Region, phase: int, line: int) -> Footprint:
     offsets = np.arange(touched) - np.repeat(np.cumsum(counts) - counts, counts)
     every = np.repeat(first, counts) + offsets
     lines, inverse = np.unique(every, return_inverse=True)
-    covered = np.minimum(np.repeat(ends, counts), (every + 1) * line) - np.maximum(
-        np.repeat(starts, counts), every * line
-    )
+    covered = np.minimum(np.repeat(ends, counts), (every + 1) * line) - np.maximum(np.repeat(starts, counts), every * line)
     bytes_per_line = np.bincount(inverse, weights=covered, minlength=len(lines))
     partial = np.flatnonzero(bytes_per_line < line)
     cut = (counts > 1) & (merged.row_bytes >= line) & (ends % line != 0)

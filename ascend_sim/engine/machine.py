@@ -65,9 +65,7 @@ class Machine(Protocol):
     def hbm_bytes(self) -> int:
         """Return the bytes that HBM moved in a finished run."""
 
-    def core(
-        self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
-    ) -> RunningProgram:
+    def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> RunningProgram:
         """Return `program` on a core of this machine, to start at cycle `begin`.
 
         `order` breaks ties between cores, `gm_bases` are the addresses of its task's tensors.

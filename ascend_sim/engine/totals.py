@@ -138,9 +138,7 @@ class TaskTotals:
             buffer.peak = max(buffer.peak, int(found["peak"][:, place].max()))
             buffer.programs += len(rows)
             area = found["area"][:, place].tolist()
-            buffer.shares += sum(
-                (held << _SHARE_BITS) // max(length, 1) for held, length in zip(area, lengths, strict=True)
-            )
+            buffer.shares += sum((held << _SHARE_BITS) // max(length, 1) for held, length in zip(area, lengths, strict=True))
         self.hbm_bytes += int(found["hbm_bytes"].sum())
         self.l2_hits += int(found["l2_hits"].sum())
         self.l2_misses += int(found["l2_misses"].sum())

@@ -86,9 +86,7 @@ class Mmad(Instruction):
         if self.has_bias:
             chip.path("L1", "BT")
             if self.accumulate:
-                raise SimError(
-                    "mmad: accumulate with bias; L0C begins with what it holds or with the bias, not with both"
-                )
+                raise SimError("mmad: accumulate with bias; L0C begins with what it holds or with the bias, not with both")
         return "M"
 
     def cost(self, chip: ChipSpec) -> Cost:

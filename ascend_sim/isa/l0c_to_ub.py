@@ -52,11 +52,7 @@ class L0cToUb(Instruction):
         return Cost(path.head, path.head, cycles_of(moved, path.bytes_per_cycle), path.latency)
 
     def reads(self) -> tuple[Region, ...]:
-        return (
-            Region(
-                "src0", "L0C", self._rows * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES, self.columns
-            ),
-        )
+        return (Region("src0", "L0C", self._rows * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES, self.columns),)
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "UB", self.columns * self._rows * FRACTAL * storage(self.dtype).itemsize),)

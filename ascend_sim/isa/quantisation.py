@@ -44,9 +44,7 @@ class Quantisation:
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise SimError(f"quantisation: {name} {getattr(self, name)!r}; True or False is allowed")
         if not isinstance(self.scale, int | float | np.number):
-            raise SimError(
-                f"quantisation: scale {self.scale!r}; a number is allowed, scales of columns are by_column=True"
-            )
+            raise SimError(f"quantisation: scale {self.scale!r}; a number is allowed, scales of columns are by_column=True")
         if self.by_column and self.scale:
             raise SimError(f"quantisation: scale {self.scale} with by_column; one of both is given")
         normal = np.finfo(np.float32)

@@ -47,9 +47,7 @@ class ScalarAccess(Instruction):
                 f"(asc-devkit, Reading and writing data by the scalar unit)"
             )
         if self.size not in (1, 2, 4, 8):
-            raise SimError(
-                f"{self.name}: an element of {self.size} bytes; elements of 1, 2, 4 and 8 bytes are possible"
-            )
+            raise SimError(f"{self.name}: an element of {self.size} bytes; elements of 1, 2, 4 and 8 bytes are possible")
 
     def pipe(self, chip: ChipSpec) -> str:
         return "S"
@@ -139,8 +137,7 @@ class CleanDataCache(Instruction):
     def pipe(self, chip: ChipSpec) -> str:
         if not chip.scalar.cleans_data_cache:
             raise SimError(
-                f"{self.name}: {chip.name} ({chip.identity.arch}) has no such instruction (chip file, "
-                f"scalar.cleans_data_cache)"
+                f"{self.name}: {chip.name} ({chip.identity.arch}) has no such instruction (chip file, scalar.cleans_data_cache)"
             )
         return "S"
 

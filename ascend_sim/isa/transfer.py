@@ -188,9 +188,7 @@ class DataCopyPlanes(DataCopy):
         return (Region("src0", self.source, self.row_bytes, self.src_stride, self.rows, self.src_plane, self.planes),)
 
     def writes(self) -> tuple[Region, ...]:
-        return (
-            Region("dst", self.destination, self.row_bytes, self.dst_stride, self.rows, self.dst_plane, self.planes),
-        )
+        return (Region("dst", self.destination, self.row_bytes, self.dst_stride, self.rows, self.dst_plane, self.planes),)
 
     def moves(self, model: ValueModel) -> Moves:
         shape = (self.planes, self.rows, self.row_bytes)

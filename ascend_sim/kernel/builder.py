@@ -253,9 +253,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         """
         self._emit((VectorBinary, operation, dtype, count), dst, left, right)
 
-    def vector_cast(
-        self, dst: int, src: int, source: str, target: str, count: int, rounding: str | None = None
-    ) -> None:
+    def vector_cast(self, dst: int, src: int, source: str, target: str, count: int, rounding: str | None = None) -> None:
         """Convert elements in UB to another number format; `rounding` None is the chip's first mode for that pair (chip file,
         vector.casts).
         """
@@ -345,9 +343,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
             known[key] = ref(program), tuple(place)
         return program
 
-    def _program(
-        self, sheet: Sheet, flags: Mapping[str, tuple[str, str, int]], tiles: int, notes: Notes | None
-    ) -> Program:
+    def _program(self, sheet: Sheet, flags: Mapping[str, tuple[str, str, int]], tiles: int, notes: Notes | None) -> Program:
         return Program(self._block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, notes)
 
     def _checked(self, program: Program) -> Program:

@@ -108,9 +108,7 @@ def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[in
     extent = table.limits()[0]
     room, size = extent[0, kinds][:, None], extent[first - 1 : first + 1, kinds].T
     found = []
-    for place, source in zip(
-        *np.nonzero((size > 0) & (room > 0) & (distance < room) & (-distance < size)), strict=True
-    ):
+    for place, source in zip(*np.nonzero((size > 0) & (room > 0) & (distance < room) & (-distance < size)), strict=True):
         key = int(kinds[place]), ("src0", "src1")[source], int(distance[place, source])
         fault = table.overlaps.get(key)
         if fault is None:
@@ -182,9 +180,7 @@ def _check_operand(program: Program, operand: str, sizes: Sequence[int]) -> None
     in_gm = program.table.in_gm()[rows[row, 0], column - 1]
     if in_gm and offset > OFFSET_MASK // 2 and slot + 1 < len(sizes):
         before = OFFSET_MASK + 1 - offset
-        raise RowError(
-            f"{program.where}: {program[row]}: {operand} starts {before} bytes before tensor {slot + 1}", row
-        )
+        raise RowError(f"{program.where}: {program[row]}: {operand} starts {before} bytes before tensor {slot + 1}", row)
     if limit < 0:
         raise RowError(
             f"{program.where}: {program[row]}: {operand} is in tensor {slot}, but the task has {len(sizes)} tensors",

@@ -67,9 +67,7 @@ class KernelFunction:
             raise SimError(f"kernel {self.name}: its first parameter is the builder, def {self.name}(k, ...)")
         taken = names_of(LaunchOptions) & set(list(self.signature.parameters)[1:])
         if taken:
-            raise SimError(
-                f"kernel {self.name}: {min(taken)!r} is a keyword of launch; give the parameter another name"
-            )
+            raise SimError(f"kernel {self.name}: {min(taken)!r} is a keyword of launch; give the parameter another name")
 
     def __call__(self, k: Kernel, *arguments: Any, **fields: Any) -> Any:
         return self.function(k, *arguments, **fields)
@@ -210,9 +208,7 @@ class Launch:
         except (Exception, SystemExit) as error:
             raise KernelError(_told(error, self.kernel)) from error
 
-    def _inspected(
-        self, inspection: Inspection, table: InstructionTable, block: int, core: str, sub_block: int
-    ) -> Program:
+    def _inspected(self, inspection: Inspection, table: InstructionTable, block: int, core: str, sub_block: int) -> Program:
         """Return the program with the rows that the function wrote before it ended; an error that it raises is recorded as a
         fault.
 
@@ -318,9 +314,7 @@ class _LineKernel(Kernel):
 
 
 @near_names
-def kernel_function(
-    *, core: str | Sequence[str], all_cores: bool = False
-) -> Callable[[Callable[..., Any]], KernelFunction]:
+def kernel_function(*, core: str | Sequence[str], all_cores: bool = False) -> Callable[[Callable[..., Any]], KernelFunction]:
     """Make a kernel of a function `f(k, *tensors, **fields)`.
 
     `core` is "AIC", "AIV", "MIX" (an AIC with its AIVs), "MIX_1_1" (an AIC with one AIV) or "AI_CORE" (cube and vector unit in

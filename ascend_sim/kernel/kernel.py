@@ -261,9 +261,7 @@ class Kernel(TracedLoops, KernelBuilder):
     def _check_instruction(self, instruction: Instruction) -> None:
         """Raise SimError for an instruction whose name, pipe, cost or regions no engine can run; called once for each."""
         if type(instruction).pipe is Instruction.pipe:
-            raise SimError(
-                f"emit: {type(instruction).__name__} has no pipe(self, chip), which names the queue that takes it"
-            )
+            raise SimError(f"emit: {type(instruction).__name__} has no pipe(self, chip), which names the queue that takes it")
         name, pipe, cost = type(instruction).__name__, instruction.pipe(self.chip), instruction.cost(self.chip)
         if not instruction.name or not isinstance(instruction.name, str):
             raise SimError(f"emit: {name} has no name; give its class one: name = 'my_instruction'")

@@ -162,9 +162,7 @@ class StampedLoops:
         if self._turn is not None:
             self._leave_turn()
         elif self._outer is not None:
-            raise SimError(
-                f"block {self.block} {self.core_kind}: {what} in a stamped loop; it must come before the loop"
-            )
+            raise SimError(f"block {self.block} {self.core_kind}: {what} in a stamped loop; it must come before the loop")
 
     def _end_turn(self) -> Stamp:
         """Return the stamp of the traced turn that ends, with its guards; its tracked numbers are integers from then on."""

@@ -56,9 +56,7 @@ class MaskRegisterMethods:
                 raise SimError(f"{what}: {name} must have the shape of dst; they are {one} and {dst}")
         per, size = self.chip.vector.repeat_bytes // size_of(dst.dtype), self.chip.vector.repeat_bytes
         if count > per and count % per:
-            raise SimError(
-                f"{what}: {count} {dst.dtype} elements are no whole repeats of {per} (one mask for each repeat)"
-            )
+            raise SimError(f"{what}: {count} {dst.dtype} elements are no whole repeats of {per} (one mask for each repeat)")
         layout = (count,) if count <= per else (per, count // per, size, size, size)
         self._emit((SelectByRegister, dst.dtype, *layout), dst.address, on_true.address, on_false.address)
 

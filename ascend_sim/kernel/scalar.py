@@ -50,9 +50,7 @@ class ScalarMethods:
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
             if not limits.min <= value <= limits.max or value != int(value):
-                raise SimError(
-                    f"scalar_store: {value} is no {dst.dtype}: whole numbers from {limits.min} to {limits.max} are"
-                )
+                raise SimError(f"scalar_store: {value} is no {dst.dtype}: whole numbers from {limits.min} to {limits.max} are")
         self._emit((ScalarStore, space, size, cached), dst.address, bits_of_number(value, dtype))
 
     def scalar_copy(self, dst: LocalTensor, src: LocalTensor) -> None:

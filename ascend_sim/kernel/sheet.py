@@ -306,9 +306,7 @@ class _Piece:
         for put, stamp in enumerate(self.stamps):
             puts.setdefault(stamp.number, []).append(put)
         new = [at[0] for at in puts.values() if self.stamps[at[0]].ways is None]
-        if new and not _Piece([self.stamps[i] for i in new], self.tiles[new], self.where, self.first[new])._look(
-            limits, sizes
-        ):
+        if new and not _Piece([self.stamps[i] for i in new], self.tiles[new], self.where, self.first[new])._look(limits, sizes):
             return False
         for at in puts.values():
             stamp = self.stamps[at[0]]

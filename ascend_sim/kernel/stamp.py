@@ -391,9 +391,7 @@ class Laid(NamedTuple):
     @classmethod
     def of(cls, stamps: Sequence[Stamp]) -> Laid:
         """Return the table of the given stamps."""
-        found = [
-            (address_of(one.rows), address_of(one.moves), len(one.rows), len(one.moves), one.axes) for one in stamps
-        ]
+        found = [(address_of(one.rows), address_of(one.moves), len(one.rows), len(one.moves), one.axes) for one in stamps]
         return cls.at_once(np.array(found, np.int64).reshape(-1, LAID))
 
     @classmethod

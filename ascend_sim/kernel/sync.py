@@ -83,9 +83,7 @@ class SyncMethods(StampedLoops):
         Its ids never run out, for each fractal has a flag of its own.
         """
         if not self.chip.has_unit_flag:
-            raise SimError(
-                f"{self.chip.name} ({self.chip.identity.arch}) has no unit flag (chip file, fixpipe.unit_flag)"
-            )
+            raise SimError(f"{self.chip.name} ({self.chip.identity.arch}) has no unit flag (chip file, fixpipe.unit_flag)")
         known = self._flags.get(name)
         if known is None:
             self._outside_stamps(f"the first use of unit flag {name!r}")

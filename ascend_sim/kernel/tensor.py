@@ -165,9 +165,7 @@ class Tensor:
         try:
             place = operator.index(part)
         except TypeError:
-            raise SimError(
-                f"{self}: index {part!r} of dimension {axis}: whole numbers and slices are allowed"
-            ) from None
+            raise SimError(f"{self}: index {part!r} of dimension {axis}: whole numbers and slices are allowed") from None
         if not -size <= place < size:
             raise SimError(f"{self}: index {place} of dimension {axis}, which has {size} places")
         return place % size
@@ -181,9 +179,7 @@ class Tensor:
             known = -prod(shape)
             shape = tuple(self.size // max(known, 1) if size == -1 else size for size in shape)
         if not self.contiguous or prod(shape) != self.size:
-            raise SimError(
-                f"{self}: cannot be {list(shape)}; that needs contiguous elements, and the same number of them"
-            )
+            raise SimError(f"{self}: cannot be {list(shape)}; that needs contiguous elements, and the same number of them")
         whole = Tensor.at(0, self.name, shape, self.dtype)
         return Tensor(self.name, whole.shape, self.dtype, self.address, whole.strides)
 

@@ -42,10 +42,7 @@ class Trace:
 
     def numbers(self) -> list[Tracked]:
         """Return the tracked numbers that stand for the place, one for each axis."""
-        return [
-            self.number(tuple([int(one == axis) for one in range(len(self.place))]), 0)
-            for axis in range(len(self.place))
-        ]
+        return [self.number(tuple([int(one == axis) for one in range(len(self.place))]), 0) for axis in range(len(self.place))]
 
     def number(self, steps: Place, start: int) -> Tracked:
         """Return the tracked number start + steps * place."""

@@ -88,9 +88,7 @@ class UnitFlagTiles(BufferQueue[int]):
         """Note `drain` as the one that last read tile `index`; None forgets it."""
         self._drains = (*self._drains[:index], drain, *self._drains[index + 1 :])
 
-    def drain(
-        self, target: int, piece: TilePiece, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
-    ) -> None:
+    def drain(self, target: int, piece: TilePiece, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False) -> None:
         """Append the drain of the tile written last to the GM operand `target` (see `Fixpipe`) and free the tile.
 
         It may begin before the tile's last product ends (`before_full`).

@@ -356,9 +356,7 @@ class VectorMethods:
     def _reduce(self, operation: str, dst: Tensor, src: Tensor) -> None:
         self._same_format(f"reduce_{operation}", dst, src)
         if self._run(f"reduce_{operation}", dst) != src.rows:
-            raise SimError(
-                f"reduce_{operation}: dst must have an element for each of {src.rows} rows; it is {dst}, src {src}"
-            )
+            raise SimError(f"reduce_{operation}: dst must have an element for each of {src.rows} rows; it is {dst}, src {src}")
         if src.rows > 1:
             whole_blocks(self.chip, f"reduce_{operation}", src.row_stride)
         key = (ReduceRows, src.rows, src.columns, src.row_stride, operation, src.dtype)
@@ -392,9 +390,7 @@ class VectorMethods:
         _check_local(what, dst, *sources)
         for source in sources:
             if source.shape != dst.shape and source.shape not in ((dst.columns,), (1, dst.columns)):
-                raise SimError(
-                    f"{what}: a source must have the shape of dst, or of one of its rows; it is {source}, dst {dst}"
-                )
+                raise SimError(f"{what}: a source must have the shape of dst, or of one of its rows; it is {source}, dst {dst}")
         if dst.packed and all(source.packed and source.rows == dst.rows for source in sources):
             return dst.rows * dst.columns, 1, (0,) * (1 + len(sources))
         strides = (dst.row_stride, *(source.row_stride if source.rows == dst.rows else 0 for source in sources))
@@ -420,9 +416,7 @@ class VectorMethods:
     def _bits(self, what: str, mask: Tensor, count: int) -> None:
         needed = -(-count // 8)
         if mask.dtype != "uint8" or self._run(what, mask) < needed:
-            raise SimError(
-                f"{what}: the mask must be uint8 with at least {needed} elements for {count} bits; it is {mask}"
-            )
+            raise SimError(f"{what}: the mask must be uint8 with at least {needed} elements for {count} bits; it is {mask}")
 
 
 def _check_local(what: str, *tensors: object) -> None:

@@ -244,9 +244,7 @@ def format_of(name_or_dtype: object, mantissa_bits: int | None = None) -> Format
     if mantissa_bits is None or mantissa_bits == found.mantissa_bits:
         return found
     if found.name != "hf32" or mantissa_bits not in HF32_MANTISSA_BITS:
-        raise SimError(
-            f"mantissa_bits={mantissa_bits} for {found.name}: only hf32 has a choice, 11 (910B, 910_93) or 10 (950)"
-        )
+        raise SimError(f"mantissa_bits={mantissa_bits} for {found.name}: only hf32 has a choice, 11 (910B, 910_93) or 10 (950)")
     dropped = 23 - mantissa_bits
     layout = f"S EEEEEEEE {'M' * mantissa_bits} ({'0' * dropped}, held as float32)"
     return replace(found, mantissa_bits=mantissa_bits, bits=9 + mantissa_bits, layout=layout)

@@ -85,8 +85,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics as plain values for JSON; an infinite or undefined figure becomes None."""
         return {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in asdict(self).items()
+            key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in asdict(self).items()
         }
 
 

@@ -153,9 +153,7 @@ def round_value(
     else:
         up = _hybrid_goes_up(x, parts, source, how["hybrid_exact"], how["hybrid_overflow"])
     rounded = (parts.units + up) * power_of_two(parts.quantum_exponent)
-    given_too_large = (
-        entry.name == "float8_e4m3fn" and how["e4m3_overflow"] == "given" and abs(Fraction(x)) > entry.max_finite
-    )
+    given_too_large = entry.name == "float8_e4m3fn" and how["e4m3_overflow"] == "given" and abs(Fraction(x)) > entry.max_finite
     if rounded > Fraction(entry.max_finite) or given_too_large:
         inward = mode in ("trunc", "odd") or mode == ("ceil" if sign < 0 else "floor")
         # IEEE 754: a mode that rounds toward zero stops at the largest finite value (for these units: inferred).

@@ -237,9 +237,7 @@ def check_correct(
         expected = quiet_cast(flat_reference[part], np.float64)
         products = counts if per_element is None else per_element[part]
         if sum_abs is None:
-            bound = accumulation_bound(
-                expected, flat_weights[part], products, precision=precision, exact_terms=exact_terms
-            )
+            bound = accumulation_bound(expected, flat_weights[part], products, precision=precision, exact_terms=exact_terms)
             most = np.sqrt(products * np.asarray(flat_weights[part], np.float64))
         else:
             bound = rigorous_bound(flat_weights[part], products, precision=precision, exact_terms=exact_terms)
@@ -253,15 +251,11 @@ def check_correct(
             largest = min((fmt.max_finite for fmt in formats), default=accumulator.max_finite)
             reach = most if parts is None else parts[part]
             free = flat_doubts[part] | (np.isnan(expected) & (products > 1))
-            reach = np.nan_to_num(
-                reach + sum(half_ulp(reach, fmt) for fmt in formats), nan=np.inf
-            )  # not finite: says nothing
+            reach = np.nan_to_num(reach + sum(half_ulp(reach, fmt) for fmt in formats), nan=np.inf)  # not finite: says nothing
             free &= _cut_short(values, expected, reach, largest)
             free = (free | parts_overflow) & (np.abs(values) <= largest)
         else:
-            free = (flat_doubts[part] & np.isnan(values)) | (
-                parts_overflow & np.isfinite(expected) & ~np.isfinite(values)
-            )
+            free = (flat_doubts[part] & np.isnan(values)) | (parts_overflow & np.isfinite(expected) & ~np.isfinite(values))
         error[free], tolerance[free] = 0.0, np.inf
         found = Verdict.of(values, expected, error, tolerance)
         worst, max_abs = max(worst, found.worst_error_over_bound), max(max_abs, found.max_abs_error)

@@ -193,9 +193,7 @@ class _Speaker:
 
         One block chooses among several, which costs a tenth of trying each as a whole; the gain is that of the chosen one.
         """
-        costs = [
-            (cost, change) for change in changes if (cost := self._added(change, whole=len(changes) == 1)) is not None
-        ]
+        costs = [(cost, change) for change in changes if (cost := self._added(change, whole=len(changes) == 1)) is not None]
         chosen = min(costs, key=lambda pair: pair[0], default=None)
         if chosen is None or chosen[0] > -_WORTH_TRYING * self._elapsed:
             return None
@@ -247,9 +245,7 @@ class _Speaker:
             return f"the work is not shared evenly: the busiest core has {max(work) * len(work) / sum(work):.2f} times the mean"
         if part == "heads":
             count = kernel["counts"]["instructions"].get("mmad", 0)
-            return (
-                f"{count:,} Mmads are short ({sum(work) / max(count, 1):.0f} cycles in the mean), and each has a head"
-            )
+            return f"{count:,} Mmads are short ({sum(work) / max(count, 1):.0f} cycles in the mean), and each has a head"
         if part == "wait MTE2":
             moved = kernel["counts"]["bytes"].get("GM->L1", 0)
             return f"the cube waits for loads from GM ({moved / 2**20:.1f} MiB)"
@@ -274,9 +270,7 @@ class _Speaker:
         if self._name not in _tilings():
             return _Advice(words, gain=cycles, at_most=True)
         if "baseM" not in tiling:
-            words += (
-                "; the library picks this tiling itself, a search tries a substitute kernel that aclnn will not launch"
-            )
+            words += "; the library picks this tiling itself, a search tries a substitute kernel that aclnn will not launch"
         elif tried and self.trials is not None:
             words += f"; no single step of {_list(list(tried))} does it, a search tries them together"
         return _Advice(words, self._command("tile", f"--kernel {self._name}"), gain=cycles, at_most=True)
@@ -293,15 +287,11 @@ class _Speaker:
         best = self._best([{"tiling": {self._name: {"kernelSplitMode": mode}}} for mode in (1, 2)])
         if best is None:
             arch = self.chip.identity.arch
-            return cause, _Advice(
-                f"No tiling of this kernel avoids it ({arch}); chips that split the kernel by the stride do"
-            )
+            return cause, _Advice(f"No tiling of this kernel avoids it ({arch}); chips that split the kernel by the stride do")
         change, gain = best
         mode = change["tiling"][self._name]["kernelSplitMode"]
         words = f"A split of the kernel by the stride (kernelSplitMode {mode}) takes {self._share(gain)} less"
-        return cause, _Advice(
-            words, self._command("run", f"--tiling {self._name}.kernelSplitMode={mode}"), change, gain
-        )
+        return cause, _Advice(words, self._command("run", f"--tiling {self._name}.kernelSplitMode={mode}"), change, gain)
 
     def _channels(self) -> tuple[str, _Advice]:
         block = self.chip.cube.n0

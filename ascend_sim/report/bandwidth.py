@@ -41,16 +41,12 @@ def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDAr
             kept = count > 0
             parts[level].append((begin[kept], end[kept], count[kept]))
     return {
-        level: tuple(
-            np.concatenate([one[place] for one in found]) if found else np.zeros(0, np.int64) for place in range(3)
-        )  # type: ignore[misc]
+        level: tuple(np.concatenate([one[place] for one in found]) if found else np.zeros(0, np.int64) for place in range(3))  # type: ignore[misc]
         for level, found in parts.items()
     }
 
 
-def rate(
-    begin: NDArray[Any], end: NDArray[Any], count: NDArray[Any], edges: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def rate(begin: NDArray[Any], end: NDArray[Any], count: NDArray[Any], edges: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean bytes per cycle in each slice between `edges`; every transfer moves its bytes evenly from its begin to
     its end.
     """

@@ -77,6 +77,4 @@ def costs_part(recording: Recording, task: int, path: Sequence[PathStep]) -> str
 
 
 def _source(line: SourceLine) -> str:
-    return (
-        f'<div class="source"><span class="faint">{escape(line.place)}</span><br><code>{escape(line.text)}</code></div>'
-    )
+    return f'<div class="source"><span class="faint">{escape(line.place)}</span><br><code>{escape(line.text)}</code></div>'

@@ -179,9 +179,7 @@ def interval(
 
 
 @cache
-def _shipped(
-    arch: str, chip: str, op_type: str, long: bool, cube: bool | None, grouped: bool, library: str
-) -> Interval:
+def _shipped(arch: str, chip: str, op_type: str, long: bool, cube: bool | None, grouped: bool, library: str) -> Interval:
     """Return the interval of a kind of kernel as multiples of the predicted time, which is `long` or short; other arguments
     as in `interval`.
     """
@@ -374,9 +372,7 @@ def words(total: Mapping[str, Any]) -> str:
     """Return the result of `together` as one line: the time, both ends, and what is borrowed from other kinds or chips."""
     ends = f"{total['low_us']:,.1f} to {total['high_us']:,.1f} us"
     line = f"Uncertainty: {total['of_us']:,.1f} us, {100 * LEVEL:.0f} % interval {ends}"
-    unmeasured = ", ".join(
-        f"{name} {us:,.1f} us ({total['borrowed'][name]})" for name, us in total["unmeasured_us"].items()
-    )
+    unmeasured = ", ".join(f"{name} {us:,.1f} us ({total['borrowed'][name]})" for name, us in total["unmeasured_us"].items())
     line += f"; not measured, so the nearest kind's interval, wider (assumed): {unmeasured}" if unmeasured else ""
     other_chips = "; ".join(f"{us:,.1f} us ({chips})" for chips, us in total["other_chips_us"].items())
     return line + (

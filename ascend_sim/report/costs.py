@@ -59,12 +59,9 @@ def costs(recording: Recording, task: int, path: Sequence[PathStep]) -> list[Lin
         for row, length in critical.get(index, {}).items():
             held[row] += length
         keys = np.stack([program.rows[:, 0], line], axis=1)
-        unique, first, inverse, count = np.unique(
-            keys, axis=0, return_index=True, return_inverse=True, return_counts=True
-        )
+        unique, first, inverse, count = np.unique(keys, axis=0, return_index=True, return_inverse=True, return_counts=True)
         sums = [
-            np.bincount(inverse.ravel(), weights=one, minlength=len(unique)).astype(np.int64)
-            for one in (cycles, stalled, held)
+            np.bincount(inverse.ravel(), weights=one, minlength=len(unique)).astype(np.int64) for one in (cycles, stalled, held)
         ]
         for place, (argument, number) in enumerate(unique.tolist()):
             instruction = program.table.instructions[argument]
@@ -75,9 +72,6 @@ def costs(recording: Recording, task: int, path: Sequence[PathStep]) -> list[Lin
             for at, one in enumerate(sums, 1):
                 into[at] += int(one[place])
     made = [
-        LineCost(name, pipe, lines[number] if number >= 0 else None, *totals)
-        for (name, pipe, number), totals in found.items()
+        LineCost(name, pipe, lines[number] if number >= 0 else None, *totals) for (name, pipe, number), totals in found.items()
     ]
-    return sorted(
-        made, key=lambda one: (-one.cycles, -one.stalled, one.instruction, one.line.place if one.line else "")
-    )
+    return sorted(made, key=lambda one: (-one.cycles, -one.stalled, one.instruction, one.line.place if one.line else ""))

@@ -52,9 +52,7 @@ class Grid:
 
     def html(self) -> str:
         """Return title and table as HTML, with all columns side by side."""
-        heads = [
-            f"{'>' * right}{head}".replace("\n", " ") for head, right in zip(self._heads, self._right, strict=True)
-        ]
+        heads = [f"{'>' * right}{head}".replace("\n", " ") for head, right in zip(self._heads, self._right, strict=True)]
         rows = [[escape(cell.plain) for cell in row] for row in self._rows]
         title = f"<p><b>{escape(self.title)}</b></p>" if self.title else ""
         return title + table(heads, rows)

@@ -176,9 +176,7 @@ def _l2(work: WorkFigures, core: str) -> dict[str, Value]:
     every = {verb: hits[verb] + counts[verb, "miss"] for verb in hits}
     hits["total"], every["total"] = sum(hits.values()), sum(every.values())
     rates: dict[str, Value] = {
-        f"{core}_{verb}_hit_rate(%)": round(_PERCENT * hits[verb] / every[verb], _DECIMALS)
-        for verb in hits
-        if every[verb]
+        f"{core}_{verb}_hit_rate(%)": round(_PERCENT * hits[verb] / every[verb], _DECIMALS) for verb in hits if every[verb]
     }
     if f"{core}_total_hit_rate(%)" in rates:
         rates[f"{core}_l2_cache_hit_rate(%)"] = rates[f"{core}_total_hit_rate(%)"]

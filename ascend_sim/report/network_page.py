@@ -133,9 +133,7 @@ class NetworkPage:
         for name, us in self.kernels:
             times[name] += us  # type: ignore[assignment]
         whole = sum(times.values())
-        rows = [
-            [escape(name), f"{launches[name]}", f"{us:,.1f}", _share(us, whole)] for name, us in times.most_common()
-        ]
+        rows = [[escape(name), f"{launches[name]}", f"{us:,.1f}", _share(us, whole)] for name, us in times.most_common()]
         marks = [_bar(us, whole) for _, us in times.most_common()]
         return table(("op_type", ">launches", ">us", ">share"), rows, marks=marks, bar=3, identity="kinds")
 

@@ -90,9 +90,7 @@ def open_run(folder: str | Path) -> StoredRun:
         raise SimError(f"{folder}: there is no such folder; give what `ascend-sim run CASE --out {folder}` writes")
     for name in ("report.json", "timeline.npz"):
         if not (folder / name).is_file():
-            raise SimError(
-                f"{folder}: no {name} in it; `ascend-sim run CASE --out {folder}` in mode full or timing writes it"
-            )
+            raise SimError(f"{folder}: no {name} in it; `ascend-sim run CASE --out {folder}` in mode full or timing writes it")
     recording, digest = load_recording(folder / "timeline.npz")
     return StoredRun(recording, _stored_report(folder / "report.json", digest))
 
@@ -107,13 +105,9 @@ def _stored_report(path: Path, digest: str) -> dict[str, Any]:
         raise SimError(f"{path}: not a report, or one written before reports had version numbers; run the case again")
     if report["version"] != VERSION:
         given = str(report["version"])[:20]
-        raise SimError(
-            f"{path}: a report of version {given}; this ascend-sim reads version {VERSION}: run the case again"
-        )
+        raise SimError(f"{path}: a report of version {given}; this ascend-sim reads version {VERSION}: run the case again")
     if digest_of(report) != digest:
-        raise SimError(
-            f"{path}: not the report that was written with timeline.npz: changed, or of another run; run it again"
-        )
+        raise SimError(f"{path}: not the report that was written with timeline.npz: changed, or of another run; run it again")
     return report
 
 
@@ -172,9 +166,7 @@ def _head(report: Mapping[str, Any], told: str) -> str:
     if outputs:
         call += [f"<h3>{kind.capitalize()}s against float64</h3>", output_table(outputs)]
     lines.append(
-        '<details id="call"><summary>The call'
-        + (f", and its {kind}s against float64" if outputs else "")
-        + "</summary>"
+        '<details id="call"><summary>The call' + (f", and its {kind}s against float64" if outputs else "") + "</summary>"
     )
     lines += [*call, "</details>"]
     return "\n".join(lines)
@@ -334,8 +326,7 @@ def _one_kernel(
     places = {id(run): place for place, run in enumerate(recording.timeline.programs)}
     packed = PackedBlocks(recording, path, [places[id(run)] for run in chosen.values()], limit)
     options = "".join(
-        f'<option value="{i}">{i + 1} {escape(kernels[i]["name"])}, {kernels[i]["task_us"]:.1f} us</option>'
-        for i in shown
+        f'<option value="{i}">{i + 1} {escape(kernels[i]["name"])}, {kernels[i]["task_us"]:.1f} us</option>' for i in shown
     )
     lines = [
         '<h2 id="one-kernel">One kernel</h2>',
@@ -395,9 +386,7 @@ def _kernel(
         lines += ["<h3>Bandwidth</h3>", f'<p class="faint">{_BANDWIDTH}</p>']
         lines.append(figures.add(drawings.bandwidth_figure(recording, task), f"bandwidth-{task}", time=f"{task}"))
         lines.append('<div class="columns">')
-        lines += [
-            f"<div><h3>{title}</h3>{figures.add(figure, f'{name}-{task}')}</div>" for title, figure, name in cells
-        ]
+        lines += [f"<div><h3>{title}</h3>{figures.add(figure, f'{name}-{task}')}</div>" for title, figure, name in cells]
         lines.append("</div>")
     return "\n".join([*lines, _tiling(kernel), "</section>"])
 

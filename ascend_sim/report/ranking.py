@@ -12,9 +12,7 @@ _MOST = 5
 _SHOWN = ("layer", "text", "copies", "us", "all", "layout")
 
 
-def costs_of(
-    rows: Sequence[Mapping[str, Any]], parts: Mapping[str, float], total: float, layout: float
-) -> dict[str, Any]:
+def costs_of(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, float], total: float, layout: float) -> dict[str, Any]:
     """Return the part of a summary that ranks: "parts" of the time, the five layers that cost "most", "most_layout".
 
     `rows` are distinct layers, most time over all copies first, with "layer", "text", "us" of one, "copies", "all" and

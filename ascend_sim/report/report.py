@@ -125,9 +125,7 @@ class Report:
         kernels = self.kernels
         if statements:
             said = zip(kernels, self.statements, strict=True)
-            kernels = tuple(
-                {**kernel, "statements": told} if "waterfall" in kernel else kernel for kernel, told in said
-            )
+            kernels = tuple({**kernel, "statements": told} if "waterfall" in kernel else kernel for kernel, told in said)
         data = {
             "version": VERSION,
             "chip": self.chip,

@@ -69,9 +69,7 @@ def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = Non
 
 def window_buttons(names: Sequence[str]) -> str:
     """Return HTML buttons for the windows of a timeline, the first one on; they belong in its element of class "timeline"."""
-    return "".join(
-        f'<button data-window="{name}"{" class=on" if name == names[0] else ""}>{name}</button> ' for name in names
-    )
+    return "".join(f'<button data-window="{name}"{" class=on" if name == names[0] else ""}>{name}</button> ' for name in names)
 
 
 def _plotly() -> str:

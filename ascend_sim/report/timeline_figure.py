@@ -74,9 +74,7 @@ def timeline_figure(
     _gathered(figure, run, parts, used, us)
     _stalls(figure, run, drawn, us, chip.clock.cube_mhz)
     shown = drawn[run.end[drawn] > run.start[drawn]]
-    kinds = np.array(
-        [run.program.table.instructions[i].name for i in run.program.rows[shown, 0].tolist()], dtype=object
-    )
+    kinds = np.array([run.program.table.instructions[i].name for i in run.program.rows[shown, 0].tolist()], dtype=object)
     works = ~np.isin(kinds, ("wait_flag", "cross_core_wait_flag"))
     for name in used:
         of_pipe = shown[(pipe[shown] == PIPE_INDEX[name]) & works]
@@ -119,9 +117,7 @@ def timeline_figure(
     return figure
 
 
-def _gathered(
-    figure: Figure, run: ProgramRun, parts: Mapping[str, NDArray[np.int64]], used: list[str], us: Any
-) -> None:
+def _gathered(figure: Figure, run: ProgramRun, parts: Mapping[str, NDArray[np.int64]], used: list[str], us: Any) -> None:
     """Draw, between the windows, a bar for each pipe and slice of time whose height is the share in which the pipe was busy.
 
     Nothing where the block is one window.
@@ -247,9 +243,7 @@ def _hover(run: ProgramRun, row: int, names: Sequence[str], critical: bool) -> s
     start, end, retire = int(run.start[row]), int(run.end[row]), int(run.retire[row])
     lines.append(f"cycles {start:,} to {end:,}: {end - start:,}, retires {retire:,}")
     if int(run.program.per_row("kind")[row]) == TRANSFER:
-        lines.append(
-            f"HBM {int(run.hbm_bytes[row]):,} bytes, limited by L2 {run.l2_wait[row]:,}, by HBM {run.hbm_wait[row]:,}"
-        )
+        lines.append(f"HBM {int(run.hbm_bytes[row]):,} bytes, limited by L2 {run.l2_wait[row]:,}, by HBM {run.hbm_wait[row]:,}")
     if critical:
         lines.append("on the critical path")
     return "<br>".join(lines)

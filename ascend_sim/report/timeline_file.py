@@ -177,9 +177,7 @@ def load_timeline(path: str | Path) -> TimelineFile:
         with np.load(path, allow_pickle=False) as archive:
             version = archive["version"].item()
             if version != VERSION:
-                raise NpzError(
-                    f"a timeline of version {version}; this ascend-sim reads version {VERSION}: run the case again"
-                )
+                raise NpzError(f"a timeline of version {version}; this ascend-sim reads version {VERSION}: run the case again")
             arrays = {name: archive[name] for name in archive.files}
     except NpzError as error:
         raise SimError(f"{path}: {error}") from None
@@ -204,13 +202,7 @@ def _check_headers(headers: Mapping[str, Header]) -> None:
     A file without a digest passes, as its version is refused next.
     """
     version = headers.get("version")
-    if (
-        version is None
-        or version.dtype is None
-        or version.dtype.kind != "i"
-        or version.shape
-        or "rows.start" not in headers
-    ):
+    if version is None or version.dtype is None or version.dtype.kind != "i" or version.shape or "rows.start" not in headers:
         raise NpzError("no timeline file")
     if "digest" not in headers:
         return  # of a version before it had one
@@ -222,9 +214,7 @@ def _check_headers(headers: Mapping[str, Header]) -> None:
     for name in sorted(wanted.keys() | headers.keys()):
         header, kinds = headers.get(name), wanted.get(name)
         if header is None or kinds is None:
-            raise NpzError(
-                f"not a timeline of version {VERSION}: {name} {'is missing' if header is None else 'is none of it'}"
-            )
+            raise NpzError(f"not a timeline of version {VERSION}: {name} {'is missing' if header is None else 'is none of it'}")
         if header.dtype is None:
             raise NpzError(f"{name}: {header.fault}")
         if len(header.shape) != bool(kinds):
@@ -232,9 +222,7 @@ def _check_headers(headers: Mapping[str, Header]) -> None:
         if kinds:
             length = lengths.setdefault(name.partition(".")[0], header.shape[0])
             if header.shape[0] != length or (length and header.dtype.kind not in kinds):
-                raise NpzError(
-                    f"{name}: is {header.dtype} of {header.shape[0]}, where the others of its group have {length}"
-                )
+                raise NpzError(f"{name}: is {header.dtype} of {header.shape[0]}, where the others of its group have {length}")
 
 
 def digest_of(report: Mapping[str, Any]) -> str:
@@ -274,9 +262,7 @@ def load_recording(path: str | Path) -> tuple[Recording, str]:
     try:
         return _recording(file), file.report
     except (KeyError, IndexError, TypeError, ValueError, SimError) as error:  # pydantic's and json's are ValueErrors
-        raise SimError(
-            f"{path}: a timeline of another ascend-sim ({type(error).__name__}: {one_line(error)})"
-        ) from None
+        raise SimError(f"{path}: a timeline of another ascend-sim ({type(error).__name__}: {one_line(error)})") from None
 
 
 def _recording(file: TimelineFile) -> Recording:

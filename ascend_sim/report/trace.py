@@ -120,9 +120,7 @@ def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _TraceProcess]:
 class _Writer:
     """Writer of the events of the shown cores to the file, block by block and pipe by pipe."""
 
-    def __init__(
-        self, file: gzip.GzipFile, chip: ChipSpec, tasks: Sequence[Task], cores: dict[int, _TraceProcess]
-    ) -> None:
+    def __init__(self, file: gzip.GzipFile, chip: ChipSpec, tasks: Sequence[Task], cores: dict[int, _TraceProcess]) -> None:
         self._file = file
         self._chip = chip
         self._tasks = tasks
@@ -232,9 +230,7 @@ class _Writer:
         """Yield the events of some rows of one pipe: a box for each, then the arrows that begin or end in it."""
         program = run.program
         names = [tensor.name for tensor in self._tasks[run.task].tensors]
-        templates = {
-            number: self._template(program.table, number) for number in np.unique(program.rows[rows, 0]).tolist()
-        }
+        templates = {number: self._template(program.table, number) for number in np.unique(program.rows[rows, 0]).tolist()}
         begins, ends = (column[rows] for column in self._boxes[id(run)])
         cycles = run.end[rows] - run.start[rows]
         columns = (begins, ends, rows, program.per_row("kind")[rows], run.start[rows], cycles, *program.rows[rows].T)

@@ -49,9 +49,7 @@ def _with(chip: ChipSpec, **sections: Mapping[str, Any]) -> ChipSpec:
 
 
 def _cube(chip: ChipSpec) -> ChipSpec:
-    rates = {
-        dtype: rate.model_copy(update={"k_per_cycle": 2 * rate.k_per_cycle}) for dtype, rate in chip.cube.rates.items()
-    }
+    rates = {dtype: rate.model_copy(update={"k_per_cycle": 2 * rate.k_per_cycle}) for dtype, rate in chip.cube.rates.items()}
     return _with(chip, cube={"rates": rates})
 
 
@@ -190,9 +188,7 @@ def what_if(
     again = recording if jobs == 1 else recording.without_kernels()
     work = [(again, change.apply(chip)) for change in found]
     outcomes = []
-    for change, (elapsed, tasks) in zip(
-        found, spread(_times, work, jobs=jobs, name="what if", progress=progress), strict=True
-    ):
+    for change, (elapsed, tasks) in zip(found, spread(_times, work, jobs=jobs, name="what if", progress=progress), strict=True):
         saved = tuple(_share(old, new) for old, new in zip(before[1], tasks, strict=True))
         outcomes.append(ChangedRun(change.key, change.words, elapsed, tasks, _share(before[0], elapsed), saved))
     return outcomes

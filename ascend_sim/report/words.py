@@ -103,9 +103,7 @@ def _kernel(
     text = _name(kernel)
     parts = by_what(path, task)
     own = sum(parts.values())
-    sentences = (
-        [f"In {text} {_path(parts, own)} of the critical path."] if own else [f"{text} is not on the critical path."]
-    )
+    sentences = [f"In {text} {_path(parts, own)} of the critical path."] if own else [f"{text} is not on the critical path."]
     if outcomes:
         sentences.append(_moves("the kernel", [(one, one.saved_by_task[task]) for one in outcomes]))
     waits = [wait for wait in flag_waits(recording, task) if wait.share >= 2 * _WORTH_SAYING][:2]

@@ -154,8 +154,6 @@ def overlapping(timeline: Timeline) -> list[tuple[int, int]]:
     for later in order:
         run = timeline.tasks[later]
         active = [earlier for earlier in active if timeline.tasks[earlier].finish > run.launch]
-        pairs += [
-            (e, later) for e in active if timeline.tasks[e].task.stream != run.task.stream and run.finish > run.launch
-        ]
+        pairs += [(e, later) for e in active if timeline.tasks[e].task.stream != run.task.stream and run.finish > run.launch]
         active.append(later)
     return pairs

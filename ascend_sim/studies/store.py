@@ -76,9 +76,7 @@ class Store:
         try:
             # In autocommit every statement is a transaction of its own, in the file when it returns.
             place = ":memory:" if path is None else str(path)
-            self._database = sqlite3.connect(
-                place, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
-            )
+            self._database = sqlite3.connect(place, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
             self._open()
             self._database.execute(
                 "insert or ignore into studies (identity, what) values (?, ?)", (self._identity, json.dumps(whole))
@@ -106,8 +104,7 @@ class Store:
                 raise SimError(f"{self._path}: a database that ascend-sim did not write; give another folder")
             elif version != VERSION:
                 raise SimError(
-                    f"{self._path}: results of version {version}; this ascend-sim writes version {VERSION}: "
-                    "give another folder"
+                    f"{self._path}: results of version {version}; this ascend-sim writes version {VERSION}: give another folder"
                 )
         finally:
             self._database.execute("commit")

@@ -166,9 +166,7 @@ def unseen_product(name: str, node: Any, left: torch.Tensor, right: torch.Tensor
         sizes = (*outer, inner, rows), (*outer, rows, columns)
     else:
         sizes = (*outer, rows, columns), (*outer, columns, inner)
-    return CalledLayer(
-        name, MATMUL, tuple((key, TensorSpec(size, dtype)) for key, size in zip("ab", sizes, strict=True)), ()
-    )
+    return CalledLayer(name, MATMUL, tuple((key, TensorSpec(size, dtype)) for key, size in zip("ab", sizes, strict=True)), ())
 
 
 _FIRST = ("_saved_mat1_sym_sizes", "_saved_self_sym_sizes", "_saved_self", "_saved_batch1")

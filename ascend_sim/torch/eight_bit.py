@@ -45,9 +45,7 @@ class EightBitSimulation(Simulation):
         named, outcome = call.named, CallOutcome(0)
         outputs: dict[str, Array] = {}
         for part in _parts(named.get("output_mask")):
-            specs = {
-                name: TensorSpec(codes[name].shape, self._format) if name in codes else None for name in call.given
-            }
+            specs = {name: TensorSpec(codes[name].shape, self._format) if name in codes else None for name in call.given}
             attributes = {**named, "output_mask": part} if part else named
             asked = replace(call, tensors=tuple(specs.items()), attributes=tuple(attributes.items()))
             outcome, made = simulate_call(asked, self._eight_bit, codes, strict=True, kept=self._kept)

@@ -60,9 +60,7 @@ class SimulatedLayer:
         found = next((call for call in self.row.calls if call.forward == forward), None)
         if found is None:
             seen = "forward" if not forward else "backward"
-            raise SimError(
-                f"{self.name}: no {'forward' if forward else 'backward'} call was seen, only the {seen} pass"
-            )
+            raise SimError(f"{self.name}: no {'forward' if forward else 'backward'} call was seen, only the {seen} pass")
         return found
 
     def case(self, *, forward: bool = False) -> Case:

@@ -63,9 +63,7 @@ class Names:
     _threads: list[dict[int, tuple[int, Any]]] = field(default_factory=list)
     _layers: WeakKeyDictionary[torch.nn.Module, str] = field(default_factory=WeakKeyDictionary)
     _roots: WeakKeyDictionary[torch.nn.Module, None] = field(default_factory=WeakKeyDictionary)
-    _places: WeakKeyDictionary[torch.nn.Module, tuple[ref[torch.nn.Module], str]] = field(
-        default_factory=WeakKeyDictionary
-    )
+    _places: WeakKeyDictionary[torch.nn.Module, tuple[ref[torch.nn.Module], str]] = field(default_factory=WeakKeyDictionary)
     _prefixes: WeakKeyDictionary[torch.nn.Module, str] = field(default_factory=WeakKeyDictionary)
     _hooks: list[Any] = field(default_factory=list)
 
@@ -133,9 +131,7 @@ class Names:
 
         Checkpointing calls inner modules alone, so outermost modules of earlier calls count too.
         """
-        if (
-            module not in self._places
-        ):  # all modules in one walk: a walk for each of them costs a model of many layers dear
+        if module not in self._places:  # all modules in one walk: a walk for each of them costs a model of many layers dear
             for root in (*([] if self.model is None else [self.model]), *self._roots):
                 for name, one in root.named_modules():
                     self._places.setdefault(one, (ref(root), name))

@@ -113,9 +113,7 @@ def simulate_call(
             report = time_matmul(problem, settings.chip, l2=l2, engine=engine, before=call.before or ())
             return _of_report(report, {"MatMul": call.part}, settings.chip), {}
         operator = OPERATORS[call.operator]
-        tensors: dict[str, Any] = (
-            call.given if arrays is None else {name: arrays.get(name) for name in operator.tensors}
-        )
+        tensors: dict[str, Any] = call.given if arrays is None else {name: arrays.get(name) for name in operator.tensors}
         options = filled(RunOptions, {**settings.options, "chip": settings.chip, "timeline": False})
         if kept is None or settings.mode != "functional":
             result = run_call(operator, tensors, call.named, options, before=call.before)

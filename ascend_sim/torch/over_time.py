@@ -115,7 +115,6 @@ def conv_tbc(data: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         dtype = torch.get_autocast_dtype(kind)
         data, weight, bias = (
-            one.to(dtype) if one.is_floating_point() and one.dtype is not torch.float64 else one
-            for one in (data, weight, bias)
+            one.to(dtype) if one.is_floating_point() and one.dtype is not torch.float64 else one for one in (data, weight, bias)
         )
     return _ConvTbc.apply(data, weight, bias, pad)

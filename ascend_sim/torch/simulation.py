@@ -76,9 +76,7 @@ class Simulation(ShownResult):
 
     def __init__(self, model: torch.nn.Module | None, options: SimulateOptions) -> None:
         if model is not None and not isinstance(model, torch.nn.Module):
-            raise SimError(
-                f"model is {model!r}; allowed is a torch.nn.Module, whose layers are named (a chip is chip=...)"
-            )
+            raise SimError(f"model is {model!r}; allowed is a torch.nn.Module, whose layers are named (a chip is chip=...)")
         check_options(SimulateOptions, options)
         if options["values"] == "chip" and options["mode"] == "timing":
             raise SimError('values "chip": mode "timing" computes none; allowed are functional and full')
@@ -148,9 +146,7 @@ class Simulation(ShownResult):
         "full", those of the layer's first backward call, else normal. `dtypes` of the rows; None: the layer's own. Matrix
         products, and layers that no case can express (float64), are left out.
         """
-        return layer_precision(
-            self.rows, self.settings.chip, dtypes=dtypes, inputs=inputs, options=self.settings.options
-        )
+        return layer_precision(self.rows, self.settings.chip, dtypes=dtypes, inputs=inputs, options=self.settings.options)
 
     def write_html(self, path: str | Path, *, layers: int = 0) -> None:
         """Write the report as one page; with `layers` also pages of that many convolutions, those that take longest, and links

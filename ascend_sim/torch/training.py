@@ -83,9 +83,7 @@ class TrainingComparison(ShownResult):
             "chip": self.chip,
             "remarks": list(self.remarks),
             "losses": {name: [_finite(loss) for loss in losses] for name, losses in self.losses.items()},
-            "deviations": {
-                name: [_finite(one) for one in self.deviations(name)] for name in self.losses if name != TORCH
-            },
+            "deviations": {name: [_finite(one) for one in self.deviations(name)] for name in self.losses if name != TORCH},
         }
 
     def render(self, console: Console) -> None:
@@ -167,9 +165,7 @@ def compare_training(
     check_options(TrainingOptions, how)
     spec = chip_of(how["chip"])
     if EIGHT_BIT in precisions and EIGHT_BIT not in spec.cube.rates:
-        raise SimError(
-            f"precision {EIGHT_BIT!r}: {spec.name} has no such product; a 950 has it (--chip ascend950pr_9589)"
-        )
+        raise SimError(f"precision {EIGHT_BIT!r}: {spec.name} has no such product; a 950 has it (--chip ascend950pr_9589)")
     plans: list[tuple[str, int | None, torch.dtype | None]] = [(TORCH, None, None)]
     for name in dict.fromkeys(precisions):
         cube_math_type, dtype = PRECISIONS[name]
@@ -229,9 +225,7 @@ def _yielded(made: Any) -> Iterable[Any]:
 
 def _number(loss: Any, step: int) -> float:
     if isinstance(loss, torch.Tensor) and (loss.numel() != 1 or loss.is_complex()):
-        raise SimError(
-            f"step {step}: the loss is a tensor of {loss.dtype} and shape {list(loss.shape)}; it must be one number"
-        )
+        raise SimError(f"step {step}: the loss is a tensor of {loss.dtype} and shape {list(loss.shape)}; it must be one number")
     try:
         return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
     except (TypeError, ValueError):

@@ -26,8 +26,4 @@ def arguments(rng):
 
 def expected(a, b, d):
     left, right = a.astype(np.float64), b.astype(np.float64)
-    return {
-        "c": asim.Expected(
-            np.maximum(left @ right, 0) + d, np.abs(left) @ np.abs(right) + np.abs(d), products=DEPTH + 1
-        )
-    }
+    return {"c": asim.Expected(np.maximum(left @ right, 0) + d, np.abs(left) @ np.abs(right) + np.abs(d), products=DEPTH + 1)}

@@ -11,9 +11,7 @@ import ascend_sim as asim
 @asim.kernel_function(core="AIC")
 def matmul_split_k(k, a, b, c, *, base_m=64, base_n=64, base_k=64, parts=4):
     if min(base_m, base_n, base_k) < 16 or (base_m | base_n | base_k) % 16:
-        raise ValueError(
-            f"base_m, base_n, base_k = {base_m}, {base_n}, {base_k}; allowed: multiples of 16, a fractal's side"
-        )
+        raise ValueError(f"base_m, base_n, base_k = {base_m}, {base_n}, {base_k}; allowed: multiples of 16, a fractal's side")
     m, n, depth = a.shape[0], b.shape[1], a.shape[1]
     left, right = base_m * base_k * a.itemsize, base_k * base_n * b.itemsize
     l1 = k.queue("L1", ("L1", "L1"), (left, right), "MTE2", "MTE1")

@@ -156,9 +156,7 @@ class ProductSpec(BaseModel):
             raise ConfigError(f"conformance {conformance!r}: allowed are {' and '.join(CONFORMANCES)}")
         return self.documented if conformance == "documented" else self.library
 
-    def compute_dtype(
-        self, promoted_dtype: str | None, cube_math_type: int, conformance: str = "documented"
-    ) -> ComputeChoice:
+    def compute_dtype(self, promoted_dtype: str | None, cube_math_type: int, conformance: str = "documented") -> ComputeChoice:
         """Return the cube's dtype for inputs of a promoted dtype (`numerics.cube_math.promote`) by the product's table.
 
         A refusal has compute dtype None with status and reason: cubeMathType beyond 0 to 3, or no entry for the dtype.
@@ -204,9 +202,7 @@ def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
             for product, fields in document["products"].items()
         ]
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(
-            f"{name}: not an operator file with the keys operator, unsupported and products ({error})"
-        ) from error
+        raise ConfigError(f"{name}: not an operator file with the keys operator, unsupported and products ({error})") from error
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

@@ -25,9 +25,7 @@ class ConvolutionFields(FileEntry):
     """Fields for the arguments of a convolution as torch has them, shared by cases and by layers of a network."""
 
     input: InputEntry = Field(description="[N, C_in, spatial...], 1 to 3 spatial axes.")
-    weight: InputEntry = Field(
-        description="[C_out, C_in / groups, kernel...]; transposed [C_in, C_out / groups, kernel...]."
-    )
+    weight: InputEntry = Field(description="[C_out, C_in / groups, kernel...]; transposed [C_in, C_out / groups, kernel...].")
     bias: BiasEntry = Field(default=InputEntry(), description="[C_out]; false for none.")
     stride: PerAxis | None = Field(default=None, description="Left out: 1.")
     padding: PerAxisFromZero | None = Field(
@@ -35,9 +33,7 @@ class ConvolutionFields(FileEntry):
     )
     dilation: PerAxis | None = Field(default=None, description="Left out: 1.")
     transposed: StrictBool = Field(default=False, description="Whether the convolution is a transposed one.")
-    output_padding: PerAxisFromZero | None = Field(
-        default=None, description="Left out: 0; other values where transposed."
-    )
+    output_padding: PerAxisFromZero | None = Field(default=None, description="Left out: 0; other values where transposed.")
     groups: CountedFromOne = Field(default=1, description="Groups of channels.")
 
 
@@ -74,9 +70,7 @@ def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
         contradiction(case, f"input.shape: {list(input)} has {len(input)} axes; allowed: [N, C] and 1 to 3 axes")
         return _without_formula(given, input)
     if len(weight) != len(input):
-        contradiction(
-            case, f"weight.shape: {list(weight)} has {len(weight)} axes, input {list(input)} has {len(input)}"
-        )
+        contradiction(case, f"weight.shape: {list(weight)} has {len(weight)} axes, input {list(input)} has {len(input)}")
         return _without_formula(given, input)
     attributes = attributes_of(case)
     for attribute in ("stride", "padding", "dilation", "output_padding"):

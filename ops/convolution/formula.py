@@ -49,9 +49,7 @@ class Formula:
         return replace(self, left_name=self.right_name, right_name=self.left_name, left=self.right, right=self.left)
 
 
-def formula(
-    call: ConvolutionCall, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
-) -> Formula:
+def formula(call: ConvolutionCall, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]) -> Formula:
     """Return the products of element `index` of `output`: the map that the data kernel makes, or the weight's gradient.
 
     `shapes` are those of the caller's tensors, and `index` counts in the caller's order of axes.

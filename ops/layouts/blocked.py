@@ -66,17 +66,13 @@ class BlockedMap(FeatureMap):
             for block in range(blocks):
                 for row in range(rows):
                     to, start = address + block * pitches.block + row * pitches.row, source + block * plane + row * line
-                    k.data_copy(
-                        "GM", space, to, start, BLOCK_BYTES, columns, BLOCK_BYTES, pitches.pixel, operand=operand
-                    )
+                    k.data_copy("GM", space, to, start, BLOCK_BYTES, columns, BLOCK_BYTES, pitches.pixel, operand=operand)
         elif pitches.row > size or columns < width:
             for block in range(blocks):
                 to, start = address + block * pitches.block, source + block * plane
                 k.copy_rows(f"GM->{space}", to, start, size, CopyLoop(rows, line, pitches.row), operand=operand)
         else:
-            k.copy_rows(
-                f"GM->{space}", address, source, rows * size, CopyLoop(blocks, plane, pitches.block), operand=operand
-            )
+            k.copy_rows(f"GM->{space}", address, source, rows * size, CopyLoop(blocks, plane, pitches.block), operand=operand)
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
         """Load a box with pixels back to back in L1, in one copy for each row or for each channel block, whichever are
@@ -102,9 +98,7 @@ class BlockedMap(FeatureMap):
         """Store a finished tile from L0C to its place in the map, in whole channel blocks: `tile.channels` is rounded
         up to C0. `atomic_add` adds to the values in GM.
         """
-        pieces = [
-            DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count) for row, pixel, count in tile.runs
-        ]
+        pieces = [DrainPiece(gm_operand(slot, self.offset(tile.place, pixel)), row, count) for row, pixel, count in tile.runs]
         columns = ceil_to(tile.channels, self.c0)
         finished.drain_rows(pieces, tile.height, columns, dtype, self.c0, self.plane_bytes, atomic_add)
 

@@ -106,9 +106,7 @@ def check_size(axis: Axis) -> None:
     window = (axis.kernel - 1) * axis.dilation + 1
     expected = (axis.x + axis.low + axis.high - window) // axis.stride + 1
     if axis.x and axis.y and axis.y != expected:
-        raise misfit(
-            f"an axis of {axis.x} gives {expected} with kernel window {window}, stride {axis.stride}, not {axis.y}"
-        )
+        raise misfit(f"an axis of {axis.x} gives {expected} with kernel window {window}, stride {axis.stride}, not {axis.y}")
 
 
 def given(name: str, tensor: TensorArg | None) -> TensorArg:

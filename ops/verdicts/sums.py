@@ -63,8 +63,6 @@ def sums_of(
             signs = {one: np.where(infinite, np.sign(values[one]), 0.0), other: np.nan_to_num(np.sign(mate))}
             difference, _, both = counted(signs)
             plus, minus = plus + (both + difference), minus + (both - difference)
-    of_products = np.select(
-        [(nan > 0) | ((plus > 0) & (minus > 0)), plus > 0, minus > 0], [np.nan, np.inf, -np.inf], 0.0
-    )
+    of_products = np.select([(nan > 0) | ((plus > 0) & (minus > 0)), plus > 0, minus > 0], [np.nan, np.inf, -np.inf], 0.0)
     doubtful = operator.meets_zeros(call, output, special, nan + plus + minus > 0)
     return Sums(total + of_products, weights[-1], np.broadcast_to(doubtful, total.shape), absolute)

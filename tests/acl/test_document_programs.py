@@ -31,7 +31,5 @@ def test_the_documents_programs_print_their_sums(name, mode):
 
 def test_the_label_of_000_fails_in_the_released_library():
     """The library is what a program meets; the message names the documents, which accept the call."""
-    with pytest.raises(
-        CheckRetFailed, match=r"GetWorkspaceSize failed. ERROR: 161002; .*NCDHW.*conformance documented"
-    ):
+    with pytest.raises(CheckRetFailed, match=r"GetWorkspaceSize failed. ERROR: 161002; .*NCDHW.*conformance documented"):
         main(aclnnConvolutionBackwardTest, acl.ACL_FORMAT_NCDHW)

@@ -24,9 +24,7 @@ def run(transposed: bool) -> tuple[int, np.ndarray, np.ndarray]:
     acl.aclInit(None)
     acl.aclrtSetDevice(0)
     rng = np.random.default_rng(0)
-    values = [
-        encode(rng.standard_normal(shape), "hifloat8").astype(np.uint8) for shape in ((2, 37, 4, 4), (2, 5, 4, 4))
-    ]
+    values = [encode(rng.standard_normal(shape), "hifloat8").astype(np.uint8) for shape in ((2, 37, 4, 4), (2, 5, 4, 4))]
     weight = encode(rng.standard_normal((5, 37, 1, 1)), "hifloat8").astype(np.uint8)
     if not transposed:  # gradOutput has the filters' channels then
         values.reverse()

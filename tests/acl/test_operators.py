@@ -288,9 +288,7 @@ def test_zeros_go_into_a_view_and_nowhere_else(stream):
     np.testing.assert_array_equal(download(bias, [5]), [0, 0, -7, -7, -7])
 
 
-@pytest.mark.parametrize(
-    ("narrow", "number"), [(np.float16, acl.ACL_FLOAT16), (bfloat16, acl.ACL_BF16)], ids=["fp16", "bf16"]
-)
+@pytest.mark.parametrize(("narrow", "number"), [(np.float16, acl.ACL_FLOAT16), (bfloat16, acl.ACL_BF16)], ids=["fp16", "bf16"])
 @pytest.mark.parametrize("steps", [6, 3], ids=["kernels", "matmul"])
 def test_tbc_of_the_library_rounds_to_the_dtypes_of_its_inputs_on_the_way(steps, narrow, number):
     """float32 outputs of 16-bit inputs: dInput and dWeight have passed their dtype, dBias is ReduceSum's."""

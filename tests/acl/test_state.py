@@ -74,9 +74,7 @@ def test_the_profile_decides_on_bias_sizes(monkeypatch, said_by):
 
 def test_masked_outputs_may_be_null_as_the_public_examples_have_them():
     open_device()
-    call = AclConvolution().size_call(
-        gradInput=None, gradBias=None, outputMask=acl.aclCreateBoolArray([False, True, False], 3)
-    )
+    call = AclConvolution().size_call(gradInput=None, gradBias=None, outputMask=acl.aclCreateBoolArray([False, True, False], 3))
     assert call[0] == acl.ACLNN_SUCCESS
 
 

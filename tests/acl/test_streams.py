@@ -215,11 +215,7 @@ def test_full_and_functional_give_the_same_bits():
         stream = open_device()
         ok(acl.aclrtSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 1))
         conv = AclConvolution()
-        ok(
-            acl.aclrtMemcpy(
-                conv.addresses["input"], images.nbytes, images, images.nbytes, acl.ACL_MEMCPY_HOST_TO_DEVICE
-            )
-        )
+        ok(acl.aclrtMemcpy(conv.addresses["input"], images.nbytes, images, images.nbytes, acl.ACL_MEMCPY_HOST_TO_DEVICE))
         ok(conv.prepare().launch(stream))
         ok(acl.aclrtSynchronizeStream(stream))
         results.append(conv.result("gradWeight"))

@@ -26,10 +26,7 @@ def launched(kernel: CppKernel, x: np.ndarray[Any, Any]) -> Any:
 
 
 def races(kernel: CppKernel) -> set[str]:
-    return {
-        f"{one.kind} {one.space}"
-        for one in asim.check_kernel(kernel, 1, floats(64), asim.empty(64, "float32")).findings
-    }
+    return {f"{one.kind} {one.space}" for one in asim.check_kernel(kernel, 1, floats(64), asim.empty(64, "float32")).findings}
 
 
 def names(run: Any) -> Counter[str]:

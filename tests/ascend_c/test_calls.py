@@ -36,12 +36,8 @@ VECTOR = {
         lambda x, y: np.where(np.arange(64) % 2, 0, x + y)
     ),
     "Mul(d, a, b, (uint64_t)64, 1, {1, 1, 0, 8, 8, 1})": lambda x, y: x * np.tile(y[:8], 8),
-    "Div(d, a, b, (uint64_t)16, 4, {1, 1, 0, 2, 2, 1})": (
-        lambda x, y: (x.reshape(4, 2, 8) / y.reshape(8, 1, 8)[:4]).ravel()
-    ),
-    "Add(d, a, b, (uint64_t)32, 2, {2, 1, 1, 1, 4, 4})": (
-        lambda x, y: (x + y).reshape(2, 4, 8).transpose(1, 0, 2).ravel()
-    ),
+    "Div(d, a, b, (uint64_t)16, 4, {1, 1, 0, 2, 2, 1})": (lambda x, y: (x.reshape(4, 2, 8) / y.reshape(8, 1, 8)[:4]).ravel()),
+    "Add(d, a, b, (uint64_t)32, 2, {2, 1, 1, 1, 4, 4})": (lambda x, y: (x + y).reshape(2, 4, 8).transpose(1, 0, 2).ravel()),
     "Adds(d, a, 1.0f, (uint64_t)64, 1, {1, 0, 8, 8})": lambda x, y: np.tile(x[:8], 8) + np.float32(1),
     "Abs(d, a, (uint64_t)32, 2, {1, 2, 4, 1})": lambda x, y: np.abs(x).reshape(4, 2, 8).transpose(1, 0, 2).ravel(),
     "Duplicate(d, 1.0f, 64); MulAddDst(d, a, b, (uint64_t)64, 1, {1, 1, 0, 8, 8, 0})": (

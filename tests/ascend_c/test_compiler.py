@@ -91,9 +91,7 @@ def test_a_spoiled_cache_is_made_anew(file: Path, runs: list[list[str]]) -> None
 def test_many_compile_at_the_same_time(file: Path) -> None:
     code = f"import ascend_sim; print(ascend_sim.cpp_kernel({str(file)!r})._recorder(()).library)"
     with ThreadPoolExecutor() as pool:
-        processes = [
-            subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)
-        ]
+        processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
         own = list(pool.map(lambda _: str(cpp_kernel(file)._recorder(()).library), range(4)))
     found = {*own, *(one.communicate()[0].strip() for one in processes)}
     assert len(found) == 1
@@ -111,9 +109,7 @@ def test_a_machine_without_a_compiler_is_told_the_extra(monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("asked_again")
 @pytest.mark.parametrize(("version", "taken"), [("16.0.6", False), ("17.0.1", True)])
-def test_a_clang_is_new_enough_or_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, taken: bool
-) -> None:
+def test_a_clang_is_new_enough_or_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, taken: bool) -> None:
     clang = tmp_path / "clang++"
     clang.write_text(f"#!/bin/sh\necho 'Debian clang version {version} (1)'\n")
     clang.chmod(0o755)

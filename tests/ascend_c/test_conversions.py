@@ -32,9 +32,7 @@ EDGES += [2**-14 - 2**-26, 1 + 2**-11, 1 + 2**-11 + 2**-20, 1 + 3 * 2**-11, 1 + 
 
 
 @pytest.mark.parametrize("flags", [(), ("-mno-f16c",)])
-def test_scalar_code_rounds_to_the_nearest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
-) -> None:
+def test_scalar_code_rounds_to_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]) -> None:
     if flags and platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("a flag of x86-64")
     monkeypatch.setattr(compiler, "FLAGS", (*compiler.FLAGS, *flags))

@@ -72,9 +72,7 @@ def test_a_broken_kernel_names_its_line(tmp_path: Path, code: str) -> None:
 
 @needs_compiler
 def test_errors_inside_templates_name_the_line_that_asked_for_them(tmp_path: Path) -> None:
-    text = "template <class T> void go(LocalTensor<T> d) {\n    MrgSort(d, d);\n}\n" + vector_kernel(
-        "go(d);", tensors="x"
-    )
+    text = "template <class T> void go(LocalTensor<T> d) {\n    MrgSort(d, d);\n}\n" + vector_kernel("go(d);", tensors="x")
     with pytest.raises(CompileError, match=r"kernel\.cpp:4: error: MrgSort is not simulated"):
         made(tmp_path, text)
 
@@ -101,9 +99,7 @@ def test_a_function_without_an_end_is_told(tmp_path: Path, linkage: str) -> None
 
 
 def test_a_line_has_one_error_and_headers_of_the_system_none(tmp_path: Path) -> None:
-    said = (
-        "/u.cpp:1:1: error: bad\n/u.cpp:1:9: error: worse\n/usr/include/x.h:3:1: error: odd\n/u.cpp:2:1: note: here\n"
-    )
+    said = "/u.cpp:1:1: error: bad\n/u.cpp:1:9: error: worse\n/usr/include/x.h:3:1: error: odd\n/u.cpp:2:1: note: here\n"
     assert told(said, (Path("/usr/include"),)) == "/u.cpp:1: error: bad\n/u.cpp:2: error: odd"
 
 

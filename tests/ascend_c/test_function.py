@@ -133,8 +133,7 @@ REFUSED = {
     "SetFlag<HardEvent::MTE2_V>(1); WaitFlag<HardEvent::MTE2_V>(1); WaitFlag<HardEvent::MTE2_V>(1);": (
         "has 1 waits more than sets"
     ),
-    "for (int i = 0; i < 2; i++) SetFlag<HardEvent::MTE2_V>(1);"
-    "for (int i = 0; i < 2; i++) WaitFlag<HardEvent::MTE2_V>(1);": (
+    "for (int i = 0; i < 2; i++) SetFlag<HardEvent::MTE2_V>(1);for (int i = 0; i < 2; i++) WaitFlag<HardEvent::MTE2_V>(1);": (
         "is set twice without a wait between; a flag holds 1"
     ),
     "WaitFlag<HardEvent::V_MTE3>(2);": "has 1 waits more than sets; a wait without a set never ends",
@@ -346,9 +345,7 @@ def test_tiling_data_of_no_known_structure(tmp_path: Path) -> None:
     kernel = made(tmp_path, TILING + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling"))
     data = TILING_BYTES
     assert (asim.launch(kernel, 1, asim.empty(8, "float32"), tiling=data).outputs["z"] == 7).all()
-    assert "fields by name need REGISTER_TILING_DEFAULT(structure)" in refusal(
-        kernel, asim.empty(8, "float32"), count=8
-    )
+    assert "fields by name need REGISTER_TILING_DEFAULT(structure)" in refusal(kernel, asim.empty(8, "float32"), count=8)
 
 
 def test_numbers_are_what_the_kernel_takes(tmp_path: Path) -> None:

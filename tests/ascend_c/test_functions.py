@@ -86,9 +86,7 @@ def test_a_function_is_right(kernels: dict[str, Any], name: str, dtype: str) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         used = tensors[: 2 if name == "Power of two tensors" else 1]
         wanted = EXPECTED[name](*[one.astype(np.float64) for one in used])
-    np.testing.assert_allclose(
-        run.outputs["yg"].astype(np.float64), wanted, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype]
-    )
+    np.testing.assert_allclose(run.outputs["yg"].astype(np.float64), wanted, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype])
 
 
 def test_pieces_follow_from_the_temporary_space(kernels: dict[str, Any]) -> None:
@@ -122,7 +120,5 @@ def test_more_elements_than_a_tensor_has_are_refused(kernels: dict[str, Any]) ->
 def test_a_kernel_without_a_pipe_has_no_temporary_space(tmp_path: Path) -> None:
     kernel = made(tmp_path, 'extern "C" __global__ __aicore__ void bare(GM_ADDR x) {'
                   "LocalTensor<float> a(TPosition::VECCALC, 0, 64); Sigmoid(a, a, 64); }")  # fmt: skip
-    with pytest.raises(
-        SimError, match="Sigmoid takes temporary space behind the buffers of a TPipe, and there is none"
-    ):
+    with pytest.raises(SimError, match="Sigmoid takes temporary space behind the buffers of a TPipe, and there is none"):
         asim.launch(kernel, 1, np.zeros(64, np.float32))

@@ -159,9 +159,7 @@ def wanted(way: str, product: Any, found: Any, bias: Any) -> Any:
 @pytest.mark.parametrize(
     ("kind", "chip", "mode"), [("MIX_AIC_1_2", "ascend910b3", "full"), ("MIX_AIC_1_1", "ascend910_9391", "functional")]
 )
-def test_a_vector_core_gets_its_product(
-    kernel: Callable[[str], Any], way: str, kind: str, chip: str, mode: str
-) -> None:
+def test_a_vector_core_gets_its_product(kernel: Callable[[str], Any], way: str, kind: str, chip: str, mode: str) -> None:
     cores = 4 if kind == "MIX_AIC_1_2" else 2
     given, product = tensors(cores)
     options = {"t": TILING, "which": list(WAYS).index(way), "chip": chip}

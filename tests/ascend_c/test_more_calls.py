@@ -36,8 +36,8 @@ CALLS = {
         lambda x: np.repeat(np.tile([1, 2], 4), 8).astype(np.float32)
     ),
     "auto w = b.ReinterpretCast<int64_t>(); Muls(a, a, 1e12f, 64); PipeBarrier<PIPE_V>(); "
-    "Cast(w, a, RoundMode::CAST_TRUNC, 64); PipeBarrier<PIPE_V>(); Cast(d, w, RoundMode::CAST_RINT, 64)": lambda x: (
-        np.trunc(x * np.float32(1e12))
+    "Cast(w, a, RoundMode::CAST_TRUNC, 64); PipeBarrier<PIPE_V>(); Cast(d, w, RoundMode::CAST_RINT, 64)": lambda x: np.trunc(
+        x * np.float32(1e12)
     ),
     "auto h = b.ReinterpretCast<half>(); Cast(h, a, RoundMode::CAST_RINT, (uint64_t)32, 2, {1, 1, 4, 4}); "
     "PipeBarrier<PIPE_V>(); Cast(d, h, RoundMode::CAST_NONE, (uint64_t)32, 2, {1, 1, 4, 4})": lambda x: x.astype(
@@ -48,8 +48,8 @@ CALLS = {
         np.tile(x[:8], 8) + 1
     ),
     "a.SetSize(64); b.SetSize(64); d.SetSize(64); d = a + b": lambda x: x + x[::-1],
-    "d.SetSize(32); d = a * b; LocalTensor<float> h = d[32]; h.SetSize(32); h = a[32] - b[32]": lambda x: (
-        np.concatenate((x[:32] * x[:31:-1], x[32:] - x[31::-1]))
+    "d.SetSize(32); d = a * b; LocalTensor<float> h = d[32]; h.SetSize(32); h = a[32] - b[32]": lambda x: np.concatenate(
+        (x[:32] * x[:31:-1], x[32:] - x[31::-1])
     ),
     "auto m = b[64].ReinterpretCast<uint8_t>(); a.SetSize(64); m = a > b; PipeBarrier<PIPE_V>(); "
     "Select(d, m, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64)": lambda x: np.maximum(x, x[::-1]),
@@ -66,8 +66,8 @@ CALLS = {
         (x[::2] + x[1::2], x[32:])
     ),
     "DataCopy(d, a, 64)": lambda x: x,
-    "DataCopy(d, a, DataCopyParams(2, 2, 0, 2)); DataCopy(d[16], b, DataCopyParams(2, 2, 0, 2))": lambda x: (
-        np.concatenate((x[:16], x[::-1][:16], x[16:32], x[::-1][16:32]))
+    "DataCopy(d, a, DataCopyParams(2, 2, 0, 2)); DataCopy(d[16], b, DataCopyParams(2, 2, 0, 2))": lambda x: np.concatenate(
+        (x[:16], x[::-1][:16], x[16:32], x[::-1][16:32])
     ),
 }
 """Calls that fill 64 elements of d from 64 of a and, reversed, of b, and what numpy says of them."""
@@ -142,9 +142,7 @@ both.FreeTensor(x); second.Reset();"""
 
 
 def test_pools_have_the_same_memory_one_after_the_other(tmp_path: Path) -> None:
-    kernel = made(
-        tmp_path, f'extern "C" __global__ __aicore__ void kernel(GM_ADDR given, GM_ADDR z) {{ {VIEWS} {POOLS} }}'
-    )
+    kernel = made(tmp_path, f'extern "C" __global__ __aicore__ void kernel(GM_ADDR given, GM_ADDR z) {{ {VIEWS} {POOLS} }}')
     x = floats(128)
     run = asim.launch(kernel, 1, x, asim.empty(128, "float32"))
     np.testing.assert_array_equal(run.outputs["z"], np.concatenate((x[:64] + 1 + 1, x[64:])))

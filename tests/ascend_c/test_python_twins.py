@@ -25,9 +25,7 @@ INDEX = (3, 1, 6, 0)
 def compared(cpp: Any, python: Any, blocks: int, *tensors: Any, **fields: Any) -> Any:
     """The run of the C++ kernel, whose rows, times and values are those of the Python kernel."""
     runs = [asim.launch(one, blocks, *tensors, **fields) for one in (cpp, python)]
-    rows = [
-        [[(row.pipe, row.instruction, row.dst, row.src0, row.src1) for row in p] for p in run.programs] for run in runs
-    ]
+    rows = [[[(row.pipe, row.instruction, row.dst, row.src0, row.src1) for row in p] for p in run.programs] for run in runs]
     assert rows[0] == rows[1]
     assert runs[0].report.total_us == runs[1].report.total_us
     for name, value in runs[0].outputs.items():
@@ -66,9 +64,7 @@ def test_a_reduction_of_rows() -> None:
 
 
 @asim.kernel_function(core="AIV")
-def python_gather(
-    k: asim.Kernel, table: asim.Tensor, index: asim.Tensor, y: asim.Tensor, *, count: int, columns: int
-) -> None:
+def python_gather(k: asim.Kernel, table: asim.Tensor, index: asim.Tensor, y: asim.Tensor, *, count: int, columns: int) -> None:
     """gather_rows.cpp for the indices of `INDEX`: rows go through a queue of two buffers, from GM to GM."""
     k.table.flags_count = True  # as those of queues in C++: set again once the wait was issued
     size = 2 * columns
@@ -138,9 +134,7 @@ def python_squares(k: asim.Kernel, x: asim.Tensor, z: asim.Tensor) -> None:
 
 def test_squares_that_are_turned(tmp_path: Path) -> None:
     x = floats(512).astype(np.float16).reshape(2, 16, 16)
-    run = compared(
-        made(tmp_path, vector_kernel(SQUARES, tensors="x z")), python_squares, 1, x, asim.empty(x.shape, "float16")
-    )
+    run = compared(made(tmp_path, vector_kernel(SQUARES, tensors="x z")), python_squares, 1, x, asim.empty(x.shape, "float16"))
     np.testing.assert_array_equal(run.outputs["z"], x + x.transpose(0, 2, 1))
 
 
@@ -197,9 +191,7 @@ def test_a_product(tmp_path: Path) -> None:
 
 
 @asim.kernel_function(core="MIX")
-def python_mix(
-    k: asim.Kernel, a: asim.Tensor, b: asim.Tensor, d: asim.Tensor, c: asim.Tensor, workspace: asim.Tensor
-) -> None:
+def python_mix(k: asim.Kernel, a: asim.Tensor, b: asim.Tensor, d: asim.Tensor, c: asim.Tensor, workspace: asim.Tensor) -> None:
     """matmul_relu_mix.cpp for one tile a block: the cube core multiplies, each vector core adds d to its half."""
     if k.is_cube:
         return _cube_of_mix(k, a, b, workspace)

@@ -118,9 +118,7 @@ def test_what_is_allocated_is_limited(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_parameters_are_described(tmp_path: Path) -> None:
-    text = "struct S { int a[3]; };\n" + vector_kernel(
-        "", tensors="x", numbers="int8_t n, bool flag, half h, double real, S s"
-    )
+    text = "struct S { int a[3]; };\n" + vector_kernel("", tensors="x", numbers="int8_t n, bool flag, half h, double real, S s")
     kinds = [(POINTER, 8), (INTEGER, 1), (INTEGER, 1), (FLOAT, 2), (FLOAT, 8), (STRUCT, 12)]
     assert describe(made(tmp_path, text)._recorder(()).library) == (kinds, ())
 
@@ -139,8 +137,6 @@ def test_arguments_of_every_kind_arrive(tmp_path: Path) -> None:
     )
     recorder = made(tmp_path, text)._recorder(())
     for number in (-1, 1 << 62, (1 << 64) - 1):
-        found = recorder.begin(
-            RecordedCore(0, 1, BUFFERS), [number, -2.5, struct.pack("<qb7x", -7, 9), b"\x05"]
-        ).finish()
+        found = recorder.begin(RecordedCore(0, 1, BUFFERS), [number, -2.5, struct.pack("<qb7x", -7, 9), b"\x05"]).finish()
         signed = number - (1 << 64) if number >= 1 << 63 else number
         assert (found.how, found.text) == (REFUSED, f"{signed} -2.5 -7 9 5")

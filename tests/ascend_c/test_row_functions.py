@@ -165,9 +165,7 @@ def test_check_finds_nothing(kernels: dict[str, Any], name: str, dtype: str) -> 
         ("Broadcast of a column", {"k": 60}, "Broadcast: rows of 60 elements are not simulated"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(
-    kernels: dict[str, Any], name: str, change: dict[str, int], text: str
-) -> None:
+def test_shapes_that_do_not_fit_are_refused(kernels: dict[str, Any], name: str, change: dict[str, int], text: str) -> None:
     tensors, numbers = arguments(name, "float", 5, 64, _room(name))
     with pytest.raises(SimError, match=text):
         asim.launch(kernels["float"], 1, *tensors, **numbers | change)

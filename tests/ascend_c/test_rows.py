@@ -50,9 +50,7 @@ def test_an_access_behind_a_buffer_is_found(tmp_path: Path) -> None:
 
 
 def test_what_queues_and_the_pipe_do_by_themselves_is_no_finding(tmp_path: Path) -> None:
-    report = asim.check_kernel(
-        made(tmp_path, vector_kernel(QUEUE.format(more=""), tensors="x")), 1, np.ones(64, np.float32)
-    )
+    report = asim.check_kernel(made(tmp_path, vector_kernel(QUEUE.format(more=""), tensors="x")), 1, np.ones(64, np.float32))
     assert not [one for one in report.findings if "redundant" in one.kind], report.render()
 
 
@@ -66,15 +64,10 @@ STEPS.add(
 
 
 @COMPILED
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 1), st.integers(0, 1 << 30)), min_size=1)
-)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 1), st.integers(0, 1 << 30)), min_size=1))
 def test_rows_of_words_are_the_same_in_c_and_in_numpy(words: list[tuple[int, int, int, int]]) -> None:
     recorded = np.array(
-        [
-            (shape, line, at, at + 64 if shape != 1 else (slot + 1 << GM_SHIFT) + at, 3)
-            for shape, line, slot, at in words
-        ],
+        [(shape, line, at, at + 64 if shape != 1 else (slot + 1 << GM_SHIFT) + at, 3) for shape, line, slot, at in words],
         np.int64,
     )
     numbers = np.array([9, 8, 7, 6], np.int32)

@@ -48,9 +48,7 @@ def test_one_of_several_is_chosen_by_its_name(file: Path) -> None:
 
 def test_files_without_a_kernel_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.cpp").write_text("int x;\n")
-    with pytest.raises(
-        SimError, match=r'empty.cpp: no kernel; one begins with extern "C" __global__ __aicore__ void NAME'
-    ):
+    with pytest.raises(SimError, match=r'empty.cpp: no kernel; one begins with extern "C" __global__ __aicore__ void NAME'):
         choose(tmp_path / "empty.cpp", None)
     with pytest.raises(SimError, match="there is no such file"):
         choose(tmp_path / "missing.cpp", None)

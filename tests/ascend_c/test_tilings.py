@@ -21,9 +21,7 @@ def test_a_matmul_tiling_fits_and_covers_the_product(shape: tuple[int, int, int]
     t, size = matmul_tiling(CHIP, shape, dtype, cores), SIZES[dtype]
     m, n, k = shape
     assert ceil(m / t["singleCoreM"]) * ceil(n / t["singleCoreN"]) == t["usedCoreNum"] <= cores
-    assert t["singleCoreK"] == k and not [
-        one for one in ("baseM", "baseN", "baseK") if t[one] % 16 or t[one] * size % 32
-    ]
+    assert t["singleCoreK"] == k and not [one for one in ("baseM", "baseN", "baseK") if t[one] % 16 or t[one] * size % 32]
     assert max(t["baseM"], t["baseN"]) * t["baseK"] * size * 2 <= 65_536
     assert t["baseM"] * t["baseN"] * 4 <= 131_072
     assert (t["baseM"] * t["depthA1"] + t["baseN"] * t["depthB1"]) * t["baseK"] * size <= 524_288

@@ -99,9 +99,7 @@ def test_two_sources(data: Any, name: str, dtype: str, seed: int) -> None:
     places = [list(elements(f, side, size, 256 // size)) for side in ("dst", "src0", "src1")]
     for dst, one, other in zip(*(places), strict=True):
         x, y = number(bytearray(before), SRC0 + one[2], dtype), number(bytearray(before), SRC1 + other[2], dtype)
-        write(
-            ub, DST + dst[2], dtype, BINARY[name](int(x), int(y), int(number(bytearray(before), DST + dst[2], dtype)))
-        )
+        write(ub, DST + dst[2], dtype, BINARY[name](int(x), int(y), int(number(bytearray(before), DST + dst[2], dtype))))
     run(name, f, bench)
     assert bench.get("UB", 0, np.uint8, 8192).tobytes() == bytes(ub)
 
@@ -119,9 +117,7 @@ def test_one_source(data: Any, name: str, which: int, seed: int) -> None:
     dtype = UNARY[name][0][which]
     size, scalar = np.dtype(dtype).itemsize, 2
     sides = ("dst",) if name == "vector_dup" else ("dst", "src")
-    f = data.draw(strided(name, size, sides)) | {
-        "scalar": scalar if "int" in dtype else int(np.float32(2).view(np.uint32))
-    }
+    f = data.draw(strided(name, size, sides)) | {"scalar": scalar if "int" in dtype else int(np.float32(2).view(np.uint32))}
     f |= {"src_block": f.get("src_block", 1), "src_repeat": f.get("src_repeat", 0)}
     if name == "vcopy" and f["counting"]:  # the count is that of each repeat
         f |= {"mask_low": min(f["mask_low"], 256 // size)}
@@ -132,9 +128,7 @@ def test_one_source(data: Any, name: str, which: int, seed: int) -> None:
     if name == "vcopy" and f["counting"]:
         mask = (1 << f["mask_low"]) - 1
         told = f | {"counting": 0, "mask_low": mask & (1 << 64) - 1, "mask_high": mask >> 64}
-    for dst, src in zip(
-        elements(told, "dst", size, 256 // size), elements(told, "src", size, 256 // size), strict=True
-    ):
+    for dst, src in zip(elements(told, "dst", size, 256 // size), elements(told, "src", size, 256 // size), strict=True):
         write(ub, DST + dst[2], dtype, UNARY[name][1](int(number(before, SRC0 + src[2], dtype)), scalar))
     run(name, f, bench)
     assert bench.get("UB", 0, np.uint8, 8192).tobytes() == bytes(ub)
@@ -189,9 +183,7 @@ def test_selections(data: Any, dtype: str, mode: int, seed: int) -> None:
     per = 256 // size
     f = data.draw(strided("vsel", size, ("dst", "src0", "src1")))
     if f["counting"] and mode:  # of elements that adjoin
-        f |= {
-            f"{side}_{what}": wide for side in ("dst", "src0", "src1") for what, wide in (("block", 1), ("repeat", 8))
-        }
+        f |= {f"{side}_{what}": wide for side in ("dst", "src0", "src1") for what, wide in (("block", 1), ("repeat", 8))}
     scalar = int(np.float32(3).view(np.uint32))
     f |= {"mode": mode, "mask_offset": 0, "other_offset": 0 if mode == 1 else BITS, "scalar": scalar}
     f = fields_of("vsel", dtype, f)
@@ -257,9 +249,7 @@ def test_gather_mask(data: Any, dtype: str, pattern: int, seed: int) -> None:
     f |= {"counting": data.draw(st.integers(0, 1)), "mask_low": 0, "mask_high": 0}
     if f["counting"]:
         held = 32 // size
-        f["mask_low"] = (
-            data.draw(st.integers(1, per + 20)) if f["src_block"] == 1 else held * data.draw(st.integers(1, 9))
-        )
+        f["mask_low"] = data.draw(st.integers(1, per + 20)) if f["src_block"] == 1 else held * data.draw(st.integers(1, 9))
     count = f["mask_low"] if f["counting"] else per
     bench, ub = workbench(dtype, seed)
     before, kept = bytearray(ub), []

@@ -84,16 +84,12 @@ def test_a_layers_address_has_the_step_of_its_network(direction: str, tmp_path: 
     path.write_text(f"name: three\nlayers:\n{layers}", encoding="utf-8")
     network = asim.run_network(path, chip="ascend910b2", l2="step", direction=direction)
     address = f"{path}:middle" + ":forward" * (direction == "forward")
-    step, cold = (
-        asim.run_case(address, mode="timing", chip="ascend910b2", l2=l2).report.total_us for l2 in ("step", "cold")
-    )
+    step, cold = (asim.run_case(address, mode="timing", chip="ascend910b2", l2=l2).report.total_us for l2 in ("step", "cold"))
     assert step is not None and cold is not None
     assert step == pytest.approx(network.layers[1].times["total"], abs=1e-3)
     assert step != pytest.approx(cold, abs=1.0)
 
 
 def test_a_plain_case_has_no_step() -> None:
-    with pytest.raises(
-        SimError, match="l2 'step' is what the earlier kernels of a training step leave; it needs a network"
-    ):
+    with pytest.raises(SimError, match="l2 'step' is what the earlier kernels of a training step leave; it needs a network"):
         asim.run_case("resnet50_conv2_3x3", mode="timing", l2="step")

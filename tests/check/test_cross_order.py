@@ -104,9 +104,7 @@ def random_task(name: str, seed: int, chip: ChipSpec = ON_ITS_PIPE, steps: int =
 
 
 def subject_of(programs: Sequence[Program]) -> Subject:
-    return Subject(
-        programs[0].table.chip, Task("random", "Random", "MIX", 2, [], lambda _: list(programs)), list(programs)
-    )
+    return Subject(programs[0].table.chip, Task("random", "Random", "MIX", 2, [], lambda _: list(programs)), list(programs))
 
 
 def order_of(programs: Sequence[Program]) -> TaskOrder:
@@ -177,9 +175,7 @@ def test_what_cores_know_of_each_other_is_what_a_search_reaches(name: str, chip:
 
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize("seed", range(14))
-def test_walked_pipe_by_pipe_the_same_sets_end_the_same_waits(
-    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_walked_pipe_by_pipe_the_same_sets_end_the_same_waits(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     synced = [SyncRows(program) for program in random_task(name, seed)]
     plain = Matches(synced)
     monkeypatch.setattr(Matches, "_cross_in_rows", lambda self: False)

@@ -54,9 +54,7 @@ def barrier_of_the_first_core(k: Any, a: Any, b: Any) -> None:
 @pytest.mark.parametrize(("blocks", "more"), [(5, ""), (6, " and 1 more")])
 def test_at_most_four_cores_are_named_that_do_not_come(blocks: int, more: str) -> None:
     report = asim.check_kernel(barrier_of_the_first_core, blocks, x(16), out(16), chip=SPLIT[0])
-    missed = {
-        one.details[0].partition("not set by ")[2] for one in report.findings if one.kind == "barrier not reached"
-    }
+    missed = {one.details[0].partition("not set by ")[2] for one in report.findings if one.kind == "barrier not reached"}
     assert missed == {"block 1 AIV0, block 2 AIV0, block 3 AIV0, block 4 AIV0" + more}
 
 

@@ -74,7 +74,6 @@ def test_an_ordered_program_shows_no_hazard_when_it_runs(seed: int) -> None:
 def test_some_random_programs_are_in_order_and_some_are_not() -> None:
     """Else the two tests above would prove little."""
     unordered_ones = [
-        any(len(one.first) for one in subject_of(random_program(seed, 4 + seed % 12)).disorder.values())
-        for seed in range(60)
+        any(len(one.first) for one in subject_of(random_program(seed, 4 + seed % 12)).disorder.values()) for seed in range(60)
     ]
     assert 5 < sum(unordered_ones) < 55

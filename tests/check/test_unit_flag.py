@@ -32,9 +32,7 @@ def subject_of(write: Callable[[KernelBuilder], None], disarm: tuple[str, ...] =
     k = KernelBuilder(InstructionTable(CHIP), 0, "AIC", [4 * BYTES], disarm=disarm)
     write(k)
     program = k.finish()
-    task = Task(
-        "tiles", "Tiles", "AIC", 1, [Device(CHIP, with_values=False).allocate(4 * BYTES, "out")], lambda _: [program]
-    )
+    task = Task("tiles", "Tiles", "AIC", 1, [Device(CHIP, with_values=False).allocate(4 * BYTES, "out")], lambda _: [program])
     return Subject(CHIP, task, [program])
 
 

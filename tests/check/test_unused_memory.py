@@ -55,9 +55,7 @@ def check(folder: Path, body: str, *options: str) -> tuple[int, str]:
 def test_a_right_kernel_passes_and_is_told_what_it_does_not_use(name: str, tmp_path: Path) -> None:
     body, text = BODIES[name]
     code, printed = check(tmp_path, body)
-    assert (
-        code == 0 and "====== REMARK: Unused memory" in printed and "0 errors, 0 warnings" in " ".join(printed.split())
-    )
+    assert code == 0 and "====== REMARK: Unused memory" in printed and "0 errors, 0 warnings" in " ".join(printed.split())
     code, printed = check(tmp_path, body, "--json")
     report = json.loads(printed)
     assert code == 0 and report["passed"] and report["findings"] == []

@@ -69,9 +69,7 @@ def test_the_8192_gemm_step(b1: ChipSpec) -> None:
 
 def test_published_isolated_loads(b1: ChipSpec) -> None:
     """asc-devkit load_data_perf: load2d 28, load3d 50, L1->BT and L1->FB 20 cycles beyond the data."""
-    beyond = {
-        key: path.head + path.latency for key, path in b1.paths.items() if key.startswith("L1->") and key != "L1->GM"
-    }
+    beyond = {key: path.head + path.latency for key, path in b1.paths.items() if key.startswith("L1->") and key != "L1->GM"}
     assert beyond == {"L1->L0A": 28, "L1->L0B": 28, "L1->BT": 20, "L1->FB": 20}
     assert b1.load3d.head + b1.load3d.latency == 50
 
@@ -119,9 +117,7 @@ def test_sliding_rows_are_off_and_follow_the_formula_when_on(b1: ChipSpec) -> No
         ("div", "float32", 64, True, 288),
     ],
 )
-def test_measured_vector_instructions(
-    b1: ChipSpec, op: str, dtype: str, repeats: int, conflict: bool, measured: float
-) -> None:
+def test_measured_vector_instructions(b1: ChipSpec, op: str, dtype: str, repeats: int, conflict: bool, measured: float) -> None:
     """asc-devkit bank_conflict_ub, add_high_performance; pto-isa tile operations on a 910B3."""
     assert sum(b1.vector.cycles(op, dtype, 256 * repeats, conflict)) == pytest.approx(measured, rel=0.06)
 

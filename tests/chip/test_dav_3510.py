@@ -50,9 +50,7 @@ def test_load3d_is_alike_into_both_buffers(a5: ChipSpec) -> None:
 @pytest.mark.parametrize(("vectors", "instructions", "vector_us"), [(32, 256, 15.465), (170, 48.188, 11.121)])
 def test_adds_in_a_stream(a5: ChipSpec, vectors: int, instructions: float, vector_us: float) -> None:
     """asc-devkit add_high_performance, fp16 8192 x 8192 on 64 AIV: the vector pipe's busy time, occupancy alone."""
-    assert a5.us(sum(a5.vector.cycles("add", "float16", 256 * vectors)) * instructions) == pytest.approx(
-        vector_us, rel=0.02
-    )
+    assert a5.us(sum(a5.vector.cycles("add", "float16", 256 * vectors)) * instructions) == pytest.approx(vector_us, rel=0.02)
 
 
 # pto-isa st_a5_fit: isolated tile operations in UB. (operation, dtype, rows, 256-byte vectors in a row, cycles)

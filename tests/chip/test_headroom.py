@@ -62,9 +62,7 @@ def test_sizes_that_everything_is_written_for(tmp_path: Path, field: str, unit: 
         ("sync", "flag_latency", "{value: 9999999999, unit: cycles", "is 9999999999; at most 2147483647"),
     ],
 )
-def test_numbers_with_which_an_engine_would_wrap(
-    tmp_path: Path, section: str, field: str, number: str, said: str
-) -> None:
+def test_numbers_with_which_an_engine_would_wrap(tmp_path: Path, section: str, field: str, number: str, said: str) -> None:
     text = f'extends: ascend910b3\n{section}: {{{field}: {number}, source: "assumed: what if"}}}}\n'
     file = overlay(tmp_path, text)
     with pytest.raises(ConfigError, match=rf"{section}\.{field}: {said}") as caught:

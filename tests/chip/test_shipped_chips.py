@@ -164,9 +164,7 @@ def test_memory_bandwidth(name: str, gb_per_s: float) -> None:
 
 def test_the_product_is_one_that_the_operator_documents_know() -> None:
     for operator in ("convolution_backward", "conv_tbc_backward"):
-        text = (
-            resources.files("ascend_sim.configs").joinpath("operators", f"{operator}.yaml").read_text(encoding="utf-8")
-        )
+        text = resources.files("ascend_sim.configs").joinpath("operators", f"{operator}.yaml").read_text(encoding="utf-8")
         known = yaml.safe_load(text)["products"]
         assert {load_chip(name).identity.product for name in CHIPS} == set(known)
 

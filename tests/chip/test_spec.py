@@ -70,9 +70,7 @@ def test_a_shipped_file_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_unknown_chip_lists_the_known_ones() -> None:
-    with pytest.raises(
-        ConfigError, match=r"'ascend910b33' is not a known chip; did you mean ascend910b3\?.*910_9362.*b4-1"
-    ):
+    with pytest.raises(ConfigError, match=r"'ascend910b33' is not a known chip; did you mean ascend910b3\?.*910_9362.*b4-1"):
         load_chip("ascend910b33")
     with pytest.raises(ConfigError, match=r"'dav-2201' is a family, not a chip"):
         load_chip("dav-2201")

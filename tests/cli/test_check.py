@@ -111,9 +111,7 @@ def test_a_folder_of_a_run(tmp_path: Path, file: Path) -> None:
 
 def test_a_kernel_that_breaks_off_is_checked_as_far_as_it_came(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
-    path.write_text(
-        KERNEL.replace("    k.ub_to_gm(y[0], held)", "    k.ub_to_gm(y[0], held[:32])\n    k.ub_to_gm(y[9], held)")
-    )
+    path.write_text(KERNEL.replace("    k.ub_to_gm(y[0], held)", "    k.ub_to_gm(y[0], held[:32])\n    k.ub_to_gm(y[9], held)"))
     code, text = command(path, "--blocks", "1")
     assert code == 2  # as of `kernel`
     assert "refused: ub_to_gm" in text and f"{path}:12" in text

@@ -66,6 +66,4 @@ def test_what_makes_losses_less_than_they_seem_is_said(tmp_path: Path, monkeypat
     data = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert data["remarks"] == remarks and data["losses"]["fp32"] == [1.0, None, 2.0, None]
     done = CliRunner().invoke(app, [*arguments, "--csv"])
-    assert done.stdout.splitlines()[2] == "1,nan,nan" and done.stderr == "".join(
-        f"ascend-sim: {one}\n" for one in remarks
-    )
+    assert done.stdout.splitlines()[2] == "1,nan,nan" and done.stderr == "".join(f"ascend-sim: {one}\n" for one in remarks)

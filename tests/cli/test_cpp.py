@@ -129,9 +129,7 @@ REFUSED = {
     ("missing.cpp",): "missing.cpp: there is no such file",
     ("scale.cpp", "other"): "no kernel 'other'; give one of scale",
     ("scale.cpp", "other", "--entry", "scale"): "NAME other and --entry scale: give one of them",
-    (
-        "scale.cpp",
-    ): "kernel scale: no tensor for x; give --tensor or --output x=DTYPE:SHAPE, or arguments(rng) in scale.py",
+    ("scale.cpp",): "kernel scale: no tensor for x; give --tensor or --output x=DTYPE:SHAPE, or arguments(rng) in scale.py",
     ("scale.cpp", "--tensor", "x"): "--tensor x: allowed is NAME=DTYPE:SHAPE",
     ("scale.cpp", "--tensor", "x=float32:0"): "--tensor x=float32:0: allowed is NAME=DTYPE:SHAPE",
     ("scale.cpp", "--tensor", "x=floaty:8"): "--tensor x=floaty:8: ",
@@ -187,9 +185,7 @@ def test_a_file_beside_that_does_not_fit_is_told(file: Path) -> None:
 def test_fields_of_a_structure_come_by_tiling(file: Path) -> None:
     text = SCALE.replace("int32_t more", "Tiling t").replace("more", "t.parts[1]")
     file.write_text(f"{BEGIN}struct Tiling {{ int32_t count; float parts[2]; }};\n{text}")
-    code, _, told = command(
-        "kernel", file, *OPTIONS, "--arg", 1, "--tiling", "parts[1]=0.5,count=3", "--json", "--out", "out"
-    )
+    code, _, told = command("kernel", file, *OPTIONS, "--arg", 1, "--tiling", "parts[1]=0.5,count=3", "--json", "--out", "out")
     assert code == 0, told
     with np.load("out/outputs.npz") as outputs:
         x = np.random.default_rng(0).standard_normal(64).astype(np.float32)

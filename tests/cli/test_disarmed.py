@@ -15,18 +15,13 @@ def test_a_disarmed_run_says_so_everywhere(tmp_path: Path) -> None:
     out, flag = tmp_path / "out", "grad_input.L0C[0] full"
     ran = run("run", "by_hand", "--full", "--disarm", flag, "--out", out)
     told = " ".join(ran.out.split())
-    assert (
-        ran.code == 1
-        and f"warning: an experiment, not the kernel: disarmed, so that its waits hold nothing: {flag}" in told
-    )
+    assert ran.code == 1 and f"warning: an experiment, not the kernel: disarmed, so that its waits hold nothing: {flag}" in told
     assert re.search("grad_input +1x2x4x4 +float16 +float16 +not finite +not finite +WRONG", ran.out)
     report = json.loads((out / "report.json").read_text())
     assert flag in report_html(report) and "not finite" in report_html(report)
     timed = run("run", "by_hand", "--mode", "timing", "--disarm", flag)
-    assert (
-        timed.code == 0
-        and f"warning: an experiment, not the kernel: disarmed, so that its waits hold nothing: {flag}"
-        in (" ".join(timed.out.split()))
+    assert timed.code == 0 and f"warning: an experiment, not the kernel: disarmed, so that its waits hold nothing: {flag}" in (
+        " ".join(timed.out.split())
     )
     told = run("compare", "by_hand", out, "--json")
     call = {fact["name"]: fact for fact in json.loads(told.out)["call"]}

@@ -77,9 +77,7 @@ def test_a_right_kernel_passes_every_stage(tmp_path: Path) -> None:
     assert code == 0 and found["passed"] and found["stage"] is None
     stages = ("compile", "bounds", "race", "init", "sync", "values", "cycles")
     assert all(found[stage]["passed"] for stage in stages), found
-    assert (
-        found["cycles"]["cycles"] > 0 and found["cycles"]["low_us"] < found["cycles"]["us"] < found["cycles"]["high_us"]
-    )
+    assert found["cycles"]["cycles"] > 0 and found["cycles"]["low_us"] < found["cycles"]["us"] < found["cycles"]["high_us"]
     assert found["schema"] == 1 and found["unknown"] and found["seed"] >= 0 and found["seconds"] > 0
 
 
@@ -122,9 +120,7 @@ def test_a_case_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_case_that_ends_its_judge_is_told_and_the_others_go_on(tmp_path: Path) -> None:
-    murder = ARGUMENTS.replace(
-        "    return", "    import os, signal; os.kill(os.getppid(), signal.SIGKILL)\n    return", 1
-    )
+    murder = ARGUMENTS.replace("    return", "    import os, signal; os.kill(os.getppid(), signal.SIGKILL)\n    return", 1)
     files = [str(case(tmp_path / "bad", GOOD, murder)), str(case(tmp_path / "good", GOOD))]
     code, found = judged(*files, "--jobs", "1")
     assert code == 1 and [one["passed"] for one in found] == [False, True]

@@ -156,9 +156,7 @@ def test_a_page_of_an_instruction_of_the_files_own_asks_no_other_process(
 
     monkeypatch.setattr(page, "_ROWS_WORTH_PROCESSES", 0)
     monkeypatch.setattr(workers, "usable_cores", lambda: 2)
-    text = MOVE.replace("\n@asim", OWN).replace(
-        "            k.muls", "            k.emit(Idle(30))\n            k.muls"
-    )
+    text = MOVE.replace("\n@asim", OWN).replace("            k.muls", "            k.emit(Idle(30))\n            k.muls")
     file.write_text(text, encoding="utf-8")
     assert command(file, "--html", tmp_path / "page.html", "--blocks", 2)[0] == 0
     assert "idle" in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -166,9 +164,7 @@ def test_a_page_of_an_instruction_of_the_files_own_asks_no_other_process(
 
 def test_the_file_may_import_what_stands_beside_it(file: Path) -> None:
     (file.parent / "beside_the_kernel.py").write_text("SCALE = 1\n", encoding="utf-8")
-    file.write_text(
-        "import beside_the_kernel\n" + MOVE.replace("scale=1,", "scale=beside_the_kernel.SCALE,"), encoding="utf-8"
-    )
+    file.write_text("import beside_the_kernel\n" + MOVE.replace("scale=1,", "scale=beside_the_kernel.SCALE,"), encoding="utf-8")
     assert command(file)[0] == 0
 
 
@@ -273,9 +269,7 @@ def test_findings_of_the_check_come_with_the_command_that_prints_them(file: Path
     assert count == f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" and findings
     assert code == done.exit_code == 1 and command(file, *options, "--no-check")[0] == 0
     lines = " ".join(text.split())
-    assert (
-        "RAW: move.py:9 `k.ub_to_gm(y, row)` reads row in UB, move.py:8 `k.gm_to_ub(row, x)` writes it, in no" in lines
-    )
+    assert "RAW: move.py:9 `k.ub_to_gm(y, row)` reads row in UB, move.py:8 `k.gm_to_ub(row, x)` writes it, in no" in lines
     assert [place["call"] for place in findings[0]["places"]] == ["k.gm_to_ub(row, x)", "k.ub_to_gm(y, row)"]
 
 

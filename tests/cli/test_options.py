@@ -66,9 +66,7 @@ def test_every_command_is_asked() -> None:
 class TryOptions(TypedDict, total=False):
     """A description of each form."""
 
-    shape: Annotated[
-        "str", Option("round", "a text", "A shape.", Shell(("try",), "Shape."), choices=("round", "square"))
-    ]
+    shape: Annotated["str", Option("round", "a text", "A shape.", Shell(("try",), "Shape."), choices=("round", "square"))]
     most_turns: Annotated["int | None", Option(None, "", "Turns.", Shell(("try",), "Turns.", least=1))]
     loud: Annotated["bool", Option(False, "", "Loud.", Shell(("try",), "Loud."))]
     sure: Annotated["bool | None", Option(None, "", "Sure.", Shell(("try",), "Sure."))]
@@ -148,9 +146,7 @@ def test_what_no_option_takes_is_refused(program: typer.Typer, line: str, said: 
 def test_an_error_of_reading_is_json_under_json(program: typer.Typer) -> None:
     done = CliRunner().invoke(program, ["x", "--json", "--tiling", " "])
     assert done.exit_code == 2
-    assert (
-        done.stdout == '{"status": null, "error": "--tiling: nothing given; leave the option out to get its default"}\n'
-    )
+    assert done.stdout == '{"status": null, "error": "--tiling: nothing given; leave the option out to get its default"}\n'
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,7 @@ def test_a_terminal_hears_of_long_work_before_it_begins(monkeypatch: pytest.Monk
     stream = _Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     progress.announce("big", lambda: Outlook(2_500_000, 61.0), ", then more")
-    assert (
-        "big: 2,500,000 instructions, about 61 s at the pace of a block of each kernel, then more" in stream.getvalue()
-    )
+    assert "big: 2,500,000 instructions, about 61 s at the pace of a block of each kernel, then more" in stream.getvalue()
     for short in (Outlook(2_500_000, 59.0), Outlook(2_500_000, None)):
         monkeypatch.setattr(sys, "stderr", quiet := _Terminal())
         progress.announce("small", lambda short=short: short)  # type: ignore[misc]

@@ -22,9 +22,7 @@ def small(tmp_path: Path) -> Path:
 
 def test_command_line(small: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = CliRunner().invoke(
-        app, ["run-network", str(small), "--batch", "1", "--jobs", "1", "--out", str(out), "--json"]
-    )
+    result = CliRunner().invoke(app, ["run-network", str(small), "--batch", "1", "--jobs", "1", "--out", str(out), "--json"])
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
     assert [layer["name"] for layer in data["layers"]] == ["first", "wide", "again"]

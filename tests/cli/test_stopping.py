@@ -178,9 +178,7 @@ def test_more_memory_than_the_limit_is_one_line(started: Callable[..., subproces
 
 
 @pytest.mark.slow
-def test_a_worker_with_more_memory_than_the_limit(
-    started: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
+def test_a_worker_with_more_memory_than_the_limit(started: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(NETWORK)
     process = started("--max-memory", "0.2", "run-network", "two.yaml", "--batch", "64", "--jobs", "2")
     out, err = process.communicate(timeout=3 * PATIENCE)  # the large layer is tried three times
@@ -190,9 +188,7 @@ def test_a_worker_with_more_memory_than_the_limit(
     assert session(process.pid) == []
 
 
-def test_a_signal_before_a_command_has_begun(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_signal_before_a_command_has_begun(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Typer ends there with the exit code of Ctrl-C and without a word."""
     from ascend_sim import cli
     from ascend_sim.cli import stopping

@@ -74,9 +74,7 @@ def test_a_full_disk(command, tmp_path):
 
 
 @part_of_cases(2)
-@pytest.mark.parametrize(
-    "command", ["--version", "run by_hand --mode timing", "kernel kernel.py", "check by_hand --json"]
-)
+@pytest.mark.parametrize("command", ["--version", "run by_hand --mode timing", "kernel kernel.py", "check by_hand --json"])
 def test_a_closed_output(command, tmp_path):
     done = run(command, tmp_path, ">&-")
     assert (done.returncode, told(done)) == (2, ["ascend-sim: cannot write to standard output: Bad file descriptor"])

@@ -48,11 +48,7 @@ def test_two_fields_together_and_one_point() -> None:
     code, text, said = sweep("--vary", "chip.cores.aic,chip.cores.aiv=[24,48],[20,40]", "--columns", "us")
     assert code == 0 and "2 points ran" in text and "chip.cores.aiv" in text and "layout" not in text
     code, text, said = sweep("--vary", "batch=1", "--vary", "chip.cores.aic,chip.cores.aiv=[24,48]")
-    assert (
-        "by_hand: 1 point; L2 cold, code cold at the start\n" in text
-        and "1 point ran: " in text
-        and "longest" not in text
-    )
+    assert "by_hand: 1 point; L2 cold, code cold at the start\n" in text and "1 point ran: " in text and "longest" not in text
     assert "; 1 result was there before" in said
 
 

@@ -57,9 +57,7 @@ def printed(name: str, width: int | None, monkeypatch: pytest.MonkeyPatch, folde
 
 def measured_rows() -> str:
     """A few of the shipped rows that are quick, of two operators."""
-    lines = (
-        (ROOT / "configs" / "measurements" / "910b2_helpers.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    )
+    lines = (ROOT / "configs" / "measurements" / "910b2_helpers.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     rows = [line for line in lines if not line.startswith("#")]
     return "".join(rows[:4])
 
@@ -77,9 +75,7 @@ def test_a_command_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch,
     assert {word for line in wide for word in line.split() if len(word) > _LONGEST} - said == set()
 
 
-@pytest.mark.parametrize(
-    "name", ["run", "run full", "network", "tile", "sweep", "compare", "precision", "status", "validate"]
-)
+@pytest.mark.parametrize("name", ["run", "run full", "network", "tile", "sweep", "compare", "precision", "status", "validate"])
 def test_a_pipe_has_the_columns_of_the_first_screen(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lines = printed(name, None, monkeypatch, tmp_path)
     said = [line.rstrip() for line in lines if not line.lstrip().startswith(("next: ", "ascend-sim "))]

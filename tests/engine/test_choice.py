@@ -71,9 +71,7 @@ def test_without_a_compiler_one_line_says_so_once(built: bool) -> None:
         for _ in range(3):
             chosen_engine("simpy")
             chosen_engine()
-    assert [str(one.message).split(":")[0] for one in said] == ["ascend-sim was installed without a C compiler"] * (
-        not built
-    )
+    assert [str(one.message).split(":")[0] for one in said] == ["ascend-sim was installed without a C compiler"] * (not built)
 
 
 def test_a_library_without_a_function_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,15 +94,11 @@ def test_the_sizes_that_are_compared_are_those_of_python() -> None:
         "Way": library.WAY, "Instruction": library.INSTRUCTION, "Touch": TOUCH, "Totals": TOTALS,
         "Hazard": HAZARD, "Action": values._ACTION,
     }  # fmt: skip
-    found = {one.__name__.lstrip("_").removesuffix("Struct"): ctypes.sizeof(one) for one in structures} | {
-        "Stamp": 8 * LAID
-    }
+    found = {one.__name__.lstrip("_").removesuffix("Struct"): ctypes.sizeof(one) for one in structures} | {"Stamp": 8 * LAID}
     assert found | {name: kind.itemsize for name, kind in records.items()} | {"Stamp": 8 * LAID} == built_module.SIZES
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"no library", b"\x7fELF" + bytes(60)], ids=["empty", "a text", "a head alone"]
-)
+@pytest.mark.parametrize("content", [b"", b"no library", b"\x7fELF" + bytes(60)], ids=["empty", "a text", "a head alone"])
 def test_a_broken_library_is_one_line(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "_machine.abi3.so"
     broken.write_bytes(content)

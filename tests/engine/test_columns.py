@@ -248,9 +248,7 @@ def test_of_what_is_read_the_last_is_held() -> None:
 
 @needs_c
 @pytest.mark.parametrize(("rows", "arrays"), [(1000, 1), (160, 5), (85, 7), (79, 7), (69, 7)])
-def test_columns_of_several_programs_stand_in_one_array(
-    rows: int, arrays: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_of_several_programs_stand_in_one_array(rows: int, arrays: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "FEW", 1)
     monkeypatch.setattr(machine, "_AT_ONCE", rows * len(OF_ALL))
     found = run(engine="compiled")

@@ -133,9 +133,7 @@ def test_a_scalar_unit_that_waits_for_ever_is_named() -> None:
         k.wait_flag(held)
         k.set_flag(held)
 
-    with pytest.raises(
-        DeadlockError, match=r"AIV0 S: at 0 S wait_flag .* waits for flag 0 from V, which has not set it"
-    ):
+    with pytest.raises(DeadlockError, match=r"AIV0 S: at 0 S wait_flag .* waits for flag 0 from V, which has not set it"):
         run_one(QUIET, "AIV", write)
 
 

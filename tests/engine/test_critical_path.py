@@ -28,9 +28,7 @@ from tests.support.sampling import part_of_cases, sampled
 pytestmark = pytest.mark.usefixtures("each_engine")
 
 
-def run(
-    chip: ChipSpec, kind: str, blocks: list[list[Step]], tasks: int = 1, streams: int = 1, **options: Any
-) -> Timeline:
+def run(chip: ChipSpec, kind: str, blocks: list[list[Step]], tasks: int = 1, streams: int = 1, **options: Any) -> Timeline:
     """`tasks` launches of the same blocks, dealt to the streams in turn."""
     device = Device(chip, with_values=False)
     sizes = SIZES * len(blocks)
@@ -106,9 +104,7 @@ SLOWER = {
         chip, scalar={"issue_cycles": {k: cycles + d for k, cycles in chip.scalar.issue_cycles.items()}}
     ),
     paths.CORE_START: lambda chip, d: changed(chip, launch={"core_start_us": {k: chip.us(d) for k in ("AIC", "AIV")}}),
-    "M": lambda chip, d: changed(
-        chip, cube={"head_first": chip.cube.head_first + d, "head_stream": chip.cube.head_stream + d}
-    ),
+    "M": lambda chip, d: changed(chip, cube={"head_first": chip.cube.head_first + d, "head_stream": chip.cube.head_stream + d}),
 }
 
 

@@ -146,9 +146,7 @@ def test_an_order_that_only_pipes_of_their_own_allow() -> None:
     given = asim.launch(crossing, 1, *tensors, chip=ON_ITS_PIPE)
     assert given.findings == [] and not given.outputs["y"].any() and given.outputs["between"].all()
     assert errors(crossing, tensors, ON_ITS_PIPE) == []
-    with pytest.raises(
-        DeadlockError, match=r"block 0 AIV0 S: at 0 S cross_core_wait_flag .* waits for cross-core flag 2"
-    ):
+    with pytest.raises(DeadlockError, match=r"block 0 AIV0 S: at 0 S cross_core_wait_flag .* waits for cross-core flag 2"):
         asim.launch(crossing, 1, *tensors, chip=STOPS)
     assert errors(crossing, tensors, STOPS) == ["deadlock"]
 
@@ -254,9 +252,7 @@ def test_flags_of_mode_4_have_their_own_numbers(core: str, flag: int, there: str
 
 def test_the_scalar_unit_raises_flags_of_mode_4_alone() -> None:
     for mode in (0, 2):
-        with pytest.raises(
-            SimError, match="cross-core flag 3 is on pipe S; an AIC of ascend950pr_9589 has the pipes M,"
-        ):
+        with pytest.raises(SimError, match="cross-core flag 3 is on pipe S; an AIC of ascend950pr_9589 has the pipes M,"):
             program(ON_ITS_PIPE, "AIC", lambda k, mode=mode: k.cross_core_set(3, mode, "S"))
 
 

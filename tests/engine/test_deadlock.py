@@ -166,9 +166,7 @@ def test_a_cross_core_flag_counts_to_its_maximum(extra: int) -> None:
         ]
     ]
     if extra:
-        with pytest.raises(
-            SimError, match=rf"cross-core flag 1 \(mode 2\) is raised more than {most} times without a wait"
-        ):
+        with pytest.raises(SimError, match=rf"cross-core flag 1 \(mode 2\) is raised more than {most} times without a wait"):
             run(programs, "MIX")
     else:
         assert run(programs, "MIX").finish > 100_000
@@ -206,7 +204,5 @@ def test_a_cross_core_flag_left_raised() -> None:
 
     cores = (("AIC", 0, cube), ("AIV", 0, vector), ("AIV", 1, vector))
     programs = [[program(QUIET, kind, write, sub_block=s) for kind, s, write in cores]]
-    with pytest.raises(
-        SimError, match=r"block 0 AIV1: cross-core flag 4 \(mode 2\) is still raised 1 times at the end"
-    ):
+    with pytest.raises(SimError, match=r"block 0 AIV1: cross-core flag 4 \(mode 2\) is still raised 1 times at the end"):
         run(programs, "MIX")

@@ -21,9 +21,7 @@ QUIET = quiet(CHIP)
 
 def test_clock_and_l2_live_in_the_device() -> None:
     def copy() -> Task:
-        return task_of(
-            [[program(CHIP, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 4096), [4096])]], [a]
-        )
+        return task_of([[program(CHIP, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 4096), [4096])]], [a])
 
     device = Device(QUIET, with_values=False)
     a = device.allocate(4096, "a")

@@ -160,9 +160,7 @@ def test_events_in_a_circle_are_a_deadlock() -> None:
 @pytest.mark.parametrize(("kind", "cores"), [("AIC", 20), ("AIV", 40)])
 def test_a_gang_larger_than_the_chip_is_refused(kind: str, cores: int) -> None:
     run([barrier_task(kind, cores, "fits")])
-    with pytest.raises(
-        SimError, match=rf"wide has an all-core barrier and {cores + 1} blocks, but ascend910b3 has {cores}"
-    ):
+    with pytest.raises(SimError, match=rf"wide has an all-core barrier and {cores + 1} blocks, but ascend910b3 has {cores}"):
         run([barrier_task(kind, cores + 1, "wide")])
 
 
@@ -253,9 +251,7 @@ def test_a_long_block_ends_at_the_limit_and_not_at_its_own_end() -> None:
 DEPTH = CHIP.sync.queue_depth["V"]
 
 
-@pytest.mark.parametrize(
-    ("before", "behind", "rest"), [(0, 1, 1), (0, 1, 2 * DEPTH), (DEPTH + DEPTH // 2, DEPTH // 2, 1)]
-)
+@pytest.mark.parametrize(("before", "behind", "rest"), [(0, 1, 1), (0, 1, 2 * DEPTH), (DEPTH + DEPTH // 2, DEPTH // 2, 1)])
 def test_what_was_issued_beyond_the_limit_is_a_run_that_is_too_long(before: int, behind: int, rest: int) -> None:
     """Though what it waits for never comes; and though the SimPy engine issues those rows only when nothing happens any more,
     as a full queue that has places again holds nobody up.

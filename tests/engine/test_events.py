@@ -84,9 +84,7 @@ def turns(places: Sequence[tuple[int, int]], tasks: int = 1) -> list[int]:
             k.data_copy("UB", "GM", gm_operand(1, target + step), step, 256)
 
     sizes = [64 * KIB] * 2
-    made = [
-        [program(device.chip, "AIV", lambda k, at=at: write(k, *at), sizes, block=b)] for b, at in enumerate(places)
-    ]
+    made = [[program(device.chip, "AIV", lambda k, at=at: write(k, *at), sizes, block=b)] for b, at in enumerate(places)]
     chosen = [task_of(made, tensors if i % 2 == 0 else tensors[::-1], name=f"task{i}") for i in range(tasks)]
     timeline = Engine(device).run(chosen)
     owner = ValueEvents.of(chosen, timeline.programs).owner

@@ -142,9 +142,7 @@ def test_footprint_against_sets_of_bytes(region: Region, phase: int) -> None:
     assert found.touched == sum(len({byte // 512 for byte in range(first, end)}) for first, end in runs)
     counts = np.bincount(np.array(covered) // 512, minlength=wanted[-1] + 1)
     assert [wanted[i] for i in found.partial] == [line for line in wanted if counts[line] < 512]
-    tails = {
-        (end - 1) // 512 for first, end in runs if end - first >= 512 and end % 512 and first // 512 < (end - 1) // 512
-    }
+    tails = {(end - 1) // 512 for first, end in runs if end - first >= 512 and end % 512 and first // 512 < (end - 1) // 512}
     assert {wanted[i] for i in found.tails} == tails
 
 

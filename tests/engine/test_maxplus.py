@@ -34,15 +34,11 @@ def assert_same(timeline: Timeline, programs: Sequence[Program], bases: Sequence
             got = (getattr(run, name) - begin).tolist()
             wanted = getattr(expected, name)
             first = next((i for i, pair in enumerate(zip(got, wanted, strict=True)) if pair[0] != pair[1]), None)
-            assert first is None, (
-                f"{run.program.where} {run.program[first]}: {name} {got[first]} is not {wanted[first]}"
-            )
+            assert first is None, f"{run.program.where} {run.program[first]}: {name} {got[first]} is not {wanted[first]}"
         assert run.finish - begin == expected.finish
 
 
-def run_programs(
-    chip: ChipSpec, programs: list[list[Program]], kind: str = "", **options: bool
-) -> tuple[Timeline, list[int]]:
+def run_programs(chip: ChipSpec, programs: list[list[Program]], kind: str = "", **options: bool) -> tuple[Timeline, list[int]]:
     device = Device(chip, with_values=False)
     tensors = [device.allocate(size, f"t{i}") for i, size in enumerate(SIZES * len(programs))]
     timeline = Engine(device, **options).run([task_of(programs, tensors, kind)])  # type: ignore[arg-type]
@@ -52,9 +48,7 @@ def run_programs(
 @sampled(40, 150)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), steps(), st.lists(st.integers(0, 11), max_size=3))
 def test_random_programs(variant: RandomChip, kind: str, actions: list[Step], disarmed: list[int]) -> None:
-    names = {
-        f"{a}->{b} {i % 2}" for i in disarmed for a in ("MTE1", "MTE2", "V", "M") for b in ("M", "MTE2", "FIX", "V")
-    }
+    names = {f"{a}->{b} {i % 2}" for i in disarmed for a in ("MTE1", "MTE2", "V", "M") for b in ("M", "MTE2", "FIX", "V")}
     made = program(variant.chip, kind, writer(kind, actions), SIZES, disarm=names)
     timeline, bases = run_programs(variant.chip, [[made]], shared_gm=False)
     assert_same(timeline, [made], bases)
@@ -62,9 +56,7 @@ def test_random_programs(variant: RandomChip, kind: str, actions: list[Step], di
 
 @sampled(30, 120)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), st.lists(steps(40), min_size=1, max_size=3))
-def test_random_programs_with_memory_faster_than_ports(
-    variant: RandomChip, kind: str, blocks: list[list[Step]]
-) -> None:
+def test_random_programs_with_memory_faster_than_ports(variant: RandomChip, kind: str, blocks: list[list[Step]]) -> None:
     """The transfers of several cores meet in the memory system, where nothing is scarce."""
     chip = ideal_memory(variant.chip)
     sizes = SIZES * len(blocks)
@@ -125,9 +117,7 @@ def test_cross_core_flags(mode: int, variant: RandomChip, parts: list[list[Step]
 def test_lines_of_a_transfer(
     row_bytes: int, gap: int, rows: int, plane_stride: int, planes: int, phase: int, offset: int, tight: bool
 ) -> None:
-    region = Region(
-        "src0", "GM", row_bytes, row_bytes if tight else row_bytes + gap, rows, plane_stride + 9000, planes, offset
-    )
+    region = Region("src0", "GM", row_bytes, row_bytes if tight else row_bytes + gap, rows, plane_stride + 9000, planes, offset)
     assert footprint(region, phase, 512).touched == lines_touched(region, phase, 512)
 
 

@@ -198,8 +198,6 @@ def test_a_copy_at_port_speed_may_take_more_cycles_than_32_bits_count() -> None:
     slow = changed(quiet(CHIP), paths={"bytes_per_cycle": 2.0**-15})
     device = Device(slow, with_values=False)
     tensor = device.allocate(1 << 20, "t")
-    task = task_of(
-        [[program(slow, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 65536), [1 << 20])]], [tensor]
-    )
+    task = task_of([[program(slow, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 65536), [1 << 20])]], [tensor])
     (one,) = Engine(device, shared_gm=False).run([task]).programs
     assert int(one.end[-1] - one.start[-1]) > 1 << 31

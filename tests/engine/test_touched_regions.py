@@ -58,9 +58,7 @@ class TouchingRegions(Instruction):
 def regions(draw: st.DrawFn, operand: str) -> Region:
     """Few rows and planes: one behind the other, with gaps, at the same place, in one another."""
     rows, planes = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    size, step, apart, offset = (
-        UNIT * draw(st.integers(least, most)) for least, most in ((1, 5), (0, 9), (0, 30), (0, 4))
-    )
+    size, step, apart, offset = (UNIT * draw(st.integers(least, most)) for least, most in ((1, 5), (0, 9), (0, 30), (0, 4)))
     return Region(operand, "UB", size, step, rows, apart, planes, offset)
 
 

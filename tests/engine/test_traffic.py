@@ -87,9 +87,7 @@ def exact(chip: ChipSpec, capacity: int, moves: list[NaiveTransfer]) -> None:
     )
 
 
-regions = st.builds(
-    Region, st.just("src0"), st.just("GM"), st.integers(1, 3000), st.integers(3000, 5000), st.integers(1, 4)
-)
+regions = st.builds(Region, st.just("src0"), st.just("GM"), st.integers(1, 3000), st.integers(3000, 5000), st.integers(1, 4))
 moves_strategy = st.lists(
     st.tuples(
         st.integers(0, 300),
@@ -121,8 +119,7 @@ def test_against_exact_fractions(
 ) -> None:
     chip = memory(read, write, hbm, latency, refetch, ratios)
     moves = [
-        NaiveTransfer(start, i, d, region, at, whole(Fraction(port)))
-        for i, (start, d, region, at, port) in enumerate(drawn)
+        NaiveTransfer(start, i, d, region, at, whole(Fraction(port))) for i, (start, d, region, at, port) in enumerate(drawn)
     ]
     transfers, ends, traffic = fly(chip, capacity, moves)
     exact(chip, capacity, moves)
@@ -333,9 +330,7 @@ def test_cycles_held_back_by_both_at_once_are_the_l2s() -> None:
     tensor = device.allocate(8 * size, "t")
     made = [[program(chip, "AIV", write, [8 * size], block=block)] for block in range(8)]
     timeline = Engine(device).run([task_of(made, [tensor])])
-    assert [(run.l2_wait[0], run.hbm_wait[0]) for run in timeline.programs] == [
-        (13108, 0)
-    ] * 8  # 65536 bytes at 5 a cycle
+    assert [(run.l2_wait[0], run.hbm_wait[0]) for run in timeline.programs] == [(13108, 0)] * 8  # 65536 bytes at 5 a cycle
 
 
 def test_a_reader_of_lines_under_way_waits_for_their_fill() -> None:

@@ -79,9 +79,7 @@ FLAGS = [f"{queue}[{i}] {state}" for queue in ("in", "out") for i in range(2) fo
 def test_a_forgotten_wait_shows(name: str) -> None:
     """A producer that is late leaves wrong bytes; a consumer that is late leaves a hazard."""
     queue, state = name[:-3].split("[")[0], name.split()[-1]
-    late = {("in", "full"): "GM->UB", ("in", "free"): "V", ("out", "full"): "V", ("out", "free"): "UB->GM"}[
-        queue, state
-    ]
+    late = {("in", "full"): "GM->UB", ("in", "free"): "V", ("out", "full"): "V", ("out", "free"): "UB->GM"}[queue, state]
     slow = slow_pipe(late)
     (_, right), _ = full(slow, "AIV", copies)
     (_, wrong), findings = full(slow, "AIV", copies, disarm=[name])

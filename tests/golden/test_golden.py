@@ -106,17 +106,13 @@ def test_cycles(name: str) -> None:
     tensors: list[Any] = [TensorSpec(shape, dtype) for shape, dtype in case.tensors.values()]
     found = {}
     for chip in CHIPS:
-        result = convolution_backward(
-            *tensors, **case.attributes, cube_math_type=case.cube_math_type, chip=chip, mode="timing"
-        )
+        result = convolution_backward(*tensors, **case.attributes, cube_math_type=case.cube_math_type, chip=chip, mode="timing")
         assert result.timeline is not None
         found[chip] = result.timeline.finish
     path = HERE / "cycles.yaml"
     frozen = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     if os.environ.get("UPDATE_GOLDEN"):
         frozen[name] = found
-        heading = (
-            "# Cycles of the cube clock of whole calls of shipped cases, cold L2. Written by UPDATE_GOLDEN=1 pytest.\n"
-        )
+        heading = "# Cycles of the cube clock of whole calls of shipped cases, cold L2. Written by UPDATE_GOLDEN=1 pytest.\n"
         path.write_text(heading + yaml.safe_dump(frozen), encoding="utf-8")
     assert found == frozen[name]

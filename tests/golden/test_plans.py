@@ -44,9 +44,7 @@ def case_of(operator: str, problem: dict[str, Any], dtype: str) -> Any:
     return OPERATORS[operator].case.model_validate({"operator": operator, "cube_math_type": math_type, **entries})
 
 
-def launched(
-    operator: str, problem: dict[str, Any], dtype: str, chip: ChipSpec, deterministic: bool
-) -> tuple[str, ...]:
+def launched(operator: str, problem: dict[str, Any], dtype: str, chip: ChipSpec, deterministic: bool) -> tuple[str, ...]:
     """The kernels in launch order with their numbers of blocks, then the tilings of those that have one; or the refusal."""
     try:
         _, tasks = tasks_of_call(case_of(operator, problem, dtype), chip, deterministic=deterministic)

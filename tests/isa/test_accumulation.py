@@ -57,9 +57,7 @@ def random_operands(rng, shape, dtype, spread):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.integers(0, 2**32 - 1), st.sampled_from(list(DIGITS)), st.sampled_from([0, 3, 12, 30, 60]), st.integers(1, 17)
-)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(list(DIGITS)), st.sampled_from([0, 3, 12, 30, 60]), st.integers(1, 17))
 def test_an_exact_group_is_rounded_once(seed, dtype, spread, width):
     """One group on top of a sum: the nearest float32 of the rational value, however far the operands are apart."""
     rng = np.random.default_rng(seed)

@@ -47,9 +47,7 @@ def test_a_file_of_a_run_with_an_instruction_of_ones_own_is_drawn_and_run_again(
 
 
 def broken(**changes: Any) -> type[asim.Instruction]:
-    kind = dataclass(frozen=True)(
-        type("Broken", (asim.Instruction,), {"name": "broken", "pipe": lambda s, c: "V", **changes})
-    )
+    kind = dataclass(frozen=True)(type("Broken", (asim.Instruction,), {"name": "broken", "pipe": lambda s, c: "V", **changes}))
     return kind
 
 

@@ -79,9 +79,7 @@ def test_a_mode_that_the_chip_lacks_is_refused_when_the_program_is_built():
 
 
 def test_a_pair_that_the_chip_lacks_is_refused_with_the_pairs_that_it_has():
-    with pytest.raises(
-        SimError, match=r"does not cast float16 to bfloat16; it casts float32->float16, float32->bfloat16"
-    ):
+    with pytest.raises(SimError, match=r"does not cast float16 to bfloat16; it casts float32->float16, float32->bfloat16"):
         builder(B3).vector_cast(0, 0, "float16", "bfloat16", 64)
     with pytest.raises(SimError, match="does not cast float32 to bfloat16"):
         builder(A910).vector_cast(0, 0, "float32", "bfloat16", 64)
@@ -279,12 +277,8 @@ def test_the_verdict_of_the_other_mode_is_wrong():
     given = dict(zip(("grad_output", "input", "weight"), inputs, strict=True))
     for result, own, other in ((kept, "inf_nan", "saturate"), (settled, "saturate", "inf_nan")):
         gradients = {"grad_input": result.grad_input}
-        assert judge(operator, result.call, B3, given, gradients, ValueModel.of(B3, "blas", own))["grad_input"][
-            "correct"
-        ]
-        assert not judge(operator, result.call, B3, given, gradients, ValueModel.of(B3, "blas", other))["grad_input"][
-            "correct"
-        ]
+        assert judge(operator, result.call, B3, given, gradients, ValueModel.of(B3, "blas", own))["grad_input"]["correct"]
+        assert not judge(operator, result.call, B3, given, gradients, ValueModel.of(B3, "blas", other))["grad_input"]["correct"]
 
 
 def test_the_first_910_saturates_and_refuses_the_other_mode():

@@ -158,9 +158,7 @@ def test_products_of_int8_are_exact_in_int32(m: int, k: int, n: int, begins: str
     bench.do(LoadBias(n, "int32"), 192, 64)
     bench.do(Mmad(m, k, n, "int8", begins == "goes on", bias=192 if begins == "bias" else -1), 1024, 512, 1024)
     start = {"": np.zeros((m, n), np.int64), "goes on": c, "bias": np.broadcast_to(c[0], (m, n))}[begins]
-    wanted = [
-        [sum(int(a[i, x]) * int(b[x, j]) for x in range(k)) + int(start[i, j]) for j in range(n)] for i in range(m)
-    ]
+    wanted = [[sum(int(a[i, x]) * int(b[x, j]) for x in range(k)) + int(start[i, j]) for j in range(n)] for i in range(m)]
     assert result(bench, m, n, np.int32).tolist() == wanted
 
 
@@ -173,9 +171,7 @@ def test_a_sum_of_int8_that_leaves_int32_wraps_around() -> None:
 
 
 @sampled(20, 80)
-@given(
-    st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from(sorted(DTYPES)), st.integers(0, 1000)
-)
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from(sorted(DTYPES)), st.integers(0, 1000))
 def test_a_sum_that_begins_with_the_bias_of_its_column(m: int, k: int, n: int, dtype: str, seed: int) -> None:
     """Whole numbers exactly, whatever L0C held; the bias came as float16 or as float32."""
     rng = np.random.default_rng(seed)
@@ -218,9 +214,7 @@ def test_a_bias_is_shown_where_there_is_one() -> None:
     assert Mmad(16, 16, 16, "float16", False, bias=0).parameters()["bias"] == 0
 
 
-@pytest.mark.parametrize(
-    ("dtype", "bits", "has"), [("hf32", 0, 11), ("hf32", 10, 11), ("float32", 11, 0), ("float16", 11, 0)]
-)
+@pytest.mark.parametrize(("dtype", "bits", "has"), [("hf32", 0, 11), ("hf32", 10, 11), ("float32", 11, 0), ("float16", 11, 0)])
 def test_hf32_keeps_the_bits_of_the_chip(dtype: str, bits: int, has: int) -> None:
     with pytest.raises(SimError, match=rf"hf32_bits = {bits} of {dtype}; ascend910b3 \(dav-2201\) has {has} "):
         Mmad(16, 16, 16, dtype, False, bits).pipe(CHIP)

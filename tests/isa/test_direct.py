@@ -28,9 +28,7 @@ def test_channels_become_blocks(channels: int, pixels: int, itemsize: int, count
     source, wanted = bench.memory.gm[1].copy(), bench.memory.buffers["L1"].copy()
     if offset + count * src_step > len(source) or 64 + count * dst_step > len(wanted):
         return
-    move = DataCopyDn2Nz(
-        channels, pixels, itemsize, channel_stride, pixel_stride, block_stride, count, src_step, dst_step
-    )
+    move = DataCopyDn2Nz(channels, pixels, itemsize, channel_stride, pixel_stride, block_stride, count, src_step, dst_step)
     bench.do(move, 64, gm_operand(1, offset))
     for i, pixel, channel in np.ndindex(count, pixels, blocks * c0):
         block, lane = divmod(channel, c0)
@@ -53,9 +51,7 @@ def test_a_tile_goes_out_element_by_element(
     item = np.dtype(dtype).itemsize
     values = np.arange(3 * padded * 16, dtype=np.float32).reshape(3, padded, 16)  # [16 columns][row]
     bench.put("L0C", 1024, values)
-    places = {
-        (i, j): gm_operand(1, 96 + i * row_stride + j * column_stride) for i in range(rows) for j in range(columns)
-    }
+    places = {(i, j): gm_operand(1, 96 + i * row_stride + j * column_stride) for i in range(rows) for j in range(columns)}
     for place in places.values():
         bench.put("GM", place, np.ones(1, dtype))
     bench.do(FixpipeDn(rows, columns, padded, first, dtype, row_stride, column_stride, atomic), gm_operand(1, 96), 1024)

@@ -180,9 +180,7 @@ def test_of_one_output_row_no_column_outside_is_read(load: LoadData3D) -> None:
     """All taps are taken, and each finds a pixel in the map."""
     first = load.m_start % (load.out_height * load.out_width)
     count = min(load.m_extent, load.out_width - first % load.out_width)
-    load = replace(
-        load, height=24, width=24, dilation_h=1, dilation_w=1, pad_top=0, pad_left=0, m_start=first, m_extent=count
-    )
+    load = replace(load, height=24, width=24, dilation_h=1, dilation_w=1, pad_top=0, pad_left=0, m_start=first, m_extent=count)
     load = replace(load, k_start=0, k_extent=load.k_h * load.k_w * 32 // load.itemsize)
     needed, declared = touched(load)
     row = load.width * 32

@@ -64,9 +64,7 @@ def test_scaled_numbers_are_rounded_once(
     source, target = formats
     rng = np.random.default_rng(seed)
     bench, columns, padded = Workbench(seed), -(-n // 16), -(-m // 16) * 16
-    tile = (rng.integers(-(2**31), 2**31, (columns, padded, 16)) >> rng.integers(0, 31, (columns, padded, 16))).astype(
-        source
-    )
+    tile = (rng.integers(-(2**31), 2**31, (columns, padded, 16)) >> rng.integers(0, 31, (columns, padded, 16))).astype(source)
     if source == "float32":
         tile = (tile * np.float32(2.0**-22)).astype(np.float32)
     bench.put("L0C", 1024, tile)

@@ -250,11 +250,7 @@ def test_exactly_the_written_bytes_change(case: tuple[Instruction, int, int, int
     for name, bytes_changed in changed.items():
         assert bytes_changed <= written.get(name, set()), name
     # The low bytes of a sum may stay.
-    adds_up = (
-        getattr(instruction, "accumulate", False)
-        or instruction.atomic
-        or getattr(instruction, "operation", "") == "axpy"
-    )
+    adds_up = getattr(instruction, "accumulate", False) or instruction.atomic or getattr(instruction, "operation", "") == "axpy"
     if not adds_up:
         assert {name: b for name, b in changed.items() if b} == written
 

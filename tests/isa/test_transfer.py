@@ -25,9 +25,7 @@ ENDS = [("GM", "UB"), ("GM", "L1"), ("UB", "GM"), ("L1", "GM")]
     st.sampled_from(ENDS), st.integers(1, 100), st.integers(1, 6), st.integers(0, 300), st.integers(0, 300),
     st.integers(0, 200), st.integers(0, 60),
 )  # fmt: skip
-def test_strided_copy(
-    ends: tuple[str, str], row_bytes: int, rows: int, src_gap: int, dst_gap: int, src: int, dst: int
-) -> None:
+def test_strided_copy(ends: tuple[str, str], row_bytes: int, rows: int, src_gap: int, dst_gap: int, src: int, dst: int) -> None:
     source, target = ends
     bench = Workbench(1)
     src = gm_operand(1, src) if source == "GM" else src * 32

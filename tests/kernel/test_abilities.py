@@ -40,8 +40,7 @@ def test_rows_are_copied_by_as_few_instructions_as_halving_gives(rows: int, stri
     for view in (made := k.finish()):
         copy = view.instruction
         places += [
-            ((view.src0 & OFFSET_MASK) + row * copy.src_stride, view.dst + row * copy.dst_stride)
-            for row in range(copy.rows)
+            ((view.src0 & OFFSET_MASK) + row * copy.src_stride, view.dst + row * copy.dst_stride) for row in range(copy.rows)
         ]
     assert len(made) == instructions
     assert places == [(96 + row * stride, 64 + row * 32) for row in range(rows)]

@@ -186,9 +186,7 @@ def test_a_flag_of_a_pipe_that_the_core_lacks(kind: str, pair: tuple[str, str], 
 )
 def test_a_pair_of_pipes_without_flags(kind: str, pair: tuple[str, str], there: str) -> None:
     """The overview of synchronisation inside a core lists the pairs of dav-2201; of other chips no list is known."""
-    refused(
-        lambda k: k.flag(*pair, "x"), f"flag 'x' goes from {pair[0]} to {pair[1]};", there, "sync.flag_pairs", kind=kind
-    )
+    refused(lambda k: k.flag(*pair, "x"), f"flag 'x' goes from {pair[0]} to {pair[1]};", there, "sync.flag_pairs", kind=kind)
     KernelBuilder(InstructionTable(load_chip("ascend310p3")), 0, "AI_CORE", []).flag(*pair, "x")
 
 
@@ -205,9 +203,7 @@ def test_a_path_that_the_chip_lacks() -> None:
 
 
 def test_an_instruction_of_another_core() -> None:
-    refused(
-        lambda k: k.mmad(0, 0, 0, 16, 16, 16, "float16", False), "block 7 AIV", "0 M mmad", "is on pipe M", kind="AIV"
-    )
+    refused(lambda k: k.mmad(0, 0, 0, 16, 16, 16, "float16", False), "block 7 AIV", "0 M mmad", "is on pipe M", kind="AIV")
     refused(lambda k: k.vector_duplicate(0, "float16", 16), "block 7 AIC", "0 V duplicate", "is on pipe V")
     refused(lambda k: k.data_copy("GM", "UB", 0, 0, 32), "0 MTE2 data_copy", "is in UB", "L1, L0A, L0B, L0C, BT, FB")
     refused(lambda k: k.allocate("UB", 32, "x"), "x is in UB")
@@ -255,9 +251,7 @@ def test_an_offset_inside_a_region_counts() -> None:
 
 
 def test_a_tensor_that_the_task_lacks() -> None:
-    refused(
-        lambda k: k.data_copy("GM", "L1", 0, gm_operand(2, 0), 32), "src0 is in tensor 2, but the task has 2 tensors"
-    )
+    refused(lambda k: k.data_copy("GM", "L1", 0, gm_operand(2, 0), 32), "src0 is in tensor 2, but the task has 2 tensors")
     refused(lambda k: k.data_copy("GM", "L1", 0, gm_operand(0, -32), 32), "src0 starts 32 bytes before tensor 0")
 
 
@@ -293,9 +287,7 @@ def test_a_buffer_that_overflows() -> None:
         k.allocate("L0A", 40 * KIB, "left")
         k.allocate("L0A", 24 * KIB + 1, "right")
 
-    refused(
-        write, "block 7 AIC: right needs 24577 bytes of L0A at 0xa000", "ends at 65537 of 65536 bytes", "buffers.L0A"
-    )
+    refused(write, "block 7 AIC: right needs 24577 bytes of L0A at 0xa000", "ends at 65537 of 65536 bytes", "buffers.L0A")
 
 
 @pytest.mark.parametrize("shape", [(0, 1), (32, 0)])
@@ -362,6 +354,4 @@ def test_an_atomic_of_part_of_an_element(size: int, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["number", "V4", "datetime64[s]"])
 def test_an_atomic_of_no_number(dtype: str) -> None:
-    refused(
-        lambda k: k.data_copy("UB", "GM", 0, 0, 64, atomic_add=dtype), f"atomic_add of {dtype}; float32,", kind="AIV"
-    )
+    refused(lambda k: k.data_copy("UB", "GM", 0, 0, 64, atomic_add=dtype), f"atomic_add of {dtype}; float32,", kind="AIV")

@@ -33,9 +33,7 @@ def slices(size: int, steps: bool) -> st.SearchStrategy[slice]:
 def test_an_index_is_numpys(data: st.DataObject) -> None:
     rows, columns = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 30))
     whole = LocalTensor(64, (rows, columns), "uint16", 2 * columns + data.draw(st.sampled_from([0, 6])))
-    index = data.draw(
-        st.integers(-rows, rows - 1) | st.tuples(slices(rows, True), slices(columns, False)) | slices(rows, True)
-    )
+    index = data.draw(st.integers(-rows, rows - 1) | st.tuples(slices(rows, True), slices(columns, False)) | slices(rows, True))
     wanted = seen(whole)[index]
     assume(wanted.size)
     got = whole[index]

@@ -76,9 +76,7 @@ def test_a_check_leaves_nothing_to_the_search_for_cycles() -> None:
 def counts_on(k: Any, a: Any, b: Any, by: str = "") -> None:
     """Copies as `copies` does; how much of a piece depends on what no stamp knows of, unless `by` is empty."""
     queue = k.queue_of("x", [k.allocate("UB", SIZE, f"x[{i}]") for i in range(2)], "MTE2", "MTE3")
-    for number, (_, place) in enumerate(
-        k.stamped([("", SIZE * (PIECES * k.block + piece)) for piece in range(PIECES)])
-    ):
+    for number, (_, place) in enumerate(k.stamped([("", SIZE * (PIECES * k.block + piece)) for piece in range(PIECES)])):
         size = SIZE // 2 if by == "number" and number == PIECES - 1 else SIZE
         if by == "break" and number == PIECES - 1:
             raise asim.SimError("the last piece alone")

@@ -28,9 +28,7 @@ TABLE = {
 }  # fmt: skip
 OF_OTHERS = {"GM->L0A", "GM->L0B", "L1->L0A", "L1->L0B", "L0C->UB", "L0C->L1", "L0C->GM"}
 """Ways that no copy goes: loads of fractals and what takes results out of L0C do (asc-devkit, routes of the DataCopy pages)."""
-CHIPS = {
-    product: [name for name in chip_names() if load_chip(name).identity.product == product] for product in PRODUCTS
-}
+CHIPS = {product: [name for name in chip_names() if load_chip(name).identity.product == product] for product in PRODUCTS}
 
 
 def test_there_are_five_products() -> None:
@@ -54,14 +52,10 @@ def test_a_copy_is_built_where_there_is_a_path_and_a_core_for_it(
         k.finish()
 
     if not has_path:
-        there = [
-            name for name in TABLE if name.startswith(f"{source}->") and TABLE[name][PRODUCTS.index(product)] == "1"
-        ]
+        there = [name for name in TABLE if name.startswith(f"{source}->") and TABLE[name][PRODUCTS.index(product)] == "1"]
         with pytest.raises(SimError) as refused:
             build()
-        assert f"({chip.identity.arch}) has no path {source}->{destination}; from {source} there is " in str(
-            refused.value
-        )
+        assert f"({chip.identity.arch}) has no path {source}->{destination}; from {source} there is " in str(refused.value)
         row = re.search(r"there is (.*) \(chip file, paths\)", str(refused.value))
         assert row and {name.split(":")[0] for name in row[1].split(", ")} - {"nothing"} == set(there)
         return

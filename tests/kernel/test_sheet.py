@@ -106,9 +106,7 @@ def test_of_rows_that_move_alike_each_stays_in_its_tensor(ahead: Where, last: in
             k.finish()
 
 
-@given(
-    st.lists(st.tuples(st.integers(-2, 100), st.integers(-2, 64)), min_size=1, max_size=4), st.sampled_from([1, 8, 32])
-)
+@given(st.lists(st.tuples(st.integers(-2, 100), st.integers(-2, 64)), min_size=1, max_size=4), st.sampled_from([1, 8, 32]))
 @example([(-1, 0)], 32)
 @example([(0, 0), (0, -1)], 32)
 @example([(3, 5), (4, 4)], 8)
@@ -248,9 +246,7 @@ def test_how_far_a_sheet_moves_is_how_far_it_is_right(given_pieces: list[tuple[i
         first = k.finish().sheet
     except SimError:
         return
-    moved = first.moved(
-        np.array([place + step for place, step in zip(first.where, by * len(given_pieces), strict=True)])
-    )
+    moved = first.moved(np.array([place + step for place, step in zip(first.where, by * len(given_pieces), strict=True)]))
     assert first.may_move(by) == moved.is_right(table.limits(), SIZES)
 
 
@@ -369,12 +365,8 @@ def rows_at(
 @example([([(6, -9, -9, -9)], [(0, 1, 0, 7)])], [(0, (1, 0))], [])  # no operand
 @example([([(0, 0, 2 << SLOT_SHIFT, 0)], [])], [(0, (0, 0))], [])  # no such tensor
 @example([([(0, 0, 0, 0)], [])], [], [(0, 31, 0, 0)])
-@example(
-    [([(0, 0, 0, 0), (0, 64, 0, 0), (0, 32, 0, 0)], [(0, 1, 0, 32), (1, 1, 0, 32), (2, 1, 0, 32)])], [(0, (0, 0))], []
-)
-@example(
-    [([(0, 0, 0, 0)], [(0, 1, 0, 32)])], [(0, (5, 0)), (0, (2, 0)), (0, (9, 0)), (0, (4, 0))], []
-)  # down by 2, up from 9
+@example([([(0, 0, 0, 0), (0, 64, 0, 0), (0, 32, 0, 0)], [(0, 1, 0, 32), (1, 1, 0, 32), (2, 1, 0, 32)])], [(0, (0, 0))], [])
+@example([([(0, 0, 0, 0)], [(0, 1, 0, 32)])], [(0, (5, 0)), (0, (2, 0)), (0, (9, 0)), (0, (4, 0))], [])  # down by 2, up from 9
 @example([([(0, 0, 0, 0)], [(0, 1, 0, 32)])], [(0, (0, 0)), (0, (-1, 0))], [])
 @example([([(0, 0, 0, 0)], [(0, 1, 0, 32)])], [(0, (0, 0)), (0, (UB // 32, 0))], [])
 @example([([(0, -(1 << 63), 0, 0), (0, (1 << 63) - 8, 0, 0)], [])], [(0, (0, 0))], [])

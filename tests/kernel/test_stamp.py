@@ -92,9 +92,7 @@ def test_a_phase_is_the_same_wherever_it_is_left(
 ) -> None:
     """A number that moves, carried in a tuple: as it was at its place, and seen from another one."""
     further = (where[0] + by[0], where[1] + by[1])
-    here, there = (
-        (Placed.of(steps, start + steps[0] * down + steps[1] * right), 7) for down, right in (where, further)
-    )
+    here, there = ((Placed.of(steps, start + steps[0] * down + steps[1] * right), 7) for down, right in (where, further))
     assert relative(here, where) == relative(there, further) == relative((Moving(steps, start), 7), where)
     again = absolute(relative(here, where), placed(where))
     assert again == here and again[0].steps == steps

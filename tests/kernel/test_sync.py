@@ -56,9 +56,7 @@ def refused(write: Callable[[KernelBuilder], object], *words: str, kind: str = "
 @pytest.mark.parametrize("method", ["set_flag", "wait_flag"])
 @pytest.mark.parametrize("given", ["full", None, ["full"], Flag("full", "MTE2", "MTE1", 0)], ids=repr)
 def test_what_is_no_flag_of_the_program(method: str, given: Any) -> None:
-    refused(
-        lambda k: getattr(k, method)(given), f"block 7 AIC: {method}({given!r})", "k.flag(source, destination, name)"
-    )
+    refused(lambda k: getattr(k, method)(given), f"block 7 AIC: {method}({given!r})", "k.flag(source, destination, name)")
 
 
 def test_a_cube_core_is_none_of_the_vector_cores_of_a_block() -> None:

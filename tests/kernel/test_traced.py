@@ -60,9 +60,7 @@ def test_lines_and_pieces_of_buffers_under_inspection(name: str) -> None:
         with inspect():
             programs = built(launched(kernel_of(body, loop), blocks=2))
         notes = [one.notes for one in programs if one.notes is not None]
-        lines = [
-            [(one.line(row) or ("", 0))[1] for row in range(len(p))] for one, p in zip(notes, programs, strict=True)
-        ]
+        lines = [[(one.line(row) or ("", 0))[1] for row in range(len(p))] for one, p in zip(notes, programs, strict=True)]
         found.append((lines, [[(a.buffer, a.start, a.size, a.name) for a in one.allocated] for one in notes]))
     assert found[0] == found[1]
 
@@ -140,9 +138,7 @@ def test_a_state_that_changes_late_is_told() -> None:
         if not wrong:
             assert texts(built(launched(kernels[1], 1))) == plain
             continue
-        with pytest.raises(
-            KernelError, match=r">:12: .* writes other rows than an earlier one that met the same conditions"
-        ):
+        with pytest.raises(KernelError, match=r">:12: .* writes other rows than an earlier one that met the same conditions"):
             built(launched(kernels[1], 1))
 
 
@@ -196,9 +192,7 @@ def test_blocks_over_pieces_are_moved_where_their_guards_hold(body: str) -> None
         for block in range(12):
             pieces = [("ab"[place % 2], 5 * block + place) for place in range(3 + block % 2)]
             k = Kernel(table, block, "AIV", [one.nbytes for one in shapes], blocks=12)
-            given = PiecedTensor(
-                *[getattr(shapes[0], name) for name in ("name", "shape", "dtype", "address", "strides")]
-            )
+            given = PiecedTensor(*[getattr(shapes[0], name) for name in ("name", "shape", "dtype", "address", "strides")])
             given.pieces = pieces
 
             def write(k: Kernel = k, given: Any = given, kernel: KernelFunction = kernel) -> Program:

@@ -96,9 +96,7 @@ def test_a_drain_and_its_neighbours_overlap_and_never_overtake(k_count: int, sha
     one = timeline.programs[0]
     mmads, drains = rows(one, Mmad), rows(one, FixpipeUnitFlag)
     assert one.start[drains[0]] < one.end[mmads[3]]  # the drain begins in the last product of its tile
-    assert (
-        one.start[mmads[4]] < one.end[drains[0]] < one.end[mmads[4]]
-    )  # the next tile in the drain, and ends behind it
+    assert one.start[mmads[4]] < one.end[drains[0]] < one.end[mmads[4]]  # the next tile in the drain, and ends behind it
     never_overtakes(one)
     assert hazards == []
 
@@ -160,9 +158,7 @@ def test_a_fixpipe_without_the_unit_flag_may_not_overlap() -> None:
     """Equal times with plain instructions are a hazard: only the unit flag orders pieces."""
     timeline, _ = run(tiles_of())
     table = timeline.programs[0].program.table
-    table.instructions[:] = [
-        Fixpipe(**vars(one)) if isinstance(one, FixpipeUnitFlag) else one for one in table.instructions
-    ]
+    table.instructions[:] = [Fixpipe(**vars(one)) if isinstance(one, FixpipeUnitFlag) else one for one in table.instructions]
     table._touches = Touches.of((), table.chip)  # what the run had read of them
     assert from_columns([one.task for one in timeline.tasks], timeline.programs).findings
 
@@ -198,9 +194,7 @@ def test_values_follow_the_pieces() -> None:
     device = Device(chip)
     tensors = [device.allocate(size, name) for size, name in zip(sizes, "abc", strict=True)]
     tensors[0].data[:] = _fractals(left).view(np.uint8).ravel()  # [M / 16][K / 16]
-    tensors[1].data[:] = (
-        np.ascontiguousarray(_fractals(right).swapaxes(1, 2)).view(np.uint8).ravel()
-    )  # [K / 16][N / 16]
+    tensors[1].data[:] = np.ascontiguousarray(_fractals(right).swapaxes(1, 2)).view(np.uint8).ravel()  # [K / 16][N / 16]
     task = task_of([[program(chip, "AIC", write, sizes)]], tensors)
     timeline, hazards = watched_run(device, [task])
     assert replay(device, [task], timeline, timeline.programs) == hazards == []

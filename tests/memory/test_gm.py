@@ -29,9 +29,7 @@ def lines_of(size: int) -> int:
 @sampled(50, 200)
 @given(
     st.integers(1, 40),
-    st.lists(
-        st.one_of(st.tuples(st.just("take"), st.integers(0, 9000)), st.tuples(st.just("give"), st.integers(0, 50)))
-    ),
+    st.lists(st.one_of(st.tuples(st.just("take"), st.integers(0, 9000)), st.tuples(st.just("give"), st.integers(0, 50)))),
 )
 def test_against_a_list_of_ranges(lines: int, steps: list[tuple[str, int]]) -> None:
     """First fit: every allocation lies at the lowest place that is free for it, and only then is one refused."""
@@ -88,9 +86,7 @@ def test_addresses_without_bytes() -> None:
 @pytest.mark.parametrize("size", [-1, -512, -(2**70), True, 64.0, np.nan, "64", None, np.int64(-8), np.bool_(False)])
 def test_what_is_no_size_takes_nothing(size: Any, with_data: bool) -> None:
     memory = GlobalMemory(8 * UNIT, UNIT)
-    with pytest.raises(
-        SimError, match=r"device memory: the size in bytes of x is .*; allowed is a whole number from 0"
-    ):
+    with pytest.raises(SimError, match=r"device memory: the size in bytes of x is .*; allowed is a whole number from 0"):
         memory.allocate(size, "x", with_data=with_data)
     assert memory.allocate(8 * UNIT - SLACK, "all").base == 0
 
@@ -115,9 +111,7 @@ def test_freeing_twice() -> None:
 def test_the_message_of_a_full_memory() -> None:
     memory = GlobalMemory(8 * UNIT, UNIT)
     memory.allocate(3 * UNIT - SLACK, "a")
-    with pytest.raises(
-        SimError, match=r"b needs 3,000 bytes, the largest free range is 2,560 of 4 KiB .*memory.hbm_bytes"
-    ):
+    with pytest.raises(SimError, match=r"b needs 3,000 bytes, the largest free range is 2,560 of 4 KiB .*memory.hbm_bytes"):
         memory.allocate(3000, "b")
 
 

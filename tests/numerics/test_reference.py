@@ -86,9 +86,7 @@ def test_every_bfloat16(name, mode):
 
 
 @sampled(75, 300)
-@given(
-    st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=8), st.sampled_from(MODES), st.booleans(), st.booleans()
-)
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=8), st.sampled_from(MODES), st.booleans(), st.booleans())
 def test_random_float32_patterns(patterns, pair, saturate, near_one):
     bits = np.array(patterns, dtype=np.uint32)
     if near_one:  # exponents within the range of the small formats

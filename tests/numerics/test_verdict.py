@@ -109,8 +109,7 @@ def test_overflow():
     exact = np.array([65521.0, 70000.0, -1e6, 65519.999, 65500.0, 70000.0, -1e6])
     result = np.float16([np.inf, np.inf, -np.inf, np.inf, np.inf, 65504, np.inf])
     verdicts = [
-        check_correct(result[i : i + 1], exact[i : i + 1], exact[i : i + 1] ** 2, 1, ["float16"]).correct
-        for i in range(7)
+        check_correct(result[i : i + 1], exact[i : i + 1], exact[i : i + 1] ** 2, 1, ["float16"]).correct for i in range(7)
     ]
     assert verdicts == [True, True, True, True, False, False, False]
     wide = np.array([3e38, 3.5e38])

@@ -140,9 +140,7 @@ def test_what_requires_no_grad_is_masked_off(tmp_path):
 
 
 def test_one_dtype_for_all_unless_a_tensor_has_its_own(tmp_path):
-    case = load(
-        tmp_path, CONV, dtype="bfloat16", input=[2, 4, 8, 8], weight={"shape": [6, 4, 3, 3], "dtype": "float32"}
-    )
+    case = load(tmp_path, CONV, dtype="bfloat16", input=[2, 4, 8, 8], weight={"shape": [6, 4, 3, 3], "dtype": "float32"})
     assert {name: dtype for name, (_, dtype) in case.tensors.items()} == {
         "grad_output": "bfloat16", "input": "bfloat16", "weight": "float32"
     }  # fmt: skip
@@ -257,9 +255,7 @@ def test_a_file_that_does_not_fit_the_case(tmp_path):
     tensors = make_tensors(load(tmp_path, CONV))
     save_tensors(tmp_path / "t.npz", {name: (array, "float16") for name, array in tensors.items()})
     case = load(tmp_path, CONV, input={"shape": [3, 4, 8, 8], "dtype": "float16"}, data={"file": "t.npz"})
-    with pytest.raises(
-        SimError, match=r"t\.npz: grad_output: shape \[2, 6, 6, 6\] given, the case needs \[3, 6, 6, 6\]"
-    ):
+    with pytest.raises(SimError, match=r"t\.npz: grad_output: shape \[2, 6, 6, 6\] given, the case needs \[3, 6, 6, 6\]"):
         make_tensors(case)
 
 
@@ -285,10 +281,7 @@ def test_the_documents_example_gives_2_98_98():
     case = load_case("document_example_2d")
     tensors = make_tensors(case)
     assert case.cube_math_type == 1
-    assert (
-        np.einsum("nohw,oiyx->nihw", tensors["grad_output"], tensors["weight"]).tolist()
-        == np.full((2, 2, 7, 7), 2).tolist()
-    )
+    assert np.einsum("nohw,oiyx->nihw", tensors["grad_output"], tensors["weight"]).tolist() == np.full((2, 2, 7, 7), 2).tolist()
     assert np.einsum("nohw,nihw->oi", tensors["grad_output"], tensors["input"]).tolist() == [[98, 98], [98, 98]]
     assert tensors["grad_output"].sum((0, 2, 3)).tolist() == [98, 98]
 
@@ -361,8 +354,7 @@ def test_the_documents_example_gives_2_98_98():
         ),
         (
             {"grad_output": {"shape": [2, 5, 6, 6]}},
-            "grad_output.shape: [2, 5, 6, 6] given; the other arguments give [2, 6, 6, 6] "
-            "(the output channels of weight = 6)",
+            "grad_output.shape: [2, 5, 6, 6] given; the other arguments give [2, 6, 6, 6] (the output channels of weight = 6)",
         ),
         (
             {"grad_output": {"shape": [2, 6, 6]}},
@@ -370,8 +362,7 @@ def test_the_documents_example_gives_2_98_98():
         ),
         (
             {"dilation": [1, 4]},
-            "weight.shape: a kernel of 3 does not fit in W: "
-            "floor((8 + 0 + 0 - (4 x (3 - 1) + 1)) / 1) + 1 = 0, must be >= 1",
+            "weight.shape: a kernel of 3 does not fit in W: floor((8 + 0 + 0 - (4 x (3 - 1) + 1)) / 1) + 1 = 0, must be >= 1",
         ),
     ],
 )

@@ -70,10 +70,7 @@ def test_a_kernel_function_in_a_plan(chip: str) -> None:
             "x": "ND",
             "y": "ND",
         }
-        assert (
-            done.outcome.timeline is not None
-            and sum(one.program.tiles for one in done.outcome.timeline.programs) == ROWS
-        )
+        assert done.outcome.timeline is not None and sum(one.program.tiles for one in done.outcome.timeline.programs) == ROWS
 
 
 def test_flags_of_a_kernel_function_are_disarmed_by_name() -> None:

@@ -39,9 +39,7 @@ def plan(
 def check_plans(layers: list[NetworkLayer], chip: str, batch: int, dtype: str = "float16") -> None:
     for layer in layers:
         if chip in FLAT and len(layer.kernel) == 3:
-            with pytest.raises(
-                AclnnError, match=rf"161002: gradOutput has rank 5: .* on {FLAT[chip]} .* 1D and 2D only"
-            ):
+            with pytest.raises(AclnnError, match=rf"161002: gradOutput has rank 5: .* on {FLAT[chip]} .* 1D and 2D only"):
                 plan(layer, chip, batch, dtype=dtype)
         else:
             assert plan(layer, chip, batch, dtype=dtype), layer
@@ -80,9 +78,7 @@ def test_a_patch_embedding_of_any_batch_is_planned(size: int, kernel: int, chip:
             wanted = "Conv3DBackpropFilterV2" if chip.startswith("ascend950") else "Conv2DBackpropFilter"
             assert wanted in plan(layer, chip, batch, ("weight",))
             if chip in FLAT and kernel > 63:
-                with pytest.raises(
-                    AclnnError, match=r"561103: .*stride h = 64 > 63; the library then gathers gradOutput"
-                ):
+                with pytest.raises(AclnnError, match=r"561103: .*stride h = 64 > 63; the library then gathers gradOutput"):
                     plan(layer, chip, batch)
             else:
                 assert wanted in plan(layer, chip, batch)
@@ -90,9 +86,7 @@ def test_a_patch_embedding_of_any_batch_is_planned(size: int, kernel: int, chip:
 
 def volume_patches(kernel: int) -> NetworkLayer:
     out, sides = [8, 224 // kernel, 224 // kernel], [2, kernel, kernel]
-    return NetworkLayer(
-        [3, 16, 224, 224], [768, *out], sides, sides, [0] * 3, [1] * 3, 1, 0, [0] * 3, "patches of a video"
-    )
+    return NetworkLayer([3, 16, 224, 224], [768, *out], sides, sides, [0] * 3, [1] * 3, 1, 0, [0] * 3, "patches of a video")
 
 
 def test_patches_of_a_video() -> None:
@@ -140,18 +134,14 @@ def test_values_of_the_cheapest_layers(kind: str, chip: str) -> None:
 def test_values_of_a_patch_embedding(size: int, kernel: int, chip: str) -> None:
     """All pixels of an image, to fewer channels than the smallest ViT has."""
     out, sides = size // kernel, [kernel, kernel]
-    check_values(
-        NetworkLayer([3, size, size], [48, out, out], sides, sides, [0, 0], [1, 1], 1, 0, [0, 0], "patches"), chip
-    )
+    check_values(NetworkLayer([3, size, size], [48, out, out], sides, sides, [0, 0], [1, 1], 1, 0, [0, 0], "patches"), chip)
 
 
 def check_values(layer: NetworkLayer, chip: str) -> None:
     """Both gradients of two images of small whole numbers, whose sums fp32 holds, against torch in float64."""
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
-    x, w, g = (
-        rng.integers(-2, 3, shape).astype(np.float16) for shape in ([2, *layer.input], layer.weight, [2, *layer.output])
-    )
+    x, w, g = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ([2, *layer.input], layer.weight, [2, *layer.output]))
     wide = [torch.tensor(array.astype(np.float64), requires_grad=True) for array in (x, w)]
     attributes = layer.attributes()
     forward = torch.convolution(

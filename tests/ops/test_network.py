@@ -184,9 +184,7 @@ def test_wrong_addresses(case: str, message: str) -> None:
 def test_a_layer_without_gradients_and_a_network_file(varied: Path) -> None:
     with pytest.raises(ConfigError, match=r"asks for no gradient, .*varied.yaml:frozen:forward$"):
         load_case(f"{varied}:frozen")
-    with pytest.raises(
-        ConfigError, match=r"that is a network: run-network .*varied.yaml, or a layer of it, .*yaml:stem"
-    ):
+    with pytest.raises(ConfigError, match=r"that is a network: run-network .*varied.yaml, or a layer of it, .*yaml:stem"):
         load_case(varied)
     with pytest.raises(ConfigError, match=r"^resnet50:conv1: that is a layer of a network, which is a case: run"):
         load_network("resnet50:conv1")

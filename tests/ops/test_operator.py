@@ -132,9 +132,7 @@ class Narrow(Operator[Arguments, AcceptedCall]):
     def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
         return RULES.run(ScaleFacts(arguments), conformance)
 
-    def accepted(
-        self, arguments: Arguments, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings
-    ) -> AcceptedCall:
+    def accepted(self, arguments: Arguments, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings) -> AcceptedCall:
         narrow = TensorArg(arguments.wide.shape, "float16")
         return AcceptedCall(
             operator=self.name,

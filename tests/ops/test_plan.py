@@ -37,9 +37,7 @@ def test_a_deterministic_grad_weight_stays_2d_where_padding_exceeds_the_kernel()
 
 
 @pytest.mark.parametrize(("kernel", "images", "told"), [(32, 1, 1), (32, 100, 1), (16, 1, 0)])
-def test_a_deterministic_grad_weight_stays_2d_where_l1_has_no_room_for_whole_rows(
-    kernel: int, images: int, told: int
-) -> None:
+def test_a_deterministic_grad_weight_stays_2d_where_l1_has_no_room_for_whole_rows(kernel: int, images: int, told: int) -> None:
     """A patch embedding: 16 pixels see 128 rows of 224 for patches of 32, 48 rows for those of 16."""
     problem = CallAttributes(images, 3, 768, (224, 224), (kernel, kernel), (kernel, kernel), (0, 0, 0, 0))
     plan = plan_of(problem, problem.specs(), (False, True, False), deterministic=True)

@@ -46,9 +46,7 @@ def test_the_file_needs_only_numpy(tmp_path):
     path = tmp_path / "tensors.npz"
     ones = np.ones(3, ml_dtypes.bfloat16)
     eight = np.ones(3, ml_dtypes.float8_e4m3fn)
-    save_tensors(
-        path, {"self": (ones, "bfloat16"), "bias": (eight, "float8_e4m3fn"), "input": (np.ones(3, "f4"), "float32")}
-    )
+    save_tensors(path, {"self": (ones, "bfloat16"), "bias": (eight, "float8_e4m3fn"), "input": (np.ones(3, "f4"), "float32")})
     with np.load(path, allow_pickle=False) as entries:
         assert sorted(entries) == ["bias", "bias_dtype", "input", "self", "self_dtype"]
         assert entries["self"].dtype == np.uint16
@@ -121,8 +119,7 @@ NEEDED = {"grad_output": ((2, 3), "float16"), "input": ((2, 3), "float16")}
                 "grad_output_dtype": np.array("bf16"),
                 "input": np.ones((2, 3), "f2"),
             },
-            "grad_output_dtype: 'bf16' is not a known dtype; "
-            "allowed: float32, float16, bfloat16, hifloat8, float8_e4m3fn",
+            "grad_output_dtype: 'bf16' is not a known dtype; allowed: float32, float16, bfloat16, hifloat8, float8_e4m3fn",
         ),
         (
             {

@@ -67,9 +67,7 @@ def test_what_is_left_out_has_its_default() -> None:
 
 
 def test_another_name_is_refused_as_python_does() -> None:
-    with pytest.raises(
-        TypeError, match=r"^plain\(\) got an unexpected keyword argument 'sise'; did you mean 'size'\?$"
-    ):
+    with pytest.raises(TypeError, match=r"^plain\(\) got an unexpected keyword argument 'sise'; did you mean 'size'\?$"):
         plain(1, sise=3)
     with pytest.raises(TypeError, match=r"^plain\(\) got an unexpected keyword argument 'qqq'$"):
         plain(1, qqq=3)
@@ -91,9 +89,7 @@ def test_every_public_function_suggests_the_near_keyword(face: Any) -> None:
         return  # its further keywords belong to somebody else
     for one in parameters:
         if one.kind not in (one.VAR_POSITIONAL, one.POSITIONAL_ONLY) and len(one.name) > 2:
-            with pytest.raises(
-                TypeError, match=f"unexpected keyword argument '{one.name}_'; did you mean '{one.name}'"
-            ):
+            with pytest.raises(TypeError, match=f"unexpected keyword argument '{one.name}_'; did you mean '{one.name}'"):
                 face(**{f"{one.name}_": 1})
 
 
@@ -115,9 +111,7 @@ def test_editors_that_only_read_source_complete_every_option(name: str) -> None:
     """Jedi, which knows no `Unpack`; from the source alone, and from the function itself as notebooks do."""
     jedi = pytest.importorskip("jedi")
     wanted = {
-        one.name
-        for one in inspect.signature(getattr(ascend_sim, name)).parameters.values()
-        if one.kind is one.KEYWORD_ONLY
+        one.name for one in inspect.signature(getattr(ascend_sim, name)).parameters.values() if one.kind is one.KEYWORD_ONLY
     }
     assert len(wanted) > 10
     line = f"ascend_sim.{name}("

@@ -41,19 +41,13 @@ def classes() -> list[type]:
             if found.name.endswith(".options"):
                 modules.append(importlib.import_module(found.name))
     return [
-        one
-        for module in modules
-        for one in vars(module).values()
-        if is_typeddict(one) and one.__module__ == module.__name__
+        one for module in modules for one in vars(module).values() if is_typeddict(one) and one.__module__ == module.__name__
     ]
 
 
 CLASSES = classes()
 ALL = {
-    (one.name, id(one.option)): one
-    for options in CLASSES
-    if not hasattr(options, "_of_case")
-    for one in options_in(options)
+    (one.name, id(one.option)): one for options in CLASSES if not hasattr(options, "_of_case") for one in options_in(options)
 }
 ENTRIES = [pytest.param(one, id=one.name) for one in ALL.values()]
 

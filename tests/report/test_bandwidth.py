@@ -42,9 +42,7 @@ def test_the_bytes_are_those_of_the_kernel() -> None:
         span = result.timeline.tasks[task]
         assert (edges[0], edges[-1]) == (span.launch, span.finish)
         figure = bandwidth_figure(result.recording, task)
-        assert {one.name for one in figure.data if one.name in LEVELS} == {
-            name for name in LEVELS if len(found[name][0])
-        }
+        assert {one.name for one in figure.data if one.name in LEVELS} == {name for name in LEVELS if len(found[name][0])}
         limit = next(one.y[0] for one in figure.data if one.name.startswith("HBM at most"))
         assert limit == pytest.approx(result.recording.chip.hbm_bytes_per_cycle() * 1.8)
         assert max([0, *(max(one.y) for one in figure.data if one.name == "HBM")]) <= limit * 1.001

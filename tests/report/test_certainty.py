@@ -81,9 +81,7 @@ def test_one_network_is_no_surer_than_its_networks_differ() -> None:
     """Kernels that agree in one network do not make an interval narrow; of equal ones in many networks they do."""
     alone = of_errors({"n": alike([0.0] * 20)}, 50.0, 0.04)
     many = of_errors({f"n{i}": alike([0.0] * 20) for i in range(20)}, 50.0, 0.04)
-    assert alone.high_us / many.high_us == pytest.approx(
-        math.exp(1.47 * 0.2 * (math.sqrt(2) - math.sqrt(1.05))), rel=0.02
-    )
+    assert alone.high_us / many.high_us == pytest.approx(math.exp(1.47 * 0.2 * (math.sqrt(2) - math.sqrt(1.05))), rel=0.02)
 
 
 def test_long_kernels_have_an_interval_of_their_own_where_enough_were_measured() -> None:

@@ -24,9 +24,7 @@ def test_costs_add_up() -> None:
         assert sum(one.count for one in found) == sum(len(run.program) for run in runs)
         for pipe in PIPES[1:]:
             busy = sum(run.busy()[pipe] for run in runs)
-            barriers = sum(
-                one.cycles for one in found if one.pipe == pipe and one.instruction.startswith("pipe_barrier")
-            )
+            barriers = sum(one.cycles for one in found if one.pipe == pipe and one.instruction.startswith("pipe_barrier"))
             assert sum(one.cycles for one in found if one.pipe == pipe) == busy + barriers
         on_path = sum(one.cycles for one in path if one.task == task and one.what in (*PIPES, SCALAR_TIME))
         assert sum(one.critical for one in found) == on_path

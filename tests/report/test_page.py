@@ -105,9 +105,7 @@ def test_reports_of_other_runs_are_refused(result: Any, tmp_path: Path) -> None:
         (lambda text: text.replace('"task_us": ', '"task_us": 1', 1), "changed, or of another run"),
     ],
 )
-def test_a_report_that_was_changed_is_refused(
-    result: Any, tmp_path: Path, change: Callable[[str], str], said: str
-) -> None:
+def test_a_report_that_was_changed_is_refused(result: Any, tmp_path: Path, change: Callable[[str], str], said: str) -> None:
     report = result.report.to_dict()
     write_timeline(tmp_path / "timeline.npz", result.recording, report)
     text = json.dumps(report)
@@ -185,9 +183,7 @@ def follows(browser: Any, place: Any, plot: str) -> None:
 
 def shown(browser: Any) -> Any:
     """The timeline in sight, ready."""
-    return wait_for(
-        browser, "[...document.querySelectorAll('.blocks[data-ready=yes]')].find(one => one.offsetParent !== null)"
-    )
+    return wait_for(browser, "[...document.querySelectorAll('.blocks[data-ready=yes]')].find(one => one.offsetParent !== null)")
 
 
 def boxes_in(run: Any, low: float, high: float) -> int:

@@ -23,9 +23,7 @@ def run(*arguments: object) -> tuple[int, str, str]:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of `run --out`, with the page of the run beside it."""
     out = tmp_path_factory.mktemp("run") / "out"
-    code, said, _ = run(
-        "run", "document_example_2d", "--mode", "timing", "--out", out, "--html", out / "now.html", "--full"
-    )
+    code, said, _ = run("run", "document_example_2d", "--mode", "timing", "--out", out, "--html", out / "now.html", "--full")
     assert code == 0
     assert "What would move it most is" in said and str(out / "now.html") in said
     return out

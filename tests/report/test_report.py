@@ -193,15 +193,11 @@ def test_gradients_are_worked_out_once_and_only_when_asked(run):
 
     def gradients():
         calls.append(1)
-        return {
-            "grad_input": {"correct": False, "worst_error_over_bound": np.float64(np.inf), "shape": (1, np.int64(2))}
-        }
+        return {"grad_input": {"correct": False, "worst_error_over_bound": np.float64(np.inf), "shape": (1, np.int64(2))}}
 
     report = Report.build(CHIP, timeline, tasks, verdicts=gradients)
     assert not calls
-    assert report.to_dict()["outputs"] == {
-        "grad_input": {"correct": False, "worst_error_over_bound": None, "shape": [1, 2]}
-    }
+    assert report.to_dict()["outputs"] == {"grad_input": {"correct": False, "worst_error_over_bound": None, "shape": [1, 2]}}
     report.to_dict()
     assert not report.passed and len(calls) == 1
 
@@ -216,6 +212,4 @@ def test_a_hazard_fails_a_report_with_correct_gradients(run):
 
 
 def test_plain_values_only():
-    assert plain({1: (np.float32(0.5), float("nan"), None, True, np.arange(2))}) == {
-        "1": [0.5, None, None, True, [0, 1]]
-    }
+    assert plain({1: (np.float32(0.5), float("nan"), None, True, np.arange(2))}) == {"1": [0.5, None, None, True, [0, 1]]}

@@ -39,9 +39,7 @@ def check(tasks, timeline, cold):
         for pipe, name in (("M", "cube"), ("MTE1", "mte1"), ("MTE2", "mte2"), ("FIX", "fixpipe"), ("S", "scalar")):
             busy = {}
             for run in timeline.of(index):
-                busy[run.core, run.program.core_kind] = (
-                    busy.get((run.core, run.program.core_kind), 0) + run.busy()[pipe]
-                )
+                busy[run.core, run.program.core_kind] = busy.get((run.core, run.program.core_kind), 0) + run.busy()[pipe]
             assert bounds.get(name, 0) <= max(busy.values())
 
 

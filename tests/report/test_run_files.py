@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 
-def test_of_different_runs_that_end_at_once_the_files_of_one_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_different_runs_that_end_at_once_the_files_of_one_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Report and msprof of one folder tell of one run, however long the files take to be put in their places."""
     from concurrent.futures import ThreadPoolExecutor
 

@@ -101,13 +101,9 @@ def test_a_simulation_shows_its_summary_and_its_report() -> None:
     model = torch.nn.Conv2d(4, 4, 3)
     with ascend_sim.torch.simulate(model, chip="ascend910b3") as sim:
         model(torch.ones(1, 4, 8, 8)).sum().backward()
-    assert (
-        sim._repr_html_().endswith(sim.report._repr_html_().partition("<table>")[2]) and "<table>" in sim._repr_html_()
-    )
+    assert sim._repr_html_().endswith(sim.report._repr_html_().partition("<table>")[2]) and "<table>" in sim._repr_html_()
     shown = unescape(re.sub(r"<[^>]*>", " ", sim._repr_html_()))
     assert set(str(sim).split()) <= set(shown.split())
-    assert (
-        sim.report.to_dict().items() <= sim.to_dict().items() and json.loads(json.dumps(sim.to_dict())) == sim.to_dict()
-    )
+    assert sim.report.to_dict().items() <= sim.to_dict().items() and json.loads(json.dumps(sim.to_dict())) == sim.to_dict()
     table = sim.precision()
     assert "<table>" in table._repr_html_() and list(table.to_dict()) == list(table.tables)

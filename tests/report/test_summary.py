@@ -125,15 +125,9 @@ def test_what_is_wrong_stands_before_advice() -> None:
 
 
 def test_trouble_leaves_less_room_for_advice(report: dict[str, Any]) -> None:
-    summary = report["summary"] | {
-        name: [f"{name} {n}" for n in range(9)] for name in ("wrong", "findings", "warnings")
-    }
+    summary = report["summary"] | {name: [f"{name} {n}" for n in range(9)] for name in ("wrong", "findings", "warnings")}
     lines = lines_of(summary, "more")
-    assert (
-        len(lines) == 15
-        and lines[-1] == "more"
-        and lines[3:6] == ["wrong 0", "wrong 1", "... and 7 more wrong outputs"]
-    )
+    assert len(lines) == 15 and lines[-1] == "more" and lines[3:6] == ["wrong 0", "wrong 1", "... and 7 more wrong outputs"]
 
 
 def test_python_and_json_have_the_same_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

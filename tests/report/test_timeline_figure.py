@@ -52,6 +52,4 @@ def test_stalls_of_a_timeline_are_those_of_the_engine(result: Any) -> None:
     for trace in figure.data:
         if trace.type == "bar" and trace.name == "stall: flag":
             drawn = sum(x for x in trace.x) * mhz
-    assert drawn == pytest.approx(
-        sum(run.stalls(pipe).get("flag", 0) for pipe in ("MTE1", "MTE2", "M", "FIX")), rel=1e-3
-    )
+    assert drawn == pytest.approx(sum(run.stalls(pipe).get("flag", 0) for pipe in ("MTE1", "MTE2", "M", "FIX")), rel=1e-3)

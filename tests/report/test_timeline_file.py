@@ -81,9 +81,7 @@ def test_other_files_are_refused(tmp_path):
 def changed(source, target, **columns):
     """The file with some columns replaced, left out (None) or added."""
     with np.load(source) as archive:
-        arrays = {name: archive[name] for name in archive.files} | {
-            name.replace("__", "."): v for name, v in columns.items()
-        }
+        arrays = {name: archive[name] for name in archive.files} | {name.replace("__", "."): v for name, v in columns.items()}
     np.savez(target, **{name: column for name, column in arrays.items() if column is not None})
     return target
 

@@ -268,8 +268,7 @@ def test_beyond_the_limit_the_lowest_cores_stay_whole(run, trace, tmp_path):
     kept = list(names(cut, "process"))
     assert kept == sorted(counts)[: len(kept)] and len(kept) < 43
     assert (
-        cut["otherData"]["cores"].startswith(f"{len(kept)} of 43 cores are shown")
-        and str(limit) in cut["otherData"]["cores"]
+        cut["otherData"]["cores"].startswith(f"{len(kept)} of 43 cores are shown") and str(limit) in cut["otherData"]["cores"]
     )
     slices = [e for e in events if e["ph"] == "X"]
     assert len(slices) == sum(e["ph"] == "X" and e["pid"] in kept for e in trace["traceEvents"])

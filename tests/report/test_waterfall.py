@@ -161,8 +161,7 @@ def test_blocks_that_have_unlike_work_are_tried_together() -> None:
 
     def call(batch: int) -> Any:
         specs = [
-            TensorSpec(shape, "float16")
-            for shape in ((batch, 512, 2, 7, 7), (batch, 256, 4, 14, 14), (512, 256, 3, 3, 3))
+            TensorSpec(shape, "float16") for shape in ((batch, 512, 2, 7, 7), (batch, 256, 4, 14, 14), (512, 256, 3, 3, 3))
         ]
         steps = (2, 2, 2), (1, 1, 1), (1, 1, 1), False, (0, 0, 0), 1, (True, False, False)
         return ascend_sim.convolution_backward(*specs, None, *steps, chip="ascend910b3", mode="timing")

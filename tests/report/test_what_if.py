@@ -60,9 +60,7 @@ def doubled() -> dict[str, dict[str, Any]]:
     return {
         "cube": {
             "cube": {
-                "rates": {
-                    name: {"k_per_cycle": leaf(2 * rate.k_per_cycle, "elements/cycle")} for name, rate in rates.items()
-                }
+                "rates": {name: {"k_per_cycle": leaf(2 * rate.k_per_cycle, "elements/cycle")} for name, rate in rates.items()}
             }
         },
         "MTE1": {"paths": ports("MTE1"), "load3d": {"rates": load3d}},
@@ -145,7 +143,6 @@ def test_a_faster_chip_in_words_is_what_the_programs_take_on_it() -> None:
     saved = 1 - (span.finish - span.launch) / sum(parts.values())
     assert saved > 0.05 and f"{change.words} {-100 * saved:+.0f} %" in text
     small = [
-        dict(kernel) | {"waterfall": {"wait FIX": 1}} if place == index else kernel
-        for place, kernel in enumerate(kernels)
+        dict(kernel) | {"waterfall": {"wait FIX": 1}} if place == index else kernel for place, kernel in enumerate(kernels)
     ]
     assert "launches" not in "".join(faster_chip(result.recording, small).values())

@@ -56,9 +56,7 @@ def test_reports_are_the_same(chip: str, disarm: str | None) -> None:
     first = ascend_sim.convolution_backward(*specs, *arguments, **options)
     waits: list[dict[str, Any]] = [{}]
     if disarm:
-        flags = {
-            (first.tasks[run.task].name, flag) for run in first.timeline.programs for flag in run.program.flag_names()
-        }
+        flags = {(first.tasks[run.task].name, flag) for run in first.timeline.programs for flag in run.program.flag_names()}
         waits = [{kernel: [flag]} for kernel, flag in sorted(flags)][::5]
     for wait in waits:
         kept = ascend_sim.convolution_backward(*specs, *arguments, **options, disarm=wait or None)

@@ -68,8 +68,7 @@ def test_what_cannot_be_tried_is_not_told(tasks: list[Task]) -> None:
 def test_trials_leave_values_alone(tasks: list[Task]) -> None:
     """A trial with values has tensors of its own."""
     held = [
-        replace(task, tensors=[replace(one, memory=np.full(one.room, 7, np.uint8)) for one in task.tensors])
-        for task in tasks
+        replace(task, tensors=[replace(one, memory=np.full(one.room, 7, np.uint8)) for one in task.tensors]) for task in tasks
     ]
     assert look_ahead(CHIP, held, "functional").seconds is not None
     assert all((one.data == 7).all() for task in held for one in task.tensors if one.data is not None)

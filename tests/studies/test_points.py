@@ -42,9 +42,7 @@ def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
     some = finish(store_at(path), items, work, Processes(1))
     assert next(some) == ("a", {"square": 1})
     some.close()
-    assert dict(finish(store_at(path), items, work, Processes(1))) == {
-        name: {"square": i * i} for name, i in items.items()
-    }
+    assert dict(finish(store_at(path), items, work, Processes(1))) == {name: {"square": i * i} for name, i in items.items()}
     assert work.asked == [1, 2, 3]
 
 

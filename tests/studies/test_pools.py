@@ -70,9 +70,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize(
-    "address", ["here", "tcp://", "http://localhost:1", "tcp://localhost:nine", "tcp://127.0.0.1:1"]
-)
+@pytest.mark.parametrize("address", ["here", "tcp://", "http://localhost:1", "tcp://localhost:nine", "tcp://127.0.0.1:1"])
 def test_a_scheduler_that_is_none_is_one_line(address: str) -> None:
     if find_spec("distributed") is None:
         pytest.skip("without Dask no address is looked at")

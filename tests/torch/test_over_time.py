@@ -57,9 +57,7 @@ def test_transforms_give_what_they_give_for_pytorchs_own(tensors: tuple[Any, Any
     examples = [data, 2 * data]
     torch.testing.assert_close(
         each(weight, torch.stack(examples)),
-        torch.stack(
-            [grad(lambda weight, one=one: torch.conv_tbc(one, weight, bias, 1).sum())(weight) for one in examples]
-        ),
+        torch.stack([grad(lambda weight, one=one: torch.conv_tbc(one, weight, bias, 1).sum())(weight) for one in examples]),
     )
 
 

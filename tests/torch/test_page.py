@@ -45,10 +45,7 @@ def test_the_page_and_the_table_show_every_layer(tiny: Any, tmp_path: Path) -> N
             launches.update({kernel["op_type"]: 0 for kernel in call["kernels"]})
             for kernel in call["kernels"]:
                 launches[kernel["op_type"]] += call["count"]
-    assert (
-        f"{data['totals_us']['total']:.1f}" in table[-1]
-        and f"<b>{data['totals_us']['total']:,.1f}</b>us in all" in page
-    )
+    assert f"{data['totals_us']['total']:.1f}" in table[-1] and f"<b>{data['totals_us']['total']:,.1f}</b>us in all" in page
     assert sum(layer["share"] for layer in data["layers"]) == pytest.approx(1, abs=1e-3)
     for op_type, count in launches.items():
         assert f'<td>{op_type}</td><td class="n">{count}</td>' in page

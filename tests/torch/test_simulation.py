@@ -37,9 +37,7 @@ IN_DEPTH = ("mobilenet_v3", "vit_b_16", "r3d_18")
 """Seconds each, and nothing that the others do not have but size."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in IN_DEPTH else []) for name in MODELS]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if name in IN_DEPTH else []) for name in MODELS])
 def test_every_convolution_has_its_gradient_once(name: str) -> None:
     """At the batch of a training run, on the meta device, where nothing takes memory."""
     make, shape, convolutions, parameters = MODELS[name]
@@ -179,9 +177,7 @@ def test_checkpointing_computes_forward_again(tiny: Any, reentrant: bool) -> Non
         Net()(data).sum().backward()
     assert backward_calls(sim) == {"body.0": 1, "body.2": 1, "body.4": 1}
     forward = [
-        sum(n for call, n in row.calls.items() if call.forward)
-        for row in sim._rows.values()
-        if row.layer.kind != MATMUL
+        sum(n for call, n in row.calls.items() if call.forward) for row in sim._rows.values() if row.layer.kind != MATMUL
     ]
     assert forward[:2] == [2, 2] and set(forward) <= {1, 2}  # what the last layer saves nothing for is not run again
     if reentrant:  # the input asks for a gradient, so the first layer makes one

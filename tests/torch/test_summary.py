@@ -50,9 +50,7 @@ def test_figures_are_those_of_the_layers(sim: Any) -> None:
 def test_it_is_what_print_shows_in_fifteen_lines(sim: Any) -> None:
     lines = str(sim).splitlines()
     summary = sim.to_dict()["summary"]
-    assert len(lines) <= 15 and lines[0].startswith(
-        f"5 layers on ascend910b3, mode timing   {summary['total_us']:,.1f} us"
-    )
+    assert len(lines) <= 15 and lines[0].startswith(f"5 layers on ascend910b3, mode timing   {summary['total_us']:,.1f} us")
     assert "3 distinct, " in lines[2] and "L2 cold, code cold at the start of each call" in lines[2]
     for one, line in zip(summary["most"], lines[3:], strict=False):
         assert f"{one['all']:,.1f} us" in line and f" {one['copies']} x " in line and f"  {one['layer']} " in line

@@ -17,9 +17,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_package_and_its_commands_are_imported_without_it() -> None:
-    done = run(
-        "import ascend_sim, ascend_sim.api, ascend_sim.cli, ascend_sim.acl; print(ascend_sim.convolution.__name__)"
-    )
+    done = run("import ascend_sim, ascend_sim.api, ascend_sim.cli, ascend_sim.acl; print(ascend_sim.convolution.__name__)")
     assert done.stdout == "convolution\n", done.stderr
 
 

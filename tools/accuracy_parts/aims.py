@@ -36,9 +36,7 @@ def _step_lines() -> list[tuple[str, ...]]:
         lines.append((STEP_CHIP, what, f"<= {limit} %", f"{task.mean:.1f} %", _met(task.mean <= limit)))
     predicted, measured, _ = (sum(one.values()) for one in step_victims())
     error = 100 * (predicted / measured - 1)
-    lines.append(
-        (STEP_CHIP, "dirty lines driven out by a step", "within 10 %", f"{error:+.1f} %", _met(abs(error) <= 10))
-    )
+    lines.append((STEP_CHIP, "dirty lines driven out by a step", "within 10 %", f"{error:+.1f} %", _met(abs(error) <= 10)))
     return lines
 
 
@@ -48,9 +46,7 @@ def _interval_lines(compared: Sequence[RowComparison], closed: Sequence[RowCompa
     for name, rows in (("sealed", closed), ("open", compared)):
         timed = [one.prediction for one in rows if one.prediction.low_us > 0]
         inside = [
-            one.prediction.low_us <= one.row.duration_us <= one.prediction.high_us
-            for one in rows
-            if one.prediction.low_us > 0
+            one.prediction.low_us <= one.row.duration_us <= one.prediction.high_us for one in rows if one.prediction.low_us > 0
         ]
         share = 100 * sum(inside) / len(inside)
         width = median((one.high_us - one.low_us) / one.task_us for one in timed)

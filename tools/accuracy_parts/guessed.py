@@ -97,9 +97,7 @@ def jumps(layers: dict[str, Sequence[MeasuredKernel]]) -> Iterator[str]:
     """A line for each kernel and place where the rule changes over."""
     for chip, images in JUMPS:
         for op_type, kernels in layers.items():
-            times = {
-                kernel: [simulate(_as(kernel, chip, N=number)) for number in (images, images + 1)] for kernel in kernels
-            }
+            times = {kernel: [simulate(_as(kernel, chip, N=number)) for number in (images, images + 1)] for kernel in kernels}
             steps = sorted(after.task_us / before.task_us - 1 for before, after in times.values())
             shown = [f"{100 * step:+.0f} %" for step in (steps[0], float(np.median(steps)), steps[-1])]
             example = next((found for kernel, found in times.items() if _sizes(kernel) == EXAMPLE), None)

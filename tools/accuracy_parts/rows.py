@@ -49,9 +49,7 @@ def ordered_products() -> list[MeasuredRow]:
 def simulated_of(compared: Sequence[RowComparison], chip: str, ops: Sequence[str]) -> list[RowComparison]:
     """The simulated rows of a chip's operators."""
     return [
-        one
-        for one in compared
-        if one.row.kernel.chip == chip and one.row.kernel.op_type in ops and not one.prediction.skipped
+        one for one in compared if one.row.kernel.chip == chip and one.row.kernel.op_type in ops and not one.prediction.skipped
     ]
 
 
@@ -59,9 +57,7 @@ def pooled(rows: Sequence[RowComparison]) -> Group:
     """One group over several operators of a chip."""
     pairs = [(one.prediction.task_us, one.row.duration_us) for one in rows]
     rank = spearman([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    return Group(
-        rows[0].row.kernel.chip, "", "", len({one.row.kernel for one in rows}), Errors.of(pairs), rank, None, {}, {}
-    )
+    return Group(rows[0].row.kernel.chip, "", "", len({one.row.kernel for one in rows}), Errors.of(pairs), rank, None, {}, {})
 
 
 def errors_of(group: Group, quantity: str) -> Errors | None:

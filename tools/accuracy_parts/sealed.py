@@ -93,9 +93,7 @@ def step_victims() -> tuple[dict[str, float], ...]:
 def _victims() -> str:
     """The dirty lines driven out, predicted beside measured, by operator."""
     predicted, measured, moved = step_victims()
-    shown = sorted(
-        (kind for kind in measured if max(measured[kind], predicted[kind]) >= 10), key=lambda kind: -measured[kind]
-    )
+    shown = sorted((kind for kind in measured if max(measured[kind], predicted[kind]) >= 10), key=lambda kind: -measured[kind])
     rows = ["| kernel | victim rate: predicted | measured | driven out, MB: predicted | measured |", "|" + "---|" * 5]
     sums = [(kind, predicted[kind], measured[kind], moved[kind]) for kind in shown]
     sums.append(("all", *(sum(one.values()) for one in (predicted, measured, moved))))

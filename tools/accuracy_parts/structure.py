@@ -56,9 +56,7 @@ CHOICES = (
     ),
     Choice("910B, V1 dW, 32-bit", "L0A and L0B are handed over by flags of their own (`own_flags`)", TBE, (DW_910B2,)),
     Choice("910B, V1 dW", "a step's gradOutput is turned by one load", TBE, (DW_910B2,)),
-    Choice(
-        "910B, V1 dW", "the Fixpipe's counter runs while it waits at a unit flag", "ascend_sim/isa/sync.py", (DW_910B2,)
-    ),
+    Choice("910B, V1 dW", "the Fixpipe's counter runs while it waits at a unit flag", "ascend_sim/isa/sync.py", (DW_910B2,)),
     Choice(
         "910B, dX",
         "parts of the cores' grid need not divide",
@@ -77,9 +75,7 @@ CHOICES = (
         "ops/kernels/vector/common.py",
         (TURNS, "910b2_helpers.csv: op_type=ReduceSum", "910b2_helpers.csv: op_type=MemSet"),
     ),
-    Choice(
-        "TransData, 32-bit filters", "cut along output channels", "ops/kernels/vector/trans_data_filter.py", (TURNS,)
-    ),
+    Choice("TransData, 32-bit filters", "cut along output channels", "ops/kernels/vector/trans_data_filter.py", (TURNS,)),
     Choice("TransData", "single buffers", "ops/kernels/vector/trans_data.py", (TURNS,)),
     Choice("TransData", "small maps are turned whole", "ops/kernels/vector/trans_data_feature.py", (TURNS,)),
     Choice(

@@ -145,9 +145,7 @@ def intervals() -> str:
         without="\n".join(_without()),
         by_kind="\n".join(_by_kind(found)),
         whole="\n".join(_held([one for one in found if one.whole])),
-        chips="\n".join(
-            f"| {one.kind.kernel} | {one.chip} | {one.inside} of {one.kernels} |" for one in other_chips(kinds())
-        ),
+        chips="\n".join(f"| {one.kind.kernel} | {one.chip} | {one.inside} of {one.kernels} |" for one in other_chips(kinds())),
         borrowed="\n".join(_borrowed(_lent())),
     )
 
@@ -209,9 +207,7 @@ def _by_kind(found: Sequence[HeldOut]) -> list[str]:
     for (kind, chip), (inside, refitted, kernels, whole) in shares(found).items():
         left = "networks" if whole else "kernels of one network"
         percent = f"{100 * inside / kernels:.0f}" if kernels >= SOME else "-"
-        lines.append(
-            f"| {kind.kernel} | {chip} | {left} | {inside} of {kernels} | {percent} | {refitted} of {kernels} |"
-        )
+        lines.append(f"| {kind.kernel} | {chip} | {left} | {inside} of {kernels} | {percent} | {refitted} of {kernels} |")
     return lines
 
 

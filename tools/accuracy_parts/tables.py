@@ -21,9 +21,7 @@ def headline(compared: Sequence[RowComparison], told: Sequence[RowComparison]) -
     ]
     for chip in (FIRST, B2):
         for op in (DW, DX):
-            own, other = (
-                [one for one in simulated_of(rows, chip, (op,)) if not one.row.series] for rows in (compared, told)
-            )
+            own, other = ([one for one in simulated_of(rows, chip, (op,)) if not one.row.series] for rows in (compared, told))
             figures = []
             for group in map(pooled, (own, other)):
                 assert group.task is not None

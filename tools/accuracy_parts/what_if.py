@@ -115,9 +115,7 @@ def _written(row: MeasuredRow) -> float:
 def newer_library(compared: Sequence[RowComparison]) -> dict[str, str]:
     """The 950's weight gradients as the version of the library that loads ahead."""
     rows = rows_of(compared, "ascend950pr_9579", (V1_CALL,))
-    newer = [
-        replace(row, kernel=replace(row.kernel, labels=(*_but(row, "library"), ("library", "2026-08")))) for row in rows
-    ]
+    newer = [replace(row, kernel=replace(row.kernel, labels=(*_but(row, "library"), ("library", "2026-08")))) for row in rows]
     return {"newer": f"{100 * fmean(map(abs, errors_of(newer))):.0f}"}
 
 

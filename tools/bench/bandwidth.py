@@ -66,9 +66,7 @@ def print_streams(chip: ChipSpec, rows: Iterable[MeasuredRow], spread_us: float 
 
 def print_transfers(chip: ChipSpec, rows: Iterable[MeasuredRow]) -> None:
     """The msKPP curves, cycles of one transfer with nothing else under way."""
-    print(
-        f"{'path':10s} {'KiB':>4s} {'measured':>9s} {'to retirement':>14s} {'ratio':>6s} {'occupancy':>10s} {'ratio':>6s}"
-    )
+    print(f"{'path':10s} {'KiB':>4s} {'measured':>9s} {'to retirement':>14s} {'ratio':>6s} {'occupancy':>10s} {'ratio':>6s}")
     for row in rows:
         path, nbytes, cycles = row.kernel.label("path"), row.kernel["nbytes"], float(row.cells["cycles"])
         if path in CURVES and nbytes in POWERS:

@@ -159,9 +159,7 @@ def main() -> None:
     """Print medians over the repeats."""
     repeats = int((arguments() or [5])[0])
     timeouts = 200_000
-    print(
-        f"plain SimPy: {timeouts / statistics.median(timeout_seconds(timeouts) for _ in range(repeats)):,.0f} timeouts/s"
-    )
+    print(f"plain SimPy: {timeouts / statistics.median(timeout_seconds(timeouts) for _ in range(repeats)):,.0f} timeouts/s")
     for name, (make, shared) in CASES.items():
         case = make()
         rows = sum(len(program) for program in case[1])

@@ -261,9 +261,7 @@ def shared(k, w, x, total, y, *, turns=20):
 @case(50)
 def cores(size: int) -> Sized:
     turns = 20
-    return Sized(
-        shared, size, (given(turns, N), given(size, N), given(turns, N), out(size, turns, N)), {"turns": turns}
-    )
+    return Sized(shared, size, (given(turns, N), given(size, N), given(turns, N), out(size, turns, N)), {"turns": turns})
 
 
 @asim.kernel_function(core="AIV", all_cores=True)
@@ -353,9 +351,7 @@ def handed_over(k, a, b, between, y, *, turns=20):
             k.l0c_to_gm(between[i % 2], tiles), k.cross_core_set(0, 2, "FIX")
         return
     mine = slice(k.sub_block * base // 2, (k.sub_block + 1) * base // 2)
-    held, done = (
-        k.ub_queue(n, (base // 2, base), "float32", *p) for n, p in (("i", ("MTE2", "V")), ("o", ("V", "MTE3")))
-    )
+    held, done = (k.ub_queue(n, (base // 2, base), "float32", *p) for n, p in (("i", ("MTE2", "V")), ("o", ("V", "MTE3"))))
     for i in range(turns):
         k.cross_core_wait(0, 2, "MTE2"), k.gm_to_ub(held, between[i % 2, mine])
         if i < turns - 2:

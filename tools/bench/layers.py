@@ -93,9 +93,7 @@ def main(every: int = 30, offset: int = 0) -> None:
     counts = [one[1] for one in measured["both, with a timeline"]]
     print("| layers | | CPU s, mean | median | all |\n|---|---|---|---|---|")
     for way, spent in ({"each of dX and dW": seconds["dX"] + seconds["dW"]} | seconds).items():
-        print(
-            f"| {len(layers)} | {way} | {statistics.mean(spent):.3f} | {statistics.median(spent):.3f} | {sum(spent):.1f} |"
-        )
+        print(f"| {len(layers)} | {way} | {statistics.mean(spent):.3f} | {statistics.median(spent):.3f} | {sum(spent):.1f} |")
     print("\n| CPU s, both | with a timeline | rows | layer | network |\n|---|---|---|---|---|")
     whole = zip(seconds["both in one call"], seconds["both, with a timeline"], counts, layers, strict=True)
     for short, long, count, layer in sorted(whole, key=lambda one: -one[0])[:HEAVIEST]:

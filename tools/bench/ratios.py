@@ -178,9 +178,7 @@ def searches(_: int, long: bool) -> None:
     """Whole searches of the 3x3 layers, of one of them if not `long`: the same table whatever runs them."""
     _head("search, batch 32", "SimPy, row by row", "default")
     chip = load_chip(CHIP)
-    threes = [
-        layer for layer in load_network(NETWORK).at(TILE_BATCH).layers if (layer.weight.shape or ())[2:] == (3, 3)
-    ]
+    threes = [layer for layer in load_network(NETWORK).at(TILE_BATCH).layers if (layer.weight.shape or ())[2:] == (3, 3)]
     distinct = list({(layer.input, layer.weight, layer.stride): layer for layer in threes}.values())
     for layer in distinct if long else distinct[2:3]:
         call = accept_case(OPERATORS["convolution_backward"].of_layer(layer), chip)

@@ -70,17 +70,13 @@ def measured(pairs: int, batch: int, size: int) -> list[tuple[list[float], list[
     for number in range(pairs):
         for which in (0, 1) if number % 2 else (1, 0):
             taken[which].append(seconds(*step, contexts[which]()))
-    return [
-        ([times[clock] for times in taken[0]], [times[clock] for times in taken[1]]) for clock in range(len(CLOCKS))
-    ]
+    return [([times[clock] for times in taken[0]], [times[clock] for times in taken[1]]) for clock in range(len(CLOCKS))]
 
 
 def main(pairs: int, batch: int, size: int) -> None:
     """Print medians of both and of their ratio, and the fixed cost."""
     whole, small = measured(pairs, batch, size), measured(4 * pairs, batch, SMALL)
-    print(
-        f"ResNet-50, batch {batch}, {size} x {size}, {pairs} pairs, {torch.get_num_threads()} threads; limit {LIMIT:.0%}"
-    )
+    print(f"ResNet-50, batch {batch}, {size} x {size}, {pairs} pairs, {torch.get_num_threads()} threads; limit {LIMIT:.0%}")
     for (name, _), (alone, watched), (little, more) in zip(CLOCKS, whole, small, strict=True):
         usual = statistics.median(alone)
         ratios = [100 * (after / before - 1) for before, after in zip(alone, watched, strict=True)]

@@ -47,9 +47,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("calls", nargs="?", type=at_least(1), default=1000, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=at_least(0), help="which (default: 0, or that of the file)")
     parser.add_argument("--jobs", type=at_least(1), default=os.cpu_count(), help="processes (default: one a core)")
-    parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="go on with this file, which is made where it is missing"
-    )
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="go on with this file, which is made where it is missing")
     parser.add_argument("--again", type=at_least(0), metavar="I", help="only call I, in this process")
     return parser.parse_args(given)
 

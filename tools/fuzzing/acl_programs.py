@@ -99,9 +99,7 @@ class AclWalk:
     def synchronise(self) -> None:
         """Wait for a stream or for all, and look at the results."""
         stream = self.dice.choice((*self.streams, "device"))
-        name, arguments = (
-            ("aclrtSynchronizeDevice", ()) if stream == "device" else ("aclrtSynchronizeStream", (stream,))
-        )
+        name, arguments = ("aclrtSynchronizeDevice", ()) if stream == "device" else ("aclrtSynchronizeStream", (stream,))
         make(name, *arguments, expected="ok")
         self._finish(lambda work: stream == "device" or work.stream is stream)
 

@@ -58,9 +58,7 @@ def judge(call: DrawnCall) -> FuzzOutcome:
             wrong = wrong_result(call, tensors, result)
             if wrong is None and call.both:
                 other = "compiled" if others.get("engine") == "simpy" else "simpy"
-                again = function(
-                    **tensors, **(others | {"mode": "timing", "engine": other, "timeline": True, "probe": False})
-                )
+                again = function(**tensors, **(others | {"mode": "timing", "engine": other, "timeline": True, "probe": False}))
                 wrong = wrong_engine(result, again)
     except AclnnError as error:
         known = error.status in STATUSES and error.message

@@ -251,9 +251,7 @@ class _Draw:
 
     def backward(self, dtype: str, data: str, options: dict[str, str], old: bool) -> DrawnCall:
         sizes, transposed = self.sizes((1, 2, 2) if old and self.chance(0.95) else (1, 2, 2, 3)), self.chance(0.3)
-        mask = self.one(
-            ((1, 1, 1), (1, 1, 0), (1, 0, 0), (1, 0, 0), (0, 1, 0), (0, 1, 0), (1, 0, 1), (0, 0, 1), (0, 0, 0))
-        )
+        mask = self.one(((1, 1, 1), (1, 1, 0), (1, 0, 0), (1, 0, 0), (0, 1, 0), (0, 1, 0), (1, 0, 1), (0, 0, 1), (0, 0, 0)))
         if dtype in EIGHT_BIT:  # rules of their own; most others are refused
             mask = (1, 0, 0) if dtype == "float8_e4m3fn" else self.one(((1, 0, 0), (0, 1, 0)))
             transposed &= dtype == "hifloat8"
@@ -301,9 +299,7 @@ class _Draw:
     def forward(self, dtype: str, data: str, options: dict[str, str], old: bool) -> DrawnCall:
         sizes, transposed = self.sizes((1, 2, 2) if old and self.chance(0.95) else (1, 2, 2, 3)), self.chance(0.3)
         roles = {"input": "y", "weight": "w"} if transposed else {"input": "x", "weight": "w"}
-        tensors = {
-            name: self.tensor(getattr(sizes, role), dtype, data, options["mode"]) for name, role in roles.items()
-        }
+        tensors = {name: self.tensor(getattr(sizes, role), dtype, data, options["mode"]) for name, role in roles.items()}
         channels = (sizes.x if transposed else sizes.y)[1]
         bias = dtype not in EIGHT_BIT and self.chance(0.6)
         tensors["bias"] = self.tensor((channels,), dtype, data, options["mode"]) if bias else "None"

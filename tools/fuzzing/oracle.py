@@ -66,9 +66,7 @@ class Link:
                 tapped += np.einsum("ngip,ngop->goi", seen.reshape(*count, -1), places.reshape(*places.shape[:3], -1))
         return {"x": padded[inside], "y": places.reshape(y.shape), "w": filters.reshape(w.shape)}[by]
 
-    def _taps(
-        self, kernel: tuple[int, ...], pixels: tuple[int, ...]
-    ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    def _taps(self, kernel: tuple[int, ...], pixels: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
         for tap in itertools.product(*map(range, kernel)):
             axes = zip(tap, self.dilation, self.stride, pixels, strict=True)
             yield tap, tuple(slice(k * d, k * d + (o - 1) * s + 1, s) for k, d, s, o in axes)

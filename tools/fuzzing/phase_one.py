@@ -92,10 +92,7 @@ class Calls:
         if axes == 2 and self.random.random() < 0.3:
             high = [self.random.randrange(w) for w in window]
         rest = [self.random.randrange(s) if self.random.random() < 0.3 else 0 for s in stride]
-        x = [
-            max((o - 1) * s + w - a - b + r, 1)
-            for o, s, w, a, b, r in zip(y, stride, window, low, high, rest, strict=True)
-        ]
+        x = [max((o - 1) * s + w - a - b + r, 1) for o, s, w, a, b, r in zip(y, stride, window, low, high, rest, strict=True)]
         n = self.size(self.limit())
         ends = ((n, groups * per_group, *x), (n, out_channels, *y))
         grad_output, input_shape = ends if transposed else ends[::-1]
@@ -109,9 +106,7 @@ class Calls:
             tensors[self.random.randrange(3)] = self.tensor(weight, self.dtype(), label)
         grad_weight = self.tensor(weight, "float32" if self.random.random() < 0.1 else dtype, label)
         outputs = [self.tensor(input_shape, dtype, label), grad_weight, TensorArg(grad_output[1:2], dtype)]
-        kept = [
-            out if wanted or self.random.random() < 0.7 else None for out, wanted in zip(outputs, mask, strict=True)
-        ]
+        kept = [out if wanted or self.random.random() < 0.7 else None for out, wanted in zip(outputs, mask, strict=True)]
         return ConvBackwardCall(
             *tensors,
             grad_output[1:2],

@@ -106,9 +106,7 @@ def _work(kind: FuzzKind, seed: int, start: int, stop: int, connection: Connecti
         for index in range(start, stop):
             if os.getppid() != parent:  # a pipe does not tell: children that were forked later hold its other end
                 os._exit(1)
-            most = (
-                int(time.process_time() + 2 * kind.SECONDS) + 1
-            )  # C code that runs on hears no alarm: the kernel ends it
+            most = int(time.process_time() + 2 * kind.SECONDS) + 1  # C code that runs on hears no alarm: the kernel ends it
             resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
             connection.send((index, *one(kind, seed, index)))
     except (BrokenPipeError, ConnectionResetError):

@@ -30,18 +30,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help="only see that every entry still fits the tree")
     parser.add_argument("--results", type=Path, default=RESULTS, help="JSON lines; what stands there is not run again")
     parser.add_argument("--again", action="store_true", help="run those again that survived")
-    parser.add_argument(
-        "--seconds", type=int, default=60, help="least CPU time that one run of tests may take (%(default)s)"
-    )
-    parser.add_argument(
-        "--named", action="store_true", help="only the tests that an entry names, not those of their folder"
-    )
-    parser.add_argument(
-        "--generic", nargs="+", metavar="FILE", help="changes of operators and bounds in these files instead"
-    )
-    parser.add_argument(
-        "--cosmic-ray", metavar="COMMAND", help="generic changes by cosmic-ray, of an environment of its own"
-    )
+    parser.add_argument("--seconds", type=int, default=60, help="least CPU time that one run of tests may take (%(default)s)")
+    parser.add_argument("--named", action="store_true", help="only the tests that an entry names, not those of their folder")
+    parser.add_argument("--generic", nargs="+", metavar="FILE", help="changes of operators and bounds in these files instead")
+    parser.add_argument("--cosmic-ray", metavar="COMMAND", help="generic changes by cosmic-ray, of an environment of its own")
     parser.add_argument("--sample", type=int, default=20, help="how many of the generic changes (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="which of the generic changes (%(default)s)")
     parser.add_argument(
@@ -159,9 +151,7 @@ def main() -> int:
     chosen = [m for m in mutants if any(part in m.rule or part in m.file for part in options.text or [""])]
     chosen = [m for m in chosen if not options.floor or m.floor in options.floor]
     lines = known(options.results)
-    left = [
-        m for m in chosen if m.identity not in lines or (options.again and lines[m.identity]["found_by"] == SURVIVED)
-    ]
+    left = [m for m in chosen if m.identity not in lines or (options.again and lines[m.identity]["found_by"] == SURVIVED)]
     trial.import_what_is_not_ours()
     with trial.copy_of(ROOT) as copy:
         runs = MutantRuns(copy, options.results, options.seconds, options.named)

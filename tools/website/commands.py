@@ -46,9 +46,7 @@ def commands() -> str:
 
 def _takes(kind: Any) -> str:
     """The type of a parameter in words."""
-    kinds = (
-        [one for one in get_args(kind) if one is not type(None)] if get_origin(kind) in (Union, UnionType) else [kind]
-    )
+    kinds = [one for one in get_args(kind) if one is not type(None)] if get_origin(kind) in (Union, UnionType) else [kind]
     if get_origin(kinds[0]) is list:
         return f"{_takes(get_args(kinds[0])[0])}, again for more"
     return {str: "text", int: "a whole number", float: "a number", Path: "a path", bool: ""}[kinds[0]]

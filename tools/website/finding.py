@@ -44,10 +44,7 @@ def sections(site: Path) -> list[tuple[str, str, str, str]]:
         page = _Sections()
         page.feed(path.read_text(encoding="utf-8"))
         name = path.relative_to(site).as_posix()
-        texts = [
-            (anchor, *(" ".join("".join(one).replace("¶", " ").split()) for one in both))
-            for anchor, *both in page.found
-        ]
+        texts = [(anchor, *(" ".join("".join(one).replace("¶", " ").split()) for one in both)) for anchor, *both in page.found]
         rows += [(f"{name}#{anchor}" if anchor else name, texts[0][1], head, text) for anchor, head, text in texts]
     return rows
 

@@ -42,9 +42,7 @@ def dead(site: Path) -> list[str]:
             reason = _reason(site, pages, path, link)
             if reason:
                 found.append(f"{path.relative_to(site)}: {link}: {reason}")
-        elsewhere = [
-            link for link in page.loaded if urlsplit(link).scheme in ("http", "https") or link.startswith("//")
-        ]
+        elsewhere = [link for link in page.loaded if urlsplit(link).scheme in ("http", "https") or link.startswith("//")]
         found += [f"{path.relative_to(site)}: {link}: is loaded from the net" for link in elsewhere]
     return found
 

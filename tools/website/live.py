@@ -45,7 +45,5 @@ def write(pages: Path) -> None:
         if done.exit_code:
             raise SystemExit(f"ascend-sim {command}: {done.output}")
         parts.append(f"- [{name}](live/{name}.html): {words}\n\n        ascend-sim {command} --html {name}.html\n")
-    parts.append(
-        "- [a lesson](lessons/6_take_a_flag_away.html): take a flag away, and see the race and the wrong number.\n"
-    )
+    parts.append("- [a lesson](lessons/6_take_a_flag_away.html): take a flag away, and see the race and the wrong number.\n")
     (pages / "live.md").write_text("\n".join(parts), encoding="utf-8")

@@ -128,9 +128,7 @@ class CompiledMachine:
         """Keep no columns of programs that begin from now on."""
         self.store = None
 
-    def core(
-        self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
-    ) -> CompiledCore:
+    def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> CompiledCore:
         """Return `program` on a core of this machine, to start at cycle `begin`, not yet started; see `Machine.core`."""
         table = self._tables.get(id(program.table))
         if table is None:
@@ -167,9 +165,7 @@ class CompiledMachine:
             read_until[: len(before)] = before
         self._lent = stamp, read_until, dirty
         places = [address_of(one) for one in self._lent]
-        self._c.checked(
-            self.lib.machine_lend_l2(self._c.pointer, *places[:2], len(stamp), places[2], l2.capacity, l2.clock)
-        )
+        self._c.checked(self.lib.machine_lend_l2(self._c.pointer, *places[:2], len(stamp), places[2], l2.capacity, l2.clock))
 
     def begin(self, core: CompiledCore) -> None:
         """Start a program in C, which computes ahead as far as it can, and handle the events that C reports."""

@@ -118,8 +118,7 @@ class Table:
         lines = region.rows * region.planes * ((region.row_bytes - 2) // self._line + 2)
         if lines * self._line >= _MOST_BYTES:
             raise SimError(
-                f"{name} moves up to {lines * self._line} bytes in whole lines; the compiled engine counts to "
-                f"{_MOST_BYTES - 1}"
+                f"{name} moves up to {lines * self._line} bytes in whole lines; the compiled engine counts to {_MOST_BYTES - 1}"
             )
         special = _NOTHING
         if access.direction == "read" and not access.kept:

@@ -157,12 +157,7 @@ class Workspace:
         """Return True if C can perform the moves: it has the conversion, addition and loops, and room for all items; else
         Python does.
         """
-        if (
-            moves.scaling is not None
-            or moves.keeps
-            or (moves.source, moves.target) not in CASTS
-            or moves.adds not in _ADDS
-        ):
+        if moves.scaling is not None or moves.keeps or (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
             return False
         if moves.product is not None and self._model.accumulate == "exact_group" and moves.product.dtype != "int8":
             return False

@@ -59,9 +59,7 @@ class BlockRows(AnyRows):
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
         source, destination = route.split("->")
         size = fields["len_burst"]
-        return DataCopy(
-            source, destination, size, fields["n_burst"], size + fields["src_gap"], size + fields["dst_gap"]
-        )
+        return DataCopy(source, destination, size, fields["n_burst"], size + fields["src_gap"], size + fields["dst_gap"])
 
 
 class AnyCopies(Way):

@@ -134,9 +134,7 @@ def _fields(where: str, source: str, entries: Mapping[str, str]) -> Iterator[Fie
     for name, text in entries.items():
         found = _FIELD.fullmatch(text)
         if found is None:
-            raise ConfigError(
-                f"{where}: {name}: {text!r} is not BITS bits [of REGISTER], UNIT[, LOW to HIGH][; SOURCE]"
-            )
+            raise ConfigError(f"{where}: {name}: {text!r} is not BITS bits [of REGISTER], UNIT[, LOW to HIGH][; SOURCE]")
         bits, most = int(found["bits"]), (1 << int(found["bits"])) - 1
         low, high = int(found["low"] or 0), int(found["high"] or most)
         if not low <= high <= most:

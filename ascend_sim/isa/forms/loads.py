@@ -32,9 +32,7 @@ class Fractals(Way):
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
         repeat, source, turned = (fields[name] for name in ("repeat", "src_stride", "transpose"))
-        return LoadData2D(
-            _destination(route), itemsize(item), repeat, source, bool(turned), fields.get("dst_gap", 0) + 1
-        )
+        return LoadData2D(_destination(route), itemsize(item), repeat, source, bool(turned), fields.get("dst_gap", 0) + 1)
 
     def turns_two_bytes(self, i: LoadData2D) -> str:
         """Return the refusal of a transposing load of items of another width than 2 bytes, or ""."""

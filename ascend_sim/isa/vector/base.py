@@ -345,9 +345,7 @@ def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_s
     if rows == 1:
         return
     if dst_stride < count * size_of(dtype):
-        raise SimError(
-            f"{what}: rows of {count} {dtype} elements would be written {dst_stride} bytes apart, over each other"
-        )
+        raise SimError(f"{what}: rows of {count} {dtype} elements would be written {dst_stride} bytes apart, over each other")
     whole_blocks(chip, what, dst_stride, *src_strides)
 
 

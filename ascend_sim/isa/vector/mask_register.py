@@ -60,9 +60,7 @@ class CompareToRegister(VectorInstruction):
 
     def reads(self) -> tuple[Region, ...]:
         layout = self.count, 1, 0
-        return tuple(
-            one for side in ("src0", "src1") for one in regions_of(side, self.dtype, layout, None, self.blocks)
-        )
+        return tuple(one for side in ("src0", "src1") for one in regions_of(side, self.dtype, layout, None, self.blocks))
 
     def writes(self) -> tuple[Region, ...]:
         return ()

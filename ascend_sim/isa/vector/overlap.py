@@ -63,9 +63,7 @@ def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distan
 def _of_results(instruction: _Reduction, operand: str, distance: int) -> str:
     """Return the reason why a reduction's source, which lies over dst, may not begin `distance` bytes behind it, or ""."""
     if distance:
-        return (
-            f"{operand} begins {distance} bytes from dst and lies over it; a reduction in place begins where dst does"
-        )
+        return f"{operand} begins {distance} bytes from dst and lies over it; a reduction in place begins where dst does"
     if isinstance(instruction, ReduceRows):
         row = sum(region.row_bytes for region in instruction.writes()) // instruction.rows
         rows, written, read = instruction.rows, row, instruction.row_stride
@@ -103,9 +101,7 @@ def _read_again(operand: str, distance: int, written: Pieces, read: Pieces) -> s
     before = np.minimum.accumulate(written.start)[:-1], np.maximum.accumulate(written.end)[:-1]
     for number in np.flatnonzero((read.start[1:] < before[1]) & (before[0] < read.end[1:])).tolist():
         earlier = slice(number + 1)
-        if _meet(
-            Pieces(written.start[earlier], written.end[earlier]), Pieces(read.start[number + 1], read.end[number + 1])
-        ):
+        if _meet(Pieces(written.start[earlier], written.end[earlier]), Pieces(read.start[number + 1], read.end[number + 1])):
             return f"{operand} begins {distance} bytes from dst: a repeat reads what an earlier one wrote"
     return ""
 

@@ -137,9 +137,7 @@ def render(found: LayerComparison, console: Console, *, everything: bool = False
 def _read(folder: str | Path) -> LayersOfRun:
     path = file_in(folder)
     if path is None:
-        raise SimError(
-            f"{folder}: neither {' nor '.join(FILES)} in it; run-network --out and Simulation.write make them"
-        )
+        raise SimError(f"{folder}: neither {' nor '.join(FILES)} in it; run-network --out and Simulation.write make them")
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
         passes = {name: said[name] for name in ("forward", "backward") if name in said} or {"": said}
@@ -148,9 +146,7 @@ def _read(folder: str | Path) -> LayersOfRun:
         us = {name: parts for name, parts, _ in rows}
         return LayersOfRun(str(folder), title, us, {name: text for name, _, text in rows})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SimError(
-            f"{path}: no times of layers as this ascend-sim writes them ({type(error).__name__}: {error})"
-        ) from None
+        raise SimError(f"{path}: no times of layers as this ascend-sim writes them ({type(error).__name__}: {error})") from None
 
 
 def _title(said: Mapping[str, Any]) -> str:

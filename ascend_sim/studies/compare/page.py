@@ -75,9 +75,7 @@ def _kernels(comparison: RunComparison, figures: Figures) -> list[str]:
     return [*lines, *(_kernel(comparison, index, paths, rows, figures) for index in order)]
 
 
-def _kernel(
-    comparison: RunComparison, index: int, paths: Sequence[Sequence[PathStep]], rows: int, figures: Figures
-) -> str:
+def _kernel(comparison: RunComparison, index: int, paths: Sequence[Sequence[PathStep]], rows: int, figures: Figures) -> str:
     kernel = comparison.kernels[index]
     lines = [f'<section class="kernel" data-kernel="{index}" hidden>', f"<h3>{escape(kernel.name)}</h3>"]
     if kernel.missing:
@@ -155,9 +153,7 @@ def _longest_us(kernel: KernelFacts) -> float:
     return max(float(value) for value in kernel.fact("kernel", "us").values if value is not None)
 
 
-def _facts(
-    comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[bool] = (), *, kernels: bool = False
-) -> str:
+def _facts(comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[bool] = (), *, kernels: bool = False) -> str:
     """Return facts as HTML tables: one of those that differ, each marked, and below it a folded one of those that are equal.
 
     `marks` (a bool for each fact) replaces the decision which facts differ. With `kernels`, for facts that are one per kernel,

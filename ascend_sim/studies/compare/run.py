@@ -59,9 +59,7 @@ def compare_runs(
     if any("disarmed" in one for one in calls):
         calls = [{"disarmed": "nothing", **one} for one in calls]
     call = _facts(calls, None)
-    outputs = _facts(
-        [_outputs(report) | _apart(opened[0], run) for report, run in zip(reports, opened, strict=True)], None
-    )
+    outputs = _facts([_outputs(report) | _apart(opened[0], run) for report, run in zip(reports, opened, strict=True)], None)
     comparison = RunComparison(opened, call, outputs, kernels)
     if html is not None:
         write_page(html, comparison)
@@ -83,9 +81,7 @@ def _kernels(runs: Sequence[OneRun]) -> list[KernelFacts]:
 
 
 def _groups(runs: Sequence[OneRun], rows: Sequence[int | None]) -> dict[str, tuple[Fact, ...]]:
-    pairs = [
-        (run, run.report["kernels"][row] if row is not None else None, row) for run, row in zip(runs, rows, strict=True)
-    ]
+    pairs = [(run, run.report["kernels"][row] if row is not None else None, row) for run, row in zip(runs, rows, strict=True)]
     groups = {"kernel": _facts([None if row is None else _kernel(run, row) for run, _, row in pairs], None)}
     for name, (columns, missing) in GROUPS.items():
         facts = _facts([None if kernel is None else columns(kernel) for _, kernel, _ in pairs], missing)

@@ -75,14 +75,10 @@ def _kind(given: Given) -> Kind:
     if isinstance(given, Result | KernelRun):
         return "result"
     if not isinstance(given, str | Path):
-        raise SimError(
-            f"compare: a {type(given).__name__} given; allowed are names, paths, and what a call or launch gave"
-        )
+        raise SimError(f"compare: a {type(given).__name__} given; allowed are names, paths, and what a call or launch gave")
     name, path = str(given), Path(given)
     if not name.strip():
-        raise SimError(
-            f"compare: {name!r} given; allowed are a case, a folder of `run --out`, a tiling, a chip, a timeline"
-        )
+        raise SimError(f"compare: {name!r} given; allowed are a case, a folder of `run --out`, a tiling, a chip, a timeline")
     if name in network_names():
         raise _is_a_network(name)
     if name in case_names() or address_of(name):
@@ -123,9 +119,7 @@ def _kind_of_yaml(path: Path) -> Kind:
     )
 
 
-def _open(
-    given: Given, kind: Kind, case: str | Path | None, chip: str | Path | None, progress: Progress | None
-) -> OneRun:
+def _open(given: Given, kind: Kind, case: str | Path | None, chip: str | Path | None, progress: Progress | None) -> OneRun:
     if isinstance(given, Result | KernelRun):
         return _made(given.report.problem.get("operator", "a run"), kind, given)
     label, path = str(given), Path(given)

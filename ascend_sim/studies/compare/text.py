@@ -32,9 +32,7 @@ HEADS = {
 """Heads above the facts of a group."""
 
 
-def render(
-    comparison: RunComparison, console: Console, *, kernels: Sequence[str] = (), everything: bool = False
-) -> None:
+def render(comparison: RunComparison, console: Console, *, kernels: Sequence[str] = (), everything: bool = False) -> None:
     """Print a comparison with `*` at values that differ: the whole call, outputs, times of all kernels, then facts of some
     kernels.
 

@@ -54,9 +54,7 @@ def explain_html(explanation: Explanation) -> str:
     Raises SimError for an element that no Mmad added to.
     """
     if not explanation.parts:
-        raise SimError(
-            f"{element(explanation)}: no mmad adds to it, so a page has nothing to step through; see the text"
-        )
+        raise SimError(f"{element(explanation)}: no mmad adds to it, so a page has nothing to step through; see the text")
     template = files("ascend_sim.studies.explain").joinpath("explain.html").read_text(encoding="utf-8")
     data = json.dumps(explain_data(explanation), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return template.replace("{{title}}", element(explanation)).replace("{{data}}", data)
@@ -215,9 +213,7 @@ def _part(explanation: Explanation, part: SumPart, maps: dict[str, _Map]) -> dic
     for mmad in part.mmads:
         followed |= {mmad.row[1], *(load.row[1] for side in (mmad.left, mmad.right) for load in side.loads)}
     out = next(
-        step
-        for step in explanation.way
-        if isinstance(step, ItemStep) and any(source is part for source in step.sources)
+        step for step in explanation.way if isinstance(step, ItemStep) and any(source is part for source in step.sources)
     )
     followed.add(out.row[1])
     rows = np.asarray(sorted(followed))
@@ -281,9 +277,7 @@ def _mmads(explanation: Explanation, part: SumPart, maps: dict[str, _Map], loads
     }
 
 
-def _mmad(
-    explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map], loads: list[Row], most: int
-) -> dict[str, Any]:
+def _mmad(explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map], loads: list[Row], most: int) -> dict[str, Any]:
     real = real_products(mmad)
     instruction = explanation.provenance.instruction(mmad.row)
     sides = {}
@@ -368,9 +362,7 @@ def _in_window(explanation: Explanation, part: SumPart, window: tuple[int, int],
     return sorted({*inside[:_MOST_BOXES], *followed})
 
 
-def _buffers(
-    explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]
-) -> list[dict[str, Any]]:
+def _buffers(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> list[dict[str, Any]]:
     """Return a dict for each on-chip buffer that is written in the window, from L1 on: name, capacity, and "writes".
 
     A write is [low byte, high byte, start, retirement, 1 if the element needs it].

@@ -390,9 +390,7 @@ def result_lines(explanation: Explanation) -> list[str]:
     value, reference, unrounded = explanation.value, explanation.reference, explanation.unrounded
     dtype = explanation.output.dtype
     rows = [("the call returned", _number(value), "")]
-    rows.append(
-        ("float64, numbers as the cube sees them", f"{reference:.12g}", _error(value - reference, reference, dtype))
-    )
+    rows.append(("float64, numbers as the cube sees them", f"{reference:.12g}", _error(value - reference, reference, dtype)))
     if unrounded != reference:
         rows.append(("float64, the caller's numbers", f"{unrounded:.12g}", _error(value - unrounded, unrounded, dtype)))
     return [*columns(rows, " >"), "", _agreement(explanation)]

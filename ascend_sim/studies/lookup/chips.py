@@ -75,9 +75,7 @@ def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
             equal += 1
             continue
         table.row(place, *shown, "" if unit == "bytes" else unit)
-    return Group(
-        table, Text(f"{equal} numbers are equal in all of them; ascend-sim chips NAME shows each with its source")
-    )
+    return Group(table, Text(f"{equal} numbers are equal in all of them; ascend-sim chips NAME shows each with its source"))
 
 
 def _places(specs: Sequence[ChipSpec]) -> list[str]:

@@ -119,9 +119,7 @@ def _rounding_steps(fmt: Format, value: str | float, rounding: str | None) -> li
         return [title, *_one_rounding(fmt, exact, mode, 1)]
     source = reference.round_value(exact, "float32")
     lines = [title, "  1. The machine holds it as float32 first:"]
-    lines.append(
-        f"     {_pattern(format_of('float32'), source)} = {source!r}" + ("" if source == exact else " (inexact)")
-    )
+    lines.append(f"     {_pattern(format_of('float32'), source)} = {source!r}" + ("" if source == exact else " (inexact)"))
     if not math.isfinite(source):
         return [*lines, f"  2. {_result_line(fmt, source, mode)}"]
     return [*lines, *_one_rounding(fmt, Fraction(source), mode, 2)]

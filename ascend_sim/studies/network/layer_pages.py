@@ -16,9 +16,7 @@ from ascend_sim.studies.network.run import NetworkRun
 from ascend_sim.studies.network.summary import ranked
 
 
-def write_layer_pages(
-    page: str | Path, run: NetworkRun, most: int, **options: Unpack[NetworkOptions]
-) -> dict[str, str]:
+def write_layer_pages(page: str | Path, run: NetworkRun, most: int, **options: Unpack[NetworkOptions]) -> dict[str, str]:
     """Run the `most` distinct layers that cost most again, write a page for each into the folder beside `page`, and return
     {layer: link}.
 

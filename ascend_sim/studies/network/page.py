@@ -15,9 +15,7 @@ from ascend_sim.studies.network.summary import ranked, summary_of
 from ascend_sim.studies.network.tuning import Tuned
 
 
-def write_page(
-    path: str | Path, run: NetworkRun, tuned: Tuned | None = None, links: Mapping[str, str] | None = None
-) -> None:
+def write_page(path: str | Path, run: NetworkRun, tuned: Tuned | None = None, links: Mapping[str, str] | None = None) -> None:
     """Write the page of a network's run, with what tilings save if `tuned`; `links` is {layer: link to its page}. Raises
     SimError without Plotly, and where the file cannot be written.
     """

@@ -176,9 +176,7 @@ class NetworkRun(ShownResult):
             row = layer.model_dump(mode="json", exclude_unset=True) | {"same_as": same, "us": dict(times.times)}
             if times.refused:
                 row |= {"status": times.status, "refused": times.refused}
-            layers.append(
-                row | ({"instructions": times.instructions, "kernels": times.kernels} if same is None else {})
-            )
+            layers.append(row | ({"instructions": times.instructions, "kernels": times.kernels} if same is None else {}))
         totals = {part: round(value, 4) for part, value in self.totals.items()}
         return {
             "network": self.network.name,

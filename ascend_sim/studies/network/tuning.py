@@ -61,9 +61,7 @@ class Tuned:
     def sentence(self) -> str:
         """Return a sentence on the gain: us before and after, per cent, changed layers, and the searches that stopped early."""
         before, after = self.before.totals["total"], self.after.totals["total"]
-        rest = (
-            f"; {self.open} of {self.searches} searches were stopped before the rest was ruled out" if self.open else ""
-        )
+        rest = f"; {self.open} of {self.searches} searches were stopped before the rest was ruled out" if self.open else ""
         return (
             f"the network takes {after:,.1f} us in place of {before:,.1f}: {100 * (1 - after / before):.1f} % less, with other "
             f"tilings in {len(self.tilings)} layers{rest}"
@@ -90,9 +88,7 @@ def tune(
     """
     how = TuneOptions(**options)
     chip, conformance, library = how["chip"], how["conformance"], how["library"]
-    run = partial(
-        run_network, chip=chip, conformance=conformance, library=library, out=out, jobs=jobs, progress=progress
-    )
+    run = partial(run_network, chip=chip, conformance=conformance, library=library, out=out, jobs=jobs, progress=progress)
     kernels = partial(kernels_of, chips=[chip], kernel=None, conformance=conformance, library=library)
     before = run(network, batch=batch)
     found: _Found = {}
@@ -183,11 +179,7 @@ def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
     """
     path = Path(given) / TILINGS_FILE if Path(given).is_dir() else Path(given)
     if not path.is_file():
-        missing = (
-            f"no {TILINGS_FILE} in it; run-network --tile writes one"
-            if Path(given).is_dir()
-            else "there is no such file"
-        )
+        missing = f"no {TILINGS_FILE} in it; run-network --tile writes one" if Path(given).is_dir() else "there is no such file"
         raise ConfigError(f"--tiling {given}: {missing}")
     entries = read_yaml(path, "tilings are a mapping of layers, or of kernels")
     if entries and {full_name(name) for name in entries} <= set(TILINGS):

@@ -165,8 +165,7 @@ def notes(table: PrecisionTable) -> list[str]:
         where = f" on {row.chip}" if several else ""
         lines.append(f"{_SHORT[row.dtype]}, cubeMathType {types}{where}: {_operands(row, table)}")
         lines += [
-            f"  {_output(name, figures, OPERATORS[table.operator].summed(name))}"
-            for name, figures in row.outputs.items()
+            f"  {_output(name, figures, OPERATORS[table.operator].summed(name))}" for name, figures in row.outputs.items()
         ]
         lines += [f"  warning: {text}" for text in dict.fromkeys(one.warning for one in rows) if text]
     lines += _refusals(table, several)

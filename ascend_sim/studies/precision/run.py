@@ -79,13 +79,7 @@ class PrecisionRow:
 
     def __repr__(self) -> str:
         what = f"{self.dtype} on {self.chip}, cube_math_type {self.cube_math_type}, {self.accumulate}"
-        told = (
-            self.compute_dtype
-            if self.status == 0
-            else "no kernels"
-            if self.status is None
-            else f"refused: {self.status}"
-        )
+        told = self.compute_dtype if self.status == 0 else "no kernels" if self.status is None else f"refused: {self.status}"
         return f"<PrecisionRow: {what}: {told}>"
 
     @property
@@ -172,9 +166,7 @@ def precision(
     try:
         for dtype in dtypes:
             per_chip = [bench.rows(dtype, own) for own in models]
-            rows += [
-                row for number in CUBE_MATH_TYPES for own in per_chip for row in own if row.cube_math_type == number
-            ]
+            rows += [row for number in CUBE_MATH_TYPES for own in per_chip for row in own if row.cube_math_type == number]
     except KeyboardInterrupt:
         if not rows:
             raise
@@ -337,9 +329,7 @@ class _Bench:
 
     # -- figures -------------------------------------------------------------------------------------------------------
 
-    def _judged(
-        self, row: PrecisionRow, result: Result, tensors: Mapping[str, Array], model: ValueModel
-    ) -> PrecisionRow:
+    def _judged(self, row: PrecisionRow, result: Result, tensors: Mapping[str, Array], model: ValueModel) -> PrecisionRow:
         call = result.call
         assert call is not None
         ours = self.operator.by_our_names(tensors)
@@ -349,9 +339,7 @@ class _Bench:
             returned = {name: as_format(codes, call.outputs[name].dtype) for name, codes in result.outputs.items()}
             outputs = self.operator.in_problem_order(call, returned)
             operands = self._operands(inputs, call.compute_dtype, model)
-            figures = {
-                name: self._figures(call, name, array, inputs, operands, model) for name, array in outputs.items()
-            }
+            figures = {name: self._figures(call, name, array, inputs, operands, model) for name, array in outputs.items()}
         if self.probe:
             for name, reported in result.report.outputs.items():
                 figures[name] |= _probed(figures[name]["correct"], reported["probe"])

@@ -94,9 +94,7 @@ def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str,
     parts = [f"{min(bits):.1f} bits"] if bits else ["exact"]
     if first["cube_cycles"] and line["cube_cycles"]:
         share = line["cube_cycles"] / first["cube_cycles"]
-        near = next(
-            (words for value, words in _SHARES.items() if abs(share - value) < 0.02 * value), f"{share:.2f} x the"
-        )
+        near = next((words for value, words in _SHARES.items() if abs(share - value) < 0.02 * value), f"{share:.2f} x the")
         parts.append(f"{near} cube cycles of {base}")
     if first["us"] and line["us"]:
         more = round(100 * (line["us"] / first["us"] - 1))

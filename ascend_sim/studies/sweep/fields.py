@@ -179,9 +179,7 @@ def _put_chip(draft: Draft, value: Any) -> None:
 
 def _put_number(place: str, draft: Draft, value: Any) -> None:
     if not isinstance(value, int | float):
-        raise ConfigError(
-            f"chip.{place}: {value!r} given; allowed is a number, for a size also in KiB, MiB or GiB (512KiB)"
-        )
+        raise ConfigError(f"chip.{place}: {value!r} given; allowed is a number, for a size also in KiB, MiB or GiB (512KiB)")
     draft.numbers[place] = value
 
 

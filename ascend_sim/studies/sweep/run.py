@@ -153,9 +153,7 @@ def sweep(
     named = case if isinstance(case, Case) else load_case(case)
     base = chip_of(how["chip"] or named.chip)
     if not isinstance(vary, Mapping):
-        raise ConfigError(
-            f"vary: {type(vary).__name__} given; allowed is a mapping of fields to values, {{'batch': [1, 2]}}"
-        )
+        raise ConfigError(f"vary: {type(vary).__name__} given; allowed is a mapping of fields to values, {{'batch': [1, 2]}}")
     values = grouped(vary)
     _check_values(values)
     fields = {name: field_of(name, named, base) for group in values for name in group}

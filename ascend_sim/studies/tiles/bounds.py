@@ -86,8 +86,7 @@ class Bounds:
         first = np.zeros(len(work.tasks), np.int64)
         last = first.copy()
         last[work.place] = [
-            _last_with_most(tiling, tasks)
-            for tiling, tasks in zip(tilings, work.tasks[work.place].tolist(), strict=True)
+            _last_with_most(tiling, tasks) for tiling, tasks in zip(tilings, work.tasks[work.place].tolist(), strict=True)
         ]
         of_first, of_last = (self._of_blocks(tilings, work, blocks) for blocks in (first, last))
         more = np.max(list(of_last.values()), axis=0) > np.max(list(of_first.values()), axis=0)

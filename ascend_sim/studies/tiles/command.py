@@ -46,9 +46,7 @@ def kernels_of(
     """
     kernels = [one for one in OPERATORS[case.operator].cube_kernels if one in TILINGS]
     if not kernels:
-        raise SimError(
-            f"tile searches the tilings of {' and '.join(TILINGS)}; {case.operator} has neither of these kernels"
-        )
+        raise SimError(f"tile searches the tilings of {' and '.join(TILINGS)}; {case.operator} has neither of these kernels")
     kernel = full_name(kernel)
     if kernel is not None and kernel not in kernels:
         raise SimError(f"kernel {kernel!r}: allowed are {' and '.join(kernels)}")

@@ -21,9 +21,7 @@ from ascend_sim.ops.problem.window import pad_before, read_width
 from ascend_sim.studies.tiles.grad_input_tiles import Cut, GradInputTiles, Tiles, cut_of
 from ascend_sim.studies.tiles.prices import Ints, LeastCycles, Ragged, TilingWork, lengths, numbered, priced
 
-_SHAPE = attrgetter(
-    "single_core_m", "single_core_cin", "single_core_din", "kernel_split", "split_wi", "load_b1", "block_dim"
-)
+_SHAPE = attrgetter("single_core_m", "single_core_cin", "single_core_din", "kernel_split", "split_wi", "load_b1", "block_dim")
 """Fields that say which part of dx a task is and whose it is."""
 _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb", "k_segment", "full_load")
 """The others on which the work depends; many tilings differ in neither."""
@@ -213,9 +211,7 @@ class GradInputWork(GradInputTiles):
     def _k_total(self, group: int, taps: int) -> int:
         return ceil_div(self._outputs(group), self.inp.c0) * taps * self.inp.c0
 
-    def _bytes(
-        self, shape: GradInputTiling, base_m: int, base_n: int, resident: int, full_load: int
-    ) -> tuple[int, int]:
+    def _bytes(self, shape: GradInputTiling, base_m: int, base_n: int, resident: int, full_load: int) -> tuple[int, int]:
         """Return (bytes read, bytes written) through the L2 by all blocks together; on a coupled chip the bytes read are a
         lower bound.
 
@@ -241,8 +237,7 @@ class GradInputWork(GradInputTiles):
             for group in range(inp.real_groups if taps else 0):
                 k, n = self._k_total(group, taps), self._channels_end(group, inp.cin1 * inp.c0)
                 columns = sum(
-                    ceil_div(min(shape.single_core_cin, n - start), base_n)
-                    for start in range(0, n, shape.single_core_cin)
+                    ceil_div(min(shape.single_core_cin, n - start), base_n) for start in range(0, n, shape.single_core_cin)
                 )
                 if inp.layout.plain:
                     n, outputs = min(n, inp.cin_g), self._outputs(group)

@@ -63,8 +63,7 @@ class GradWeightWork(Prices):
         fields = [self._shape(*shape) for shape in shapes]
         entries = [(fields[shape], *own) for shape, (_, own) in zip(of_shape.tolist(), keys, strict=True)]
         walks, of_walk = numbered(
-            (base_k, step_ka, step_kb, shape.split_wo, shape.split_kernel)
-            for shape, _, base_k, _, step_ka, step_kb in entries
+            (base_k, step_ka, step_kb, shape.split_wo, shape.split_kernel) for shape, _, base_k, _, step_ka, step_kb in entries
         )
 
         def of_blocks(blocks: Ints) -> LeastCycles:
@@ -222,9 +221,7 @@ class GradWeightWork(Prices):
         padding in depth.
         """
         p = self.problem
-        depths = (
-            image % p.d_out * p.stride_d - p.pad_front + plane * p.dilation_d for image in range(start, start + count)
-        )
+        depths = (image % p.d_out * p.stride_d - p.pad_front + plane * p.dilation_d for image in range(start, start + count))
         return sum(0 <= depth < p.d_in for depth in depths)
 
     def _pixel_spans(

@@ -180,9 +180,7 @@ class CubeKernel:
         timeline = Engine(device, shared_gm=False).run([alone])
         return bounds.start(block) + timeline.finish - min(run.begin for run in timeline.programs)
 
-    def simulate(
-        self, fields: Fields | None, most: int | None = None, launch: TilingLaunch | None = None
-    ) -> dict[str, Any]:
+    def simulate(self, fields: Fields | None, most: int | None = None, launch: TilingLaunch | None = None) -> dict[str, Any]:
         """Run one launch in `timing` mode and return its figures as a dict; `fields` as for `launch`.
 
         A run of more than `most` cycles is stopped: the dict has only "slower_than" (`most`) and "fields". Else it has "cycles"

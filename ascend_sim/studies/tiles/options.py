@@ -46,9 +46,7 @@ class LimitOptions(TypedDict, total=False):
             0.0,
             "a number",
             "A share, 0.01 for 1 %: tilings that can be better by less are left out.",
-            Shell(
-                ("tile",), "Leave out what can be better by less than this many per cent.", 0, 100, read="parse_share"
-            ),
+            Shell(("tile",), "Leave out what can be better by less than this many per cent.", 0, 100, read="parse_share"),
         ),
     ]
     top: Annotated[

@@ -93,9 +93,7 @@ def _cells(row: Result, call: Result, names: Sequence[str], pipes: Sequence[str]
         f"{row['bytes'].get('GM->L1', 0) / 2**20:.2f}",
         f"{100 * row['l1'] / l1:.0f}%",
         *(f"{100 * row['busy'].get(pipe, 0.0):.0f}%" for pipe in pipes),
-        f"{row['bottleneck']} {_SHORT.get(stall['cause'], stall['cause'])} {100 * stall['share']:.0f}%"
-        if stall
-        else "none",
+        f"{row['bottleneck']} {_SHORT.get(stall['cause'], stall['cause'])} {100 * stall['share']:.0f}%" if stall else "none",
     ]
 
 
@@ -189,9 +187,7 @@ def plot(outcomes: Sequence[SearchOutcome], path: Path) -> None:
             axis.scatter(values[:1], cycles[:1], s=70, marker="*", color="tab:green", label="best", zorder=3)
             axis.set(xlabel=label, ylabel="cycles", title=name)
             axis.grid(alpha=0.3)
-        left.scatter(
-            [outcome.own["bound"]], [outcome.own["cycles"]], marker="D", color="tab:red", label="own choice", zorder=3
-        )
+        left.scatter([outcome.own["bound"]], [outcome.own["cycles"]], marker="D", color="tab:red", label="own choice", zorder=3)
         right.scatter([outcome.own["l1"] / 1024], [outcome.own["cycles"]], marker="D", color="tab:red", zorder=3)
         ends = (min(_column(outcome.results, "bound")), max(_column(outcome.results, "bound")))
         left.plot(ends, ends, color="black", linewidth=0.8, label="cycles = bound")

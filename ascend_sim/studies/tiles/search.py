@@ -337,9 +337,7 @@ class _Search:
         left = self._open()
         if not self.found:
             raise SimError(f"{self.kernel.name}: {WHY[self.reason]} before anything was simulated")
-        results = sorted(
-            self.found.values(), key=lambda result: (result["cycles"], result["bound"], key(result["fields"]))
-        )
+        results = sorted(self.found.values(), key=lambda result: (result["cycles"], result["bound"], key(result["fields"])))
         extra = int(key(self.own["fields"]) in self.found and not self._own_on_grid())
         return SearchOutcome(
             self.kernel,
@@ -348,9 +346,7 @@ class _Search:
             self.call,
             self.own,
             len(self.tilings) + extra,
-            sum(
-                name in self.before or (name == key(self.own["fields"]) and "own" in self.before) for name in self.found
-            ),
+            sum(name in self.before or (name == key(self.own["fields"]) and "own" in self.before) for name in self.found),
             len(left),
             min(left, default=None),
             self.within,

@@ -35,9 +35,7 @@ def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
         try:
             found.append((name, float(us) if us else None))
         except ValueError:
-            raise ValueError(
-                f"kernels: {entry!r} given; allowed: Name or Name=us, with blanks between kernels"
-            ) from None
+            raise ValueError(f"kernels: {entry!r} given; allowed: Name or Name=us, with blanks between kernels") from None
     return found
 
 

@@ -26,9 +26,7 @@ def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> di
     of_input = line["type"].startswith("Conv2DBackpropInput")
     operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
     if len(operands) != 2 or len(results) != 1:
-        raise Open(
-            f"{len(operands)} operands and {len(results)} results of four or five axes; 2 and 1 are a 2-D convolution's"
-        )
+        raise Open(f"{len(operands)} operands and {len(results)} results of four or five axes; 2 and 1 are a 2-D convolution's")
     if of_input:
         (weight, grad), image = operands, results[0]
     else:
@@ -104,9 +102,7 @@ def _kernel(
         return co, ci, int(given["kh"]), int(given["kw"])
     side = math.isqrt(taps)
     if side * side != taps:
-        raise Open(
-            f"a kernel of {taps} taps: which of its axes is long is not told by shapes; columns kh and kw settle it"
-        )
+        raise Open(f"a kernel of {taps} taps: which of its axes is long is not told by shapes; columns kh and kw settle it")
     assumed.append("square kernel")
     return co, ci, side, side
 
@@ -183,9 +179,7 @@ def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -
     """
     operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
     if len(operands) != 2 or len(results) != 1:
-        raise Open(
-            f"{len(operands)} operands and {len(results)} results of four axes or more; 2 and 1 are a convolution's"
-        )
+        raise Open(f"{len(operands)} operands and {len(results)} results of four axes or more; 2 and 1 are a convolution's")
     first, second, result = *operands, results[0]
     if "BackpropInput" in line["type"]:
         image, weight, grad = result, first, second
@@ -215,9 +209,7 @@ def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -
         "format_in": read.format,
         "format_out": result.format,
     }
-    return (
-        {name: str(value) for name, value in row.items()} | texts | ({"block_dim": str(int(blocks))} if blocks else {})
-    )
+    return {name: str(value) for name, value in row.items()} | texts | ({"block_dim": str(int(blocks))} if blocks else {})
 
 
 def _volume(tensor: ProfiledTensor) -> tuple[int, ...]:
@@ -276,9 +268,7 @@ def _window(
     side = round(taps ** (1 / len(axes)))
     if side ** len(axes) != taps:
         settle = f"{', '.join(columns[:-1])} and {columns[-1]}"
-        raise Open(
-            f"a kernel of {taps} taps: which of its axes is long is not told by shapes; columns {settle} settle it"
-        )
+        raise Open(f"a kernel of {taps} taps: which of its axes is long is not told by shapes; columns {settle} settle it")
     assumed.append("kernel of equal sides")
     return co, ci, 1, [side] * len(axes)
 

@@ -116,8 +116,6 @@ def _compare(point: PublishedPoint, chip: ChipSpec) -> ComparedPoint:
     return ComparedPoint(point, cycles, point.cycles)
 
 
-def _line(
-    point: PublishedPoint, chip: ChipSpec, operation: str, dtype: str, conflict: bool, repeats: int
-) -> ComparedPoint:
+def _line(point: PublishedPoint, chip: ChipSpec, operation: str, dtype: str, conflict: bool, repeats: int) -> ComparedPoint:
     cycles = sum(chip.vector.cycles(operation, dtype, repeats * chip.vector.repeat_bytes, conflict))
     return ComparedPoint(point, cycles, point.fixed + repeats * point.per_repeat)

@@ -92,9 +92,7 @@ class ConvGradient(MeasuredLaunch):
             "input": [size["N"], size["Ci"], size["Hi"], size["Wi"]],
             "weight": [size["Co"], size["Ci"] // groups, size["kh"], size["kw"]],
         }
-        tensors = {
-            name: {"shape": shape, "requires_grad": self.gradient == f"grad_{name}"} for name, shape in shapes.items()
-        }
+        tensors = {name: {"shape": shape, "requires_grad": self.gradient == f"grad_{name}"} for name, shape in shapes.items()}
         return Layer.model_validate(
             {
                 "name": kernel.op_type,

@@ -196,9 +196,7 @@ class VectorAdd:
             k = KernelBuilder(table, block, "AIV", [tensor.size for tensor in tensors])
             pairs = [("MTE2", "V"), ("MTE2", "V"), ("V", "MTE3")]
             left, right, out = (
-                BufferQueue(
-                    k, name, *pipes, [k.allocate("UB", self.tile * HALF, f"{name}[{i}]") for i in range(self.buffers)]
-                )
+                BufferQueue(k, name, *pipes, [k.allocate("UB", self.tile * HALF, f"{name}[{i}]") for i in range(self.buffers)])
                 for name, pipes in zip("xyz", pairs, strict=True)
             )
             for start in range(block * share, min((block + 1) * share, self.count), self.tile):

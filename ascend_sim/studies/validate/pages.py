@@ -105,14 +105,10 @@ def group_by(compared: Sequence[RowComparison], label: Callable[[RowComparison],
 def _group(chip: str, op_type: str, series: str, rows: Sequence[RowComparison]) -> Group:
     shown = [one for one in rows if not one.prediction.skipped]
     pairs = [(one.prediction.task_us, one.row.duration_us) for one in shown]
-    cores = [
-        (one.prediction.core_us, one.row.core_us) for one in shown if one.row.core_us and not one.prediction.kernels
-    ]
+    cores = [(one.prediction.core_us, one.row.core_us) for one in shown if one.row.core_us and not one.prediction.kernels]
     pipes = {}
     for pipe in PIPES:
-        errors = Errors.of(
-            [(one.prediction.pipes[pipe], one.row.pipes[pipe]) for one in shown if pipe in one.row.pipes]
-        )
+        errors = Errors.of([(one.prediction.pipes[pipe], one.row.pipes[pipe]) for one in shown if pipe in one.row.pipes])
         if errors is not None:
             pipes[pipe] = errors
     kernels = len({one.row.kernel for one in shown})
@@ -219,9 +215,7 @@ def skipped_lines(groups: Sequence[Group]) -> list[str]:
                 rows = "row" if count == 1 else "rows"
                 lines.append(f"{count} {rows} of {group.chip} {_name(group)} skipped: {reason}")
     for chip, counts in strangers.items():
-        names = ", ".join(
-            f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        )
+        names = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
         total = sum(counts.values())
         rows = "row" if total == 1 else "rows"
         lines.append(f"{total} {rows} of {chip} skipped, operators without a kernel here: {names}")
@@ -262,8 +256,7 @@ def _print(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], co
     if not rows:
         return
     marked = [
-        f"~{head}" if head.startswith("pipes") else f">{head}" if number > 1 else head
-        for number, head in enumerate(heads)
+        f"~{head}" if head.startswith("pipes") else f">{head}" if number > 1 else head for number, head in enumerate(heads)
     ]
     table = Grid(title, marked, names=2)
     for row in rows:

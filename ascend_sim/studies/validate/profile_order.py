@@ -91,9 +91,7 @@ def victims(lines: Sequence[dict[str, str]], chip: ChipSpec) -> tuple[list[float
     return predicted, [rate * nbytes for rate, nbytes in zip(rates, sizes, strict=True)], sizes
 
 
-def leave_step(
-    device: Device, kernel: MeasuredKernel, inputs: Sequence[Allocation], outputs: Sequence[Allocation]
-) -> None:
+def leave_step(device: Device, kernel: MeasuredKernel, inputs: Sequence[Allocation], outputs: Sequence[Allocation]) -> None:
     """Bring the L2 of `device` into the state in which the kernels before `kernel` leave it, by replaying their moves
     (`kernel.before`).
 

@@ -76,9 +76,7 @@ class Line:
         if not self[f"{side} shapes"] and not self[f"{side} types"]:
             return []
         shapes = [_shape(text) for text in self[f"{side} shapes"].split(";")]
-        dtypes, formats = (
-            [part.strip() for part in self[f"{side} {kind}"].split(";")] for kind in ("types", "formats")
-        )
+        dtypes, formats = ([part.strip() for part in self[f"{side} {kind}"].split(";")] for kind in ("types", "formats"))
         padded = [names + [""] * (len(shapes) - len(names)) for names in (dtypes, formats)]
         return [
             ProfiledTensor(shape, _dtype(dtype), form.upper().removeprefix("FORMAT_"))
@@ -91,9 +89,7 @@ def _shape(text: str) -> tuple[int, ...]:
     if parts == [""]:
         return ()
     if not all(part.isdigit() for part in parts):
-        raise ValueError(
-            f"Shapes: {text!r} given; a shape is whole numbers with commas, shapes are apart by semicolons"
-        )
+        raise ValueError(f"Shapes: {text!r} given; a shape is whole numbers with commas, shapes are apart by semicolons")
     return tuple(int(part) for part in parts)
 
 

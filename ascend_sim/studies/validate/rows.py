@@ -95,9 +95,7 @@ def read_rows(
         raise SimError(f"told {strange[0]!r}: allowed are {', '.join(TOLD)}")
     found = op_summary.tables(path) if path.is_dir() else [path]
     if not found:
-        raise ConfigError(
-            f"{path}: a folder without a profiler's table; looked for {' and '.join(op_summary.FILES)} below it"
-        )
+        raise ConfigError(f"{path}: a folder without a profiler's table; looked for {' and '.join(op_summary.FILES)} below it")
     wrong: list[ConfigError] = []
     rows = [row for file in found for row in _read_file(file, l2, chip, told, wrong)]
     if wrong and (len(wrong) == len(rows) or not skip):

@@ -127,9 +127,7 @@ def compare(
     interrupt (Ctrl-C) ends it with the rows that were finished, if there are any; the others are skipped as `INTERRUPTED`.
     """
     rows = [
-        row
-        if long or row.unlike or not LAUNCHES[row.kernel.op_type].is_long(row.kernel)
-        else replace(row, unlike=_TOO_LONG)
+        row if long or row.unlike or not LAUNCHES[row.kernel.op_type].is_long(row.kernel) else replace(row, unlike=_TOO_LONG)
         for row in rows
     ]
     kernels = list(dict.fromkeys(as_timed(row.kernel) for row in rows if not row.unlike))

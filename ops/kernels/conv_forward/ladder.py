@@ -57,9 +57,7 @@ def _strips(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
 
 def _rungs(buffers: int, words: str) -> Iterator[ForwardRung]:
     """Yield the rungs with `buffers` buffers of each operand in L1; `words` is added to their names."""
-    yield Rung(
-        f"columns of a long row{words}", INFERRED, lambda inp: inp.problem.one_row, partial(_columns, buffers=buffers)
-    )
+    yield Rung(f"columns of a long row{words}", INFERRED, lambda inp: inp.problem.one_row, partial(_columns, buffers=buffers))
     yield Rung(f"own whole rows{words}", OURS, lambda inp: True, partial(of_rows, buffers=buffers))
     yield Rung(f"strips{words}", OURS, lambda inp: inp.problem.w_out > FRACTAL, partial(_strips, buffers=buffers))
 

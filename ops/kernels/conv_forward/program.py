@@ -35,9 +35,7 @@ from ascend_sim.runtime import Allocation, Task
 X, Y = 0, 2
 
 
-def conv_forward_task(
-    call: CubeCall, tiling: ConvForwardTiling, tensors: list[Allocation], name: str, op_type: str
-) -> Task:
+def conv_forward_task(call: CubeCall, tiling: ConvForwardTiling, tensors: list[Allocation], name: str, op_type: str) -> Task:
     """Return the Task of a forward convolution; `tensors` are x, weight and y in the layouts above, in the compute dtype.
 
     If groups are merged the fourth is the workspace of the vector cores that merge them (a MIX launch). The last one is

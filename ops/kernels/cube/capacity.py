@@ -88,9 +88,7 @@ def check_steps(tiling: ConvTiling) -> None:
     """Raise TilingError unless one of step_ka and step_kb is a multiple of the other."""
     low, high = sorted((tiling.step_ka, tiling.step_kb))
     if high % low:
-        raise TilingError(
-            f"stepKa = {tiling.step_ka} and stepKb = {tiling.step_kb}: one must be a multiple of the other"
-        )
+        raise TilingError(f"stepKa = {tiling.step_ka} and stepKb = {tiling.step_kb}: one must be a multiple of the other")
 
 
 def check_l1(used: tuple[int, int], inp: TilingInput, words: Callable[[], tuple[str, str]]) -> None:

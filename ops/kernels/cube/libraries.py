@@ -22,9 +22,7 @@ def libraries() -> Mapping[str, Mapping[str, Any]]:
 def known_library(name: str | None) -> str:
     """Return a version's name as calls store it; "" for None, the newest. Raises SimError for an unknown version."""
     if name is not None and name not in libraries():
-        raise SimError(
-            f"library = {name!r}; allowed: {', '.join(libraries())} (configs/libraries.yaml), or None for the last"
-        )
+        raise SimError(f"library = {name!r}; allowed: {', '.join(libraries())} (configs/libraries.yaml), or None for the last")
     return name or ""
 
 

@@ -69,9 +69,7 @@ class CubePipeline:
         self.left = [k.allocate("L0A", sizes["L0A"] // unit * unit, f"L0A[{i}]") for i in range(l0_buffers)]
         self.right = [k.allocate("L0B", sizes["L0B"] // unit * unit, f"L0B[{i}]") for i in range(l0_buffers)]
         halves = list(range(l0_buffers))
-        self._queues = [
-            self.queue_type(k, name, "MTE1", "M", halves) for name in (("L0A", "L0B") if own_flags else ("L0",))
-        ]
+        self._queues = [self.queue_type(k, name, "MTE1", "M", halves) for name in (("L0A", "L0B") if own_flags else ("L0",))]
         self.operands = self._queues[0]
         tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
         self._begun = False
@@ -188,9 +186,7 @@ class CubePipeline:
         window = MapWindow(1, width, pad_top=above, out_height=above + 1, out_width=width)
         self._k.load_data_3d(destination, address, 0, BLOCK_BYTES // c0, window, Span(0, rows), Span(0, columns))
 
-    def drain(
-        self, target: int, m: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
-    ) -> None:
+    def drain(self, target: int, m: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False) -> None:
         """Store the finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, with `dst_stride` bytes from block to block.
 
         `atomic_add` adds to the values in GM. Through UB (coupled chips) a block always has 16 columns.
@@ -214,11 +210,7 @@ class CubePipeline:
         Fixpipe, or through UB on coupled chips; the tile is then free.
         """
         k, m_padded = self._k, ceil_to(height, self.row_unit)
-        if (
-            isinstance(self.tiles, UnitFlagTiles)
-            and [piece.row for piece in pieces] == [0]
-            and pieces[0].rows == height
-        ):
+        if isinstance(self.tiles, UnitFlagTiles) and [piece.row for piece in pieces] == [0] and pieces[0].rows == height:
             whole = TilePiece(height, n, m_padded)
             self.tiles.drain(pieces[0].target, whole, dtype, c0, dst_stride, atomic_add)
             return

@@ -27,9 +27,7 @@ class RaisedQueue(BufferQueue[int]):
     there are fewer than `RAISED` buffers.
     """
 
-    def __init__(
-        self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: Sequence[int]
-    ) -> None:
+    def __init__(self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: Sequence[int]) -> None:
         super().__init__(builder, name, producer, consumer, addresses)
         self._spare = [self._flag(consumer, producer, f"{name}[{i}] spare") for i in range(len(addresses), RAISED)]
         for flag in self._free + self._spare:
@@ -61,9 +59,7 @@ class PingPong(HeldOperand):
 
     def __init__(self, k: KernelBuilder, name: str, addresses: Sequence[int], size: int) -> None:
         self._k, self._size, self._addresses = k, size, list(addresses)
-        self._buffers = [
-            BufferQueue(k, name, "MTE2", "MTE1", [address], first=i) for i, address in enumerate(addresses)
-        ]
+        self._buffers = [BufferQueue(k, name, "MTE2", "MTE1", [address], first=i) for i, address in enumerate(addresses)]
         self._held: object = None
         self._turn, self._unread = 0, False
         k.carry(self, "_held", "_turn")

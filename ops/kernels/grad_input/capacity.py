@@ -94,9 +94,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     check_block(tiling, inp)
     variant = variant_of(inp)
     if not variant.keeps_operands and (tiling.step_m != 1 or tiling.step_n != 1):
-        raise TilingError(
-            f"stepM = {tiling.step_m}, stepN = {tiling.step_n}: grad_input loads one tile (1, 1) per L1 step"
-        )
+        raise TilingError(f"stepM = {tiling.step_m}, stepN = {tiling.step_n}: grad_input loads one tile (1, 1) per L1 step")
     whole, unit = k_slice(inp), k_unit(inp)
     if variant.whole_slices and whole % tiling.base_k and tiling.base_k % whole:
         raise TilingError(
@@ -122,9 +120,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
             f"singleCoreBatch = {tiling.single_core_batch}: a field of grad_input on coupled chips, Ascend 910 and 310P"
         )
     if tiling.single_core_batch > problem.n * problem.d_in:
-        raise TilingError(
-            f"singleCoreBatch = {tiling.single_core_batch}; allowed up to N*D_in = {problem.n * problem.d_in}"
-        )
+        raise TilingError(f"singleCoreBatch = {tiling.single_core_batch}; allowed up to N*D_in = {problem.n * problem.d_in}")
     if tiling.single_core_cin % inp.unit or tiling.single_core_cin < 1:
         raise TilingError(f"singleCoreCin = {tiling.single_core_cin} is not a multiple of {inp.unit}")
     check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k, inp)
@@ -146,9 +142,7 @@ def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
     for name, elsewhere in tiling.DIRECT_ONLY.items():
         value = getattr(tiling, name)
         if value != elsewhere and not variant_of(inp).kernel_parts:
-            raise TilingError(
-                f"{names[name]} = {value}: only the kernel of dav-3510, which reads NCDHW, has this field"
-            )
+            raise TilingError(f"{names[name]} = {value}: only the kernel of dav-3510, which reads NCDHW, has this field")
     check_split(tiling.kernel_split, inp)
     if not 1 <= tiling.single_core_din <= problem.d_in:
         raise TilingError(f"singleCoreDin = {tiling.single_core_din}; allowed 1 to D_in = {problem.d_in}")
@@ -176,15 +170,11 @@ def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> 
     if not variant_of(inp).cuts_kernels:
         raise TilingError(f"loadB1Condition = {cut}: only kernels of split cores, dav-2201 and dav-3510, are cut")
     if tiling.kernel_split != SPLIT_NONE:
-        raise TilingError(
-            f"loadB1Condition = {cut}: a kernel that is split (kernelSplitMode {tiling.kernel_split}) is not cut"
-        )
+        raise TilingError(f"loadB1Condition = {cut}: a kernel that is split (kernelSplitMode {tiling.kernel_split}) is not cut")
     check_grad_input_problem(part)
     width, across = part.problem.w_in, max(pad_before(p)[1], pad_after(p)[1])
     if cut == NO_HK_WK and min(across, width) > inp.load3d.pad:
-        raise TilingError(
-            f"load3d: backprop pad {across} > {inp.load3d.pad}; tap by tap it needs strips (splitWi) no wider"
-        )
+        raise TilingError(f"load3d: backprop pad {across} > {inp.load3d.pad}; tap by tap it needs strips (splitWi) no wider")
     rows = ceil_div(tiling.base_m - 1, width) + 1
     if rows > inp.load3d.pad:
         raise TilingError(
@@ -227,9 +217,7 @@ def check_split(mode: int, inp: TilingInput) -> None:
     if problem.stride_h == 1:
         raise TilingError(f"kernelSplitMode = {mode} needs stride_h > 1, given 1: there is nothing to split")
     if inp.itemsize not in (2, 4):
-        raise TilingError(
-            f"kernelSplitMode = {mode}: the vector cores turn weights of 2 or 4 bytes, given {inp.itemsize}"
-        )
+        raise TilingError(f"kernelSplitMode = {mode}: the vector cores turn weights of 2 or 4 bytes, given {inp.itemsize}")
     if mode == SPLIT_HW and (problem.stride_w != 2 or problem.w_in < 2):
         raise TilingError(
             f"kernelSplitMode = 1 needs stride_w = 2 and W_in > 1, given {problem.stride_w} and {problem.w_in}: the vector "

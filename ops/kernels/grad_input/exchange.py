@@ -95,9 +95,7 @@ class Exchange:
         """Append the cube's flag that a slot is full, after it has stored the last part of a tile."""
         k.cross_core_set(_SLOT_FULL, 2, "FIX")
 
-    def load_weights(
-        self, k: KernelBuilder, address: int, part: MapPart, plane: int, channels: Span, slices: range
-    ) -> None:
+    def load_weights(self, k: KernelBuilder, address: int, part: MapPart, plane: int, channels: Span, slices: range) -> None:
         """Load the weights of a part's taps from the workspace to L1 as [cin1][tap][slices][unit][C0].
 
         `channels` are the C0 blocks of input channels, `slices` the blocks of output channels.
@@ -115,15 +113,11 @@ class Exchange:
             for block in range(count):
                 for tap in range(0, taps, across):
                     target = address + (block * taps + tap) * row
-                    k.copy_rows(
-                        "GM->L1", target, source(block, part.taps[tap]), row, CopyLoop(across, step, row), operand="B"
-                    )
+                    k.copy_rows("GM->L1", target, source(block, part.taps[tap]), row, CopyLoop(across, step, row), operand="B")
             return
         step = self.layout.taps * line
         for number, tap in enumerate(part.taps):
-            k.copy_rows(
-                "GM->L1", address + number * row, source(0, tap), row, CopyLoop(count, step, taps * row), operand="B"
-            )
+            k.copy_rows("GM->L1", address + number * row, source(0, tap), row, CopyLoop(count, step, taps * row), operand="B")
 
     # -- the vector cores' side ----------------------------------------------------------------------------------------
 
@@ -132,9 +126,7 @@ class Exchange:
         interleave `tiles` if both axes are split.
         """
         inp, per_block = self.call.inp, self.call.chip.cores.aiv_per_aic
-        mine = share(
-            inp.real_groups * inp.cout_padded, self.tiling.block_dim * per_block, k.block * per_block + k.sub_block
-        )
+        mine = share(inp.real_groups * inp.cout_padded, self.tiling.block_dim * per_block, k.block * per_block + k.sub_block)
         to_fractal_z(k, inp, *mine, (WEIGHT, WORKSPACE))
         k.cross_core_set(_ALL_VECTORS, 0, "MTE3")
         k.cross_core_wait(_ALL_VECTORS, 0, "MTE3")
@@ -166,9 +158,7 @@ class _Interleaver:
         """
         k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
         turns = self.exchange.turns
-        pieces = (
-            ((*piece, place + turns < len(tiles)), batch) for place, (piece, batch) in enumerate(numbered(tiles, turns))
-        )
+        pieces = (((*piece, place + turns < len(tiles)), batch) for place, (piece, batch) in enumerate(numbered(tiles, turns)))
         for (number, of_first, again), batch in k.stamped(pieces, "rows", k.block):
             task, m, m_count, n, n_count = of_first.of(batch)
             k.next_tile(counted=False)
@@ -226,9 +216,7 @@ class _Interleaver:
                 pixel = row * self.p.stride_h * self.p.w_in + left
                 own = n + start + channel
                 target = gm_operand(GRAD_INPUT, self.dx.offset(ChannelPlace(task.batch, own, task.depth), pixel))
-                k.data_copy(
-                    "UB", "GM", target, result + channel * 2 * step, wide * size, height, 2 * pitch, self.p.w_in * size
-                )
+                k.data_copy("UB", "GM", target, result + channel * 2 * step, wide * size, height, 2 * pitch, self.p.w_in * size)
             self.outgoing.release()
 
 

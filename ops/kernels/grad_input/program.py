@@ -283,9 +283,7 @@ class _DataBuilder:
                 self.sum_piece(piece, tile, channels, window, blocks)
         self.pipeline.end_sum(tile.m_count, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
 
-    def sum_piece(
-        self, piece: PartMap, tile: DataTile, channels: TileChannels, window: RowWindow, blocks: range
-    ) -> None:
+    def sum_piece(self, piece: PartMap, tile: DataTile, channels: TileChannels, window: RowWindow, blocks: range) -> None:
         """Append the loads and products that a kernel piece adds to the tile, over kernel planes and `blocks` of output
         channels; it reads the rows `window` of gradOutput.
         """
@@ -315,9 +313,7 @@ class _DataBuilder:
                     self.loads.gradient(piece, task, gradient_plane, held, channels.summed, window, held_m.start, n)
                 if start % span_b == 0:
                     b1.turn(column + start // span_b)
-                    slices = self.k_slices(
-                        piece, blocks.start * per_block + start, min(start + span_b, k_total) - start
-                    )
+                    slices = self.k_slices(piece, blocks.start * per_block + start, min(start + span_b, k_total) - start)
                     self.loads.weights(piece, task, plane, slices, m, held_n, channels.weighted)
                     filters = HeldFilters(piece.taps, channel, n_count, slices)
                 for k_start in range(start, end, self.tiling.base_k):
@@ -358,9 +354,7 @@ class _DataBuilder:
             out_width=p.w_in,
         )
 
-    def step(
-        self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange, freed: tuple[bool, bool]
-    ) -> None:
+    def step(self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange, freed: tuple[bool, bool]) -> None:
         """Append one base block: load half of L0A and L0B from L1, and multiply.
 
         `pixels` count from the first one in L1. `freed`: True if this block is the last to read (A1, B1).

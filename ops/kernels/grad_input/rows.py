@@ -67,8 +67,7 @@ class TileRows:
         self._call, self._tiling, self._open_rows, self._cleared = call, tiling, open_rows, cleared
         self._turns = exchange.turns if exchange is not None else 0
         self.maps = [
-            PartMap(i, part, kernel_pieces(p, part, tiling.load_b1))
-            for i, part in enumerate(tiling_parts(tiling, call.inp))
+            PartMap(i, part, kernel_pieces(p, part, tiling.load_b1)) for i, part in enumerate(tiling_parts(tiling, call.inp))
         ]
         # A split kernel's vector cores take tiles from where they are.
         self._band = p.stride_h if exchange is None else 0

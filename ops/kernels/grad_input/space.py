@@ -48,9 +48,7 @@ def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iter
     parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi", "load_b1": "loadB1Condition"}
     own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
     start = GradInputQuestion(inp, own, chip).tiling()
-    start = start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(
-        **given
-    )
+    start = start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(**given)
     whole, inp = inp, tiling_input(start, inp)
     if variant_of(inp).kernel_parts:
         start = start.but(full_load=0, single_core_din=1).but(**given)

@@ -57,10 +57,7 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
             part, m_index = divmod(m_index, strip_parts)
             m, n = chunk(m_index, tiling.single_core_m, pixels), chunk(n_index, tiling.single_core_cin, channels)
             first, count = chunk(image_index, tiling.single_core_batch, outer)
-            tasks += [
-                GradInputTask(group, *divmod(image, problem.d_in), *m, *n, part)
-                for image in range(first, first + count)
-            ]
+            tasks += [GradInputTask(group, *divmod(image, problem.d_in), *m, *n, part) for image in range(first, first + count)]
         return tasks
     for number in core_share(inp.real_groups * m_parts * outer * n_parts, tiling.block_dim, core):
         rest, n_index = divmod(number, n_parts)
@@ -100,7 +97,5 @@ def _tile_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[Gr
         batch, piece = divmod(at["image"], sizes["image"] // part.n)
         m, n = chunk(at["m"], tiling.single_core_m, pixels), chunk(at["n"], tiling.single_core_cin, channels)
         first, depths = chunk(piece, tiling.single_core_din, part.d_in)
-        tasks += [
-            GradInputTask(at["group"], batch, depth, *m, *n, at["part"]) for depth in range(first, first + depths)
-        ]
+        tasks += [GradInputTask(at["group"], batch, depth, *m, *n, at["part"]) for depth in range(first, first + depths)]
     return tasks

@@ -95,9 +95,7 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
         if by_bands <= by_pixels:
             found.sort(key=lambda tile: (tile.task.group, held_at[tile][1]))
         else:
-            found.sort(
-                key=lambda tile: (tile.task.group, tile.task.batch, tile.task.depth, tile.task.part, *held_at[tile])
-            )
+            found.sort(key=lambda tile: (tile.task.group, tile.task.batch, tile.task.depth, tile.task.part, *held_at[tile]))
     return found
 
 

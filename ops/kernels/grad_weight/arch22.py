@@ -183,9 +183,7 @@ class OpenCubeBuilder(CubeBuilder):
             self._counts[task] = max(rows) + 1, max(columns) + 1
         return self._counts[task]
 
-    def summed(
-        self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
-    ) -> Iterator[tuple[Piece, Where]]:
+    def summed(self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]) -> Iterator[tuple[Piece, Where]]:
         """Yield (step, place) of a tile summed over planes `images`, with the loads of each plane; over several planes
         or strips L1 keeps no operand.
         """

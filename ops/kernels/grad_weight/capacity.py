@@ -136,9 +136,7 @@ def check_walk(width: int, taps: int, inp: TilingInput) -> None:
     if taps and width:
         raise TilingError(f"splitWo = {width} with isSplitKernelHW = 1: single taps load runs of pixels, not rows")
     if width > inp.problem.w_out:
-        raise TilingError(
-            f"splitWo = {width}; allowed 0 (whole rows) to W_out = {inp.problem.w_out} gradOutput columns"
-        )
+        raise TilingError(f"splitWo = {width}; allowed 0 (whole rows) to W_out = {inp.problem.w_out} gradOutput columns")
 
 
 def check_grad_weight_problem(inp: TilingInput) -> None:

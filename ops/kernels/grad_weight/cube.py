@@ -162,9 +162,7 @@ def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask)
 class CubeBuilder:
     """Builder of one block's cube program of grad_weight: steps that begin, sum and store the tiles of its tasks."""
 
-    def __init__(
-        self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: TaskWalks, runs: Runs
-    ) -> None:
+    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: TaskWalks, runs: Runs) -> None:
         self.call, self.tiling, self.k, self.walks, self.known = call, tiling, k, walks, runs
         inp = self.inp = by_tap(call.inp) if tiling.split_kernel else call.inp
         self.p = call.inp.problem
@@ -247,9 +245,7 @@ class CubeBuilder:
         run, where = self.known.of((part.part, own, shared, tile), lambda: pieces(own))
         return run, where._replace(batch=where.batch + batch)
 
-    def summed(
-        self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]
-    ) -> Iterator[tuple[Piece, Where]]:
+    def summed(self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]) -> Iterator[tuple[Piece, Where]]:
         """Yield (step, place) for a tile of one kernel plane: its begin, one step for each plane of `images` that reads
         no padding plane, its end.
         """
@@ -404,9 +400,7 @@ class CubeBuilder:
         left, right = self.pipeline.left[half], self.pipeline.right[half]
         rows = Span(pixels.start - in_a1.start, pixels.length)
         columns = Span(tile.m - tile.held.start, ceil_to(tile.rows, self.c0))
-        k.load_data_3d(
-            "L0A", left, self.a1.address, self.itemsize, matrix_window(in_a1.length), rows, columns, transpose=True
-        )
+        k.load_data_3d("L0A", left, self.a1.address, self.itemsize, matrix_window(in_a1.length), rows, columns, transpose=True)
         window, rows = self.input.window(strip, pixels, in_b1, held)
         for place, taken in self.columns(tile):
             k.load_data_3d("L0B", right + place, self.b1.address, self.itemsize, window, rows, taken)

@@ -385,9 +385,7 @@ def _with_fields(q: GradWeightQuestion, tiling: GradWeightTiling) -> GradWeightT
     return completed(tiling, q.inp, given, q.chip)
 
 
-def completed(
-    tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None
-) -> GradWeightTiling:
+def completed(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None) -> GradWeightTiling:
     """Return the tiling, "manual", with blocks, StreamK and the bound of B derived from its other fields, except for
     those that the user has `given`. `chip` None: a 910B. TilingError if the tiling cannot run.
     """
@@ -414,9 +412,7 @@ def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int])
     """Yield the tiling with each choice of the L1 buffers, step_ka and step_kb that the user has not `given`, largest
     steps first. If both steps are free they are equal; a free one divides the given one, or is a multiple of it.
     """
-    most = max(
-        1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k)
-    )
+    most = max(1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k))
     for a_buffers, b_buffers in buffer_counts(tiling, given):
         for step in range(most, 0, -1):
             a = tiling.step_ka if "step_ka" in given else step

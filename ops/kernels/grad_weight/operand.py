@@ -111,8 +111,6 @@ class TapOperand(InputOperand):
 OPERANDS: dict[type[Walk], type[InputOperand]] = {Windows: WindowOperand, SingleTaps: TapOperand}
 
 
-def input_operand(
-    call: CubeCall, walked: TilingInput, tiling: GradWeightTiling, k: KernelBuilder, slot: int
-) -> InputOperand:
+def input_operand(call: CubeCall, walked: TilingInput, tiling: GradWeightTiling, k: KernelBuilder, slot: int) -> InputOperand:
     """Return operand B of a call, of the class for the walk of `walked`, the problem that the tiling counts."""
     return OPERANDS[type(walked.walk)](call, tiling, k, slot)

@@ -161,9 +161,7 @@ def walked_input(inp: TilingInput, tiling: GradWeightTiling) -> TilingInput:
     return stacked(by_tap(inp) if tiling.split_kernel else inp, tiling.split_wo)
 
 
-def walk(
-    problem: ConvProblem, tiling: GradWeightTiling, tap: int, first: int, count: int
-) -> list[tuple[Strip, int, int]]:
+def walk(problem: ConvProblem, tiling: GradWeightTiling, tap: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
     """Return (strip, its first row, rows) for `count` rows of a task from row `first` on.
 
     `tap`, counted row by row, matters only where the kernel is split into taps: then rows that read padding are left out.

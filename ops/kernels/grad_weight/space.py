@@ -45,11 +45,7 @@ def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -
     """Yield the tilings of the grid that fit, with the user's fields `given`; `chip` None: a 910B."""
     cuts = {name: given[name] for name in ("split_wo", "split_kernel") if name in given}
     own = {GradWeightTiling.VENDOR[name]: value for name, value in cuts.items()}
-    start = (
-        GradWeightQuestion(inp, own, chip)
-        .tiling()
-        .but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, source="manual")
-    )
+    start = GradWeightQuestion(inp, own, chip).tiling().but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, source="manual")
     start = start.but(**given)
     whole, inp = inp, walked_input(inp, start)
     # Tasks of templates 1 to 4 follow from a block.
@@ -69,9 +65,7 @@ def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -
                         yield from (tiled.but(al1_buffers=al1, bl1_buffers=bl1) for tiled in fitting)
 
 
-def _completed(
-    tiling: GradWeightTiling, inp: TilingInput, given: Fixed, chip: ChipSpec | None
-) -> GradWeightTiling | None:
+def _completed(tiling: GradWeightTiling, inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> GradWeightTiling | None:
     """Return the tiling with all fields that follow from the others (`completed`); None where it cannot run."""
     found = attempt(completed, tiling, inp, given, chip)
     return None if isinstance(found, Refusal) else found

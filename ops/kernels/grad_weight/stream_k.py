@@ -30,9 +30,7 @@ def slot_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
     return slotted_gradient(walked_input(inp, tiling)).slot_bytes(tiling.single_core_m, tiling.single_core_n)
 
 
-def parts_of(
-    tiling: GradWeightTiling, inp: TilingInput, block: int, task: GradWeightTask
-) -> list[tuple[int, GradWeightTask]]:
+def parts_of(tiling: GradWeightTiling, inp: TilingInput, block: int, task: GradWeightTask) -> list[tuple[int, GradWeightTask]]:
     """Return (block, its task) of every core that shares the StreamK task of `block`, in slot order."""
     assert task.slot is not None
     first = block - task.slot

@@ -245,9 +245,7 @@ class _MatmulBuilder:
         """
         self.load(B, not self.problem.transpose_b, self.problem.n, block, base, self.span_b, address)
 
-    def load(
-        self, slot: int, k_outside: bool, extent: int, block: HeldBlock, base: int, span: int, address: int
-    ) -> None:
+    def load(self, slot: int, k_outside: bool, extent: int, block: HeldBlock, base: int, span: int, address: int) -> None:
         """Load a block of at most `span` elements of K of tensor `slot` to byte `address` of L1 with nd2nz.
 
         `base` is the tile's byte offset in the tensor (`PlaceOf`), from which that of the block counts.

@@ -199,9 +199,7 @@ def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -
     if max(tiling.step_ka, tiling.step_kb) % min(tiling.step_ka, tiling.step_kb):
         raise TilingError(f"stepKa = {tiling.step_ka}, stepKb = {tiling.step_kb}: one must be a multiple of the other")
     if max(tiling.step_ka, tiling.step_kb) * tiling.base_k > chip.load3d.limits.k_extent:
-        raise TilingError(
-            f"stepKa, stepKb: step*baseK may be {chip.load3d.limits.k_extent} at most, the K field of load3d"
-        )
+        raise TilingError(f"stepKa, stepKb: step*baseK may be {chip.load3d.limits.k_extent} at most, the K field of load3d")
 
 
 def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> str | None:
@@ -248,9 +246,7 @@ def _sides(extent: int, most: int, given: int | None) -> list[int]:
     return sorted({ceil_to(ceil_div(extent, ceil_div(extent, limit)), FRACTAL) for limit in limits})
 
 
-def _complete(
-    base_m: int, base_n: int, problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]
-) -> MatMulTiling:
+def _complete(base_m: int, base_n: int, problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]) -> MatMulTiling:
     """Return the tiling of a base block with all other fields, `given` ones as they are."""
     item, buffers = problem.itemsize, chip.buffers
     l0 = given.get("al0_buffers", given.get("bl0_buffers", DOUBLE))

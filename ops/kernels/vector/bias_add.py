@@ -98,9 +98,7 @@ def _work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str) -> KernelWork
 
 
 @kernel_function(core=("AI_CORE", "AIV"))
-def bias_add(
-    k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Sequence[ImageChannels], *, merges: bool
-) -> None:
+def bias_add(k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Sequence[ImageChannels], *, merges: bool) -> None:
     """Kernel function of BiasAdd: adds the bias of each channel to the pixels of `pieces`, tile by tile. `merges`: rows
     are shorter than the blocks that copies count.
     """

@@ -158,9 +158,7 @@ def kernel_task(chip: ChipSpec, launch: TaskWords, work: KernelWork, tensors: Se
     """
     sizes = [reach(tensor, chip) for tensor in tensors]
     for on in {chip.cores.vector_kind(block) for block in range(work.blocks)} - {*work.kernel.cores}:
-        raise SimError(
-            f"kernel {work.kernel.name} runs on {' or '.join(work.kernel.cores)}; its pieces go to {on} cores"
-        )
+        raise SimError(f"kernel {work.kernel.name} runs on {' or '.join(work.kernel.cores)}; its pieces go to {on} cores")
 
     def build(block: int) -> list[Program]:
         on, pieces, tables = chip.cores.vector_kind(block), work.pieces_of(block), _tables_of(chip, work)
@@ -261,8 +259,6 @@ def share(total: int, parts: int, index: int) -> tuple[int, int]:
     return index * base + min(index, extra), base + (index < extra)
 
 
-def buffer_queue(
-    k: KernelBuilder, name: str, producer: str, consumer: str, nbytes: int, buffers: int = 2
-) -> BufferQueue:
+def buffer_queue(k: KernelBuilder, name: str, producer: str, consumer: str, nbytes: int, buffers: int = 2) -> BufferQueue:
     """Return a queue of `buffers` newly allocated buffers of `nbytes` in UB, from pipe `producer` to pipe `consumer`."""
     return BufferQueue(k, name, producer, consumer, [k.allocate("UB", nbytes, f"{name}[{i}]") for i in range(buffers)])

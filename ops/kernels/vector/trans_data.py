@@ -31,9 +31,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 _TILES = 4  # a tile's plain side and its C0 side take a quarter of UB each (assumed)
 ROWS_AT_ONCE = 16  # rows of one TransDataTo5HD
-LIST_INSTRUCTIONS = (
-    32  # of one TransDataTo5HD: 16 sources and 16 destinations, each put in a register by the scalar unit
-)
+LIST_INSTRUCTIONS = 32  # of one TransDataTo5HD: 16 sources and 16 destinations, each put in a register by the scalar unit
 
 Piece = TypeVar("Piece", bound=Hashable)
 
@@ -240,8 +238,7 @@ def _turn_tile(
     outgoing.publish()
     result = outgoing.take()
     moves = [
-        (gm_operand(slots[1], m.gm), result + m.ub, m.row_bytes, CopyLoop(m.rows, m.ub_stride, m.gm_stride))
-        for m in written
+        (gm_operand(slots[1], m.gm), result + m.ub, m.row_bytes, CopyLoop(m.rows, m.ub_stride, m.gm_stride)) for m in written
     ]
     if merge is None:
         store_rows(k, *moves)

@@ -158,9 +158,7 @@ class _Filter:
         most = max(min(ceil_div(_PACKET, self.layout.block_bytes), held, channels), 1)
         return ceil_div(channels, ceil_div(channels, most))
 
-    def pieces(
-        self, first: int, count: int, together: int, padding: bool
-    ) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
+    def pieces(self, first: int, count: int, together: int, padding: bool) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
         """Yield (piece of at most `together` output channels, its place) for `count` output channels from `first` on;
         these count over the padded real groups.
 

@@ -207,9 +207,7 @@ class GradientLines(FilterUnits):
         k.transpose_blocks(tile, other, True, 2, unit.lines, unit.rows * cells * _HALVES, TurnLayout(line))
         k.pipe_barrier("V")
         pitch, pair = self._pitch(unit), 2 * BLOCK_BYTES
-        if (
-            pitch > unit.positions
-        ):  # the turn back reads what lies between, which leaves with no channel; never unwritten here
+        if pitch > unit.positions:  # the turn back reads what lies between, which leaves with no channel; never unwritten here
             k.vector_duplicate(other, "float16", unit.channels * pitch * pair // 2)
             k.pipe_barrier("V")
         for group in range(unit.rows):
@@ -248,9 +246,7 @@ class GradientLines(FilterUnits):
                 (group, channel), taken = divmod(number, unit.channels), min(count - position, end - at)
                 block, of_block = divmod(channel, C0)
                 cell = (group * unit.blocks + block) * count + position
-                source = LocalTensor(
-                    tile + (cell * C0 + of_block) * pair, (taken, _HALVES), "float16", _HALVES * BLOCK_BYTES
-                )
+                source = LocalTensor(tile + (cell * C0 + of_block) * pair, (taken, _HALVES), "float16", _HALVES * BLOCK_BYTES)
                 k.copy(LocalTensor(target, (taken, _HALVES), "float16"), source)
                 target, at = target + taken * pair, at + taken
 

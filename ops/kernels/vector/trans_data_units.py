@@ -175,9 +175,7 @@ class WeightUnits(FilterUnits):
         first, c1 = where
         return gm_operand(SOURCE, (((first + row) * self.c_in + c1 * C0) * self.positions + unit.start) * ITEM)
 
-    def _turn_once(
-        self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]
-    ) -> None:
+    def _turn_once(self, k: KernelBuilder, incoming: BufferQueue[int], target: int, unit: Unit, where: tuple[int, int]) -> None:
         """Append the loads of the unit at place `where` as [ci][position], one output channel after the other, and
         their transpositions to [position][co][C0] at UB address `target`.
         """
@@ -188,9 +186,7 @@ class WeightUnits(FilterUnits):
             load_rows(k, incoming.acquire(), place, unit.positions * ITEM, CopyLoop(unit.channels, step, pitch))
             incoming.publish()
             list_addresses(k)
-            k.transpose_blocks(
-                target + row * BLOCK_BYTES, incoming.take(), True, ITEM, unit.channels, unit.positions, layout
-            )
+            k.transpose_blocks(target + row * BLOCK_BYTES, incoming.take(), True, ITEM, unit.channels, unit.positions, layout)
             incoming.release()
 
     def _turn_twice(

@@ -82,6 +82,4 @@ def permuted(tensor: TensorArg, axes: tuple[int, ...]) -> TensorArg:
         strides = tuple(reversed(steps))
     storage = tensor.shape if tensor.storage_shape is None else tensor.storage_shape
     shape = tuple(tensor.shape[axis] for axis in axes)
-    return replace(
-        tensor, shape=shape, strides=tuple(strides[axis] for axis in axes), storage_shape=storage, format="NCL"
-    )
+    return replace(tensor, shape=shape, strides=tuple(strides[axis] for axis in axes), storage_shape=storage, format="NCL")

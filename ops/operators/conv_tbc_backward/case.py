@@ -34,12 +34,8 @@ class ConvTbcBackwardCase(ConvTbcFields, GradientCase):
     """Call of conv_tbc_backward, which makes all three gradients."""
 
     operator: Literal["conv_tbc_backward"] = Field(description="What is called.")
-    self_: TensorEntry = Field(
-        default=TensorEntry(), alias="self", description="The output's gradient, [T_out, B, C_out]."
-    )
-    grad_weight_dtype: Dtype | None = Field(
-        default=None, description="Of gradWeight, where it is another than weight's."
-    )
+    self_: TensorEntry = Field(default=TensorEntry(), alias="self", description="The output's gradient, [T_out, B, C_out].")
+    grad_weight_dtype: Dtype | None = Field(default=None, description="Of gradWeight, where it is another than weight's.")
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -107,9 +107,7 @@ def dtype_list(c: TbcFacts) -> Failure | None:
     only="documented",
 )
 def equal_input_dtypes(c: TbcFacts) -> Failure | None:
-    return first_failure(
-        same_dtype(name, c.tensor(name), "self", c.tensor("self")) for name in ("input", "weight", "bias")
-    )
+    return first_failure(same_dtype(name, c.tensor(name), "self", c.tensor("self")) for name in ("input", "weight", "bias"))
 
 
 @rule("format", "001 and 002, data formats ND, NCL; library: ND alone for bias and gradBias")
@@ -124,9 +122,7 @@ def formats(c: TbcFacts) -> Failure | None:
 @rule("contiguous.outputs", "001 and 002, outputs: non-contiguous not allowed (ruling 11)", only="documented")
 def contiguous_outputs(c: TbcFacts) -> Failure | None:
     return first_failure(
-        None
-        if c.tensor(name).is_contiguous
-        else fail(f"{name} has strides {show(c.tensor(name).strides)}: not contiguous")
+        None if c.tensor(name).is_contiguous else fail(f"{name} has strides {show(c.tensor(name).strides)}: not contiguous")
         for name in ("gradInput", "gradWeight", "gradBias")
     )
 
@@ -202,9 +198,7 @@ def self_shape(c: TbcFacts) -> Failure | None:
 @rule("shape.outputs", "001 and 002, errors: output shapes; library, shape check")
 def output_shapes(c: TbcFacts) -> Failure | None:
     pairs = (("gradInput", "input"), ("gradWeight", "weight"), ("gradBias", "bias"))
-    return first_failure(
-        same_shape(out, c.tensor(out), c.tensor(model).shape, f"the shape of {model}") for out, model in pairs
-    )
+    return first_failure(same_shape(out, c.tensor(out), c.tensor(model).shape, f"the shape of {model}") for out, model in pairs)
 
 
 @rule("cube_math_type", "001 and 002, cubeMathType (ruling 2); library, cube util")
@@ -227,7 +221,5 @@ def cube_math_type(c: TbcFacts) -> Failure | None:
 def output_dtypes(c: TbcFacts) -> Failure | None:
     pairs = [("gradInput", "input"), ("gradWeight", "weight"), ("gradBias", "bias")]
     if c.conformance == "documented" and c.tensor("gradWeight").dtype in EIGHT_BIT:
-        pairs.remove(
-            ("gradWeight", "weight")
-        )  # ruling 4: an 8-bit gradWeight stands beside any weight where the list has it
+        pairs.remove(("gradWeight", "weight"))  # ruling 4: an 8-bit gradWeight stands beside any weight where the list has it
     return first_failure(same_dtype(out, c.tensor(out), model, c.tensor(model)) for out, model in pairs)

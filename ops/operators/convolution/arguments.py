@@ -67,8 +67,7 @@ def normalise(call: ForwardCall) -> Normalised:
     is assumed, since there the library puts the L of gradients on H.
     """
     source, output, weight = (
-        given(name, tensor)
-        for name, tensor in (("input", call.input), ("output", call.output), ("weight", call.weight))
+        given(name, tensor) for name, tensor in (("input", call.input), ("output", call.output), ("weight", call.weight))
     )
     x, y = (output, source) if call.transposed else (source, output)
     spatial = weight.rank - 2

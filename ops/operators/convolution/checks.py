@@ -55,9 +55,7 @@ class Facts:
         return [(name, tensor) for name in names if (tensor := getattr(self.call, name)) is not None]
 
 
-def check_convolution(
-    call: ForwardCall, product_spec: ProductSpec, conformance: Conformance = "documented"
-) -> CheckResult:
+def check_convolution(call: ForwardCall, product_spec: ProductSpec, conformance: Conformance = "documented") -> CheckResult:
     """Return the result of all checks of one call: its status and every rule's verdict; no values in `call` make it raise."""
     return RULES.run(Facts(call, product_spec, conformance), conformance)
 

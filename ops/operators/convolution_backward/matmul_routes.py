@@ -48,9 +48,7 @@ def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
         if kind is not None:
             dtype = _multiplied_in(call, gradient)
             storage = "float32" if dtype == "hf32" else dtype
-            found[gradient] = MatMulRoute(
-                kind, dtype, storage if gradient == "grad_input" else _weight_out(call, dtype)
-            )
+            found[gradient] = MatMulRoute(kind, dtype, storage if gradient == "grad_input" else _weight_out(call, dtype))
     return found
 
 

@@ -173,9 +173,7 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
             grad_bias=TensorArg((channels,), dy.dtype, "ND") if wanted[2] else None,
         )
 
-    def check(
-        self, arguments: ConvBackwardCall, product: ProductSpec, conformance: str, deterministic: bool
-    ) -> CheckResult:
+    def check(self, arguments: ConvBackwardCall, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
         return check_conv_backward(arguments, product, conformance, deterministic)  # type: ignore[arg-type]
 
     def accepted(

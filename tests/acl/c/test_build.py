@@ -63,9 +63,7 @@ def test_what_is_missing_is_one_line(monkeypatch, tmp_path):
     assert "give one of --build DIR and --compile-flags DIR" in refusal()
     assert "give one of" in refusal("--build", tmp_path, "--compile-flags", tmp_path)
     assert "ASCEND_HOME_PATH, which is not set" in refusal("--compile-flags")
-    assert f"no libascendcl.so is there; `ascend-sim c --build {tmp_path}` writes it" in refusal(
-        "--compile-flags", tmp_path
-    )
+    assert f"no libascendcl.so is there; `ascend-sim c --build {tmp_path}` writes it" in refusal("--compile-flags", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -20,9 +20,7 @@ HEADERS = headers()
 TEXT = "\n".join(HEADERS.values())
 PYTHON = {name: getattr(acl, name) for name in acl.__all__ if name.startswith("acl")}
 OPAQUE = {"aclTensor", "aclIntArray", "aclBoolArray", "aclOpExecutor"}
-ENUMS = {
-    kind.__name__: kind for kind in vars(enums).values() if inspect.isclass(kind) and kind.__module__ == enums.__name__
-}
+ENUMS = {kind.__name__: kind for kind in vars(enums).values() if inspect.isclass(kind) and kind.__module__ == enums.__name__}
 
 
 def declarations():
@@ -99,9 +97,7 @@ COMPILERS = [["gcc", "-std=c11"], ["g++", "-std=c++11"], ["g++", "-std=c++20"]]
 def test_a_strict_compiler_takes_the_headers_and_finds_pythons_numbers(tmp_path, compiler):
     equal = "_Static_assert" if compiler[0] == "gcc" else "static_assert"
     members = {name: value for kind in ENUMS.values() for name, value in kind.__members__.items()}
-    codes = {
-        name: getattr(acl, name) for name in acl.__all__ if name.startswith(("ACL_ERROR", "ACL_SUCCESS", "ACLNN_"))
-    }
+    codes = {name: getattr(acl, name) for name in acl.__all__ if name.startswith(("ACL_ERROR", "ACL_SUCCESS", "ACLNN_"))}
     assert len(members) > 60
     assert len(codes) > 20
     lines = [f'{equal}({name} == {int(value)}, "{name}");' for name, value in members.items()]

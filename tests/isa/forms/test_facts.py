@@ -120,9 +120,7 @@ def added(fact: InstructionFact, arch: str) -> Differences:
     if fact.what == "exist":
         found: Any = "max" in one.operations
     else:
-        found = (
-            {*(one.dtypes if fact.what == "formats" else one.origins)} if not extreme or "max" in one.operations else {}
-        )
+        found = {*(one.dtypes if fact.what == "formats" else one.origins)} if not extreme or "max" in one.operations else {}
     if found != (fact.value if fact.what == "exist" else {*fact.value}):
         yield f"{found}, in the facts {fact.value}"
 
@@ -211,9 +209,7 @@ def named(part: str, chip: ChipSpec) -> bool:
 
 
 def drained(operand: str, chip: ChipSpec) -> int:
-    (unit,) = {
-        form.aligned[operand] for form in FORMS if chip.identity.arch in form.architectures and "cc_to_gm" in form.name
-    }
+    (unit,) = {form.aligned[operand] for form in FORMS if chip.identity.arch in form.architectures and "cc_to_gm" in form.name}
     return unit
 
 

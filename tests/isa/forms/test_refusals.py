@@ -42,11 +42,7 @@ def rows(source: str, destination: str, *shape: int) -> Write:
 def copied(columns: int, source_step: int, mask: int | None = None) -> Write:
     """A copy in UB of two rows of float16, from rows `source_step` bytes apart."""
     dst = LocalTensor(0, (2, columns), "float16", -(-columns // 16) * 32)
-    src = (
-        LocalTensor(4096, (2, columns), "float16", source_step)
-        if source_step
-        else LocalTensor(4096, (columns,), "float16")
-    )
+    src = LocalTensor(4096, (2, columns), "float16", source_step) if source_step else LocalTensor(4096, (columns,), "float16")
     return lambda k: k.copy(dst, src, mask=mask)
 
 
@@ -181,9 +177,7 @@ def test_what_is_added_to_gm(chip: str, dtype: str) -> None:
     if dtype in ADDED[chip]:
         assert said == ""
     else:
-        assert (
-            f"atomic_add of {dtype}; " in said and set(said.split("; ")[1].split(" are")[0].split(", ")) == ADDED[chip]
-        )
+        assert f"atomic_add of {dtype}; " in said and set(said.split("; ")[1].split(" are")[0].split(", ")) == ADDED[chip]
 
 
 @pytest.mark.parametrize("chip", ADDED)

@@ -26,9 +26,7 @@ def test_runs_of_a_mask_are_its_bits(bits: int, count: int) -> None:
 
 @pytest.mark.parametrize("bits", [0, -1, 1 << 64])
 def test_a_mask_selects_from_a_repeat(bits: int) -> None:
-    with pytest.raises(
-        SimError, match="does not select from a repeat of 64 elements: it must be from 1 to 0xffffffffffffffff"
-    ):
+    with pytest.raises(SimError, match="does not select from a repeat of 64 elements: it must be from 1 to 0xffffffffffffffff"):
         Mask(bits, 64)
 
 

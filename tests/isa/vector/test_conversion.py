@@ -24,13 +24,7 @@ TYPES: dict[str, Any] = {
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
 MANTISSA = {"float16": 11, "float32": 24}
 PAIRS = sorted(
-    {
-        (pair, mode)
-        for name in CHIPS
-        for pair, modes in load_chip(name).vector.casts.items()
-        for mode in modes
-        if "int" in pair
-    }
+    {(pair, mode) for name in CHIPS for pair, modes in load_chip(name).vector.casts.items() for mode in modes if "int" in pair}
 )
 TO_WHOLE = {
     "RINT": round, "FLOOR": math.floor, "CEIL": math.ceil, "TRUNC": math.trunc, "NONE": round,

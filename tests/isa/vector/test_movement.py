@@ -33,9 +33,7 @@ def words(bench: Workbench, dtype: str) -> np.ndarray[Any, Any]:
     st.sampled_from(sorted(SIZES)), st.integers(1, 150), st.integers(1, 5), st.integers(0, 4), st.integers(0, 4),
     st.booleans(), st.integers(0, 9), st.none() | st.integers(1, (1 << 64) - 1),
 )  # fmt: skip
-def test_copy(
-    dtype: str, count: int, rows: int, gap: int, src_gap: int, same_row: bool, seed: int, bits: int | None
-) -> None:
+def test_copy(dtype: str, count: int, rows: int, gap: int, src_gap: int, same_row: bool, seed: int, bits: int | None) -> None:
     size = SIZES[dtype]
     period = 256 // size
     dst_stride, src_stride = (count + gap) * size, 0 if same_row else (count + src_gap) * size
@@ -130,9 +128,7 @@ def test_a_value_that_an_integer_format_lacks() -> None:
     ids=lambda instruction: instruction.name,
 )  # fmt: skip
 def test_rows_that_would_lie_over_each_other(instruction: Any) -> None:
-    with pytest.raises(
-        SimError, match=f"{instruction.name}: rows of 16 float32 elements would be written 32 bytes apart"
-    ):
+    with pytest.raises(SimError, match=f"{instruction.name}: rows of 16 float32 elements would be written 32 bytes apart"):
         instruction.pipe(CHIP)
 
 

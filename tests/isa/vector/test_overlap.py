@@ -121,9 +121,7 @@ def test_a_running_result() -> None:
         ((64, 64), 512, 0, 512, "what an earlier one wrote"),  # the third repeat, of the second
     ],
 )
-def test_blocks_that_do_not_adjoin(
-    blocks: tuple[int, int], dst_stride: int, src_stride: int, distance: int, said: str
-) -> None:
+def test_blocks_that_do_not_adjoin(blocks: tuple[int, int], dst_stride: int, src_stride: int, distance: int, said: str) -> None:
     i = VectorUnary("abs", "float32", 64, 3, dst_stride, src_stride, None, blocks)
     fault = overlap_fault(i, CHIP, "src0", distance)
     assert said in fault if said else not fault, fault

@@ -86,9 +86,7 @@ def test_transpose_blocks(
                     wanted[row] = before[block + first + c]
     source, target = (plain, blocks) if to_c0 else (blocks, plain)
     bench.do(
-        TransposeBlocks(
-            to_c0, itemsize, channels, pixels, row_stride, block_stride, first, repeats, plain_step, block_step
-        ),
+        TransposeBlocks(to_c0, itemsize, channels, pixels, row_stride, block_stride, first, repeats, plain_step, block_step),
         target,
         source,
     )
@@ -124,9 +122,7 @@ def test_rows_that_are_not_aligned_are_copied_before_they_turn() -> None:
     assert (apart.head_first, apart.work) == (head + turn_head, copied + turned)
     assert (aligned.head_first, aligned.work) == (turn_head, turned)
     assert TransposeBlocks(True, 2, 16, 16, 48).cost(CHIP) == apart  # 16 rows of 32 bytes are still one
-    twice = TransposeBlocks(True, 2, 16, 17, 48).cost(
-        CHIP
-    )  # and of 34 bytes two, of which the second pays its head as work
+    twice = TransposeBlocks(True, 2, 16, 17, 48).cost(CHIP)  # and of 34 bytes two, of which the second pays its head as work
     assert (twice.head_first, twice.work) == (head + turn_head, 2 * (copied + turned) + head + turn_head)
 
 

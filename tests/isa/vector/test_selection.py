@@ -99,9 +99,7 @@ def test_the_910b_compares_int32_for_equality_alone() -> None:
 
 
 def test_elements_that_fill_no_repeat_are_refused() -> None:
-    with pytest.raises(
-        SimError, match=r"compare: 65 float32 elements are 260 bytes, not whole repeats of 256 .*Compare page"
-    ):
+    with pytest.raises(SimError, match=r"compare: 65 float32 elements are 260 bytes, not whole repeats of 256 .*Compare page"):
         Compare("lt", "float32", 65).pipe(CHIP)
 
 
@@ -111,7 +109,5 @@ def test_a_mode_that_there_is_not() -> None:
 
 
 def test_operands_start_at_blocks() -> None:
-    with pytest.raises(
-        SimError, match=r"select: the mask or the second tensor does not start at a multiple of 32 bytes"
-    ):
+    with pytest.raises(SimError, match=r"select: the mask or the second tensor does not start at a multiple of 32 bytes"):
         Select("float32", 64, 8, 0).pipe(CHIP)

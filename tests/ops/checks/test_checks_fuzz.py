@@ -151,9 +151,7 @@ def test_a_hundred_thousand_random_calls_end_in_a_status():
         rank = draw.choice((3, 4, 5))
         tensors = [some_tensor(rank) for _ in range(3)]
         mask_bits = tuple(draw.random() < 0.5 for _ in range(3))
-        outputs = (
-            [tensors[1], tensors[2], some_tensor(1)] if draw.random() < 0.8 else [some_tensor(rank) for _ in range(3)]
-        )
+        outputs = [tensors[1], tensors[2], some_tensor(1)] if draw.random() < 0.8 else [some_tensor(rank) for _ in range(3)]
         return ConvBackwardCall(
             *tensors,
             values(),
@@ -170,9 +168,7 @@ def test_a_hundred_thousand_random_calls_end_in_a_status():
 
     def tbc():
         tensors = [some_tensor(3), some_tensor(3), some_tensor(3), some_tensor(1)]
-        return ConvTbcCall(
-            *tensors, value(), draw.randrange(-1, 5), *(tensors[1:] if draw.random() < 0.8 else tensors[:3])
-        )
+        return ConvTbcCall(*tensors, value(), draw.randrange(-1, 5), *(tensors[1:] if draw.random() < 0.8 else tensors[:3]))
 
     for make in (conv, tbc):
         calls = [make() for _ in range(100_000)]

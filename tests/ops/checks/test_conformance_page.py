@@ -28,9 +28,7 @@ def test_every_test_on_the_page_exists():
 
 
 def test_every_row_has_a_test_or_is_no_check():
-    rows = [
-        line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|") and line.count("|") > 4
-    ]
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|") and line.count("|") > 4]
     headers_and_rules = ("| statement", "| ruling", "| what", "|---")
     bare = [row for row in rows if not row.startswith(headers_and_rules) and not NAMED.search(row)]
     assert all("not a check" in row or "561103" in row for row in bare), bare
@@ -38,9 +36,7 @@ def test_every_row_has_a_test_or_is_no_check():
 
 def test_every_ruling_has_its_tests():
     rulings = {int(number) for number in re.findall(r"^\| (\d+)\. ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)}
-    tested = {
-        int(name.split("_")[2]) for name in functions_of(HERE / "test_rulings.py") if name.startswith("test_ruling_")
-    }
+    tested = {int(name.split("_")[2]) for name in functions_of(HERE / "test_rulings.py") if name.startswith("test_ruling_")}
     assert rulings == tested == set(range(1, 12))
 
 

@@ -150,9 +150,7 @@ def test_what_the_librarys_v2_kernels_refuse_on_dav_2201(call, word):
         plan_of(call, "910B")
     assert error.value.status == 561103 and word in str(error.value)
     assert status(call, "910_95") == 0  # which has wider ones
-    half = replace(
-        call, **{name: replace(getattr(call, name), dtype="float16") for name in ("grad_output", "input", "weight")}
-    )
+    half = replace(call, **{name: replace(getattr(call, name), dtype="float16") for name in ("grad_output", "input", "weight")})
     if call.groups == 1 and call.dilation == (1, 1, 1):
         assert "Conv3DBackpropInput" in {step.op_type for step in plan_of(half, "910B").steps}  # the older kernel
 
@@ -187,9 +185,7 @@ WIDE = 7_400_095
         conv_call((9, 405_555_357, 365, 25), (9, 1, 1457, 25), (405_555_357, 1, 1, 1), stride=(4, 1)),
         tbc_call(batch=13, **huge_tbc(80_622_881, 1_146_151)),
         tbc_call(batch=13, **huge_tbc(1_741_481_974, 2)),
-        conv_call(
-            (2, 16, 2, WIDE), (2, 16, 92, WIDE), (16, 16, 31, 1), dilation=(3, 1), output_mask=(False, True, False)
-        ),
+        conv_call((2, 16, 2, WIDE), (2, 16, 92, WIDE), (16, 16, 31, 1), dilation=(3, 1), output_mask=(False, True, False)),
     ],
     ids=["gradOutput", "both", "input", "columns"],
 )

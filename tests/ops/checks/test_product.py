@@ -48,17 +48,9 @@ def test_cube_math_type_of_the_library(operator):
         choices = [spec.compute_dtype(dtype, option, "library") for option in range(4)]
         assert [choice.compute_dtype for choice in choices] == expected, (product, dtype)
         assert [choice.status for choice in choices] == [0 if dtype_ else 161002 for dtype_ in expected]
-        warned = (
-            {("float16", 3), ("bfloat16", 2), ("bfloat16", 3)}
-            if expected[0] and product not in ("310P", "910")
-            else set()
-        )
-        assert {(dtype, option) for option in range(4) if choices[option].warning} == {
-            key for key in warned if key[0] == dtype
-        }
-        assert (
-            spec.compute_dtype(dtype, 4, "library").status == spec.compute_dtype(dtype, -1, "library").status == 161002
-        )
+        warned = {("float16", 3), ("bfloat16", 2), ("bfloat16", 3)} if expected[0] and product not in ("310P", "910") else set()
+        assert {(dtype, option) for option in range(4) if choices[option].warning} == {key for key in warned if key[0] == dtype}
+        assert spec.compute_dtype(dtype, 4, "library").status == spec.compute_dtype(dtype, -1, "library").status == 161002
 
 
 def test_an_unknown_product_is_161002_with_the_documents_sentence():

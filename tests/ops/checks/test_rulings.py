@@ -63,9 +63,7 @@ def test_ruling_2_cube_math_type(operator, product, table):
             compute = table[dtype][option] if 0 <= option <= 3 else None
             choice = load_product(operator, product).compute_dtype(dtype, option, "documented")
             assert (choice.compute_dtype, choice.status) == (compute, 0 if compute else 161002), (dtype, option)
-            make = (
-                conv_call((1, 2, 1), (1, 2, 1), (2, 2, 1), dtype=dtype) if operator[4] == "o" else tbc_call(dtype=dtype)
-            )
+            make = conv_call((1, 2, 1), (1, 2, 1), (2, 2, 1), dtype=dtype) if operator[4] == "o" else tbc_call(dtype=dtype)
             assert status(replace(make, cube_math_type=option), product) == choice.status, (dtype, option)
 
 
@@ -91,9 +89,7 @@ def test_ruling_4_output_dtypes_follow_input_weight_and_grad_output(name):
 def test_ruling_4_each_output_has_the_dtype_of_its_own_input():
     inputs = {"grad_output": "float16", "input": "bfloat16", "weight": "float32"}
     outputs = {"grad_bias": "float16", "grad_input": "bfloat16", "grad_weight": "float32"}
-    mixed = replace(
-        GOOD, **{name: with_dtype(getattr(GOOD, name), dtype) for name, dtype in (inputs | outputs).items()}
-    )
+    mixed = replace(GOOD, **{name: with_dtype(getattr(GOOD, name), dtype) for name, dtype in (inputs | outputs).items()})
     assert status(mixed) == status(mixed, "910_95", "library") == 0
     for name, own in outputs.items():
         for dtype in {*outputs.values()} - {own}:

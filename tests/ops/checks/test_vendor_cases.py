@@ -23,14 +23,10 @@ def test_tbc_unit_tests_end_in_their_asserted_status(row):
 @pytest.mark.parametrize("product", ["910B", "910_93", "910_95"])
 def test_system_test_rows_pass_the_library_on_a2_a3_and_950(product):
     refused = [
-        (row["id"], result.failure)
-        for row in CONV_ST
-        if (result := check(conv_system_call(row), product, "library")).status
+        (row["id"], result.failure) for row in CONV_ST if (result := check(conv_system_call(row), product, "library")).status
     ]
     refused += [
-        (row["id"], result.failure)
-        for row in TBC_ST
-        if (result := check(tbc_system_call(row), product, "library")).status
+        (row["id"], result.failure) for row in TBC_ST if (result := check(tbc_system_call(row), product, "library")).status
     ]
     assert not refused
 

@@ -160,12 +160,8 @@ def test_rounds_nothing_of_real_operands():
     problem = layer(4, 16, 24, 14, 3, pad=1)
     grad_output, input, weight = (a + np.float32(0.1) for a in operands(problem))
     expected = torch_gradients(problem, grad_output, input, weight)
-    np.testing.assert_allclose(
-        grad_input_reference(problem, grad_output, weight)[0], expected[0], rtol=1e-12, atol=1e-11
-    )
-    np.testing.assert_allclose(
-        grad_weight_reference(problem, grad_output, input)[0], expected[1], rtol=1e-12, atol=1e-11
-    )
+    np.testing.assert_allclose(grad_input_reference(problem, grad_output, weight)[0], expected[0], rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(grad_weight_reference(problem, grad_output, input)[0], expected[1], rtol=1e-12, atol=1e-11)
     np.testing.assert_allclose(grad_bias_reference(grad_output)[0], expected[2], rtol=1e-13)
 
 

@@ -42,9 +42,7 @@ LOAD3D_950 = load_chip("ascend950pr_9589").load3d.limits
 def program(name: str) -> ModuleType:
     path = FACTS / f"{name}.py"
     if not path.is_file():
-        pytest.skip(
-            f"{COUNT} problems are NOT compared: {path}, which decides them separately, is not beside this tree"
-        )
+        pytest.skip(f"{COUNT} problems are NOT compared: {path}, which decides them separately, is not beside this tree")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -98,9 +96,7 @@ def test_weight_gradients_of_the_910b(seed: int, largest: int) -> None:
     for problem, rng in problems(seed, (1, 1, 2, 3, 3, 5, 7), largest, (1, 1, 1, 2, 4)):
         deep, itemsize = problem.k_d > 1 or problem.d_out > 1 or problem.d_in > 1, int(rng.choice((2, 2, 4)))
         hf32, cores = bool(itemsize == 4 and rng.random() < 0.5), int(rng.choice((20, 24)))
-        ours = FilterProblem(
-            problem, itemsize, cores, BUFFERS["L1"], BUFFERS["L0A"], BUFFERS["L0C"], LOAD3D, hf32, deep
-        )
+        ours = FilterProblem(problem, itemsize, cores, BUFFERS["L1"], BUFFERS["L0A"], BUFFERS["L0C"], LOAD3D, hf32, deep)
         try:
             found = cache_tiling(ours, costs)
         except TilingError:

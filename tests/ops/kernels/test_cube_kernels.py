@@ -80,9 +80,7 @@ def test_any_tiling_gives_the_same_values_or_is_refused(
 @pytest.mark.parametrize("kernel", KERNELS)
 @settings(SETTINGS, max_examples=300)
 @given(**CALLS)
-def test_many_tilings(
-    kernel: str, data: st.DataObject, problem: CallAttributes, deterministic: bool, fp32: bool
-) -> None:
+def test_many_tilings(kernel: str, data: st.DataObject, problem: CallAttributes, deterministic: bool, fp32: bool) -> None:
     check_tiling(kernel, data, problem, deterministic, fp32)
 
 
@@ -113,8 +111,7 @@ def test_a_bare_number_of_blocks_means_both_kernels() -> None:
 def test_fewer_blocks_take_longer() -> None:
     problem = CallAttributes(32, 64, 64, (28, 28))
     one, four, twenty = (
-        kernel_of(problem.timing(ONLY["grad_input"], block_dim=blocks), "grad_input")["task_us"]
-        for blocks in (1, 4, 20)
+        kernel_of(problem.timing(ONLY["grad_input"], block_dim=blocks), "grad_input")["task_us"] for blocks in (1, 4, 20)
     )
     assert one > 2.5 * four > 2.5 * 2.5 * twenty
 
@@ -179,9 +176,7 @@ def test_only_tasks_that_are_added_to_dw_may_be_parts_of_k(chip: str, determinis
 def test_a_deterministic_task_takes_all_of_k(chip: str, more: dict[str, int]) -> None:
     """Else tasks with the same part of dW would store over each other."""
     tiling = {"grad_weight": {"singleCoreK": 30, **more}}
-    with pytest.raises(
-        TilingError, match=r"singleCoreK = 30; allowed from .* = 120: deterministic tasks take all of K"
-    ):
+    with pytest.raises(TilingError, match=r"singleCoreK = 30; allowed from .* = 120: deterministic tasks take all of K"):
         LAYER.timing(ONLY["grad_weight"], chip=chip, deterministic=True, tiling=tiling)
 
 
@@ -214,9 +209,7 @@ def test_stream_k_refuses_another_number_of_blocks_than_its_parts_were_cut_for()
     st.integers(1, 3),
     st.sampled_from([2, 4]),
 )
-def test_fractal_z_places_are_distinct_and_dense(
-    groups: int, k_d: int, cin: int, cout: int, taps: int, itemsize: int
-) -> None:
+def test_fractal_z_places_are_distinct_and_dense(groups: int, k_d: int, cin: int, cout: int, taps: int, itemsize: int) -> None:
     problem = ConvProblem(1, cin * groups, cout * groups, k_d, 1, taps, 1, 1, 1, k_d, 1, taps, groups=groups)
     buffers = {"L1": 524288, "L0A": 65536, "L0B": 65536, "L0C": 131072}
     inp = TilingInput(problem, itemsize, 20, buffers, 1 << 27, load3d=load_chip("ascend910b3").load3d.limits)

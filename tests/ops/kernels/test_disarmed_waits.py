@@ -222,12 +222,8 @@ CASES = {
         "single buffers": DisarmedCase(LAYER, PIXELS | SINGLE | {"stepKa": 1, "stepKb": 2}),
         "single buffers, B more often": DisarmedCase(LAYER, PIXELS | SINGLE | {"stepKa": 2, "stepKb": 1}),
         "vendor tiling": DisarmedCase(replace(LAYER, n=4), block_dim=None),
-        "strips": DisarmedCase(
-            CallAttributes(1, 16, 32, (3, 24)), PIXELS | DOUBLE | {"splitWo": 16, "stepKa": 1, "stepKb": 1}
-        ),
-        "StreamK by rows": DisarmedCase(
-            CallAttributes(1, 32, 128, (9, 16)), {"singleCoreN": 288}, None, deterministic=True
-        ),
+        "strips": DisarmedCase(CallAttributes(1, 16, 32, (3, 24)), PIXELS | DOUBLE | {"splitWo": 16, "stepKa": 1, "stepKb": 1}),
+        "StreamK by rows": DisarmedCase(CallAttributes(1, 32, 128, (9, 16)), {"singleCoreN": 288}, None, deterministic=True),
         "StreamK by images": DisarmedCase(CallAttributes(3, 48, 16, (8, 8)), {"baseN": 144}, None, deterministic=True),
     },
     "grad_weight, 950": {
@@ -376,9 +372,7 @@ def test_pieces_of_rows_have_no_unit_flag() -> None:
         assert drains and all(isinstance(i, FixpipeUnitFlag) == unit_flag for i in drains)
 
 
-@pytest.mark.parametrize(
-    ("flag", "waiting"), [(0, "every cube for all others"), (1, "the vector cores for their cube")]
-)
+@pytest.mark.parametrize(("flag", "waiting"), [(0, "every cube for all others"), (1, "the vector cores for their cube")])
 @pytest.mark.parametrize("name", ["StreamK by rows", "StreamK by images"])
 def test_every_cross_core_wait_matters(name: str, flag: int, waiting: str) -> None:
     case = CASES["grad_weight"][name].of("grad_weight")
@@ -443,8 +437,6 @@ def test_a_lost_set_is_refused_when_the_program_is_built(monkeypatch: pytest.Mon
     """The other half of a pair: without its set a wait could never end."""
     case = CASES["grad_input"]["A more often"].of("grad_input")
     original = KernelBuilder.set_flag
-    monkeypatch.setattr(
-        KernelBuilder, "set_flag", lambda self, flag: 0 if flag.name == "L0C[1] full" else original(self, flag)
-    )
+    monkeypatch.setattr(KernelBuilder, "set_flag", lambda self, flag: 0 if flag.name == "L0C[1] full" else original(self, flag))
     with pytest.raises(SimError, match=r"flag 'L0C\[1\] full' .* is waited for \d+ times more than it is set"):
         case.run(slow("nothing"))

@@ -244,13 +244,7 @@ def properties_of_kernels() -> set[Place]:
         if name.startswith("ascend_sim.ops.kernels"):
             for kind in [value for value in vars(module).values() if isinstance(value, type)]:
                 for one in vars(kind).values():
-                    get = (
-                        one.fget
-                        if isinstance(one, property)
-                        else one.func
-                        if isinstance(one, cached_property)
-                        else None
-                    )
+                    get = one.fget if isinstance(one, property) else one.func if isinstance(one, cached_property) else None
                     if get is not None and hasattr(get, "__code__"):
                         found.add((get.__code__.co_filename.removeprefix(f"{ROOT}/"), get.__qualname__))
     return found

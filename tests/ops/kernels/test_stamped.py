@@ -225,9 +225,7 @@ def test_many_random_calls(freezer: ModuleType) -> None:
     assert min(seen.values()) > 60
 
 
-@pytest.mark.parametrize(
-    ("chip", "transposed"), [("ascend910b3", False), ("ascend310p3", False), ("ascend950pr_9589", True)]
-)
+@pytest.mark.parametrize(("chip", "transposed"), [("ascend910b3", False), ("ascend310p3", False), ("ascend950pr_9589", True)])
 def test_forward_calls(chip: str, transposed: bool) -> None:
     shapes = (6, 24, 9, 13), ((24, 40, 3, 2) if transposed else (40, 24, 3, 2))
     tensors = [TensorSpec(shape, "float16") for shape in (*shapes, (40,))]

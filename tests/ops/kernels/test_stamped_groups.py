@@ -25,9 +25,7 @@ def call(case: dict[str, Any], **options: Any) -> ascend_sim.Result:
     """For dX and dW; in mode "functional" of whole numbers."""
     images, groups, (cin, cout), sizes, taps = (case[name] for name in ("n", "groups", "per_group", "sizes", "taps"))
     strides, pads = case["strides"], case["pads"]
-    out = [
-        (size + 2 * pad - tap) // stride + 1 for size, pad, tap, stride in zip(sizes, pads, taps, strides, strict=True)
-    ]
+    out = [(size + 2 * pad - tap) // stride + 1 for size, pad, tap, stride in zip(sizes, pads, taps, strides, strict=True)]
     shapes = (images, groups * cout, *out), (images, groups * cin, *sizes), (groups * cout, cin, *taps)
     tensors: list[Any] = [TensorSpec(shape, case["dtype"]) for shape in shapes]
     if options["mode"] == "functional":

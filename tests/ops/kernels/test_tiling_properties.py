@@ -52,11 +52,7 @@ def test_big_channels(inp: TilingInput) -> None:
 def fits_somehow_grad_input(inp: TilingInput) -> bool:
     """Every base block with the least L1 steps: 16 output channels once, no ping-pong."""
     least = [
-        sum(
-            grad_input_l1(
-                GradInputTiling(m, 16, n, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1), inp
-            )
-        )
+        sum(grad_input_l1(GradInputTiling(m, 16, n, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1), inp))
         for m, n in itertools.product(range(16, 257, 16), (16, 32))
     ]
     return min(least) <= inp.buffers["L1"]
@@ -70,9 +66,7 @@ def fits_somehow_grad_weight(inp: TilingInput) -> bool:
     return min(least) <= inp.buffers["L1"]
 
 
-@given(
-    st.integers(1500, 9000), st.integers(1, 7), st.integers(1, 3), st.sampled_from((1, 2, 5)), st.sampled_from((2, 4))
-)
+@given(st.integers(1500, 9000), st.integers(1, 7), st.integers(1, 3), st.sampled_from((1, 2, 5)), st.sampled_from((2, 4)))
 @sampled(20, 80)
 def test_wide_images_are_refused_only_where_nothing_fits(
     width: int, kernel: int, stride: int, height: int, itemsize: int
@@ -104,9 +98,7 @@ def test_vendor_names_round_trip(inp: TilingInput) -> None:
 def test_stand_ins_use_all_cores_evenly(problem: ConvProblem, itemsize: int) -> None:
     inp = on_910b(problem, itemsize)
     dw = sound_grad_weight(inp)
-    work = [
-        sum(t.m_count * t.n_count * t.images * t.rows for t in grad_weight_tasks(dw, inp, core)) for core in range(20)
-    ]
+    work = [sum(t.m_count * t.n_count * t.images * t.rows for t in grad_weight_tasks(dw, inp, core)) for core in range(20)]
     assert min(work) > 0
     assert max(work) <= 1.35 * sum(work) / 20
     dx = sound_grad_input(inp)

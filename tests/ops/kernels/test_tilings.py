@@ -44,11 +44,7 @@ def test_the_own_choice_lies_in_reach(kernel: str) -> None:
     inp = on_910b(conv2d(2, 32, 32, 14, 3))
     own = ASK[kernel](inp).tiling()  # type: ignore[operator]
     again = ASK[kernel](inp, settable(own)).tiling()  # type: ignore[operator]
-    assert (
-        again == own.but(source="manual", bl1_bound=again.bl1_bound)
-        if kernel == "grad_weight"
-        else own.but(source="manual")
-    )
+    assert again == own.but(source="manual", bl1_bound=again.bl1_bound) if kernel == "grad_weight" else own.but(source="manual")
 
 
 def test_fixed_fields_need_not_lie_on_the_grid() -> None:
@@ -90,9 +86,7 @@ def test_weights_that_l1_holds_stay_where_one_buffer_has_all_of_k() -> None:
             check_grad_input(one, inp)
 
 
-@pytest.mark.parametrize(
-    "fields", [{"baseQ": 1}, {"weightsResident": 1}, {"baseM": 8}, {"baseM": -16}, {"stepKa": True}]
-)
+@pytest.mark.parametrize("fields", [{"baseQ": 1}, {"weightsResident": 1}, {"baseM": 8}, {"baseM": -16}, {"stepKa": True}])
 def test_fields_that_nobody_can_set_are_refused(fields: dict[str, int]) -> None:
     with pytest.raises(TilingError):
         list(tilings_that_fit("grad_input", on_910b(RESNET), fields))

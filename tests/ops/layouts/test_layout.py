@@ -86,9 +86,7 @@ def test_a_box_of_a_map_lands_where_the_pitches_say(
     problem = ConvProblem(n, c, 16, d, h, w, d, h, w, 1, 1, 1)
     start = [data.draw(st.integers(0, size - 1)) for size in (n, c, d, h, w)]
     start[1] = start[1] // C0 * C0  # loads begin with a block
-    channels, rows, columns = (
-        data.draw(st.integers(1, s - a)) for s, a in zip((c, h, w), (start[1], *start[3:]), strict=True)
-    )
+    channels, rows, columns = (data.draw(st.integers(1, s - a)) for s, a in zip((c, h, w), (start[1], *start[3:]), strict=True))
     steps = [(1, 1)] if packed or layout is CHANNELS_LAST else [(1, 1), (2, 1), (1, 3), (2, 2)]
     step_h, step_w = data.draw(st.sampled_from(steps))
     row = columns * step_w * step_h * 32
@@ -291,9 +289,7 @@ def turned_places(parts: list[Turned], rows: int) -> dict[tuple[int, int], int]:
 
 
 @given(problems(4, (1, 3, 8, 20)), st.sampled_from([PLANAR, CHANNELS_LAST]), st.integers(1, 9000), st.data())
-def test_a_sum_that_is_turned_goes_where_its_tile_goes(
-    p: ConvProblem, layout: Layout, room: int, data: st.DataObject
-) -> None:
+def test_a_sum_that_is_turned_goes_where_its_tile_goes(p: ConvProblem, layout: Layout, room: int, data: st.DataObject) -> None:
     """Elements reach the place in dW that the tile's own drain gives them, however much room there is, and no others do."""
     if layout is CHANNELS_LAST:
         p = replace(p, groups=1)

@@ -120,9 +120,7 @@ PROBLEMS: dict[str, OddProblem] = {
     "3d grouped": OddProblem((1, 8, 3, 6, 6), (8, 2, 2, 3, 3), groups=4, chips=WIDE),
     "3d transposed": OddProblem((1, 9, 5, 7, 7), (10, 9, 3, 3, 3), stride=2, transposed=True, chips=WIDE),
     "matmul, kernel over the map": OddProblem((5, 6, 4, 6), (7, 6, 4, 6), padding=0, chips=WIDE),
-    "matmul, patches": OddProblem(
-        (2, 5, 6, 6), (7, 5, 3, 3), stride=3, padding=0, mask=(True, False, True), chips=WIDE
-    ),
+    "matmul, patches": OddProblem((2, 5, 6, 6), (7, 5, 3, 3), stride=3, padding=0, mask=(True, False, True), chips=WIDE),
     "matmul, pixels": OddProblem((1, 20, 9, 7), (18, 20, 1, 1), padding=0, chips=WIDE[1:]),
     "tbc": TbcProblem((3, 17, 21), (18, 17, 3), views=True),
     "tbc fp32": TbcProblem((2, 9, 14), (10, 9, 4), dtype=np.float32, cube_math_type=0, chips=WIDE),
@@ -131,9 +129,7 @@ PROBLEMS: dict[str, OddProblem] = {
 }
 CASES = [pytest.param(name, chip, id=f"{name}-{chip}") for name, one in PROBLEMS.items() for chip in one.chips]
 QUICK = [*((name, "ascend910b3") for name in PROBLEMS), *((name, "ascend310p3") for name in list(PROBLEMS)[2:9:3])]
-SAMPLE = [
-    pytest.param(*case.values, id=case.id, marks=[] if case.values in QUICK else [pytest.mark.slow]) for case in CASES
-]
+SAMPLE = [pytest.param(*case.values, id=case.id, marks=[] if case.values in QUICK else [pytest.mark.slow]) for case in CASES]
 
 COSTS = {
     "bytes_per_cycle", "head", "latency", "head_first", "head_stream", "unaligned_row", "hbm_latency", "hbm_gb_per_s",
@@ -150,9 +146,7 @@ def retimed(model: ChipSpec, draw: random.Random) -> Any:
     def changed(value: Any, cost: bool) -> Any:
         if is_dataclass(value):
             return value.model_copy(
-                update={
-                    name: changed(getattr(value, name), name in COSTS) for name in [one.name for one in fields(value)]
-                }
+                update={name: changed(getattr(value, name), name in COSTS) for name in [one.name for one in fields(value)]}
             )
         if isinstance(value, dict):
             return {key: changed(entry, cost) for key, entry in value.items()}
@@ -188,9 +182,7 @@ def check_any_timing(name: str, chip: str, seed: int) -> None:
 
 @part_of_cases(3)
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend310p3"])
-@pytest.mark.parametrize(
-    "name", ["2d images shared", "2d rows shared", "2d dilation before", "2d transposed", "2d cast"]
-)
+@pytest.mark.parametrize("name", ["2d images shared", "2d rows shared", "2d dilation before", "2d transposed", "2d cast"])
 @FEW
 @given(seed=st.integers(0, 2**32))
 def test_any_timing_gives_the_same_bits(name: str, chip: str, seed: int) -> None:

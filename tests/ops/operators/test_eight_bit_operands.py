@@ -206,9 +206,7 @@ def test_arrays_of_a_named_dtype_need_no_name(call: EightBitCall) -> None:
     module = ml_dtypes if hasattr(ml_dtypes, call.dtype) else pytest.importorskip("en_dtypes")
     codes = call.codes(2)
     arrays = [array.view(getattr(module, call.dtype)) for array in codes]
-    result = ascend_sim.convolution_backward(
-        *arrays, *call.attributes, mode="functional", chip=CHIP, conformance="library"
-    )
+    result = ascend_sim.convolution_backward(*arrays, *call.attributes, mode="functional", chip=CHIP, conformance="library")
     np.testing.assert_array_equal(result.grad_input, call.wanted(codes)["grad_input"])
     assert result.dtypes == {"grad_input": call.dtype}
     assert result.report.passed

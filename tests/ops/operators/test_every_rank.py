@@ -107,9 +107,7 @@ def test_tbc_gradients(data: st.DataObject, mode: str) -> None:
     exact, squares = (
         [
             g.numpy()
-            for g in torch.ops.aten.conv_tbc_backward(
-                *[torch.from_numpy(t.astype(np.float64) ** power) for t in tensors], pad
-            )
+            for g in torch.ops.aten.conv_tbc_backward(*[torch.from_numpy(t.astype(np.float64) ** power) for t in tensors], pad)
         ]
         for power in (1, 2)
     )
@@ -216,12 +214,9 @@ def test_dilation_kernels_stand_where_the_library_takes_them(kernel: int, stride
     size = 14
     out = (size - kernel) // stride + 1
     tensors = [
-        rng.standard_normal(s).astype(np.float16)
-        for s in ((2, 20, out, out), (2, 24, size, size), (20, 24, kernel, kernel))
+        rng.standard_normal(s).astype(np.float16) for s in ((2, 20, out, out), (2, 24, size, size), (20, 24, kernel, kernel))
     ]
-    result = convolution_backward(
-        *tensors, None, (stride, stride), (0, 0), (1, 1), False, (0, 0), 1, (True, False, False)
-    )
+    result = convolution_backward(*tensors, None, (stride, stride), (0, 0), (1, 1), False, (0, 0), 1, (True, False, False))
     assert result.report.passed
     assert [k["op_type"] for k in result.report.kernels if k["op_type"] != "TransData"] == expected
 
@@ -233,9 +228,7 @@ def test_kernels_of_up_to_511_taps_on_dav_2201(chip: str, kernel: int, transpose
     out = size - 1 - 2 * pad + kernel if transposed else size + 2 * pad - kernel + 1
     channels = (8, 4) if transposed else (4, 8)
     weight = (channels[0], channels[1], kernel) if transposed else (channels[1], channels[0], kernel)
-    tensors = [
-        rng.standard_normal(s).astype(np.float16) for s in ((1, channels[1], out), (1, channels[0], size), weight)
-    ]
+    tensors = [rng.standard_normal(s).astype(np.float16) for s in ((1, channels[1], out), (1, channels[0], size), weight)]
     call = (*tensors, None, (1,), (pad,), (1,), transposed, (0,), 1, (True, True, True))
     assert convolution_backward(*call, chip=chip, mode="functional", conformance="library").report.passed
     with pytest.raises(AclnnError, match=rf"561103.*load3d: kernel w = {kernel} > 255"):

@@ -98,9 +98,7 @@ def test_everything_in_all_modes(chip: str, rank: str, precision: tuple[str, int
 @pytest.mark.fast
 def test_the_precisions_are_those_asked_for() -> None:
     computed = {
-        precision: run("ascend910b3", "2-D", precision, "functional").report.to_dict()["outputs"]["grad_input"][
-            "compute_dtype"
-        ]
+        precision: run("ascend910b3", "2-D", precision, "functional").report.to_dict()["outputs"]["grad_input"]["compute_dtype"]
         for precision in (FP16, HF32, FP32)
     }
     assert computed == {FP16: "float16", HF32: "hf32", FP32: "float32"}

@@ -295,13 +295,9 @@ def builder(chip: str, kind: str) -> KernelBuilder:
         ("ascend950pr_9589", "AIC", "GM", "L0B"),
     ],
 )
-def test_a_missing_path_is_refused_when_the_kernel_is_built(
-    chip: str, kind: str, source: str, destination: str
-) -> None:
+def test_a_missing_path_is_refused_when_the_kernel_is_built(chip: str, kind: str, source: str, destination: str) -> None:
     arch = load_chip(chip).identity.arch
-    with pytest.raises(
-        SimError, match=rf"{chip} \({arch}\) has no path {source}->{destination}; from {source} there is"
-    ):
+    with pytest.raises(SimError, match=rf"{chip} \({arch}\) has no path {source}->{destination}; from {source} there is"):
         builder(chip, kind).data_copy(source, destination, 0, 0, 512)
 
 

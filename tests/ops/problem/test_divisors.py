@@ -40,9 +40,7 @@ def test_a_product_has_the_divisors_of_its_factors(factors: list[int], limit: in
     assert is_prime(prod(factors)) == (len(factors) == 1)
 
 
-@pytest.mark.parametrize(
-    "number", (2047, 3_215_031_751, 3_474_749_660_383, 341_550_071_728_321, 3_825_123_056_546_413_051)
-)
+@pytest.mark.parametrize("number", (2047, 3_215_031_751, 3_474_749_660_383, 341_550_071_728_321, 3_825_123_056_546_413_051))
 def test_numbers_that_pass_for_primes_by_few_witnesses(number: int) -> None:
     """The smallest composites that pass for 2, for 2 to 7, 2 to 13, 2 to 17 and 2 to 23 (OEIS A014233)."""
     assert not is_prime(number)

@@ -21,9 +21,7 @@ def test_what_adjoins_are_the_pixels_that_exist(width: int, columns: int, pixel:
     assert all(pixels > 0 for *_, pixels in found)
 
 
-@given(
-    st.integers(0, 50), st.integers(1, 30), st.integers(1, 4), st.integers(0, 9), st.integers(1, 9), st.integers(1, 60)
-)
+@given(st.integers(0, 50), st.integers(1, 30), st.integers(1, 4), st.integers(0, 9), st.integers(1, 9), st.integers(1, 60))
 def test_reach_is_what_is_read(first: int, count: int, step: int, pad: int, extent: int, size: int) -> None:
     wanted = {x * step - pad + t for x in range(first, first + count) for t in range(extent)}
     found = reach(first, count, step, pad, extent, size)

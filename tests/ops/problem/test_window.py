@@ -74,9 +74,7 @@ def test_a_gradient_grows_by_the_zeros_between_its_rows() -> None:
 
 
 @given(problems(), st.data())
-def test_the_open_kernel_loads_what_a_tile_needs_and_nothing_beside_the_map(
-    problem: ConvProblem, data: st.DataObject
-) -> None:
+def test_the_open_kernel_loads_what_a_tile_needs_and_nothing_beside_the_map(problem: ConvProblem, data: st.DataObject) -> None:
     p, pixels = problem, problem.h_in * problem.w_in
     base = data.draw(st.integers(1, pixels))
     row, tile = data.draw(st.integers(0, p.h_in - 1)), data.draw(st.integers(0, 3))

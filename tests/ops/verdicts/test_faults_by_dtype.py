@@ -50,16 +50,9 @@ def run(
     values = [rng.uniform(0.5, 1, size) for size in shapes]
     eight = isinstance(dtype, str)
     tensors = [encode(one, dtype) if eight else one.astype(dtype) for one in values]
-    given = (
-        {"mode": "functional", "probe": True, "engine": "simpy"}
-        | chosen
-        | options
-        | ({"dtypes": dtype} if eight else {})
-    )
+    given = {"mode": "functional", "probe": True, "engine": "simpy"} | chosen | options | ({"dtypes": dtype} if eight else {})
     side = [kernel // 2] * 2
-    return ascend_sim.convolution_backward(
-        *tensors, None, [1, 1], side, [1, 1], False, [0, 0], 1, only or mask, **given
-    )
+    return ascend_sim.convolution_backward(*tensors, None, [1, 1], side, [1, 1], False, [0, 0], 1, only or mask, **given)
 
 
 # -- faults: each yields the model of sums that shows it, while the machine has it ---------------------------------------

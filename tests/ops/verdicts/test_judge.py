@@ -110,9 +110,7 @@ def test_a_bias_and_infinities(chip):
     x, weight, bias = (rng.standard_normal(shape).astype(np.float16) for shape in ((1, 4, 5, 6), (5, 4, 3, 3), (5,)))
     for array, value in product((x, weight, bias), SPECIAL):
         kept, array.flat[2] = array.flat[2], value
-        result = ascend_sim.convolution(
-            x, weight, bias, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, chip=chip, mode="functional"
-        )
+        result = ascend_sim.convolution(x, weight, bias, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, chip=chip, mode="functional")
         assert result.report.passed, (value, result.report.outputs)
         array.flat[2] = kept
 
@@ -131,9 +129,7 @@ def test_what_is_still_wrong(chip):
         (0, 1, 2, 2),
     )  # in the last row of channel 0 the tap is padding
     mistakes = [(clean, np.nan), (clean, np.inf), (clean, 9.0), (beside, np.inf)]
-    if (
-        chip in SATURATING
-    ):  # a NaN on the way becomes 0 and takes along what was added before: any finite value, but finite
+    if chip in SATURATING:  # a NaN on the way becomes 0 and takes along what was added before: any finite value, but finite
         mistakes += [(beside, np.nan), (infinite, np.inf)]
     else:
         mistakes += [(beside, 9.0), (infinite, 1.0), (infinite, -result.outputs["grad_input"][infinite])]

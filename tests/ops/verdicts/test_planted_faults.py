@@ -52,9 +52,7 @@ KINDS = ((first, -1.0), (last, 1.0), (at_padding, -1.0), (last, -1.0))
     [
         pytest.param({}, True, marks=pytest.mark.slow, id="plain"),
         pytest.param({"groups": 2}, True, marks=pytest.mark.slow, id="groups"),
-        pytest.param(
-            {"dtype": bfloat16, "groups": 4, "chip": "ascend950pr_9589"}, True, marks=pytest.mark.slow, id="950"
-        ),
+        pytest.param({"dtype": bfloat16, "groups": 4, "chip": "ascend950pr_9589"}, True, marks=pytest.mark.slow, id="950"),
         pytest.param({"chip": "ascend910a"}, True, marks=pytest.mark.slow, id="910"),
         pytest.param({"shape": (1, 5, 9, 7), "filters": 7}, False, id="tails"),
         pytest.param({"shape": (1, 6, 6, 6), "filters": 4, "groups": 2, "dtype": np.float32}, False, id="float32"),

@@ -35,9 +35,7 @@ def test_when_a_call_is_probed(monkeypatch):
     monkeypatch.setattr(probe, "SOON_DONE", 1000)
     large = backward(make=rng.standard_normal, probe=None).report.outputs["grad_weight"]
     assert (
-        large["may_lose"] < 1
-        and large["decided_by"] == "bound"
-        and "products, and none of mean size" in large["probe"]["why"]
+        large["may_lose"] < 1 and large["decided_by"] == "bound" and "products, and none of mean size" in large["probe"]["why"]
     )
     assert by_probe(large) == " (on this data)"
     assert by_probe(large | {"correct": False}) == ""

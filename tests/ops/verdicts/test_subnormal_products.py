@@ -21,9 +21,7 @@ def draw(scale, *shapes, dtype=np.float32, constant=False, seed=0):
     return [(np.ones(one) if constant else rng.standard_normal(one)).astype(dtype) * dtype(scale) for one in shapes]
 
 
-def backward(
-    scale, *, dtype=np.float32, constant=False, groups=1, kernel=3, channels=16, chip="ascend910b3", **options
-):
+def backward(scale, *, dtype=np.float32, constant=False, groups=1, kernel=3, channels=16, chip="ascend910b3", **options):
     shape, out = (2, channels, 8, 8), (2, 16, 8, 8)
     g, x, w = draw(scale, out, shape, (16, channels // groups, kernel, kernel), dtype=dtype, constant=constant)
     given = {"mode": "functional", "probe": False} | options
@@ -63,9 +61,7 @@ def test_forward(scale, biased):
     """A bias of the size of the sums, which may cancel them."""
     x, w, bias = draw(scale, (2, 16, 8, 8), (16, 16, 3, 3), (16,))
     given = bias * np.float32(scale) * 12 if biased else None
-    run = ascend_sim.convolution(
-        x, w, given, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mode="functional", probe=False, **B3
-    )
+    run = ascend_sim.convolution(x, w, given, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mode="functional", probe=False, **B3)
     assert not wrong(run)
 
 

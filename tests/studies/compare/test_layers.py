@@ -61,9 +61,7 @@ def test_every_layer_has_both_times_and_what_changed(folders: tuple[Path, Path])
     assert rows["same"]["change"] == 0 and rows["same"]["what"] == ""
     totals = [one["total_us"] for one in found.to_dict()["runs"]]
     assert totals == pytest.approx([sum(us["total"] for us in one.values()) for one in (before, after)])
-    assert [abs(row["change"]) for row in found.rows] == sorted(
-        (abs(row["change"]) for row in found.rows), reverse=True
-    )
+    assert [abs(row["change"]) for row in found.rows] == sorted((abs(row["change"]) for row in found.rows), reverse=True)
 
 
 def test_the_command_prints_totals_first_and_leaves_out_what_is_equal(
@@ -99,9 +97,7 @@ def test_a_simulation_is_compared_too(tmp_path: Path) -> None:
     found = compare_layers(tmp_path / "0", tmp_path / "1")
     reports = [json.loads((tmp_path / str(number) / "simulation.json").read_text()) for number in (0, 1)]
     by_name = [{row["layer"]: row["us"]["total"] for row in report["layers"]} for report in reports]
-    assert {row["layer"]: row["us"] for row in found.rows} == {
-        name: [one[name] for one in by_name] for name in by_name[0]
-    }
+    assert {row["layer"]: row["us"] for row in found.rows} == {name: [one[name] for one in by_name] for name in by_name[0]}
 
 
 @pytest.mark.parametrize(

@@ -97,9 +97,7 @@ def test_zooming_one_timeline_zooms_the_other(browser: Any, comparison: RunCompa
         return WebDriverWait(browser, 10).until(lambda one: one.execute_script(f"return {script}"))
 
     index = next(i for i, kernel in enumerate(comparison.kernels) if kernel.name == "grad_input")
-    row = next(
-        one for one in browser.find_elements("css selector", "tr[data-kernel]") if "grad_input" in one.text.split()
-    )
+    row = next(one for one in browser.find_elements("css selector", "tr[data-kernel]") if "grad_input" in one.text.split())
     row.click()
     assert wait_for(f"document.getElementById('kernel').value === '{index}'")
     first, second = (f"document.getElementById('timeline-{index}-{letter}')" for letter in "AB")
@@ -107,9 +105,7 @@ def test_zooming_one_timeline_zooms_the_other(browser: Any, comparison: RunCompa
     for one, other, span in ((first, second, "[1, 2]"), (second, first, "[3, 3.5]")):
         browser.execute_script(f"Plotly.relayout({one}, {{'xaxis.range': {span}}})")
         assert wait_for(f"{other}._fullLayout.xaxis.range.map(Number).join() === {span}.join()")
-    buttons = browser.execute_script(
-        "return [...document.querySelectorAll('.modebar-btn')].map(one => one.dataset.title)"
-    )
+    buttons = browser.execute_script("return [...document.querySelectorAll('.modebar-btn')].map(one => one.dataset.title)")
     assert "Reset axes" in buttons
     assert not any(word in title.lower() for title in buttons for word in ("share", "cloud")), "nothing leaves the page"
     assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []

@@ -219,7 +219,6 @@ def test_values_of_two_runs_are_compared_with_the_first(dtype: str, tmp_path: Pa
         facts = {fact.name: fact.values for fact in ascend_sim.compare_runs(*given).outputs}
         assert facts["grad_input equal bits with A"] == (None, (first == second).mean())
         assert (
-            facts["grad_input largest |A - this|"] == (None, np.abs(first - second).max())
-            and 0 < (first == second).mean() < 1
+            facts["grad_input largest |A - this|"] == (None, np.abs(first - second).max()) and 0 < (first == second).mean() < 1
         )
         assert facts["grad_weight equal bits with A"] == (None, 1.0)

@@ -129,9 +129,7 @@ def test_stepping_shows_every_partial_sum(browser: Any, explanation: Explanation
     assert browser.get_log("browser") == []
 
 
-def test_the_slider_goes_from_the_first_load_to_the_result(
-    browser: Any, explanation: Explanation, tmp_path: Path
-) -> None:
+def test_the_slider_goes_from_the_first_load_to_the_result(browser: Any, explanation: Explanation, tmp_path: Path) -> None:
     opened(browser, explanation, tmp_path)
     move = "const s = document.getElementById('slider'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
     browser.execute_script(move, 0)
@@ -208,9 +206,7 @@ def test_nothing_is_cut_off(browser: Any, split: Explanation, tmp_path: Path, wi
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_shows_it_without_scrolling_sideways(
-    browser: Any, split: Explanation, tmp_path: Path, scheme: str
-) -> None:
+def test_a_phone_shows_it_without_scrolling_sideways(browser: Any, split: Explanation, tmp_path: Path, scheme: str) -> None:
     feature = {"name": "prefers-color-scheme", "value": scheme}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
     opened(browser, split, tmp_path, width=390)

@@ -25,9 +25,7 @@ from tests.support.sampling import part_of_cases, sampled
 Partials = list[list[bytes]]
 
 
-def case_of(
-    problem: conv_problems.CallAttributes, dtype: str, cube_math_type: int, deterministic: bool, number: int
-) -> Case:
+def case_of(problem: conv_problems.CallAttributes, dtype: str, cube_math_type: int, deterministic: bool, number: int) -> Case:
     return ConvolutionBackwardCase.model_validate(
         {
             "operator": "convolution_backward",

@@ -42,15 +42,11 @@ def test_hifloat8_prefixes_and_spacing():
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize(
-    "value", ["0.1", "-3.14159", "1e-7", "65520", "-1e6", "0", "-0.0", "1e400", "inf", "nan", "448"]
-)
+@pytest.mark.parametrize("value", ["0.1", "-3.14159", "1e-7", "65520", "-1e6", "0", "-0.0", "1e400", "inf", "nan", "448"])
 def test_the_result_is_that_of_the_cast(name, value):
     for mode in FORMATS[name].roundings:
         page = explain_format(name, value, rounding=mode)
-        shown = float(
-            re.search(r"Result .* = (\S+?),? ?(error|\(|$)", page.partition("\n\n")[0].splitlines()[-1]).group(1)
-        )
+        shown = float(re.search(r"Result .* = (\S+?),? ?(error|\(|$)", page.partition("\n\n")[0].splitlines()[-1]).group(1))
         with np.errstate(over="ignore"):
             expected = round_to(np.float32(float(value)), name, rounding=mode)
         np.testing.assert_array_equal(np.float32(shown), expected)
@@ -60,9 +56,7 @@ def test_the_result_is_that_of_the_cast(name, value):
 def test_ties_overflow_and_hybrid_are_told():
     assert "a tie between 65504.0 and 65536.0" in explain_format("half", "65520")
     assert "inf (overflow; 65504.0 when saturating)" in explain_format("half", "65520")
-    assert "frac 00100000000000 >= thr 00000000000000: the magnitude goes up" in explain_format(
-        "hif8", 16.5, rounding="hybrid"
-    )
+    assert "frac 00100000000000 >= thr 00000000000000: the magnitude goes up" in explain_format("hif8", 16.5, rounding="hybrid")
     assert "nothing is dropped" in explain_format("hf32", 0.5, mantissa_bits=10)
 
 

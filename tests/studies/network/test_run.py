@@ -46,9 +46,7 @@ def test_a_layer_has_the_times_of_its_call(small: Path) -> None:
     assert times["layout"] == pytest.approx(around)
     assert times["total"] == result.report.total_us
     assert run.totals["total"] == pytest.approx(sum(layer.times["total"] for layer in run.layers))
-    assert (
-        repr(run) == f"<NetworkRun of small, batch 2, backward on ascend910b3: 3 layers, {run.totals['total']:,.1f} us>"
-    )
+    assert repr(run) == f"<NetworkRun of small, batch 2, backward on ascend910b3: 3 layers, {run.totals['total']:,.1f} us>"
     assert repr(run.layers[1]) == f"<LayerTimes: {times['total']:,.1f} us, {len(run.layers[1].kernels)} kernels>"
 
 
@@ -202,14 +200,10 @@ def test_a_page_shows_what_the_table_says(small: Path, tmp_path: Path) -> None:
     """A bar for each part of each layer, as long as its time; every launch among the kernels; nothing from outside."""
     pytest.importorskip("plotly")
     page = tmp_path / "network.html"
-    done = CliRunner().invoke(
-        app, ["run-network", str(small), "--batch", "1", "--jobs", "1", "--json", "--html", str(page)]
-    )
+    done = CliRunner().invoke(app, ["run-network", str(small), "--batch", "1", "--jobs", "1", "--json", "--html", str(page)])
     assert done.exit_code == 0, done.output
     data, text = json.loads(done.stdout), page.read_text(encoding="utf-8")
-    (figure,) = json.loads(
-        re.findall(r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL)[0]
-    )
+    (figure,) = json.loads(re.findall(r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL)[0])
     drawn = {bar["name"]: bar["x"] for bar in figure["data"]}
     parts = [part for part in data["layers"][0]["us"] if part != "total"]
     assert list(drawn.values()) == [[layer["us"][part] for layer in data["layers"]] for part in parts]

@@ -28,9 +28,7 @@ LAYERS = {
 def parameters(name: str) -> int:
     layers = load_network(name).layers
     weights = sum(math.prod(layer.weight.shape or ()) for layer in layers)
-    return weights + sum(
-        cases_of(layer)["backward"].tensors["grad_output"][0][1] for layer in layers if layer.bias is not None
-    )
+    return weights + sum(cases_of(layer)["backward"].tensors["grad_output"][0][1] for layer in layers if layer.bias is not None)
 
 
 @pytest.mark.parametrize("name", list(LAYERS))
@@ -52,9 +50,7 @@ def test_parameters_and_products(name: str) -> None:
 
 def test_convnext_has_torchvisions_parameters() -> None:
     """28,589,128 but for what is no convolution: LayerNorm, layer scale, the two Linear of a block, the head."""
-    blocks = sum(
-        n * (2 * c + c + 4 * c * c + 4 * c + 4 * c * c + c) for c, n in ((96, 3), (192, 3), (384, 9), (768, 3))
-    )
+    blocks = sum(n * (2 * c + c + 4 * c * c + 4 * c + 4 * c * c + c) for c, n in ((96, 3), (192, 3), (384, 9), (768, 3)))
     norms = 2 * (96 + 96 + 192 + 384 + 768)
     assert parameters("convnext_tiny") == 28_589_128 - blocks - norms - 769 * 1000
 

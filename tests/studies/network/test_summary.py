@@ -54,9 +54,7 @@ def test_the_next_command_opens_the_layer_that_costs_most(small: Path) -> None:
     assert forward.endswith(":forward --mode timing --chip ascend910b1")
 
 
-@pytest.mark.parametrize(
-    "options", [(), ("--l2", "warm", "--chip", "ascend910b1"), ("--forward", "--launches", "warm")]
-)
+@pytest.mark.parametrize("options", [(), ("--l2", "warm", "--chip", "ascend910b1"), ("--forward", "--launches", "warm")])
 def test_the_next_command_has_the_batch_that_was_asked_for(
     small: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,11 +86,7 @@ def test_the_picture(asked, tmp_path):
 def test_without_matplotlib_there_is_one_clear_line(asked, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = invoke("precision", "x", "--plot", str(tmp_path / "errors.png"))
-    assert (
-        result.exit_code == 2
-        and "--plot needs matplotlib" in result.output
-        and "pip install matplotlib" in result.output
-    )
+    assert result.exit_code == 2 and "--plot needs matplotlib" in result.output and "pip install matplotlib" in result.output
 
 
 def test_run_takes_the_two_options(case):

@@ -148,9 +148,7 @@ def row_tensors(case, dtype):
 
 
 @part_of_cases(3)
-@pytest.mark.parametrize(
-    ("dtype", "number"), [("float16", 0), ("bfloat16", 1), ("float32", 0), ("float32", 1), ("float32", 2)]
-)
+@pytest.mark.parametrize(("dtype", "number"), [("float16", 0), ("bfloat16", 1), ("float32", 0), ("float32", 1), ("float32", 2)])
 def test_figures_agree_with_an_independent_computation(case, table, dtype, number):
     tensors = row_tensors(case, dtype)
     run = ascend_sim.convolution_backward(

@@ -67,9 +67,7 @@ def until(what: Callable[[], bool], process: subprocess.Popen[Any] | None = None
 
 
 def started(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        arguments, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
+    return subprocess.Popen(arguments, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
 def session(leader: int) -> list[int]:
@@ -192,9 +190,7 @@ def test_a_scheduler_is_killed(tmp_path: Path) -> None:
         scheduler.kill()
         begin = time.monotonic()
         _, said = process.communicate(timeout=PATIENCE)
-        print(
-            f"scheduler killed at {len(rows(tmp_path / 'out'))} of 120; ended after {time.monotonic() - begin:.1f} s: {said}"
-        )
+        print(f"scheduler killed at {len(rows(tmp_path / 'out'))} of 120; ended after {time.monotonic() - begin:.1f} s: {said}")
     assert process.returncode == 2 and said.splitlines()[-1].startswith(f"ascend-sim: the scheduler {address} is gone")
     assert len(said.splitlines()) == 1
     before = rows(tmp_path / "out")

@@ -40,9 +40,7 @@ def made(name: str, chip: str, problem: dict[str, Any], l2: str = "warm") -> Cub
 
 @sampled(8, 25)
 @given(KERNELS, CHIPS, problems(), st.sampled_from(["warm", "cold"]), st.data())
-def test_no_tiling_beats_its_bounds(
-    name: str, chip: str, problem: dict[str, Any], l2: str, draw: st.DataObject
-) -> None:
+def test_no_tiling_beats_its_bounds(name: str, chip: str, problem: dict[str, Any], l2: str, draw: st.DataObject) -> None:
     found = made(name, chip, problem, l2)
     fields, tiling = pick(draw, found)
     result = found.simulate(fields)
@@ -89,22 +87,16 @@ def test_no_tiling_in_strips_or_taps_beats_its_bounds(chip: str, problem: dict[s
         for pipe, ours in counted(found, tiling, block).items():
             real = work_of(program, pipe)
             assert ours <= real * (1 + 1e-9)
-            if (
-                pipe != "MTE2" and problem["pad"] < problem["k"]
-            ):  # else strips of padding, whose tiles of zeros are not counted
+            if pipe != "MTE2" and problem["pad"] < problem["k"]:  # else strips of padding, whose tiles of zeros are not counted
                 assert np.isclose(ours, real, rtol=1e-9), pipe
 
 
 @settings(max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(CHIPS, problems(), st.sampled_from(["warm", "cold"]), st.data())
-def test_no_grad_input_in_strips_beats_its_bounds(
-    chip: str, problem: dict[str, Any], l2: str, draw: st.DataObject
-) -> None:
+def test_no_grad_input_in_strips_beats_its_bounds(chip: str, problem: dict[str, Any], l2: str, draw: st.DataObject) -> None:
     found = made("grad_input", chip, problem | {"size": draw.draw(st.integers(17, 36))}, l2)
     assume(found.inp.problem.w_in > 16)  # a 1x1 kernel with a stride works on the smaller map
-    tilings = list(
-        islice(found.tilings({"splitWi": 16, "kernelSplitMode": 0} if "950" in chip else {"splitWi": 16}), 200)
-    )
+    tilings = list(islice(found.tilings({"splitWi": 16, "kernelSplitMode": 0} if "950" in chip else {"splitWi": 16}), 200))
     fields, tiling = tilings[draw.draw(st.integers(0, len(tilings) - 1))]
     result = found.simulate(fields)
     assert result["tiling"]["splitWi"] == 16 and not result["findings"]
@@ -157,9 +149,7 @@ def test_the_work_of_a_block_is_that_of_its_program(name: str, problem: dict[str
     program = task.build(block)[0]
     # Pixels of dx that no window covers, in the padding or behind the last one, make tiles of zeros: their few instructions
     # are not in the bound.
-    uncovered = (
-        problem["pad"] > problem["k"] - 1 or (problem["size"] + 2 * problem["pad"] - problem["k"]) % problem["stride"]
-    )
+    uncovered = problem["pad"] > problem["k"] - 1 or (problem["size"] + 2 * problem["pad"] - problem["k"]) % problem["stride"]
     for pipe, ours in counted(found, tiling, block).items():
         real = work_of(program, pipe)
         assert ours <= real * (1 + 1e-9)

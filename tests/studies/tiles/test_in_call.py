@@ -112,9 +112,7 @@ def test_the_first_row_is_the_kernel_of_the_call_and_all_is_against_it() -> None
     rows = [line.split() for line in lines if line.startswith(("call  ", "own   ", "1.  "))][:3]
     assert [row[0] for row in rows] == ["call", "own", "1."]
     assert [row[1] for row in rows] == ["aclnn", "own", "own"]
-    assert (
-        f"{gain:+.1f}%" in rows[2] and f"{100 * (outcome.own['cycles'] / outcome.call['cycles'] - 1):+.1f}%" in rows[1]
-    )
+    assert f"{gain:+.1f}%" in rows[2] and f"{100 * (outcome.own['cycles'] / outcome.call['cycles'] - 1):+.1f}%" in rows[1]
     assert outcome.to_dict()["call"] == outcome.call
 
 

@@ -48,9 +48,7 @@ TEN = (
     pytest.param("grad_weight", {"n": 1, "size": 4}, id="dW 3x3"),
     pytest.param("grad_weight", {"n": 2, "c_in": 3, "size": 5}, id="dW 3 channels"),
     pytest.param("grad_weight", {"n": 3, "c_out": 5, "size": 4, "k": 2, "stride": 2, "l2": "cold"}, id="dW stride"),
-    pytest.param(
-        "grad_weight", {"n": 2, "c_out": 32, "size": 3, "deterministic": True}, id="dW fixed order", marks=_LONG
-    ),
+    pytest.param("grad_weight", {"n": 2, "c_out": 32, "size": 3, "deterministic": True}, id="dW fixed order", marks=_LONG),
     pytest.param("grad_weight", {"n": 2, "size": 5, "k": 2, "chip": "ascend910a"}, id="dW 910"),
 )
 
@@ -187,11 +185,7 @@ def test_a_store_knows_what_was_stopped_and_ends_it_when_more_is_wanted(tmp_path
     assert (again.simulated, again.slower) == (first.simulated, first.slower)
     assert first.slower > more.slower > every.slower == 0
     alone = search(found, fixed)
-    assert (
-        every.results == alone.results
-        and more.results[:5] == alone.results[:5]
-        and first.results[:2] == alone.results[:2]
-    )
+    assert every.results == alone.results and more.results[:5] == alone.results[:5] and first.results[:2] == alone.results[:2]
 
 
 def test_what_was_stopped_before_the_best_that_are_shown_now_is_simulated_again() -> None:
@@ -327,9 +321,7 @@ def test_a_killed_search_goes_on_where_it_was(tmp_path: Path) -> None:
     after = rows(path)
     assert after[: len(before)] == before and len(after) > len(before)
     assert len({row[1:3] for row in after}) == len(after)
-    assert (
-        f"{len(before) - 1} results were there before" in done.stderr
-    )  # all but the own choice, which has another baseM
+    assert f"{len(before) - 1} results were there before" in done.stderr  # all but the own choice, which has another baseM
     (found,) = kernels_of(load_case("fp32_keep"), ["ascend910b3"], "grad_input")
     fixed = parse_fields(["baseM=48,baseK=48,cl0Pbuffer=1,al1Pbuffer=2,stepKa=3"], ["grad_input"])["grad_input"]
     alone = search(found, fixed)

@@ -42,9 +42,7 @@ def test_the_picture_shows_the_errors_that_ship(monkeypatch: pytest.MonkeyPatch)
         assert drawn.text["Source"] == f"errors.yaml {picture.digest()}"
     assert picture.TEXT in PAGE.read_text(encoding="utf-8")
     (one,) = [kind for kind in kinds() if (kind.arch, kind.op_types) == ("dav-2201", ("Conv2DBackpropInput",))]
-    of_rows = [
-        row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type) == ("ascend910b2", one.op_types[0])
-    ]
+    of_rows = [row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type) == ("ascend910b2", one.op_types[0])]
     measured = sorted({round(us) for us, _ in picture.points(one)})
     mean: dict[MeasuredKernel, list[float]] = {}
     for row in of_rows:

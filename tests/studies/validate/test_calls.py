@@ -96,9 +96,7 @@ BACK = "TransData TransData MemSet Conv3DBackpropFilter MemSet TransData TransDa
 def test_kernels_that_are_named_in_another_order_are_those_of_the_plan(tmp_path: Path) -> None:
     """A source may count them; measured times go to the kernels by name, the first to the first."""
     mixed = "TransData=10 MemSet TransData Conv3DBackpropFilter=20 TransData=30"
-    one, plain = compare(
-        read(tmp_path / "a.csv", f"ascend910b2,{FILTER},{mixed},,50\nascend910b2,{FILTER},{TURNED},,50\n")
-    )
+    one, plain = compare(read(tmp_path / "a.csv", f"ascend910b2,{FILTER},{mixed},,50\nascend910b2,{FILTER},{TURNED},,50\n"))
     assert one.prediction.kernels == plain.prediction.kernels
     times = [us for _, us in one.prediction.kernels]
     assert one.kernel_errors == [
@@ -129,9 +127,7 @@ FORWARD = "ascend910b2,conv2d,{},2,{},,9,8,{},,9,8,,3,3,,1,1,,2,2,,1,1,{},{},,30
         ("fp16", 8, "TransData TransData MemSet TransData Conv2D TransData"),
     ],
 )
-def test_a_forward_convolution_is_the_kernels_that_its_row_names(
-    tmp_path: Path, dtype: str, groups: int, kernels: str
-) -> None:
+def test_a_forward_convolution_is_the_kernels_that_its_row_names(tmp_path: Path, dtype: str, groups: int, kernels: str) -> None:
     """The kernels are those of the operator of the graph, or of our own plan."""
     line = FORWARD.format(dtype, 24, 32, groups, kernels)
     found = simulate(read(tmp_path / "a.csv", line)[0].kernel)

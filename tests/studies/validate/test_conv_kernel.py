@@ -49,9 +49,7 @@ def row_of(tmp_path: Path, chip: str, op_type: str, sizes: Mapping[str, object],
         (A5, "Conv3DBackpropFilterV2", DEEP | {"groups": 16}),
     ],
 )
-def test_a_kernel_of_a_convolution_is_simulated_alone(
-    tmp_path: Path, chip: str, op_type: str, sizes: dict[str, int]
-) -> None:
+def test_a_kernel_of_a_convolution_is_simulated_alone(tmp_path: Path, chip: str, op_type: str, sizes: dict[str, int]) -> None:
     found = simulate(row_of(tmp_path, chip, op_type, sizes))
     assert found.skipped == "" and found.kernels == ()
     assert found.task_us > found.core_us > 0 and found.blocks > 0 and found.pipes["mac"] > 0
@@ -67,9 +65,7 @@ def test_the_filter_kernel_is_that_of_the_graphs_call(tmp_path: Path) -> None:
 
 
 def test_the_operator_of_the_row_runs_whatever_aclnn_would_take(tmp_path: Path) -> None:
-    one, other = (
-        simulate(row_of(tmp_path, A2, f"Conv3DBackpropInput{version}", DEEP)).task_us for version in ("", "V2")
-    )
+    one, other = (simulate(row_of(tmp_path, A2, f"Conv3DBackpropInput{version}", DEEP)).task_us for version in ("", "V2"))
     assert one != other  # the second writes NCDHW itself
 
 
@@ -105,9 +101,7 @@ Operand = tuple[tuple[int, ...], str, str]
 LISTS: Operand = ((5,), "INT32", "ND")
 
 
-def profiled(
-    tmp_path: Path, chip: str, op_type: str, inputs: Sequence[Operand], output: Operand, **own: str
-) -> MeasuredKernel:
+def profiled(tmp_path: Path, chip: str, op_type: str, inputs: Sequence[Operand], output: Operand, **own: str) -> MeasuredKernel:
     """One line of msprof's table, read without attributes, and what its row says."""
     cells = {"OP Type": op_type, "Task Type": "AI_CORE", "Task Duration(us)": "20.5", "Block Dim": "24"} | own
     for side, operands in (("Input", inputs), ("Output", [output])):

@@ -125,9 +125,7 @@ def test_every_choice_names_a_file_and_rows_that_there_are(structure: Any) -> No
 )
 def test_which_rows_chose_a_structure(structure: Any, chip: str, op_type: str, series: str, chosen: bool) -> None:
     """The page marks them: what was chosen with rows in view is not tested by them."""
-    rows = [
-        row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type, row.series) == (chip, op_type, series)
-    ]
+    rows = [row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type, row.series) == (chip, op_type, series)]
     assert rows and structure.was_chosen_on(rows) is chosen
 
 

@@ -92,9 +92,7 @@ def test_a_file_in_which_no_row_can_be_is_refused(tmp_path: Path) -> None:
 
 def test_a_defect_loses_no_finished_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = LAUNCHES["conv2d"].tasks
-    monkeypatch.setattr(
-        LAUNCHES["conv2d"], "tasks", lambda kernel, *rest: tasks(kernel, *rest) if kernel["N"] == 1 else 1 // 0
-    )
+    monkeypatch.setattr(LAUNCHES["conv2d"], "tasks", lambda kernel, *rest: tasks(kernel, *rest) if kernel["N"] == 1 else 1 // 0)
     done, table = validated(tmp_path, lines_of({}, {"N": "2"}))
     assert done.exit_code == 0 and float(table[0]["predicted_us"]) > 0
     assert table[1]["skipped"].startswith("a defect of the simulator: ZeroDivisionError: ")

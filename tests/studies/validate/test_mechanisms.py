@@ -29,9 +29,7 @@ def test_a_mechanism_has_figures_and_commits_or_the_reason_why_not(table: Any) -
     for one in table.load_mechanisms():
         assert bool(one.kinds) == (len(one.at) in (1, 2)) == (not one.unmeasured), one.what
         assert all(re.fullmatch("[0-9a-f]{8}", commit) for commit in one.at), one.what
-        assert all(count > 0 and min(before, after) >= 0 for *_, count, before, after in [*one.kinds, *one.sealed]), (
-            one.what
-        )
+        assert all(count > 0 and min(before, after) >= 0 for *_, count, before, after in [*one.kinds, *one.sealed]), one.what
 
 
 def test_what_was_fitted_names_open_rows(table: Any) -> None:

@@ -47,14 +47,10 @@ def rows_of(op_type: str, chip: str = "ascend910b1") -> list[MeasuredRow]:
 
 STREAMS = {BENCH.name_of(row): row for row in rows_of("DataCopyStream")}
 CURVE = {
-    row.kernel["nbytes"]: float(row.cells["cycles"])
-    for row in rows_of("DataCopy")
-    if row.kernel.label("path") == "GM->L1"
+    row.kernel["nbytes"]: float(row.cells["cycles"]) for row in rows_of("DataCopy") if row.kernel.label("path") == "GM->L1"
 }
 UB_TO_GM = {
-    row.kernel["nbytes"]: float(row.cells["cycles"])
-    for row in rows_of("DataCopy")
-    if row.kernel.label("path") == "UB->GM"
+    row.kernel["nbytes"]: float(row.cells["cycles"]) for row in rows_of("DataCopy") if row.kernel.label("path") == "UB->GM"
 }
 
 
@@ -84,9 +80,7 @@ def test_streams_of_the_950(row: MeasuredRow) -> None:
 @pytest.mark.parametrize(("parts", "ratio"), [(1, 0.0), (4, 0.75)])
 def test_hit_ratio(parts: int, ratio: float) -> None:
     """Measured 0.00005 and 0.75: the matrix does not fit the L2, a quarter of it does."""
-    assert measure(CHIP, MatrixStream("UB", (64, 1024), splits=parts, repeats=4)).hit_ratio == pytest.approx(
-        ratio, abs=0.001
-    )
+    assert measure(CHIP, MatrixStream("UB", (64, 1024), splits=parts, repeats=4)).hit_ratio == pytest.approx(ratio, abs=0.001)
 
 
 @pytest.mark.parametrize("stream", [MatrixStream("UB", (1, 64), walked=1), MatrixStream("L1", (64, 64), walked=64)])
@@ -104,9 +98,7 @@ def test_unaligned_rows_need_the_partial_line_rule(destination: str, columns: in
     assert without > (1 + TOLERANCE) * with_rule
 
 
-@pytest.mark.parametrize(
-    ("stream", "measured"), [(MatrixStream("UB", (1, 64)), 0.551), (MatrixStream("L1", (64, 64)), 1.065)]
-)
+@pytest.mark.parametrize(("stream", "measured"), [(MatrixStream("UB", (1, 64)), 0.551), (MatrixStream("L1", (64, 64)), 1.065)])
 def test_small_rows_hold_when_the_cores_begin_four_times_as_far_apart(stream: MatrixStream, measured: float) -> None:
     cores = stream.cores(CHIP)
     assert measure(CHIP, stream.shortened(cores), spread_us=2.0).by_mte2 == pytest.approx(measured, rel=TOLERANCE)
@@ -134,9 +126,7 @@ def test_single_ub_to_gm(kib: int) -> None:
 def test_occupancy_of_l0c_to_gm() -> None:
     """Read as transfers back to back the curve is what the Fixpipe is occupied for."""
     curve = {
-        row.kernel["nbytes"]: float(row.cells["cycles"])
-        for row in rows_of("DataCopy")
-        if "L0C" in row.kernel.label("path")
+        row.kernel["nbytes"]: float(row.cells["cycles"]) for row in rows_of("DataCopy") if "L0C" in row.kernel.label("path")
     }
     for nbytes in (8192, 32768, 131072):
         assert single_transfer(CHIP, "L0C->GM", nbytes)[0] == pytest.approx(curve[nbytes], rel=0.15)

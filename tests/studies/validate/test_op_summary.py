@@ -197,9 +197,7 @@ def test_helpers_and_products(tmp_path: Path) -> None:
     assert [kernel["C0"] for kernel in kernels[:3]] == [8, 16, 8]
     assert [(kernel["N"], kernel["Ci"], kernel["Hi"]) for kernel in kernels[3:5]] == [(32, 192, 729)] * 2
     assert (kernels[5]["N"], kernels[5].dtype, kernels[5].label("dtype_out")) == (160, "fp32", "fp16")
-    products = [
-        [kernel.get(name, 0) for name in ("batch", "M", "N", "K", "trans_a", "trans_b")] for kernel in kernels[6:]
-    ]
+    products = [[kernel.get(name, 0) for name in ("batch", "M", "N", "K", "trans_a", "trans_b")] for kernel in kernels[6:]]
     assert products == [[1, 32, 100, 4096, 0, 1], [3, 16, 4, 8, 1, 0], [1, 24, 4, 16, 0, 0]]
     assert [(kernel.dtype, kernel.label("dtype_out")) for kernel in kernels[6:]] == [
         ("hf32", "fp32"),
@@ -308,9 +306,7 @@ def test_command_line(tmp_path: Path) -> None:
     ]  # fmt: skip
     write(tmp_path / "PROF_1" / "mindstudio_profiler_output" / "op_summary_1.csv", lines)
     table = tmp_path / "all.csv"
-    result = CliRunner().invoke(
-        app, ["validate", "--rows", str(tmp_path), "--chip", CHIP, "--csv", str(table), "--jobs", "1"]
-    )
+    result = CliRunner().invoke(app, ["validate", "--rows", str(tmp_path), "--chip", CHIP, "--csv", str(table), "--jobs", "1"])
     assert result.exit_code == 0, result.output
     assert "3 rows of ascend910b2 skipped, operators without a kernel here: Add 2, Mul 1" in result.stdout
     assert "assumed for 1 row: channels in whole blocks of C0; square kernel" in result.stdout

@@ -26,9 +26,7 @@ HEAD = (
 
 def launches(*kernels: str, cores: str = "AI_VECTOR_CORE") -> list[str]:
     """The states of launches in a row, each an operator by its name."""
-    lines = [
-        {"Type": name, "Accelerator Core": cores, "Start Time(us)": f"{1000 + at}"} for at, name in enumerate(kernels)
-    ]
+    lines = [{"Type": name, "Accelerator Core": cores, "Start Time(us)": f"{1000 + at}"} for at, name in enumerate(kernels)]
     note_launches(lines, CHIP)
     return [line["launches"] for line in lines]
 
@@ -52,9 +50,7 @@ def test_only_launches_on_the_same_kind_of_core_count() -> None:
 
 @pytest.mark.fast
 def test_the_order_is_that_of_the_start_times_and_unknown_without_them() -> None:
-    lines = [
-        {"Type": "A", "Accelerator Core": "AI_CORE", "Start Time(us)": start} for start in ("2", "1", "N/A", "soon")
-    ]
+    lines = [{"Type": "A", "Accelerator Core": "AI_CORE", "Start Time(us)": start} for start in ("2", "1", "N/A", "soon")]
     note_launches(lines, CHIP)
     assert [line.get("launches") for line in lines] == ["warm", "cold", None, None]
 
@@ -121,9 +117,7 @@ def test_what_earlier_kernels_left_decides_the_time(tmp_path: Path) -> None:
 def test_a_step_is_refused_without_an_order(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("chip,op_type,N,Ci,Hi,Wi,dtype,duration_us\nascend910b2,ReduceSum,32,256,169,1,fp32,19\n")
-    with pytest.raises(
-        SimError, match="l2 'step' is what the earlier kernels of a profile leave; give a profiler's table"
-    ):
+    with pytest.raises(SimError, match="l2 'step' is what the earlier kernels of a profile leave; give a profiler's table"):
         read_rows(path, "step")
     assert read_rows(path)[0].kernel.l2 == "warm"
 

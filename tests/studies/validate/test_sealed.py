@@ -47,8 +47,7 @@ def row_of(folder: Path, sealed: bool) -> list[MeasuredRow]:
     """A row of a listed source as it is read from a file."""
     path = folder / f"{sealed}.csv"
     path.write_text(
-        "chip,op_type,series,dtype,M,N,K,duration_us,run\n"
-        f"ascend910b2,MatMul,catlass,fp16,{first_m(sealed)},8,8,5,catlass\n"
+        f"chip,op_type,series,dtype,M,N,K,duration_us,run\nascend910b2,MatMul,catlass,fp16,{first_m(sealed)},8,8,5,catlass\n"
     )
     return read_rows(path)
 
@@ -73,8 +72,7 @@ def test_rows_read_later_are_there_and_split() -> None:
     """Every row of the later files is open or sealed; those of operators without a kernel here say so."""
     runs = ("cann_bench_tilelang", "catlass", "cann_samples_950")
     free, sealed = (
-        [row for row in rows if row.cells.get("run") in runs and not row.unlike]
-        for rows in (shipped_rows(), sealed_rows())
+        [row for row in rows if row.cells.get("run") in runs and not row.unlike] for rows in (shipped_rows(), sealed_rows())
     )
     assert (len(free), len(sealed)) == (9, 10)
     later = [row for row in (*shipped_rows(), *sealed_rows()) if "vector" in row.cells.get("run", "")]

@@ -46,9 +46,7 @@ def spelled(function, parameter):
         return NAMES[parameter.type.removeprefix("const ")]
     if parameter.name in ("startEvent", "endEvent"):
         return "event"
-    return (
-        f"tbc_{parameter.name}" if tbc and parameter.kind == "handle" and parameter.name != "stream" else parameter.name
-    )
+    return f"tbc_{parameter.name}" if tbc and parameter.kind == "handle" and parameter.name != "stream" else parameter.name
 
 
 # -- in C -------------------------------------------------------------------------------------------------------------
@@ -226,9 +224,7 @@ def _objects():
     made["workspace"], made["workspaceSize"] = ok(acl.aclrtMalloc(1 << 20, 0)), 1 << 20
 
     def phase_one(function):
-        return ok(
-            function(*(made[spelled(FUNCTIONS[function.__name__], p)] for p in FUNCTIONS[function.__name__].inputs))
-        )[1]
+        return ok(function(*(made[spelled(FUNCTIONS[function.__name__], p)] for p in FUNCTIONS[function.__name__].inputs)))[1]
 
     made["destroyed_executor"] = phase_one(acl.aclnnConvolutionBackwardGetWorkspaceSize)
     ok(acl.aclnnConvolutionBackward(made["workspace"], 1 << 20, made["destroyed_executor"], made["stream"]))

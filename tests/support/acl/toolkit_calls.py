@@ -15,9 +15,7 @@ SPEC = ROOT.parent / "shared" / "spec"
 """The operator documents, where there are any; what reads them is skipped elsewhere."""
 DOCUMENTS = sorted(path for path in SPEC.glob("*.txt") if not path.with_suffix(".repaired.txt").exists())
 
-LINKABLE = (
-    bool(sysconfig.get_config_var("Py_ENABLE_SHARED")) and Path(sysconfig.get_path("include"), "Python.h").is_file()
-)
+LINKABLE = bool(sysconfig.get_config_var("Py_ENABLE_SHARED")) and Path(sysconfig.get_path("include"), "Python.h").is_file()
 """True if a library can be linked with this Python."""
 
 
@@ -59,9 +57,7 @@ def run(program, *arguments, code=0, **environment):
         plain["ASCEND_SIM_ENGINE"] = "simpy"
     command = [str(program), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=plain | environment)
-    assert done.returncode == code, (
-        f"{shlex.join(command)}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    )
+    assert done.returncode == code, f"{shlex.join(command)}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     return done
 
 

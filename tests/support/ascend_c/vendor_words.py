@@ -64,8 +64,7 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
     if form.register and "GM" not in form.addresses:
         return [name, *(value for field, value in fields.items() if field != "unused")]
     listed: list[Any] = [
-        f"GM0+{at - (1 << GM_SHIFT):#x}" if space == "GM" else at
-        for space, at in zip(form.addresses, addresses, strict=False)
+        f"GM0+{at - (1 << GM_SHIFT):#x}" if space == "GM" else at for space, at in zip(form.addresses, addresses, strict=False)
     ]
     flags = name in ("set_flag", "wait_flag")
     for field, value in fields.items():

@@ -221,9 +221,7 @@ def places() -> Iterator[Bad]:
         "run by_hand --mode timing --msprof --out out",
         {"out/msprof/a.txt": "x"},
     )
-    yield Bad(
-        "a place to write", "a page below a file", "run by_hand --mode timing --html file/page.html", {"file": "x"}
-    )
+    yield Bad("a place to write", "a page below a file", "run by_hand --mode timing --html file/page.html", {"file": "x"})
     yield Bad("a name", "that steers a terminal", "run 'a\x1b[31mb\x07.yaml'")
     yield Bad("a name", "of two lines", "run 'a\nb.yaml'")
     yield Bad("a name", "of two lines, of a file that is there", "run 'a\nb.yaml'", {"a\nb.yaml": "groups: 1\n"})

@@ -220,6 +220,4 @@ def networks() -> Iterator[Bad]:
         "a bias that is a text": {"layers": f"[{layer.format(', bias: maybe')}]"},
         "a size of 2^62": {"layers": f"[{{name: a, input: [1, 16, {1 << 62}, 4], weight: [16, 16, 3, 3]}}]"},
     }.items():
-        yield Bad(
-            "a network file", what, "run-network net.yaml --jobs 1", {"net.yaml": text_of({**NETWORK, **changes})}
-        )
+        yield Bad("a network file", what, "run-network net.yaml --jobs 1", {"net.yaml": text_of({**NETWORK, **changes})})

@@ -80,9 +80,7 @@ def mutations(subject: MutatedSubject, task: int) -> Iterator[Mutation]:
             for region in (*moving.reads(), *moving.writes()):
                 column = {"dst": 1, "src0": 2, "src1": 3}[region.operand]
                 step = _step(subject.chip, region)
-                yield Mutation(
-                    "shifted", f"{moving.name} {region.operand} in {region.space}", _moved(table, i, column, step)
-                )
+                yield Mutation("shifted", f"{moving.name} {region.operand} in {region.space}", _moved(table, i, column, step))
 
 
 def _step(chip: ChipSpec, region: Region) -> int:

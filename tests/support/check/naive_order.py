@@ -40,9 +40,7 @@ def edges(program: Program, left_out: Collection[int] = ()) -> Iterator[tuple[No
             taken[key] = turn + 1
             if row not in left_out:
                 yield ("retire", sets[key][turn]), ("retire", row)
-        if (
-            kind in WAITS and not pipe and row not in left_out
-        ):  # the scalar unit issues what comes later when it is over
+        if kind in WAITS and not pipe and row not in left_out:  # the scalar unit issues what comes later when it is over
             yield from ((("retire", row), ("start", other)) for other in range(row + 1, len(kinds)) if pipes[other])
         if kind == BARRIER_ALL and row not in left_out:
             held = (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, len(PIPES))

@@ -95,9 +95,7 @@ TASKS = (
         r"most layout: body  2 x, ",
     ),
     UserTask("network", "which layers are equal", "ascend-sim run-network net.yaml --jobs 1 --full", r"twin .* body"),
-    UserTask(
-        "network", "open one layer", "ascend-sim run net.yaml:body --mode timing", r"net.yaml:body  ascend910b3 .* us"
-    ),
+    UserTask("network", "open one layer", "ascend-sim run net.yaml:body --mode timing", r"net.yaml:body  ascend910b3 .* us"),
     UserTask(
         "network",
         "the best tiling of the worst layer",
@@ -313,9 +311,7 @@ TASKS = (
         code=2,
     ),
     UserTask("refused", "a misspelled network", "ascend-sim run-network resnt50", r"did you mean 'resnet50'", code=2),
-    UserTask(
-        "refused", "a misspelled layer", "ascend-sim run resnet18:conv2_1", r"did you mean resnet18:conv2_1_a", code=2
-    ),
+    UserTask("refused", "a misspelled layer", "ascend-sim run resnet18:conv2_1", r"did you mean resnet18:conv2_1_a", code=2),
     UserTask("refused", "a family is no chip", "ascend-sim run by_hand --chip 910B", r"its chips: ascend910b1", code=2),
     UserTask(
         "refused",
@@ -354,9 +350,7 @@ TASKS = (
     ),
     UserTask("precision", "where does float16 overflow", "ascend-sim format float16", r"overflows from +65520"),
     UserTask("teacher", "which numbers make this one", "ascend-sim explain by_hand --element 0,0,1,2", r"18 products"),
-    UserTask(
-        "own kernel", "does it run on a 310P", "ascend-sim kernel double.py --chip ascend310p3", r"ascend310p3 .* us"
-    ),
+    UserTask("own kernel", "does it run on a 310P", "ascend-sim kernel double.py --chip ascend310p3", r"ascend310p3 .* us"),
     UserTask(
         "sweep",
         "what if HBM were twice as fast",
@@ -370,9 +364,7 @@ TASKS = (
         r"4 points ran; the shortest is",
     ),
     UserTask("sweep", "a misspelled field", "ascend-sim sweep by_hand --vary bacth=1,2", r"did you mean batch", code=2),
-    UserTask(
-        "refused", "rows without their option", "ascend-sim validate rows.csv", r"rows\.csv is too much.*--rows", code=2
-    ),
+    UserTask("refused", "rows without their option", "ascend-sim validate rows.csv", r"rows\.csv is too much.*--rows", code=2),
     UserTask(
         "refused",
         "a misspelled keyword in Python",
@@ -416,9 +408,7 @@ TASKS = (
         "ascend-sim format bfloat16 --value 1.00390625",
         r"a tie between 1\.0 and 1\.0078125",
     ),
-    UserTask(
-        "refused", "HiFloat8 on a 910B", "ascend-sim run hifloat8 --chip 910b3", r"8-bit tensors run on a 950", code=2
-    ),
+    UserTask("refused", "HiFloat8 on a 910B", "ascend-sim run hifloat8 --chip 910b3", r"8-bit tensors run on a 950", code=2),
     UserTask(
         "refused",
         "a sweep over nothing",

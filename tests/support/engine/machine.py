@@ -81,9 +81,7 @@ def program(
 def task_of(programs: Sequence[Sequence[Program]], tensors: Sequence[Any] = (), kind: str = "", **fields: Any) -> Task:
     """A task whose block b runs `programs[b]`."""
     kind = kind or programs[0][0].core_kind
-    return Task(
-        fields.pop("name", "task"), "Test", kind, len(programs), list(tensors), lambda block: programs[block], **fields
-    )
+    return Task(fields.pop("name", "task"), "Test", kind, len(programs), list(tensors), lambda block: programs[block], **fields)
 
 
 def scalar_task(chip: ChipSpec, kind: str, lengths: Sequence[int], name: str = "task", **fields: Any) -> Task:
@@ -114,10 +112,7 @@ def columns(timeline: Timeline) -> list[tuple[Any, ...]]:
             run.finish,
             run.queue_full,
             run.launch,
-            *(
-                getattr(run, name).tolist()
-                for name in ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait")
-            ),
+            *(getattr(run, name).tolist() for name in ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait")),
         )
         for run in timeline.programs
     ]

@@ -213,9 +213,7 @@ def _run(
             pipe.leave(begin)
             pipe.free = begin
             up = max(begin, pipe.retired)
-            cross.raised[
-                instruction.flag, instruction.mode, (program.block, program.core_kind, program.sub_block)
-            ].append(up)
+            cross.raised[instruction.flag, instruction.mode, (program.block, program.core_kind, program.sub_block)].append(up)
             _note(times, begin, begin, up)
         elif isinstance(instruction, CrossCoreWaitFlag):
             number = heard[instruction.flag, instruction.mode]

@@ -71,9 +71,7 @@ def bytes_of(region: Region, address: int) -> list[tuple[int, int]]:
     return runs
 
 
-def begin(
-    move: NaiveTransfer, cache: Cache, size: int, refetch: bool, same_line: Fraction, write_back: Fraction
-) -> None:
+def begin(move: NaiveTransfer, cache: Cache, size: int, refetch: bool, same_line: Fraction, write_back: Fraction) -> None:
     """Look up every line at the start of a move: what HBM has to fetch and to take back, and who else reads it."""
     covered: dict[int, set[int]] = {}
     tails: set[int] = set()
@@ -132,9 +130,7 @@ def share(moves: list[NaiveTransfer], read: Fraction, write: Fraction, hbm: Frac
         level = min(levels)
         for move in rising:
             move.rate = level
-        full = [
-            (counts, weight) for (room, counts, weight), own in zip(limits, levels[1:], strict=True) if own == level
-        ]
+        full = [(counts, weight) for (room, counts, weight), own in zip(limits, levels[1:], strict=True) if own == level]
         rising = {x for x in rising if x.port > level and not any(counts(x) and weight(x) for counts, weight in full)}
 
 

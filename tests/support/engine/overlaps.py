@@ -26,9 +26,7 @@ Pair = tuple[str, tuple[int, int], tuple[int, int]]
 """Space, and the (block, row) of the two instructions, in order."""
 
 
-def accesses(
-    run: ProgramRun, bases: list[int]
-) -> list[tuple[str, tuple[int, int], str, set[int], bool, bool, int, int]]:
+def accesses(run: ProgramRun, bases: list[int]) -> list[tuple[str, tuple[int, int], str, set[int], bool, bool, int, int]]:
     """Space, (block, row), pipe, bytes, writes, atomic, start, retirement of everything that a program touches."""
     found = []
     for row, view in enumerate(run.program):

@@ -62,9 +62,7 @@ class RandomRun:
         random = self.random
         if self.family != "910b":
             chip = load_chip({"910a": "ascend910a", "310p": "ascend310p3"}[self.family])
-            chip = changed(
-                chip, cores={"aic": random.randint(1, 3), "aiv": random.randint(0, 2) * (self.family == "310p")}
-            )
+            chip = changed(chip, cores={"aic": random.randint(1, 3), "aiv": random.randint(0, 2) * (self.family == "310p")})
         else:
             chip = self._variant()
             chip = changed(chip, cores={"aic": (aic := random.randint(1, 5)), "aiv": 2 * aic})
@@ -132,9 +130,7 @@ class RandomRun:
 
     def _task(self, index: int, sizes: tuple[int, ...]) -> Task:
         random = self.random
-        kinds = {"910b": ["AIC", "AIV", "MIX"], "910a": ["AI_CORE"], "310p": ["AI_CORE", "MIX_VECTOR_CORE"]}[
-            self.family
-        ]
+        kinds = {"910b": ["AIC", "AIV", "MIX"], "910a": ["AI_CORE"], "310p": ["AI_CORE", "MIX_VECTOR_CORE"]}[self.family]
         kind = random.choice(kinds)
         cores = self.chip.cores
         limit = {"AIV": cores.aiv, "MIX_VECTOR_CORE": cores.vector_units}.get(kind, cores.aic)
@@ -166,18 +162,14 @@ class RandomRun:
         modes = [2, 1] if kind == "MIX" else []
         if gang or random.random() < 0.05:  # a barrier of all that are not all on cores never ends
             modes.append(0)
-        return (
-            [(random.randint(0, 2), random.choice(modes)) for _ in range(random.choice([0, 1, 3, 8]))] if modes else []
-        )
+        return [(random.randint(0, 2), random.choice(modes)) for _ in range(random.choice([0, 1, 3, 8]))] if modes else []
 
     def _program(
         self, kind: str, sub: int, block: int, sizes: tuple[int, ...], script: list[tuple[int, int]], steps: int
     ) -> Program:
         random = self.random
         pipes = [pipe for pipe in self.chip.cores.kinds[kind].pipes if pipe != "S"]  # type: ignore[index]
-        disarm = {
-            f"{a}->{b} {i}" for a in (*pipes, "S") for b in (*pipes, "S") for i in (0, 1) if random.random() < 0.03
-        }
+        disarm = {f"{a}->{b} {i}" for a in (*pipes, "S") for b in (*pipes, "S") for i in (0, 1) if random.random() < 0.03}
         if random.random() < 0.05:
             disarm.add(f"cross-core {random.randint(0, 2)}")
 
@@ -277,9 +269,7 @@ class RandomRun:
             found |= {f"{name} {turn}": value for name, value in everything(device, timeline).items()}
             found[f"watched {turn}"] = self.watched(timeline)
             found[f"hbm {turn}"] = runner.hbm_bytes
-            found[f"progress {turn}"] = sorted(
-                progress
-            )  # nobody says which of two blocks that end at one cycle is told first
+            found[f"progress {turn}"] = sorted(progress)  # nobody says which of two blocks that end at one cycle is told first
         return found
 
     def watched(self, timeline: Timeline) -> Watched:
@@ -305,14 +295,11 @@ def everything(device: Device, timeline: Timeline) -> dict[str, Any]:
     return left | {
         "programs": columns(timeline),
         "transfers": [
-            tuple(getattr(run, name).tolist() for name in ("l2_hits", "l2_misses", "hbm_bytes"))
-            for run in timeline.programs
+            tuple(getattr(run, name).tolist() for name in ("l2_hits", "l2_misses", "hbm_bytes")) for run in timeline.programs
         ],
         "cores": [run.core for run in timeline.programs],
         "busy": [(run.busy(), run.stalls("S")) for run in timeline.programs],
-        "types": {
-            getattr(run, name).dtype.str for run in timeline.programs for name in ("start", "cause", "hbm_bytes")
-        },
+        "types": {getattr(run, name).dtype.str for run in timeline.programs for name in ("start", "cause", "hbm_bytes")},
     }
 
 
@@ -373,11 +360,7 @@ def _work(k: KernelBuilder, pipe: str, random: Random) -> None:
         if random.random() < 0.1:
             k.fill("L1" if cube else "UB", 0, (512 if coupled else 32) * random.randint(1, 200))
             return
-        place = (
-            "L1"
-            if cube and ("UB" not in k.chip.buffers or "GM->UB" not in k.chip.paths or k.core_kind == "AIC")
-            else "UB"
-        )
+        place = "L1" if cube and ("UB" not in k.chip.buffers or "GM->UB" not in k.chip.paths or k.core_kind == "AIC") else "UB"
         k.data_copy("GM", place, 0, source, row_bytes, rows, row_bytes + gap, row_bytes, "", "", random.random() < 0.2)
     elif pipe == "MTE3":
         place = "L1" if k.core_kind == "AIC" else "UB"

@@ -20,9 +20,7 @@ from tests.support.engine.random_programs import SIZES
 Bytes = np.ndarray[Any, Any]
 
 
-def full(
-    chip: ChipSpec, kind: str, write: Writer, sizes: Any = SIZES, **options: Any
-) -> tuple[list[Bytes], list[Finding]]:
+def full(chip: ChipSpec, kind: str, write: Writer, sizes: Any = SIZES, **options: Any) -> tuple[list[Bytes], list[Finding]]:
     """The tensors after a run in time, and everything that was found."""
     device, task = prepared(chip, kind, write, sizes, **options)
     timeline = Engine(device).run([task])
@@ -39,9 +37,7 @@ def functional(
     return [tensor.data for tensor in task.tensors], engine.findings  # type: ignore[misc]
 
 
-def prepared(
-    chip: ChipSpec, kind: str, write: Writer, sizes: Any, blocks: int = 1, **options: Any
-) -> tuple[Device, Task]:
+def prepared(chip: ChipSpec, kind: str, write: Writer, sizes: Any, blocks: int = 1, **options: Any) -> tuple[Device, Task]:
     device = Device(chip)
     tensors = [random_bytes(device, size, f"t{i}", i) for i, size in enumerate(sizes)]
     made = [[program(chip, kind, write, sizes, block=b, **options)] for b in range(blocks)]

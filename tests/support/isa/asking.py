@@ -74,9 +74,7 @@ def pad_of_950(source: str, destination: str, compact: bool, looped: bool) -> tu
             k.data_copy(source, destination, 0, 0, size, rows, *order(far, near))
             return
         loop = order(v["loop1_gm"], v["loop1_local"] * BLOCK)
-        k.data_copy_planes(
-            source, destination, 0, 0, size, CopyLoop(rows, *order(far, near)), CopyLoop(v["loop1_size"], *loop)
-        )
+        k.data_copy_planes(source, destination, 0, 0, size, CopyLoop(rows, *order(far, near)), CopyLoop(v["loop1_size"], *loop))
 
     least = {"n_burst": 2, "len_burst": 5, "gm_stride": 5, "local_stride": 5 if compact else 1}
     return ask, least | ({"loop1_size": 2, "loop1_gm": 0, "loop1_local": 2} if looped else {})
@@ -121,9 +119,7 @@ def dn2nz() -> tuple[Asker, dict[str, int]]:
     def ask(k: KernelBuilder, v: Values) -> None:
         steps = (v[name] * BLOCK for name in ("dst_nz_n_stride", "dst_nz_c0_stride"))
         matrices = v["nd_num"], v["loop4_src_stride"], v["dst_nz_matrix_stride"] * BLOCK
-        k.data_copy_dn2nz(
-            0, 0, ChannelMatrices(v["d_value"], v["n_value"], 2, v["loop1_src_stride"], *steps, *matrices)
-        )
+        k.data_copy_dn2nz(0, 0, ChannelMatrices(v["d_value"], v["n_value"], 2, v["loop1_src_stride"], *steps, *matrices))
 
     return ask, {
         "nd_num": 2, "n_value": 2, "d_value": 17, "loop1_src_stride": 2, "loop4_src_stride": 2, "dst_nz_n_stride": 1,

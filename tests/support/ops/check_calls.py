@@ -108,9 +108,7 @@ def check(call: ConvBackwardCall | ConvTbcCall, product: str, conformance: str, 
     return check_conv_backward(call, load_product("convolution_backward", product), conformance, **options)
 
 
-def status(
-    call: ConvBackwardCall | ConvTbcCall, product: str = "910B", conformance: str = "documented", **options
-) -> int:
+def status(call: ConvBackwardCall | ConvTbcCall, product: str = "910B", conformance: str = "documented", **options) -> int:
     return check(call, product, conformance, **options).status
 
 

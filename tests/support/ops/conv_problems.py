@@ -128,8 +128,7 @@ def operands(problem: CallAttributes, dtypes: str | tuple[str, str, str] = "floa
     each = (dtypes,) * 3 if isinstance(dtypes, str) else dtypes
     rng = np.random.default_rng(seed)
     return {
-        name: rng.standard_normal(problem.shapes[name]).astype(DTYPES[dtype])
-        for name, dtype in zip(NAMES, each, strict=True)
+        name: rng.standard_normal(problem.shapes[name]).astype(DTYPES[dtype]) for name, dtype in zip(NAMES, each, strict=True)
     }
 
 

@@ -132,9 +132,7 @@ class Model:
     # -- the stages ----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        self.height, self.breadth = (
-            up(side if side <= 256 else side // parts(side, 256), 16) for side in (self.m, self.n)
-        )
+        self.height, self.breadth = (up(side if side <= 256 else side // parts(side, 256), 16) for side in (self.m, self.n))
         aligned = self.window if self.taps == 9 else 16
         if self.breadth > aligned:
             self.breadth -= self.breadth % aligned

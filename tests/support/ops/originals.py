@@ -50,8 +50,7 @@ LEFT_OUT = ("operand", "flag", "out_height", "armed", "gemv", "bias")
 rows of padding below the map.
 """
 DERIVED = {
-    kind: {cls.VENDOR[name] for name in cls.DERIVED}
-    for kind, cls in (("dx", GradInputTiling), ("dw", GradWeightTiling))
+    kind: {cls.VENDOR[name] for name in cls.DERIVED} for kind, cls in (("dx", GradInputTiling), ("dw", GradWeightTiling))
 }
 """Fields of a tiling that follow from the others."""
 
@@ -254,9 +253,7 @@ def table() -> Iterator[str]:
     for layer in originals():
         one = beside(layer)
         names = sorted({*one.theirs, *one.ours})
-        differing = [
-            f"{name} {one.theirs[name]} {one.ours[name]}" for name in names if one.theirs[name] != one.ours[name]
-        ]
+        differing = [f"{name} {one.theirs[name]} {one.ours[name]}" for name in names if one.theirs[name] != one.ours[name]]
         yield f"{layer.name:34} {one.their_cycles:>7} {one.our_cycles:>7} {one.ratio:6.3f}  {', '.join(differing)}"
 
 

@@ -52,9 +52,7 @@ class RankedCall:
     def attributes(self) -> tuple[Any, ...]:
         over = tuple(
             x - ((y - 1) * s - 2 * p + d * (k - 1) + 1)
-            for x, y, k, s, p, d in zip(
-                self.x, self.y, self.kernel, self.stride, self.padding, self.dilation, strict=True
-            )
+            for x, y, k, s, p, d in zip(self.x, self.y, self.kernel, self.stride, self.padding, self.dilation, strict=True)
         )
         rest = over if self.transposed else (0,) * len(self.x)
         return None, self.stride, self.padding, self.dilation, self.transposed, rest, self.groups, ONLY_DX
@@ -71,9 +69,7 @@ class RankedCall:
         found = torch.ops.aten.convolution_backward(*tensors, *self.attributes[:-1], list(ONLY_DX))
         return found[0].numpy().astype(numpy_dtype(self.dtype))
 
-    def run(
-        self, chip: str | ChipSpec, mode: str = "full", tiling: dict[str, int] | None = None, **options: Any
-    ) -> Result:
+    def run(self, chip: str | ChipSpec, mode: str = "full", tiling: dict[str, int] | None = None, **options: Any) -> Result:
         chosen = {"grad_input": tiling} if tiling else None
         return convolution_backward(
             *self.tensors(), *self.attributes, chip=chip, mode=mode, tiling=chosen, deterministic=True, **options
@@ -109,8 +105,7 @@ def calls(draw: st.DrawFn, transposed: bool = False) -> RankedCall:
     padding = tuple(draw(st.integers(0, min(3, k - 1))) for k in kernel)
     extents = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
     x = tuple(
-        max(draw(st.integers(17, 44)) if axis == rank - 1 else draw(st.integers(1, 5)), extents[axis])
-        for axis in range(rank)
+        max(draw(st.integers(17, 44)) if axis == rank - 1 else draw(st.integers(1, 5)), extents[axis]) for axis in range(rank)
     )
     return RankedCall(
         x,

@@ -180,9 +180,7 @@ def _library_empty(call: ConvBackwardCall, product: str) -> int:
 def _convolves(
     first: TensorArg, second: TensorArg, weight: TensorArg, stride: tuple, dil: tuple, pads: list[tuple[int, int]]
 ) -> bool:
-    for a, b, k, s, d, (low, high) in zip(
-        first.shape[2:], second.shape[2:], weight.shape[2:], stride, dil, pads, strict=True
-    ):
+    for a, b, k, s, d, (low, high) in zip(first.shape[2:], second.shape[2:], weight.shape[2:], stride, dil, pads, strict=True):
         if a + low + high < (k - 1) * d + 1 or (a + low + high - (k - 1) * d - 1) // s + 1 != b:
             return False
     return True

@@ -22,9 +22,7 @@ def conv_system_call(row):
     label = LABEL[len(shape)]
     tensors = {name: [*row[name], label] for name in ("gradOutput", "input", "weight")}
     bias = [[row["gradOutput"][0][1]], dtype, "ND"]
-    return conv_row(
-        {**row, **tensors, "gradInput": tensors["input"], "gradWeight": tensors["weight"], "gradBias": bias}
-    )
+    return conv_row({**row, **tensors, "gradInput": tensors["input"], "gradWeight": tensors["weight"], "gradBias": bias})
 
 
 def tbc_system_call(row):

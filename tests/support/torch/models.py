@@ -111,9 +111,7 @@ class UNet(nn.Module):
 
     @staticmethod
     def double(c_in: int, c_out: int) -> Any:
-        return nn.Sequential(
-            nn.Conv2d(c_in, c_out, 3, padding=1), nn.ReLU(), nn.Conv2d(c_out, c_out, 3, padding=1), nn.ReLU()
-        )
+        return nn.Sequential(nn.Conv2d(c_in, c_out, 3, padding=1), nn.ReLU(), nn.Conv2d(c_out, c_out, 3, padding=1), nn.ReLU())
 
     def forward(self, x: Any) -> Any:
         kept = []
@@ -160,9 +158,7 @@ class ConvTbc(nn.Module):
 
 def tbc_model(width: int = 512) -> Any:
     """Three convolutions over time, as in fairseq's convolutional encoder (Gehring et al., arXiv 1705.03122)."""
-    return nn.Sequential(
-        ConvTbc(width, width, 3), nn.ReLU(), ConvTbc(width, width, 3), nn.ReLU(), ConvTbc(width, width, 1)
-    )
+    return nn.Sequential(ConvTbc(width, width, 3), nn.ReLU(), ConvTbc(width, width, 3), nn.ReLU(), ConvTbc(width, width, 1))
 
 
 MODELS: dict[str, tuple[Any, tuple[int, ...], int, int]] = {

@@ -67,9 +67,7 @@ class NamedInstruction(VectorInstruction):
         if operand.dtype != dtype:
             raise SimError(f"{cls.name}: operands must have one format; there are {dtype} and {operand}")
         if not operand.packed:
-            raise SimError(
-                f"{cls.name}: takes elements one behind the other; there are gaps between the rows of {operand}"
-            )
+            raise SimError(f"{cls.name}: takes elements one behind the other; there are gaps between the rows of {operand}")
         return operand.rows * operand.columns
 
 

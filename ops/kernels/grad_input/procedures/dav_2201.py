@@ -290,9 +290,7 @@ def needs_clearing(inp: TilingInput) -> bool:
 # ---- steps of a block that is given ---------------------------------------------------------------------------------
 
 
-def step_candidates(
-    tiling: GradInputTiling, inp: TilingInput, given: Collection[str] = ()
-) -> Iterator[GradInputTiling]:
+def step_candidates(tiling: GradInputTiling, inp: TilingInput, given: Collection[str] = ()) -> Iterator[GradInputTiling]:
     """Yield the tiling with each choice of L1 steps (one divides the other) and buffers for its block, best first,
     whether it fits or not; fields named in `given` stay.
 

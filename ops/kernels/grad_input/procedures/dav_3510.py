@@ -188,9 +188,7 @@ def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) 
         steps = ceil_div(ceil_div(part.cout_g, k_unit(part)) * k_slice(part), tiling.base_k)
         own = {"al1_buffers": 2, "bl1_buffers": 1, "step_kb": steps, "step_ka": steps}
         tiling = tiling.but(**{name: value for name, value in own.items() if name not in given})
-        candidates = (
-            [tiling.but(step_ka=step) for step in divisors_down(steps, steps)] if "step_ka" not in given else []
-        )
+        candidates = [tiling.but(step_ka=step) for step in divisors_down(steps, steps)] if "step_ka" not in given else []
     else:
         candidates = list(step_candidates(tiling, part, given))
     if not grad_input_fits_l1(tiling, part) or any(name.startswith("base_") for name in given):
@@ -244,10 +242,7 @@ def small_shape(p: DataProblem) -> GradInputTiling:
     rounds, least = ceil_to(tasks, p.inp.cores), _load(p, best.base_m, best.base_n)
     longest_m = NARROW_LONGEST_SIDE if p.n <= FRACTAL else LONGEST_SIDE
     longest_n = NARROW_LONGEST_SIDE if p.m <= FRACTAL else LONGEST_SIDE
-    widths = [
-        ceil_to(ceil_div(p.n, parts), p.side)
-        for parts in range(ceil_div(p.n, longest_n), ceil_div(p.n, SMALL_SIDE) + 1)
-    ]
+    widths = [ceil_to(ceil_div(p.n, parts), p.side) for parts in range(ceil_div(p.n, longest_n), ceil_div(p.n, SMALL_SIDE) + 1)]
     for parts in range(ceil_div(p.pixels, longest_m), ceil_div(p.pixels, SMALL_SIDE) + 1):
         own = m = ceil_to(ceil_div(p.pixels, parts), FRACTAL)
         rows = p.rows_of(m)

@@ -36,9 +36,7 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-SOUND_BASE_K_32BIT = (
-    16  # K of one L0 step for fp32/hf32: a transposing load moves 16 output channels (measured: small steps)
-)
+SOUND_BASE_K_32BIT = 16  # K of one L0 step for fp32/hf32: a transposing load moves 16 output channels (measured: small steps)
 NARROW = 2 * FRACTAL  # channels of a tile: with so few its operands take longer to load than to multiply (ours)
 STEP = 6  # instructions of a step beside the loads of weights: the load of pixels, the Mmad and four of flags
 

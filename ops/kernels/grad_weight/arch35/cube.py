@@ -43,9 +43,7 @@ class PlaneOperand:
 
     def __init__(self, k: KernelBuilder, name: str, addresses: Sequence[int], behind: bool) -> None:
         self._k, self._behind = k, behind
-        self._queues = [
-            BufferQueue(k, f"{name}[{i}]", "MTE2", "MTE1", [address]) for i, address in enumerate(addresses)
-        ]
+        self._queues = [BufferQueue(k, f"{name}[{i}]", "MTE2", "MTE1", [address]) for i, address in enumerate(addresses)]
         self._held: Hashable = None
         self._ahead: Hashable = None
         self._reading = self._loading = -1
@@ -141,9 +139,7 @@ class DirectCubeBuilder(CubeBuilder):
         """
         k, half = self.k, self.k.chip.buffers["L1"] // 2
         sizes = {"A1": ceil_to(a1, BLOCK_BYTES), "B1": ceil_to(b1, BLOCK_BYTES)}
-        order = [("A1", i) for i in range(self.tiling.al1_buffers)] + [
-            ("B1", i) for i in range(self.tiling.bl1_buffers)
-        ]
+        order = [("A1", i) for i in range(self.tiling.al1_buffers)] + [("B1", i) for i in range(self.tiling.bl1_buffers)]
         halves = self.kernel["l1_halves"] and sum(sizes.values()) <= half
         if halves:
             order.sort(key=lambda one: one[1])

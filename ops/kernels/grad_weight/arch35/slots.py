@@ -129,9 +129,7 @@ def in_slots(inp: TilingInput) -> bool:
     return inp.group_extension > 1
 
 
-def tasks_in_slots(
-    tiling: GradWeightTiling, inp: TilingInput, block: int
-) -> tuple[list[GradWeightTask], list[GradWeightTask]]:
+def tasks_in_slots(tiling: GradWeightTiling, inp: TilingInput, block: int) -> tuple[list[GradWeightTask], list[GradWeightTask]]:
     """Return (unshared tasks, shared tasks) of a block whose tiles go to its slot; the first is empty unless `in_slots`."""
     tasks = grad_weight_tasks(tiling, inp, block)
     own = [replace(task, slot=0) for task in tasks if task.slot is None] if in_slots(inp) else []

@@ -90,9 +90,7 @@ def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
     m, _, n = gemm(inp, tiling.split_kd)
     pixels = inp.problem.h_out * inp.problem.w_out  # without the padding of K, of which no task is made
     lanes = inp.real_groups * inp.problem.k_d if tiling.split_kd else 1
-    parts = (
-        ceil_div(m, tiling.single_core_m) * ceil_div(pixels, tiling.single_core_k) * ceil_div(n, tiling.single_core_n)
-    )
+    parts = ceil_div(m, tiling.single_core_m) * ceil_div(pixels, tiling.single_core_k) * ceil_div(n, tiling.single_core_n)
     images = 1 if tiling.template == SPLIT_STREAM_K else ceil_div(inp.images, tiling.single_core_batch)
     return parts * images * lanes
 

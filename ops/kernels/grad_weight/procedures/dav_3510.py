@@ -85,9 +85,7 @@ def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
 
 def _in_strips(tiling: GradWeightTiling, walked: TilingInput) -> GradWeightTiling:
     """Return the stand-in tiling with tasks and StreamK for `walked`, the map in which the strips stand below each other."""
-    tiling = tiling.but(
-        source="stand-in", single_core_k=walked.problem.h_out * walked.problem.w_out, stream_k_type=STREAM_NONE
-    )
+    tiling = tiling.but(source="stand-in", single_core_k=walked.problem.h_out * walked.problem.w_out, stream_k_type=STREAM_NONE)
     tiling = stream_k(tiling, task_count(tiling, walked), walked).but(block_dim=walked.cores)
     return tiling.but(bl1_bound=bl1_bound(tiling, walked, clipped=True))
 

@@ -57,9 +57,7 @@ def images_first(inp: TilingInput, chip: ChipSpec | None) -> GradWeightTiling:
     `chip` None: a chip with the cores of `inp`. Raises TilingError where this rule does not apply, or no grid fits.
     """
     if not covers_images_first(inp):
-        raise TilingError(
-            "grad_weight: images come first in 2-D fp16 problems with one group, whose sums may be in any order"
-        )
+        raise TilingError("grad_weight: images come first in 2-D fp16 problems with one group, whose sums may be in any order")
     cores = inp.cores if chip is None else chip.cores.aic
     own = blocks_of(inp.images, cores)
     if inp.cores not in (cores, own):

@@ -71,9 +71,7 @@ def sound_grad_weight(
         tiling = with_core_shape(with_largest_steps(block, inp), inp)
         tiling = stream_k(tiling, task_count(tiling, inp), inp)
     else:
-        tiling = (
-            weighed_grid(inp, chip, image_each) if chip is not None and inp.family.coupled else grid(inp, chip, dtype)
-        )
+        tiling = weighed_grid(inp, chip, image_each) if chip is not None and inp.family.coupled else grid(inp, chip, dtype)
     tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=True), source="stand-in")
     check_grad_weight(tiling, inp)
     return tiling
@@ -104,9 +102,7 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
 
     grids = {grid.share: (cycles(grid), grid.added) for grid in _grids(inp)}
     allowed = min(grids.values())[0] * WORK_SLACK[0] / WORK_SLACK[1]
-    share = min(
-        (share for share, (cost, _) in grids.items() if cost <= allowed), key=lambda s: (grids[s][1], grids[s][0], s)
-    )
+    share = min((share for share, (cost, _) in grids.items() if cost <= allowed), key=lambda s: (grids[s][1], grids[s][0], s))
     tiling = with_largest_steps(block(share), inp)
     return tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
 
@@ -205,9 +201,7 @@ def _tiles(tiling: GradWeightTiling) -> tuple[int, int]:
     return ceil_div(tiling.single_core_m, tiling.base_m), ceil_div(tiling.single_core_n, tiling.base_n)
 
 
-def _products_and_l0(
-    tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec, dtype: str = ""
-) -> tuple[float, float]:
+def _products_and_l0(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec, dtype: str = "") -> tuple[float, float]:
     """Return (cycles of a task's products, cycles of its loads to L0)."""
     m, n = tiling.single_core_m, tiling.single_core_n
     m_tiles, n_tiles = _tiles(tiling)

@@ -33,9 +33,7 @@ class TbeBlock:
     @property
     def empty(self) -> bool:
         """Return True if one of the ranges is empty, so that the block has no work."""
-        return not all(
-            (self.groups, self.planes, self.images, self.depths, self.out_channels, self.in_channels, self.k)
-        )
+        return not all((self.groups, self.planes, self.images, self.depths, self.out_channels, self.in_channels, self.k))
 
 
 def block_part(p: FilterProblem, cuts: Cuts, block: int) -> TbeBlock:

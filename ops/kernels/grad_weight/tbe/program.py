@@ -206,9 +206,7 @@ class _TbeBuilder:
         elif self.p.load is Load.DMA:
             place, columns = ChannelPlace(batch, group, plane.depth_in), tile.n_held
             pixels = range(span.start, span.start + span.length)
-            gather_taps(
-                self.k, self.inp, INPUT, address, place, range(columns.start, columns.start + columns.length), pixels
-            )
+            gather_taps(self.k, self.inp, INPUT, address, place, range(columns.start, columns.start + columns.length), pixels)
         else:
             self.load_rows(blocks, tile.channels, step, address)
         self.b1.loaded()

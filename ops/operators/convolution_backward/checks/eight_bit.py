@@ -34,9 +34,7 @@ def _one_gradient(c: ConvFacts) -> Failure | None:
         return None
     for name, tensor in c.inputs + c.outputs:
         if tensor.dtype in EIGHT_BIT:
-            return fail(
-                f"{name} has dtype {tensor.dtype}: not allowed when gradInput and gradWeight are both given; {RUNS}"
-            )
+            return fail(f"{name} has dtype {tensor.dtype}: not allowed when gradInput and gradWeight are both given; {RUNS}")
     return None
 
 

@@ -120,9 +120,7 @@ def dtype_list(c: ConvFacts) -> Failure | None:
         failure = of_dtype(name, tensor, dtypes.of(name, transposed=c.call.transposed))
         if failure is not None:
             eight_bit = tensor.dtype in EIGHT_BIT
-            return (
-                replace(failure, message=f"{failure.message}; {conv_backward_eight_bit.RUNS}") if eight_bit else failure
-            )
+            return replace(failure, message=f"{failure.message}; {conv_backward_eight_bit.RUNS}") if eight_bit else failure
     return None
 
 
@@ -243,9 +241,7 @@ def cube_math_type(c: ConvFacts) -> Failure | None:
 # -- shapes -----------------------------------------------------------------------------------------------------------
 
 
-@rule(
-    "empty.documented", "000, input: only N or C may be 0; gradOutput, weight: not empty (ruling 7)", only="documented"
-)
+@rule("empty.documented", "000, input: only N or C may be 0; gradOutput, weight: not empty (ruling 7)", only="documented")
 def documented_empties(c: ConvFacts) -> Failure | None:
     batch, channels = c.input.shape[:2]
     channel_axis = 0 if c.call.transposed else 1  # where the weight counts the input's channels
@@ -253,9 +249,7 @@ def documented_empties(c: ConvFacts) -> Failure | None:
     for name, tensor in c.inputs:
         zeros = {axis for axis, size in enumerate(tensor.shape) if size == 0}
         if zeros - may_be_zero.get(name, {0, 1}):
-            return fail(
-                f"{name} has shape {show(tensor.shape)}: only N or C of input may be 0, and what follows from it"
-            )
+            return fail(f"{name} has shape {show(tensor.shape)}: only N or C of input may be 0, and what follows from it")
     return None
 
 

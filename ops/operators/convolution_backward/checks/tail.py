@@ -32,9 +32,7 @@ def add_rules(rules: RuleList) -> None:
     rules.rule("empty.input", empty, only="library", when=lambda c: emptied(c) and c.mask[0])(_empty_input)
     rules.rule("empty.attributes", empty, only="library", when=emptied_wide)(attribute_lengths)
     rules.rule("empty.channels", empty, only="library", when=emptied_wide)(_empty_channels)
-    rules.rule("empty.spatial", empty, only="library", when=lambda c: emptied_wide(c) and not c.call.transposed)(
-        _empty_spatial
-    )
+    rules.rule("empty.spatial", empty, only="library", when=lambda c: emptied_wide(c) and not c.call.transposed)(_empty_spatial)
     rules.rule(
         "rank.supported", "library, 3-D is unsupported on this product", only="library", when=lambda c: not c.some_empty
     )(_rank_supported)
@@ -97,15 +95,11 @@ def spatial_sizes(c: ConvFacts, status: int) -> Failure | None:
         if c.call.transposed and c.conformance == "documented":
             grown = (a.y - 1) * a.stride + a.window - a.pad_low - a.pad_high + a.output_padding
             if a.x != grown:
-                return fail(
-                    f"gradOutput {a.axis} is {show(a.x)}: the transposed convolution gives {show(grown)}", status
-                )
+                return fail(f"gradOutput {a.axis} is {show(a.x)}: the transposed convolution gives {show(grown)}", status)
             continue
         expected = (a.padded - a.window) // a.stride + 1
         if a.y != expected:
-            return fail(
-                f"{c.y_name} {a.axis} is {show(a.y)}: the convolution of {c.x_name} gives {show(expected)}", status
-            )
+            return fail(f"{c.y_name} {a.axis} is {show(a.y)}: the convolution of {c.x_name} gives {show(expected)}", status)
     return None
 
 
@@ -129,9 +123,7 @@ def _empty_bias_sizes(c: ConvFacts) -> Failure | None:
 def _empty_input(c: ConvFacts) -> Failure | None:
     if 0 in c.input.shape[:2]:
         return None
-    return fail(
-        f"input has shape {show(c.input.shape)}: N or C must be 0 when a tensor is empty and gradInput is wanted"
-    )
+    return fail(f"input has shape {show(c.input.shape)}: N or C must be 0 when a tensor is empty and gradInput is wanted")
 
 
 def _empty_channels(c: ConvFacts) -> Failure | None:
@@ -144,9 +136,7 @@ def _empty_channels(c: ConvFacts) -> Failure | None:
         product = f"groups * weight dimension 1 = {show(groups)} * {show(per_group)}"
         return fail(f"{c.x_name} has {show(x_channels)} channels: {product}")
     if c.call.transposed and (out_channels == 0 or out_channels != c.input.shape[1]):
-        return fail(
-            f"weight dimension 0 is {show(out_channels)}: it must be the channels of input, {show(c.input.shape[1])}"
-        )
+        return fail(f"weight dimension 0 is {show(out_channels)}: it must be the channels of input, {show(c.input.shape[1])}")
     return None
 
 

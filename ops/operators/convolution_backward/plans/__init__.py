@@ -33,9 +33,7 @@ def cube_call(call: ConvolutionCall, chip: ChipSpec, kernel: str) -> CubeCall:
     if kernel == "grad_weight":
         return _planner(call, chip).filter_call()
     if call.forward:
-        raise SimError(
-            "grad_input of a transposed convolution is a forward convolution, whose tiling has no fields to set"
-        )
+        raise SimError("grad_input of a transposed convolution is a forward convolution, whose tiling has no fields to set")
     return _planner(call, chip).data_call()
 
 

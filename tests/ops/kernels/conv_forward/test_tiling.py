@@ -95,9 +95,7 @@ def test_patches_are_products(chip: str, dtype: str) -> None:
     assert tiling["baseM"] % 14 == 0
     patches = x.astype(np.float64).reshape(2, 3, 7, 16, 14, 16).transpose(0, 2, 4, 1, 3, 5).reshape(2, 98, 768)
     expected = (patches @ weight.astype(np.float64).reshape(40, 768).T).transpose(0, 2, 1).reshape(2, 40, 7, 14)
-    assert np.array_equal(
-        np.asarray(result.outputs["output"]).astype(np.float64), expected.astype(np.float32).astype(stored)
-    )
+    assert np.array_equal(np.asarray(result.outputs["output"]).astype(np.float64), expected.astype(np.float32).astype(stored))
 
 
 def test_whole_rows_bring_less_to_l0() -> None:

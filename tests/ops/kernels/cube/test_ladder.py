@@ -82,9 +82,7 @@ def test_rows_say_which_refused_and_why() -> None:
         ((ASIDE,), "aside"),
     ],
 )
-def test_without_an_answer_the_last_refusal_that_explains_it_is_told(
-    rungs: tuple[Rung[int, int], ...], reason: str
-) -> None:
+def test_without_an_answer_the_last_refusal_that_explains_it_is_told(rungs: tuple[Rung[int, int], ...], reason: str) -> None:
     found = climb(rungs, 9)
     assert found == Refusal(reason)
     with pytest.raises(TilingError, match=reason):
@@ -135,6 +133,4 @@ def test_the_refusal_of_the_narrowest_strip_is_handed_on() -> None:
         raise TilingError(f"{strip} columns")
 
     assert widest_that_fits(4000, lambda strip: False, cut, 4000) == Refusal("16 columns")
-    assert widest_that_fits(16, lambda strip: True, cut, 16) == Refusal(
-        "16 columns are not cut: a strip has at least 16"
-    )
+    assert widest_that_fits(16, lambda strip: True, cut, 16) == Refusal("16 columns are not cut: a strip has at least 16")

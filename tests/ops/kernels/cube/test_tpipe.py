@@ -34,9 +34,7 @@ def test_the_number_of_a_load_chooses_its_buffer() -> None:
         a1.done()
     assert places == [0, 1024 + 512, 1024 + 512, 0]
     a1.close()
-    assert (
-        words(k).count("MTE2 wait_flag") == 4
-    )  # each but the first two waits for the load before it, and the end for both
+    assert words(k).count("MTE2 wait_flag") == 4  # each but the first two waits for the load before it, and the end for both
 
 
 def test_the_operand_that_is_held_is_not_loaded_again() -> None:

@@ -52,9 +52,7 @@ def test_the_page_has_a_line_for_each(tool: Any) -> None:
         expressed = not row["tuned"].get("enableSplitK")
         assert (f"| {row['kernel']} {line}" if row["kernel"] == "grad_weight" else line) in section or not expressed
     assert "1x1x1x131073x1" in section
-    assert section.strip().replace("../docs/", "") in (TOOLS.parent / "docs" / "accuracy-tables.md").read_text(
-        encoding="utf-8"
-    )
+    assert section.strip().replace("../docs/", "") in (TOOLS.parent / "docs" / "accuracy-tables.md").read_text(encoding="utf-8")
 
 
 def test_the_cycles_of_a_line_are_those_of_the_kernels_of_now(tool: Any) -> None:

@@ -43,9 +43,7 @@ def test_smaller_base_m_changes_the_share_of_a_core() -> None:
 
 
 def test_base_k_is_lowered_for_a_given_wide_block() -> None:
-    tiling = GradInputQuestion(
-        on_910b(conv2d(2, 256, 256, 28, 1)), {"baseM": 128, "baseN": 256, "al0Pbuffer": 2}
-    ).tiling()
+    tiling = GradInputQuestion(on_910b(conv2d(2, 256, 256, 28, 1)), {"baseM": 128, "baseN": 256, "al0Pbuffer": 2}).tiling()
     assert tiling.base_k == 64
     bigger = GradInputQuestion(on_910b(conv2d(2, 256, 256, 28, 1)), {"baseM": 512}).tiling()
     assert bigger.base_m == 512

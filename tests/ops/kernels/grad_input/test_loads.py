@@ -10,9 +10,7 @@ from ascend_sim.ops.kernels.grad_input.loads import spread_boxes
 
 
 @given(st.integers(1, 40), st.integers(0, 9), st.integers(1, 30), st.integers(1, 60), st.integers(1, 200))
-def test_pieces_of_a_spread_map_adjoin_and_cover_it(
-    blocks: int, first: int, rows: int, columns: int, room: int
-) -> None:
+def test_pieces_of_a_spread_map_adjoin_and_cover_it(blocks: int, first: int, rows: int, columns: int, room: int) -> None:
     pixel = 0
     for piece in spread_boxes(Span(0, blocks), Span(first, rows), columns, room):
         assert piece.size <= room * 32

@@ -277,10 +277,7 @@ def weight_loads(result: Result) -> list[int]:
         if result.tasks[one.task].name == "grad_input":
             table = one.program.table.instructions
             found.append(
-                sum(
-                    isinstance(table[i], DataCopyDn2Nz) and table[i].operand == "B"
-                    for i in one.program.rows[:, 0].tolist()
-                )
+                sum(isinstance(table[i], DataCopyDn2Nz) and table[i].operand == "B" for i in one.program.rows[:, 0].tolist())
             )
     return found
 
@@ -418,7 +415,5 @@ def test_the_barrier_between_segments_matters(monkeypatch: pytest.MonkeyPatch) -
 
     assert findings() == []
     original = KernelBuilder.pipe_barrier
-    monkeypatch.setattr(
-        KernelBuilder, "pipe_barrier", lambda self, pipe: None if pipe == "FIX" else original(self, pipe)
-    )
+    monkeypatch.setattr(KernelBuilder, "pipe_barrier", lambda self, pipe: None if pipe == "FIX" else original(self, pipe))
     assert findings()

@@ -64,9 +64,7 @@ def test_the_grid_is_the_best_of_all(n: int, c_in: int, c_out: int, size: int, k
     st.sampled_from([1, 2]),
     st.sampled_from([2, 4]),
 )
-def test_no_core_is_lost_and_all_of_it_fits(
-    n: int, c_in: int, c_out: int, size: int, stride: int, itemsize: int
-) -> None:
+def test_no_core_is_lost_and_all_of_it_fits(n: int, c_in: int, c_out: int, size: int, stride: int, itemsize: int) -> None:
     kernel = 3 if size > 2 else 1
     inp = on_910b(conv2d(n, c_in, c_out, size, kernel, stride, kernel // 2), itemsize)
     before = sound_grad_input(inp)
@@ -95,9 +93,7 @@ def test_a_worked_example() -> None:
 def test_a_number_of_blocks_deals_out_the_same_tiles() -> None:
     inp = on_910b(conv2d(1, 144, 288, 14, 3, pad=1))
     own = GradInputQuestion(inp, op_type=OP_TYPE, chip=CHIP).tiling()
-    assert all(
-        GradInputQuestion(inp, op_type=OP_TYPE, chip=CHIP, blocks=blocks).tiling() == own for blocks in (1, 6, 64)
-    )
+    assert all(GradInputQuestion(inp, op_type=OP_TYPE, chip=CHIP, blocks=blocks).tiling() == own for blocks in (1, 6, 64))
 
 
 def test_the_open_kernel_keeps_its_own_tiling() -> None:

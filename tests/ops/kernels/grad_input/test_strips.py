@@ -46,9 +46,7 @@ def test_strips_find_the_products_of_the_definition(
 ) -> None:
     """Every (dx pixel, tap, gradOutput pixel) of the formula once, and no other, read as load3d reads a strip's map."""
     dilation = 1 if mode == SPLIT_H else dilation
-    p = ConvProblem(
-        1, 1, 1, 1, *size, 1, *out, 1, *kernel, 1, *stride, dilation_w=dilation, pad_up=pad[0], pad_left=pad[1]
-    )
+    p = ConvProblem(1, 1, 1, 1, *size, 1, *out, 1, *kernel, 1, *stride, dilation_w=dilation, pad_up=pad[0], pad_left=pad[1])
     wanted = {
         (o * p.stride_h - p.pad_up + i, q * p.stride_w - p.pad_left + j * dilation, i * p.k_w + j, o, q)
         for o in range(p.h_out)
@@ -119,9 +117,7 @@ def test_strips_of_other_formats(dtype: str) -> None:
         for name in ("plain", "stride"):
             call = CASES[name]
             RankedCall(**{**vars(call), "dtype": dtype}).check(chip, {"splitWi": 16})
-    RankedCall(**{**vars(WIDE), "dtype": "float32"}).check(
-        "ascend910b3", {"splitWi": 16}, cube_math_type=3
-    )  # hf32: exact here
+    RankedCall(**{**vars(WIDE), "dtype": "float32"}).check("ascend910b3", {"splitWi": 16}, cube_math_type=3)  # hf32: exact here
 
 
 def test_tiles_turned_by_vector_cores_are_stored_by_rows() -> None:
@@ -218,9 +214,7 @@ def test_a_long_tbc_call(chip: str) -> None:
     dy, x, weight, bias = (rng.integers(-2, 3, shape).astype(np.float16) for shape in shapes)
     result = conv_tbc_backward(dy, x, weight, bias, 2, chip=chip, mode="functional")
     torch = pytest.importorskip("torch")
-    found = torch.ops.aten.conv_tbc_backward(
-        *(torch.from_numpy(t.astype(np.float64)) for t in (dy, x, weight, bias)), 2
-    )
+    found = torch.ops.aten.conv_tbc_backward(*(torch.from_numpy(t.astype(np.float64)) for t in (dy, x, weight, bias)), 2)
     np.testing.assert_array_equal(result.outputs["grad_input"], found[0].numpy().astype(np.float16))
 
 
@@ -232,9 +226,7 @@ def test_what_no_strip_fits_is_told_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(("chip", "on_chip"), [("ascend910b3", on_910b), ("ascend950pr_9589", on_950)])
-def test_a_search_has_signals_in_whole_rows_and_in_strips(
-    chip: str, on_chip: Callable[[ConvProblem], TilingInput]
-) -> None:
+def test_a_search_has_signals_in_whole_rows_and_in_strips(chip: str, on_chip: Callable[[ConvProblem], TilingInput]) -> None:
     signal, spec = on_chip(ConvProblem(2, 64, 64, 1, 1, 1200, 1, 1, 1198, 1, 1, 3)), load_chip(chip)
     assert {tiling.split_wi > 0 for tiling in grad_input_tilings(signal, {}, spec)} == {True, False}
     for strip in (0, 32):

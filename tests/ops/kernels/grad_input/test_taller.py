@@ -57,9 +57,7 @@ def test_the_open_kernel_keeps_its_own_tiling() -> None:
 
 def test_tiles_that_leave_cores_idle_are_not_taken() -> None:
     """A map of 32 x 32 is one tile of 1024 pixels: right for an image a core, while five images need more tiles."""
-    tall = GradInputQuestion(
-        on_910b(conv2d(20, 16, 32, 32, 3, pad=1)), op_type="Conv2DBackpropInput", chip=CHIP
-    ).tiling()
+    tall = GradInputQuestion(on_910b(conv2d(20, 16, 32, 32, 3, pad=1)), op_type="Conv2DBackpropInput", chip=CHIP).tiling()
     assert (tall.base_m, tall.block_dim) == (1024, 20)
     few = GradInputQuestion(on_910b(conv2d(5, 16, 32, 32, 3, pad=1)), op_type="Conv2DBackpropInput", chip=CHIP).tiling()
     assert few.base_m < 1024
@@ -77,9 +75,7 @@ def kernel(chip: str, dtype: str, c_in: int, size: int) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("chip", "dtype"), [("ascend910b3", "float16"), ("ascend910b3", "float32"), ("ascend910a", "float16")]
-)
+@pytest.mark.parametrize(("chip", "dtype"), [("ascend910b3", "float16"), ("ascend910b3", "float32"), ("ascend910a", "float16")])
 def test_the_kernel_issues_few_steps(chip: str, dtype: str) -> None:
     """A Mmad a step: each has nearly as many pixels as half of L0A holds of the shortest K."""
     report, itemsize = kernel(chip, dtype, 16, 128), 2 if dtype == "float16" else 4

@@ -124,9 +124,7 @@ def test_planes_beside_the_map_are_left_out() -> None:
 
 def test_a_last_fractal_of_fp32_of_which_l1_holds_the_first_half() -> None:
     """Four channels of gradOutput are one block of eight: its fractal has no second half to load."""
-    problem = CallAttributes(
-        3, 32, 4, (10, 9), kernel=(5, 2), stride=(4, 2), pads=(3, 3, 1, 1), dilation=(2, 3), groups=4
-    )
+    problem = CallAttributes(3, 32, 4, (10, 9), kernel=(5, 2), stride=(4, 2), pads=(3, 3, 1, 1), dilation=(2, 3), groups=4)
     tensors = whole_numbers(problem, "float32")
     result = problem.run(tensors, ONLY["grad_weight"], deterministic=True)
     assert kernel_of(result, "grad_weight")["op_type"] == "Conv3DBackpropFilterV2"

@@ -24,9 +24,7 @@ def test_tiles_whose_slots_are_added_up(dtype: str, depth: int) -> None:
     told, _ = difference_of(lambda: found.launch(fields)[1])
     assert not told, told
     task = found.launch(fields)[1]
-    vectors = [
-        program for block in range(task.block_dim) for program in task.build(block) if program.core_kind == "AIV"
-    ]
+    vectors = [program for block in range(task.block_dim) for program in task.build(block) if program.core_kind == "AIV"]
     loops = vectors[0].table.stamps.of_loops.items()
     written = [len(loop) for (*_, around), (loop, _) in loops if "AIV" in around]
     assert len(written) == len(vectors) and set(written) == {2}  # the first tile, and all others

@@ -53,9 +53,7 @@ def test_a_step_that_sees_padding_only_is_left_out_of_a_load_that_sees_more() ->
 
 
 @given(problems(), st.integers(1, 40), st.integers(1, 4), st.integers(1, 4), st.data())
-def test_steps_are_the_pixels_that_see_something(
-    p: ConvProblem, base: int, a: int, b: int, data: st.DataObject
-) -> None:
+def test_steps_are_the_pixels_that_see_something(p: ConvProblem, base: int, a: int, b: int, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, p.h_out * p.w_out - 1))
     pixels = data.draw(st.integers(1, p.h_out * p.w_out - first))
     found = {step.pixels.start: step for step in steps_of(p, first, pixels, base, a * base, b * base)}

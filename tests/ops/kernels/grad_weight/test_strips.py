@@ -26,9 +26,7 @@ QUICK = settings(
 
 @QUICK
 @given(calls(), st.sampled_from(CHIPS), st.sampled_from(["full", "functional"]), st.booleans(), st.data())
-def test_forced_cuts_at_any_rank(
-    call: RankCall, chip: str, mode: str, deterministic: bool, data: st.DataObject
-) -> None:
+def test_forced_cuts_at_any_rank(call: RankCall, chip: str, mode: str, deterministic: bool, data: st.DataObject) -> None:
     if chip in ("ascend910a", "ascend310p3"):  # fp16, no 3-D
         assume(len(call.kernel) < 3)
         call = replace(call, dtype="float16")
@@ -117,9 +115,7 @@ def test_strips_where_rows_do_not_fit(name: str, chip: str) -> None:
                     assert 0 < kernel["tiling"]["splitWo"] < problem.out_size[1]
                     assert kernel["tiling_source"] == "stand-in"
                 found[mode] = result.outputs["grad_weight"]
-            worst = worst_error_over_bound(
-                problem, {"grad_weight": found["full"]}, own, dtype, {"grad_weight": [dtype]}
-            )
+            worst = worst_error_over_bound(problem, {"grad_weight": found["full"]}, own, dtype, {"grad_weight": [dtype]})
             assert worst["grad_weight"] <= 1
             assert not deterministic or same_bits(found["full"], found["functional"])
 
@@ -136,9 +132,7 @@ def test_whole_numbers_have_the_same_sum_in_any_strips(chip: str) -> None:
         assert same_bits(cut.outputs["grad_weight"], whole)
 
 
-@pytest.mark.parametrize(
-    ("chip", "length"), [("ascend910b3", 160000), ("ascend910a", 65536), ("ascend950pr_9589", 65536)]
-)
+@pytest.mark.parametrize(("chip", "length"), [("ascend910b3", 160000), ("ascend910a", 65536), ("ascend950pr_9589", 65536)])
 def test_long_signals_run(chip: str, length: int) -> None:
     """Lengths at which whole rows never fitted."""
     problem = CallAttributes(1, 16, 16, (1, length), (1, 3), pads=(0, 0, 1, 1))
@@ -168,9 +162,7 @@ def test_taps_where_load3d_has_no_window(name: str) -> None:
         assert kernel["tiling"]["isSplitKernelHW"] == 1 and kernel["tiling_source"] == "stand-in"
         found[mode] = result.outputs["grad_weight"]
     assert same_bits(found["full"], found["functional"])
-    worst = worst_error_over_bound(
-        problem, {"grad_weight": found["full"]}, own, "float16", {"grad_weight": ["float16"]}
-    )
+    worst = worst_error_over_bound(problem, {"grad_weight": found["full"]}, own, "float16", {"grad_weight": ["float16"]})
     assert worst["grad_weight"] <= 1
     if max(problem.stride) > 63:  # the 910B's older kernel gathers what load3d cannot stride over
         assert problem.run(own, MASK, chip="ascend910b3").report.passed

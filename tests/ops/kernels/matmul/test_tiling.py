@@ -227,9 +227,7 @@ def test_every_wait_matters() -> None:
     names = {name: waits(case) for name, case in WAITS.items()}
     flags = sorted(set.union(*names.values()))
     assert len(flags) == 16  # full and free of two buffers each of A1, B1, L0 and L0C
-    useless = [
-        flag for flag in flags if not any(goes_wrong(WAITS[name], (flag,)) for name in WAITS if flag in names[name])
-    ]
+    useless = [flag for flag in flags if not any(goes_wrong(WAITS[name], (flag,)) for name in WAITS if flag in names[name])]
     assert useless == []
 
 

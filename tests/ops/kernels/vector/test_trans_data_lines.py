@@ -66,9 +66,7 @@ def test_a_line_of_a_gradient_is_an_odd_number_of_blocks() -> None:
     ]
 
 
-@given(
-    st.integers(1, 900), st.integers(1, 600), st.integers(1, 3), st.integers(1, 300), st.sampled_from((8, 15, 40, 48))
-)
+@given(st.integers(1, 900), st.integers(1, 600), st.integers(1, 3), st.integers(1, 300), st.sampled_from((8, 15, 40, 48)))
 def test_every_gradient_is_in_one_unit_that_fits(c_out: int, c_in: int, k_d: int, taps: int, cores: int) -> None:
     lines = GradientLines(c_out, c_in, k_d, taps, cores, UB)
     assert 1 <= lines.blocks <= cores

@@ -62,9 +62,7 @@ def test_a_line_is_a_sixteenth_of_half_of_what_the_library_uses() -> None:
     assert lines == [3056, 3952, 4080, 4080]
 
 
-@given(
-    st.integers(1, 900), st.integers(1, 200), st.integers(1, 3), st.integers(1, 4000), st.sampled_from((8, 15, 40, 48))
-)
+@given(st.integers(1, 900), st.integers(1, 200), st.integers(1, 3), st.integers(1, 4000), st.sampled_from((8, 15, 40, 48)))
 def test_every_weight_is_in_one_unit_that_fits(c_out: int, c_in: int, k_d: int, taps: int, cores: int) -> None:
     weights = WeightUnits(c_out, c_in, k_d, taps, cores, UB)
     assert 1 <= weights.blocks <= cores

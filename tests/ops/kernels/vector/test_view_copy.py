@@ -21,9 +21,7 @@ from tests.support.sampling import sampled
 
 
 class ViewCopy:
-    def __init__(
-        self, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], size: int, a: int = 0, b: int = 0
-    ) -> None:
+    def __init__(self, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], size: int, a: int = 0, b: int = 0) -> None:
         self.copy = StridedCopy(shape, src, dst, size, a, b)
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
@@ -53,9 +51,7 @@ def views(draw: st.DrawFn) -> tuple[list[int], list[int], int, list[int], int, i
     return shape, src, src_offset, dst, dst_offset, draw(st.sampled_from([2, 4]))
 
 
-def check_view(
-    shape: list[int], src: list[int], src_offset: int, dst: list[int], dst_offset: int, itemsize: int
-) -> None:
+def check_view(shape: list[int], src: list[int], src_offset: int, dst: list[int], dst_offset: int, itemsize: int) -> None:
     grid = np.indices(shape).reshape(len(shape), -1)
     places_src = np.asarray(src) @ grid + src_offset
     places_dst = np.asarray(dst) @ grid + dst_offset

@@ -92,9 +92,7 @@ def test_rows_that_back_off_leave_the_rest_alone(size: int, times: int, apart: i
 def test_rows_that_merge_put_back_what_follows_them(size: int, times: int, gap: int) -> None:
     rows = CopyLoop(times, size, size + gap)
     source, total = bytes_of(times * size), (times - 1) * (size + gap) + size
-    got, copies = ran(
-        lambda k: copied(k, size, rows, load_rows, lambda move: Merge(k, times).store(*move)), source, total
-    )
+    got, copies = ran(lambda k: copied(k, size, rows, load_rows, lambda move: Merge(k, times).store(*move)), source, total)
     assert got[:total].tobytes() == expected(source, size, rows, total).tobytes()
     assert (got[total:] == 7).all()
     assert all(one.row_bytes % 32 == 0 for one in copies)

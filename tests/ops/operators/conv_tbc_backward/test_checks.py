@@ -38,9 +38,7 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("changes", "documented", "library"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS]
-)
+@pytest.mark.parametrize(("changes", "documented", "library"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
 def test_refusals_by_rule(changes, documented, library):
     for conformance, rule in (("documented", documented), ("library", library)):
         assert status(GOOD, "910B", conformance) == 0

@@ -36,9 +36,7 @@ def forwards(draw: st.DrawFn, most_rank: int = 3) -> Forward:
         return tuple(draw(st.integers(low, high)) for _ in range(rank))
 
     stride, dilation, k = axis(1, 3), axis(1, 2), axis(1, 3)
-    extra = tuple(
-        draw(st.integers(0, max(s, d) - 1)) if transposed else 0 for s, d in zip(stride, dilation, strict=True)
-    )
+    extra = tuple(draw(st.integers(0, max(s, d) - 1)) if transposed else 0 for s, d in zip(stride, dilation, strict=True))
     one = Forward(
         draw(st.integers(1, 3)),
         draw(st.integers(1, 20)),
@@ -108,9 +106,7 @@ def test_with_time(one: Forward, chip: str) -> None:
 
 @pytest.mark.parametrize(("size", "strip"), [((32, 224), None), ((32, 512), 16)], ids=["whole rows", "strips"])
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589"])
-def test_patches_whose_loads_fill_l1_come_one_after_the_other(
-    chip: str, size: tuple[int, int], strip: int | None
-) -> None:
+def test_patches_whose_loads_fill_l1_come_one_after_the_other(chip: str, size: tuple[int, int], strip: int | None) -> None:
     """A vision transformer's 16 x 16 patches: what 16 pixels need fits L1 once, not twice."""
     one = Forward(1, 20, 20, size, (16, 16), (16, 16), (0, 0), (1, 1), bias=False)
     one.check("float16", chip, mode="full")
@@ -148,9 +144,7 @@ def test_eight_bits(dtypes: str, transposed: bool) -> None:
     from ascend_sim.numerics import decode, encode
 
     rng = np.random.default_rng(0)
-    x = (np.arange(64).reshape(2, 1, 32)[:, :, :, None] % 8 == 0).astype(np.float32) * np.ones(
-        (1, 32, 1, 4), np.float32
-    )
+    x = (np.arange(64).reshape(2, 1, 32)[:, :, :, None] % 8 == 0).astype(np.float32) * np.ones((1, 32, 1, 4), np.float32)
     weight = rng.integers(0, 2, (32, 32, 1, 2)).astype(np.float32) * (rng.random((32, 32, 1, 1)) < 0.1)
     attributes = ((1, 1), (0, 0), (1, 1), transposed, (0, 0), 1)
     result = convolution(
@@ -162,9 +156,7 @@ def test_eight_bits(dtypes: str, transposed: bool) -> None:
         chip="ascend950pr_9589",
         mode="functional",
     )
-    exact = torch.ops.aten.convolution(
-        torch.from_numpy(x), torch.from_numpy(weight.astype(np.float32)), None, *attributes
-    )
+    exact = torch.ops.aten.convolution(torch.from_numpy(x), torch.from_numpy(weight.astype(np.float32)), None, *attributes)
     small = exact.numpy() <= 8
     assert result.report.passed and small.mean() > 0.5
     found = decode(result.outputs["output"], dtypes)
@@ -196,9 +188,7 @@ def test_timing_needs_no_values() -> None:
 F16, F32, B16 = (np.dtype(t) for t in (np.float16, np.float32, ml_dtypes.bfloat16))
 
 
-def call(
-    x: Any = (2, 4, 6, 6), weight: Any = (8, 4, 3, 3), bias: Any = (8,), dtypes: Any = (F16,) * 3, **changed: Any
-) -> Any:
+def call(x: Any = (2, 4, 6, 6), weight: Any = (8, 4, 3, 3), bias: Any = (8,), dtypes: Any = (F16,) * 3, **changed: Any) -> Any:
     options = {
         "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "transposed": False, "output_padding": (0, 0), "groups": 1,
     } | changed  # fmt: skip
@@ -243,9 +233,7 @@ def test_refused_calls_say_why(changes: dict[str, Any], words: str) -> None:
 
 def test_what_the_simulator_cannot_take() -> None:
     tiling = {"output": {"baseM": 64}}
-    with pytest.raises(
-        SimError, match="tiling of output: the kernel of a convolution that is not transposed has no fields"
-    ):
+    with pytest.raises(SimError, match="tiling of output: the kernel of a convolution that is not transposed has no fields"):
         call(tiling=tiling)
     with pytest.raises(SimError, match="block_dim of output"):
         call(block_dim=4)

@@ -33,9 +33,7 @@ def test_a_bias_that_cancels_the_sum_is_rounded_with_it_once(dtype: str, chip: s
     """Sums that the result's format does not hold: those that are rounded before the bias comes lose what is left of them."""
     rng = np.random.default_rng(3)
     x, weight = rng.integers(-40, 41, (2, 20, 7, 6)), rng.integers(-40, 41, (24, 20, 3, 3))
-    exact = torch.nn.functional.conv2d(
-        *(torch.from_numpy(a.astype(np.float64)) for a in (x, weight)), padding=1
-    ).numpy()
+    exact = torch.nn.functional.conv2d(*(torch.from_numpy(a.astype(np.float64)) for a in (x, weight)), padding=1).numpy()
     operands = [array.astype(TYPES[dtype]) for array in (x, weight, -exact[0, :, 3, 3])]
     result = convolution(*operands, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, chip=chip, mode="functional")
     bias = operands[2].astype(np.float64).reshape(1, -1, 1, 1)

@@ -86,9 +86,7 @@ PIXELS = RouteCall((4, 6), (1, 1), (1, 1), n=1)
     [WHOLE, RouteCall((5,), (5,), (3,)), RouteCall((1, 1), (1, 1), (1, 1)), RouteCall((2, 3, 4), (2, 3, 4), (2, 1, 1))],
     ids=["2-D", "1-D", "1x1", "3-D"],
 )
-def test_a_kernel_that_covers_the_map_makes_both_gradients_products(
-    call: RouteCall, mask: tuple[bool, ...], chip: str
-) -> None:
+def test_a_kernel_that_covers_the_map_makes_both_gradients_products(call: RouteCall, mask: tuple[bool, ...], chip: str) -> None:
     """Nothing is turned; dW leaves in fp32 and is cast."""
     assert call.kernels(mask, chip) == ["MatMul"] * mask[0] + ["MatMul", "Cast"] * mask[1]
 
@@ -185,9 +183,7 @@ def test_the_workspace_holds_what_the_products_leave_between() -> None:
     report = convolution_backward(*specs, *PATCHES.arguments((True, False, False)), mode="timing").report
     assert report.workspace_bytes == -(-2 * prod(PATCHES.shapes[1]) // 512) * 512
     specs = [TensorSpec(shape, "float16") for shape in WHOLE.shapes]
-    assert (
-        convolution_backward(*specs, *WHOLE.arguments((True, False, False)), mode="timing").report.workspace_bytes == 0
-    )
+    assert convolution_backward(*specs, *WHOLE.arguments((True, False, False)), mode="timing").report.workspace_bytes == 0
 
 
 @st.composite
@@ -254,9 +250,7 @@ def test_gradients_in_both_modes(
 ) -> None:
     """Any mix of dtypes. The documents promote the three inputs together, the library the two that it multiplies."""
     rng = np.random.default_rng(0)
-    own = [
-        rng.standard_normal(shape).astype(numpy_dtype(dtype)) for shape, dtype in zip(call.shapes, dtypes, strict=True)
-    ]
+    own = [rng.standard_normal(shape).astype(numpy_dtype(dtype)) for shape, dtype in zip(call.shapes, dtypes, strict=True)]
     promoted = dtypes[0] if len(set(dtypes)) == 1 else "float32"
     if conformance == "documented" and promoted == "bfloat16" and chip == A2:
         kind = min(kind, 1)  # the others are refused

@@ -98,9 +98,7 @@ QUICK = settings(
 LONG = settings(QUICK, max_examples=250)
 
 
-def check_layouts(
-    problem: CallAttributes, dtype: str, mask: Mask, deterministic: bool, seed: int, data: st.DataObject
-) -> None:
+def check_layouts(problem: CallAttributes, dtype: str, mask: Mask, deterministic: bool, seed: int, data: st.DataObject) -> None:
     values = operands(problem, dtype, seed)
     own = {name: laid_out(array, data.draw(st.sampled_from(LAYOUTS), name)) for name, array in values.items()}
     check_in_both_modes(problem, own, mask, "documented", 0, deterministic)
@@ -255,9 +253,7 @@ def test_a_wrong_tap_of_the_image_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 @part_of_cases(3)
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
 @pytest.mark.parametrize(("tensor", "spared"), [("grad_output", ()), ("input", ("grad_input", "grad_bias"))])
-def test_a_dropped_channel_is_found(
-    tensor: str, spared: tuple[str, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dropped_channel_is_found(tensor: str, spared: tuple[str, ...], dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The device gets the tensor with channel 37 of 64 zero; the verdict knows the caller's values."""
     from ascend_sim.calls import run
 

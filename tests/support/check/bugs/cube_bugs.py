@@ -125,9 +125,7 @@ def place_of_the_other_turn(k, a, b, c, *, bug, buffer):
         return (1 if bug and name == buffer and i == 2 else i) % 2
 
     free = {name: [k.flag(*name.split("->"), f"{name} {i}") for i in range(2)] for name in ("MTE1->MTE2", "M->MTE1")}
-    drained = [
-        k.flag("FIX" if "FIX" in k.chip.cores.kinds[k.core_kind].pipes else "V", "M", f"drained {i}") for i in range(2)
-    ]
+    drained = [k.flag("FIX" if "FIX" in k.chip.cores.kinds[k.core_kind].pipes else "V", "M", f"drained {i}") for i in range(2)]
 
     def wait(flags, i):
         if i > 1:
@@ -212,9 +210,7 @@ def read_one_place_further(k, a, b, c, *, bug, buffer):
     drain(k, c, off["L0C"] * C)
 
 
-@planted(
-    "uninitialized read L1", x(15, 16, dtype="float16"), x(16, 16, dtype="float16"), out(16, 16), core=CUBE, chips=SPLIT
-)
+@planted("uninitialized read L1", x(15, 16, dtype="float16"), x(16, 16, dtype="float16"), out(16, 16), core=CUBE, chips=SPLIT)
 def padding_of_a_layout(k, a, b, c, *, bug):
     """Fifteen rows in fractals of sixteen; the sixteenth is what the load finds there."""
     if not bug:

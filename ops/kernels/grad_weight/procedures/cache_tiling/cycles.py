@@ -21,9 +21,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import a1_
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.shipped import load_shipped
 
-LONGEST_PACKET = (
-    16  # blocks of 32 bytes; what is left of a line goes in packets of 8, of 4, and one for the rest (stated)
-)
+LONGEST_PACKET = 16  # blocks of 32 bytes; what is left of a line goes in packets of 8, of 4, and one for the rest (stated)
 
 
 @frozen

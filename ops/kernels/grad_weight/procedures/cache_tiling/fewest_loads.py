@@ -42,9 +42,7 @@ def fewest_loads(p: FilterProblem) -> tuple[Cuts, Share, Tile]:
     """Return (cut over cores, a core's share, its tile) with the fewest loads. Raises TilingError where no cut leaves
     L1 room, or no tile fits.
     """
-    found = _cut(p, 1 if p.load is Load.SPLIT_W else LEAST_UNITS) or _cut(
-        p, 1
-    )  # the second: ours, for what has few units
+    found = _cut(p, 1 if p.load is Load.SPLIT_W else LEAST_UNITS) or _cut(p, 1)  # the second: ours, for what has few units
     if found is None:
         raise TilingError(f"cache tiling: no cut over {p.cores} cores leaves L1 of {p.l1_bytes} bytes room for a line")
     cuts, batch, k = found
@@ -66,9 +64,7 @@ def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
     """
     tile = nothing_stays(p, share, found_before=False)
     if tile is None:
-        raise TilingError(
-            f"cache tiling: L1 of {p.l1_bytes} bytes holds no piece of a row and no pixels of this problem"
-        )
+        raise TilingError(f"cache tiling: L1 of {p.l1_bytes} bytes holds no piece of a row and no pixels of this problem")
     double = 2 * tile.m_l0 * tile.n_l0 <= p.l0c_fractals
     return _double_a(p, _double_b(p, tile._replace(db_l0c=1 + double)))
 

@@ -21,9 +21,7 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-ONE_WAY = (
-    "the 3-D operator refuses to cut rows or to gather by DMA (NPUKernelBench 6b84216, cube_tiling_param.cc: stated)"
-)
+ONE_WAY = "the 3-D operator refuses to cut rows or to gather by DMA (NPUKernelBench 6b84216, cube_tiling_param.cc: stated)"
 EMBEDDING = (3, 224, 32)  # channels, rows and columns of the map, of the kernel: the linear embedding (stated)
 
 
@@ -225,11 +223,7 @@ class FilterProblem:
         if self.volumetric:
             raise TilingError(
                 "Conv3DBackpropFilter: load3d cannot read the input "
-                + (
-                    "with these pads, strides or kernel"
-                    if whole_rows
-                    else f"in L1 of {self.l1_bytes} bytes, row by row"
-                )
+                + ("with these pads, strides or kernel" if whole_rows else f"in L1 of {self.l1_bytes} bytes, row by row")
                 + f"; {ONE_WAY}"
             )
         if self._load3d_holds and not whole_rows:
@@ -302,9 +296,7 @@ class FilterProblem:
         return FRACTAL * unit + pixels * unit
 
 
-def filter_problem(
-    inp: TilingInput, dtype: str, cores: int | None = None, *, volumetric: bool = False
-) -> FilterProblem:
+def filter_problem(inp: TilingInput, dtype: str, cores: int | None = None, *, volumetric: bool = False) -> FilterProblem:
     """Return the FilterProblem of `inp`. `cores` replaces the chip's for other blocks; `volumetric`: the 3-D operator."""
     buffers = inp.buffers
     return FilterProblem(

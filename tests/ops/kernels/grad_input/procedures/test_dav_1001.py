@@ -193,9 +193,7 @@ def test_the_first_layer_of_resnet_is_one_tile() -> None:
 
 def test_a_task_of_one_image_loads_it_once_where_l1_has_room() -> None:
     chip = load_chip("ascend910a")
-    small, large = (
-        GradWeightQuestion(on_910a(conv2d(16, 128, 128, size, 1), 16), chip=chip).tiling() for size in (14, 112)
-    )
+    small, large = (GradWeightQuestion(on_910a(conv2d(16, 128, 128, size, 1), 16), chip=chip).tiling() for size in (14, 112))
     assert (small.al1_buffers, small.bl1_buffers) == (1, 1)
     assert small.step_ka * small.base_k >= small.single_core_k == 196
     assert (large.al1_buffers, large.bl1_buffers) == (2, 2)

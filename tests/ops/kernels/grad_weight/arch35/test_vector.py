@@ -203,9 +203,7 @@ def test_loading_ahead_hides_time() -> None:
     """Many chunks of a plane: the newer version multiplies while it loads; the report names a version that was asked for."""
     given = arguments((2, 64, 64, 64), (128, 64, 3, 3))
     fields = {"grad_weight": {"streamKType": 0}}
-    results = [
-        convolution_backward(*given, chip=CHIP, mode="timing", library=version, tiling=fields) for version in VERSIONS
-    ]
+    results = [convolution_backward(*given, chip=CHIP, mode="timing", library=version, tiling=fields) for version in VERSIONS]
     reports = [result.report.to_dict() for result in results]
     assert [report["problem"]["library"] for report in reports] == list(VERSIONS)
     old, new = (next(k for k in r["kernels"] if k["name"] == "grad_weight") for r in reports)
@@ -289,9 +287,7 @@ def test_the_newer_version_keeps_pairs_of_buffers_in_halves_of_l1() -> None:
         program = programs(library, ONLY_DW, {"streamKType": 0, "baseM": 128, "baseN": 144})[0]
         places = {
             name: [
-                view.dst
-                for view in program
-                if isinstance(view.instruction, DataCopyDn2Nz) and view.instruction.operand == name
+                view.dst for view in program if isinstance(view.instruction, DataCopyDn2Nz) and view.instruction.operand == name
             ]
             for name in ("A", "B")
         }

@@ -47,14 +47,10 @@ def filter_problem_on_950(row: dict[str, Any]) -> TilingInput:
     """Return the input of a row with its groups merged as the library merges them."""
     buffers = {**TABLE_3510["buffers"], "UB": CHIP_3510.buffers["UB"]}
     problem, l2 = ConvProblem(**row["problem"]), TABLE_3510["l2_bytes"]
-    return filters_merged(
-        TilingInput(problem, row["itemsize"], row["cores"], buffers, l2, True, PLANAR, load3d=LOAD3D_950)
-    )
+    return filters_merged(TilingInput(problem, row["itemsize"], row["cores"], buffers, l2, True, PLANAR, load3d=LOAD3D_950))
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in TABLE_3510["rows"] if row["name"] != WINOGRAD], ids=lambda row: row["name"]
-)
+@pytest.mark.parametrize("row", [row for row in TABLE_3510["rows"] if row["name"] != WINOGRAD], ids=lambda row: row["name"])
 def test_grad_weight_of_dav_3510(row: dict[str, Any]) -> None:
     """The decision has the fields of every row; what our kernel does otherwise says so."""
     inp = filter_problem_on_950(row)

@@ -24,9 +24,7 @@ def test_stand_in_grad_weight_keeps_the_cube_busier_than_mte1(c_in: int, c_out: 
     """Products and L0 loads of a core by hand, as an HF32 cube and 256 and 128 bytes/cycle take them."""
     inp = on_910b(conv2d(32, c_in, c_out, 13, 3, pad=1), itemsize=4, cores=24)
     tiling = sound_grad_weight(inp, load_chip("ascend910b2"), "hf32")
-    busiest = max(
-        [t for core in range(24) for t in grad_weight_tasks(tiling, inp, core)], key=lambda t: t.m_count * t.n_count
-    )
+    busiest = max([t for core in range(24) for t in grad_weight_tasks(tiling, inp, core)], key=lambda t: t.m_count * t.n_count)
     m_tiles, n_tiles = -(-busiest.m_count // tiling.base_m), -(-busiest.n_count // tiling.base_n)
     per_pixel = 4 * (busiest.m_count * n_tiles / 256 + busiest.n_count * m_tiles / 128)
     assert per_pixel < busiest.m_count * busiest.n_count / 2048

@@ -201,9 +201,7 @@ def test_runs_that_end_inside_a_fractal_in_3d() -> None:
 
 def test_who_goes_by_load2d_and_who_by_load3d() -> None:
     """16-bit gradOutput always, the 16-bit input of a 1x1 kernel; nothing of 32 bits."""
-    layers = {
-        kernel: CallAttributes(2, 64, 96, (16, 16), (kernel,) * 2, (1, 1), (kernel // 2,) * 4) for kernel in (1, 3)
-    }
+    layers = {kernel: CallAttributes(2, 64, 96, (16, 16), (kernel,) * 2, (1, 1), (kernel // 2,) * 4) for kernel in (1, 3)}
     counts = {
         (kernel, dtype): older(layer.timing(ONLY, dtype, chip=CHIP, cube_math_type=0))["counts"]["instructions"]
         for kernel, layer in layers.items()

@@ -22,9 +22,7 @@ CHIP = "ascend910b2"
 @pytest.mark.parametrize("blocks", [1, 2, 5])
 @pytest.mark.parametrize("destination", ["L0A", "L0B"])
 @pytest.mark.parametrize("held", [48, 80])
-def test_a_run_is_turned_in_as_few_loads_as_its_strides_allow(
-    held: int, destination: str, blocks: int, units: int
-) -> None:
+def test_a_run_is_turned_in_as_few_loads_as_its_strides_allow(held: int, destination: str, blocks: int, units: int) -> None:
     """Fractal by fractal as the layouts say, [c1][K1] in L0A and [K1][c1] in L0B."""
     table = InstructionTable(load_chip(CHIP))
     k = KernelBuilder(table, 0, "AIC", [])

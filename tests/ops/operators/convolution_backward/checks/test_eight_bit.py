@@ -13,9 +13,7 @@ pytestmark = pytest.mark.fast
 
 
 def eight_bit(dtype, *, transposed=True, mask=(True, False, False), weight_out=None, **changes):
-    call = conv_call(
-        (2, 8, 4, 4), (2, 8, 4, 4), (8, 8, 1, 1), dtype=dtype, transposed=transposed, output_mask=mask, **changes
-    )
+    call = conv_call((2, 8, 4, 4), (2, 8, 4, 4), (8, 8, 1, 1), dtype=dtype, transposed=transposed, output_mask=mask, **changes)
     grad_weight = None if weight_out is None else with_dtype(call.grad_weight, weight_out)
     return replace(call, grad_weight=grad_weight, grad_bias=None, grad_input=call.grad_input if mask[0] else None)
 

@@ -175,12 +175,8 @@ def test_warnings_stand_beside_status_0():
 
 
 def test_mixed_dtypes_compute_in_the_promoted_one():
-    call = replace(
-        TWO_D, input=with_dtype(TWO_D.input, "bfloat16"), grad_input=with_dtype(TWO_D.grad_input, "bfloat16")
-    )
+    call = replace(TWO_D, input=with_dtype(TWO_D.input, "bfloat16"), grad_input=with_dtype(TWO_D.grad_input, "bfloat16"))
     assert status(call, "910B") == 0
     assert status(replace(call, cube_math_type=2), "910B") == 0  # promoted to float32, so option 2 is allowed
-    float_on_910 = replace(
-        TWO_D, input=with_dtype(TWO_D.input, "float32"), grad_input=with_dtype(TWO_D.grad_input, "float32")
-    )
+    float_on_910 = replace(TWO_D, input=with_dtype(TWO_D.input, "float32"), grad_input=with_dtype(TWO_D.grad_input, "float32"))
     assert status(float_on_910, "910") == 161002 and status(replace(float_on_910, cube_math_type=1), "910") == 0

@@ -37,9 +37,7 @@ OPERATOR = OPERATORS.of_pass("backward")
     ],
 )
 @pytest.mark.parametrize("groups", [1, 4])
-def test_values_in_every_dtype(
-    chip: str, op_type: str, dtype: str, cube_math_type: int, mode: str, groups: int
-) -> None:
+def test_values_in_every_dtype(chip: str, op_type: str, dtype: str, cube_math_type: int, mode: str, groups: int) -> None:
     """Whole numbers, whose sums are exact in any order; dW stays in fp32."""
     spec = load_chip(chip)
     shape = (24, 20 // groups, 3, 3, 3)
@@ -66,8 +64,7 @@ def test_values_in_every_dtype(
         assert (launched.count("TransData"), launched.count("MemSet")) == ((4, 2) if groups > 1 else (3, 1))
     rng, made = np.random.default_rng(0), call.inputs["grad_output"].shape
     arrays = {
-        name: rng.integers(-3, 4, shape).astype(numpy_dtype(dtype))
-        for name, shape in (("input", X), ("grad_output", made))
+        name: rng.integers(-3, 4, shape).astype(numpy_dtype(dtype)) for name, shape in (("input", X), ("grad_output", made))
     }
     storages = {name: flat_storage(array)[0] for name, array in arrays.items()} | {"weight": None}
     run = execute(plan, spec, storages, {"mode": mode}, model=ValueModel.of(spec))

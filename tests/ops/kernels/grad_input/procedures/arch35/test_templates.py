@@ -18,9 +18,7 @@ from tests.support.places import DATA
 pytestmark = pytest.mark.fast
 
 
-@pytest.mark.parametrize(
-    "row", [r for r in ARCH35["rows"] if not r["fields"]["kernelSplitMode"]], ids=lambda row: row["name"]
-)
+@pytest.mark.parametrize("row", [r for r in ARCH35["rows"] if not r["fields"]["kernelSplitMode"]], ids=lambda row: row["name"])
 def test_the_procedure_for_grad_input_of_dav_3510(row: dict[str, Any]) -> None:
     """Every row without a split of the kernel, whatever our kernel makes of it."""
     got = fields_of(decided(DataProblem.of(on_950(row))))

@@ -83,8 +83,6 @@ def test_what_is_turned(itemsize: int, last: dict[str, Any], first: dict[str, An
         ({"single_core_cin": 64}, {"d_in": 31, "single_core_cin": 64}),
     ],
 )
-def test_weights_of_two_bytes_are_worth_it_where_many_tasks_share_few(
-    last: dict[str, Any], first: dict[str, Any]
-) -> None:
+def test_weights_of_two_bytes_are_worth_it_where_many_tasks_share_few(last: dict[str, Any], first: dict[str, Any]) -> None:
     deep = {"k_d": 3, "d_in": 32, "c_out": 8}
     assert (turned(2, **deep | last), turned(2, **deep | first)) == (True, False)

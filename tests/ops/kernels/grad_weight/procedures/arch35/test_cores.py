@@ -45,9 +45,7 @@ def ours(p: dict[str, int]) -> dict[str, Any] | None:
         return None
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in TABLE["rows"] if "wino" not in row["name"]], ids=lambda row: row["name"]
-)
+@pytest.mark.parametrize("row", [row for row in TABLE["rows"] if "wino" not in row["name"]], ids=lambda row: row["name"])
 def test_the_model_has_the_vendors_rows(row: dict[str, Any]) -> None:
     problem = ConvProblem(**row["problem"])
     sizes = {name: getattr(problem, name) for name in SIZES if hasattr(problem, name)}

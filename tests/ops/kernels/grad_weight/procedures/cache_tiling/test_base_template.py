@@ -26,9 +26,7 @@ COSTS = cycle_costs("dav-2201")
 VENDOR = {row["name"]: row for row in json.loads((DATA / "ut_tilings_arch22.json").read_text())["rows"]}
 
 
-def on_910b(
-    problem: ConvProblem, itemsize: int = 2, cores: int = 24, hf32: bool = False, deep: bool = False
-) -> FilterProblem:
+def on_910b(problem: ConvProblem, itemsize: int = 2, cores: int = 24, hf32: bool = False, deep: bool = False) -> FilterProblem:
     return FilterProblem(problem, itemsize, cores, BUFFERS["L1"], BUFFERS["L0A"], BUFFERS["L0C"], LOAD3D, hf32, deep)
 
 

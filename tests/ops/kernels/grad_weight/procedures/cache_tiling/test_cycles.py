@@ -11,9 +11,7 @@ from tests.support.ops.tiling_problems import BUFFERS, LOAD3D, RESNET
 COSTS = cycle_costs("dav-2201")
 
 
-def on_910b(
-    problem: ConvProblem, itemsize: int = 2, cores: int = 24, hf32: bool = False, deep: bool = False
-) -> FilterProblem:
+def on_910b(problem: ConvProblem, itemsize: int = 2, cores: int = 24, hf32: bool = False, deep: bool = False) -> FilterProblem:
     return FilterProblem(problem, itemsize, cores, BUFFERS["L1"], BUFFERS["L0A"], BUFFERS["L0C"], LOAD3D, hf32, deep)
 
 

@@ -7,9 +7,7 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from tests.support.ops.tiling_problems import BUFFERS, LOAD3D, conv2d
 
 
-def on_910b(
-    problem: ConvProblem, itemsize: int = 2, cores: int = 24, hf32: bool = False, deep: bool = False
-) -> FilterProblem:
+def on_910b(problem: ConvProblem, itemsize: int = 2, cores: int = 24, hf32: bool = False, deep: bool = False) -> FilterProblem:
     return FilterProblem(problem, itemsize, cores, BUFFERS["L1"], BUFFERS["L0A"], BUFFERS["L0C"], LOAD3D, hf32, deep)
 
 

@@ -26,9 +26,7 @@ TABLE = json.loads((DATA / "cache_tilings_910b.json").read_text())
 OLDER = json.loads((DATA / "ut_tilings_910a.json").read_text())
 
 
-def on_910b(
-    problem: ConvProblem, itemsize: int = 2, cores: int = 24, hf32: bool = False, deep: bool = False
-) -> FilterProblem:
+def on_910b(problem: ConvProblem, itemsize: int = 2, cores: int = 24, hf32: bool = False, deep: bool = False) -> FilterProblem:
     return FilterProblem(problem, itemsize, cores, BUFFERS["L1"], BUFFERS["L0A"], BUFFERS["L0C"], LOAD3D, hf32, deep)
 
 
