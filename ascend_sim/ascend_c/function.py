@@ -71,6 +71,8 @@ _ABOUT_CUBE = re.compile(
 """Words without which a file has nothing for a cube core."""
 _TASK_TYPES = {0: "AIV", 1: "AIC", 2: "AIV", 3: "AIC", 4: "MIX_1_1", 5: "MIX"}
 """Number of KERNEL_TASK_TYPE (asim/sync.h, KernelMetaType) -> kinds of cores; MIX_AIV_1_0 starts the vector cores alone."""
+StructureField = tuple[int, str]
+"""Number of a parameter, and the name of a field of its structure."""
 _TILING = "tiling"
 """Begin of the name of a pointer parameter that is tiling data (tiling, tilingGm), given as bytes or fields by name."""
 
@@ -113,7 +115,7 @@ class CppKernel(KernelFunction):
         self.sources, self.named, self.entry = sources, named, entry
         self.include, self.defines, self.limits = include, defines, limits
         self.auto_sync = auto_sync
-        self._recorders: dict[tuple[str, tuple[str, ...]], ProgramRecorder] = {}
+        self._recorders: dict[tuple[str, tuple[StructureField, ...]], ProgramRecorder] = {}
         core = self._kind_of_core()
         self.kinds = {"MIX": ("AIC", "AIV"), "MIX_1_1": ("AIC", "AIV")}.get(core, (core,))
         described = [self._described(kind) for kind in self.kinds]
@@ -232,7 +234,7 @@ class CppKernel(KernelFunction):
             raise SourceError(_ended(recording, self.limits), recording.last)
 
     def _recorded(
-        self, k: Kernel, tensors: Sequence[Tensor], given: list[Argument], by_name: Mapping[str, float]
+        self, k: Kernel, tensors: Sequence[Tensor], given: list[Argument], by_name: Mapping[StructureField, float]
     ) -> WordStream:
         """Return the recording of the program of the core that `k` builds for.
 
@@ -265,7 +267,7 @@ class CppKernel(KernelFunction):
         found: dict[CrossCore, WordStream] = k.shared[_TOGETHER]
         return found[k.block, k.core_kind, k.sub_block]
 
-    def _recorder(self, fields: tuple[str, ...], core: str = "") -> ProgramRecorder:
+    def _recorder(self, fields: tuple[StructureField, ...], core: str = "") -> ProgramRecorder:
         """Return the recorder for a kind of core ("": the kernel's first) whose library sets the structure fields `fields` by
         name.
 
@@ -284,34 +286,55 @@ class CppKernel(KernelFunction):
         """Return True if the file registers the structure of the pointer `tiling` (REGISTER_TILING_DEFAULT)."""
         return "REGISTER_TILING_DEFAULT" in self.sources[0].read_text(encoding="utf-8", errors="replace")
 
-    def _arguments(self, tensors: Sequence[Tensor], fields: Mapping[str, Any]) -> tuple[list[Argument], dict[str, float]]:
-        """Return (arguments in the order of the parameters, {field: value} of fields set by name).
+    def _arguments(
+        self, tensors: Sequence[Tensor], fields: Mapping[str, Any]
+    ) -> tuple[list[Argument], dict[StructureField, float]]:
+        """Return (arguments in the order of the parameters, values of the structure fields set by name).
 
         Tensors become pointers into GM. Raises SimError for too many tensors and for bad field names and numbers.
         """
-        rest, slots = dict(fields), list(tensors)
+        slots = list(tensors)
         if len(slots) > MOST_TENSORS:
             raise SimError(f"{len(slots)} tensors; a C++ kernel takes at most {MOST_TENSORS}")
         given: list[Argument] = []
-        by_name: dict[str, Any] = {}
-        for one in self.parameters:
+        by_name: dict[StructureField, Any] = {}
+        loose = self._loose_fields(fields)
+        for number, one in enumerate(self.parameters):
             if one.is_tensor:
                 given.append(_pointer(slots.pop(0)))
             elif one.has_fields:
-                value = rest.pop(one.name, None)
+                value, own = fields.get(one.name), loose.get(one.name, {})
                 is_cube = isinstance(value, Mapping) and value.keys() <= set(CUBE_FIELDS)
                 if one.kind == POINTER and is_cube and not self._registers_tiling:
                     value = cube_tiling_bytes(value)
                 if isinstance(value, Mapping):
-                    by_name |= value
-                given.append(self._structure(one, None if isinstance(value, Mapping) else value, by_name | rest))
+                    value, own = None, {**value, **own}
+                by_name |= {(number, name): each for name, each in own.items()}
+                given.append(self._structure(one, value, own))
             else:
-                given.append(_number(one.name, one.kind, rest.pop(one.name)))
-        by_name |= rest
-        for name in by_name:
+                given.append(_number(one.name, one.kind, fields[one.name]))
+        for _, name in by_name:
             if not _FIELD.fullmatch(name):
                 raise SimError(f"{name!r} is no field of a structure; allowed are names like count, shape.rows and parts[1]")
-        return given, {name: _number(name, None, value) for name, value in by_name.items()}
+        return given, {field: _number(field[1], None, value) for field, value in by_name.items()}
+
+    def _loose_fields(self, fields: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return {structure: its fields given by keyword}: those of the only structure, or "structure.field" of several.
+
+        Raises SimError for a field that names none of several structures.
+        """
+        known = {one.name for one in self.parameters}
+        holders = [one.name for one in self.parameters if one.has_fields]
+        found: dict[str, dict[str, Any]] = {one: {} for one in holders}
+        for name, value in fields.items():
+            if name in known:
+                continue
+            holder, _, rest = (holders[0], "", name) if len(holders) == 1 else name.partition(".")
+            if holder not in found:
+                allowed = " or ".join(f"{one}.{name}" for one in holders)
+                raise SimError(f"{name}: the kernel has several structures; give {allowed}")
+            found[holder][rest] = value
+        return found
 
     def _structure(self, one: EntryParameter, value: Any, by_name: Mapping[str, Any]) -> Argument:
         """Return the argument for a structure or the tiling data: its bytes, or a placeholder if its fields are set by name.
@@ -371,17 +394,20 @@ def _parameters(entry: KernelEntry, described: Sequence[tuple[int, int]]) -> tup
     )
 
 
-def _stub(named: str, fields: Sequence[str], registers_tiling: bool) -> str:
-    """Return the C++ source that exports the entry `named` for the recorder and sets the `fields` by name before the call.
+def _stub(named: str, fields: Sequence[StructureField], registers_tiling: bool) -> str:
+    """Return the C++ source that exports the entry `named` for the recorder and sets the `fields` before the call.
 
     `registers_tiling`: the kernel's file registers a default tiling structure.
     """
-    assigned = " ".join(f"asim::assign(data.{name}, given[{number}]);" for number, name in enumerate(fields))
+    assigned = " ".join(
+        f"if constexpr (I == {parameter}) asim::assign(data.{name}, given[{number}]);"
+        for number, (parameter, name) in enumerate(fields)
+    )
     export = 'extern "C" __attribute__((visibility("default")))'
     return (
         '#include "asim/launch.h"\n'
         "struct AsimFill {\n"
-        f"template <class T> void operator()(T &data, const asim::Argument *given) const {{ {assigned} }}\n"
+        f"template <int I, class T> void fill(T &data, const asim::Argument *given) const {{ {assigned} }}\n"
         "};\n"
         f"static {'asim_tiling_default' if registers_tiling else 'asim::NoTiling'} asim_tiling;\n"
         f"{export} void asim_run(const int64_t *request, int pipe) "

@@ -290,6 +290,29 @@ def test_a_structure_by_value(tmp_path: Path) -> None:
     assert "'count; abort()' is no field" in refusal(kernel, asim.empty(8, "float32"), t={"count; abort()": 1})
 
 
+TWO_STRUCTURES = """
+struct Size { uint32_t count; float factor; };
+struct Part { uint32_t count; };
+extern "C" __global__ __aicore__ void kernel(GM_ADDR z, Size first, Part second, Size third) {
+    GlobalTensor<float> zg; zg.SetGlobalBuffer((__gm__ float *)z);
+    LocalTensor<float> d(TPosition::VECCALC, 0, 8);
+    Duplicate(d, float(first.count * 100 + second.count * 10 + third.count) + first.factor, 8);
+    SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    DataCopy(zg, d, 8);
+}"""
+
+
+def test_fields_belong_to_their_own_structure(tmp_path: Path) -> None:
+    kernel, z = made(tmp_path, TWO_STRUCTURES), asim.empty(8, "float32")
+    whole = {"first": {"count": 1, "factor": 0.5}, "second": {"count": 2}, "third": {"count": 3, "factor": 9}}
+    loose = {"first.count": 1, "first.factor": 0.5, "second.count": 2, "third.count": 3}
+    for fields in (whole, loose, {**whole, "third": {}, "third.count": 3}):
+        assert (asim.launch(kernel, 1, z, **fields).outputs["z"] == 123.5).all()
+    assert "count: the kernel has several structures; give first.count or second.count or third.count" in refusal(
+        kernel, z, count=1
+    )
+
+
 def test_a_structure_of_ctypes(tmp_path: Path) -> None:
     class TilingStruct(ctypes.Structure):
         _fields_ = (

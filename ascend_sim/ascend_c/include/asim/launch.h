@@ -26,26 +26,26 @@ template <class T> constexpr Kind kind_of() {
     return std::is_pointer_v<T> ? Kind::POINTER : is_float<T> || std::is_floating_point_v<T> ? Kind::FLOAT
          : std::is_integral_v<T> || std::is_enum_v<T> ? Kind::INTEGER : Kind::STRUCT;
 }
-template <class T, class Filler, class Tiling>
+template <class T, int I, class Filler, class Tiling>
 inline T argument(const Argument &given, const char *bytes, const Filler &fill, Tiling &tiling, const Argument *fields) {
     using U = std::remove_cv_t<std::remove_reference_t<T>>;
     if constexpr (kind_of<U>() == Kind::POINTER) {
         if constexpr (!std::is_same_v<Tiling, NoTiling>)
-            if (given.offset == FILLED) fill(tiling, fields);
+            if (given.offset == FILLED) fill.template fill<I>(tiling, fields);
         return (U)(given.offset == FILLED ? (int64_t)&tiling : given.offset >= 0 ? (int64_t)(bytes + given.offset) : given.value);
     } else if constexpr (kind_of<U>() == Kind::INTEGER) return (U)given.value;
     else if constexpr (kind_of<U>() == Kind::FLOAT) return (U)given.number();
     else {
         U value;
         memcpy((void *)&value, bytes + given.offset, sizeof value);
-        fill(value, fields);
+        fill.template fill<I>(value, fields);
         return value;
     }
 }
 template <class Filler, class Tiling, class... T, size_t... I>
 inline void call(void (*entry)(T...), const Argument *given, const char *bytes, const Filler &fill, Tiling &tiling,
                  std::index_sequence<I...>) {
-    entry(argument<T>(given[I], bytes, fill, tiling, given + sizeof...(T))...);
+    entry(argument<T, (int)I>(given[I], bytes, fill, tiling, given + sizeof...(T))...);
 }
 template <class... T> inline int64_t describe(void (*)(T...), int64_t *out, int64_t most) {
     int64_t described[] = {(int64_t)kind_of<std::remove_cv_t<T>>()..., (int64_t)sizeof(T)..., 0};
