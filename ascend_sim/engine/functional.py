@@ -1,5 +1,7 @@
 """Values without time: blocks in block order, the programs of a block in turn at its cross-core flags.
 
+A program executes in its order until all programs wait for cross-core flags; then other pipes of its core go ahead.
+
 The same instructions on the same memory as in `full` mode; only the order differs, so results are bit-equal for kernels
 whose sums do not depend on arrival order.
 """
@@ -7,8 +9,9 @@ whose sums do not depend on arrival order.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +26,8 @@ from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, local_
 from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT
 from ascend_sim.isa.memory import ValueModel
-from ascend_sim.isa.sync import (
-    CrossCoreSetFlag,
-    CrossCoreWaitFlag,
-    CrossCounter,
-    WaitFlag,
-    cross_counter,
-    cross_members,
-)
-from ascend_sim.kernel.execution_order import rows_in_order
+from ascend_sim.isa.sync import CrossCounter, WaitFlag, cross_counter, cross_members
+from ascend_sim.kernel.execution_order import Queues, rows_in_order
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import LocalMemory
 
@@ -39,6 +35,8 @@ _Raised = dict[CrossCounter, Counter[tuple[int, int]]]
 """Counter of a cross-core flag -> how often each core (block, sub-block) has raised its part."""
 _Order = tuple[NDArray[np.int64], list[int]]
 """Rows that have values or cross-core flags, in an order of execution; rows at which pipes deadlock."""
+_Running = Generator[bool, bool | None, None]
+"""A program that runs: it yields True if it advanced, and is sent True when all programs stand."""
 _AHEAD = 8
 """Blocks that are built together; few, so that a run of many blocks needs little memory."""
 
@@ -135,23 +133,24 @@ class FunctionalEngine:
         all wait.
         """
         raised: _Raised = defaultdict(Counter)
-        waiting: list[Iterator[bool]] = []
+        waiting: list[_Running] = []
         for block, programs in enumerate(blocks):
             waiting += [self._execute(ready, raised) for ready in programs]
             waiting, _ = _advance(waiting)
             if self._progress:
                 self._progress(task.name, block + 1, task.block_dim)
-        progressed = True
+        stand = None
         while waiting:
-            if not progressed:
+            waiting, progressed = _advance(waiting, stand)
+            if stand and not progressed:
                 raise SimError(f"{task.name}: {len(waiting)} programs wait for cross-core flags that nobody raises")
-            waiting, progressed = _advance(waiting)
+            stand = not progressed or None
 
-    def _execute(self, ready: _Ready, raised: _Raised) -> Iterator[bool]:
+    def _execute(self, ready: _Ready, raised: _Raised) -> _Running:
         """Run one program as a generator that yields at each wait for a cross-core flag that is not raised yet.
 
-        It yields True if the program advanced since the last yield. C runs the rows that it can. Raises DeadlockError for inner
-        flags never set.
+        It yields True if the program advanced since the last yield. Once it is sent True, its pipes go on by their queues.
+        Raises DeadlockError for inner flags never set.
         """
         task, program = ready.task, ready.program
         if ready.stuck:
@@ -164,13 +163,36 @@ class FunctionalEngine:
             ready.values = values
         else:
             values.run_again(local)
-        memory, table = values.memory, program.table
-        taken: dict[CrossCounter, int] = defaultdict(int)
-        core = (program.block, program.core_kind, program.sub_block)
-        got_on = True
-        for row in self._rows_for_python(ready, values):
+        flags = _CrossFlags(ready, raised)
+        got_on, stand = True, None
+        for row in self._run_rows(ready, values, flags):
+            while not stand and not flags.take(row):
+                stand = yield got_on
+                got_on = False
+            if stand:
+                break
+            got_on = True
+        if stand:
+            queues = Queues(program, ready.rows_before(row), flags.take)
+            while not queues.ended:
+                rows = queues.go_on()
+                for _ in self._run_rows(ready, values, flags, np.asarray(rows, np.int64)):
+                    pass  # the queues have taken the flag
+                yield bool(rows)
+        values.memory.cache.clean()
+        local.poison()
+        idle.append(local)
+
+    def _run_rows(
+        self, ready: _Ready, values: ProgramValues, flags: _CrossFlags, rows: NDArray[np.int64] | None = None
+    ) -> Iterator[int]:
+        """Run a program's rows, or those of `rows`, in their order; yield each wait for a cross-core flag.
+
+        C runs the rows that it can.
+        """
+        program, table, memory = values.program, values.program.table, values.memory
+        for row in self._rows_for_python(ready, values, rows):
             argument, dst, src0, src1, _ = program.rows[row].tolist()
-            kind = table.kinds[argument]
             instruction = table.instructions[argument]
             if instruction.has_values:
                 key = values.key(argument, dst, src0, src1)
@@ -183,26 +205,18 @@ class FunctionalEngine:
                     raise_fault(error, values, row)
                 if not known:
                     values.at_retirement(row, key)
-            elif kind == CROSS_SET:
-                assert isinstance(instruction, CrossCoreSetFlag)
-                raised[cross_counter(instruction, core)][program.block, program.sub_block] += 1
-            elif kind == CROSS_WAIT:
-                assert isinstance(instruction, CrossCoreWaitFlag)
-                flag = cross_counter(instruction, core)
-                parts = _parts(task, flag, table.chip)
-                while sum(count > taken[flag] for count in raised[flag].values()) < parts:
-                    yield got_on
-                    got_on = False
-                got_on = True
-                taken[flag] += 1
-        memory.cache.clean()
-        local.poison()
-        idle.append(local)
+            elif table.kinds[argument] == CROSS_SET:
+                flags.set(row)
+            elif table.kinds[argument] == CROSS_WAIT:
+                yield row
 
-    def _rows_for_python(self, ready: _Ready, values: ProgramValues) -> Iterable[int]:
+    def _rows_for_python(self, ready: _Ready, values: ProgramValues, rows: NDArray[np.int64] | None) -> Iterable[int]:
         """Return the rows that Python must run: all without the compiled engine, else an iterator that runs the others in C."""
+        some = None if rows is None else rows[_matters(ready.program, rows)]
         if self._work is None:
-            return ready.order.tolist()
+            return (ready.order if some is None else some).tolist()
+        if some is not None:
+            return rows_for_python(CompiledValues(values, self._work, some), self._work)
         if ready.compiled is None:
             ready.compiled = CompiledValues(values, self._work, ready.order)
         else:
@@ -221,17 +235,46 @@ def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
             yield blocks.pop(0)
 
 
-def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool]:
-    """Advance every program until it ends or waits; return (programs that wait, True if any advanced)."""
+def _advance(programs: list[_Running], stand: bool | None = None) -> tuple[list[_Running], bool]:
+    """Advance every program until it ends or waits; return (programs that wait, True if any advanced).
+
+    `stand` is sent to each: True if all of them wait.
+    """
     left = []
     progressed = False
     for program in programs:
         try:
-            progressed = next(program) or progressed
+            progressed = program.send(stand) or progressed
             left.append(program)
         except StopIteration:
             progressed = True
     return left, progressed
+
+
+class _CrossFlags:
+    """Cross-core flags of a task as one of its programs sees them: the parts `raised` by all, and those that it has taken."""
+
+    def __init__(self, ready: _Ready, raised: _Raised) -> None:
+        self._task, self._program = ready.task, ready.program
+        self._raised = raised
+        self._taken: Counter[CrossCounter] = Counter()
+        self._core = (self._program.block, self._program.core_kind, self._program.sub_block)
+
+    def _instruction(self, row: int) -> Any:
+        return self._program.table.instructions[self._program.rows[row, 0]]
+
+    def set(self, row: int) -> None:
+        """Raise the program's part of the flag that is set at `row`."""
+        self._raised[cross_counter(self._instruction(row), self._core)][self._core[::2]] += 1
+
+    def take(self, row: int) -> bool:
+        """Take the flag for which `row` waits and return True; return False if it is not raised."""
+        flag = cross_counter(self._instruction(row), self._core)
+        parts = _parts(self._task, flag, self._program.table.chip)
+        if sum(count > self._taken[flag] for count in self._raised[flag].values()) < parts:
+            return False
+        self._taken[flag] += 1
+        return True
 
 
 class _Ready:
@@ -243,6 +286,11 @@ class _Ready:
         self.compiled: CompiledValues | None = None
         self.order, self.stuck = order
 
+    def rows_before(self, row: int) -> NDArray[np.int64]:
+        """Return all rows of the program that are executed before `row`."""
+        ordered = rows_in_order(self.program)
+        return np.arange(row) if ordered is None else ordered[0][: int(np.flatnonzero(ordered[0] == row)[0])]
+
     @property
     def nbytes(self) -> int:
         """Return the bytes of the program's rows and of their order."""
@@ -251,13 +299,18 @@ class _Ready:
 
 def _order(program: Program) -> _Order:
     """Return the rows of the program that matter here, in an order in which a core can execute them."""
-    kinds = program.table.column("kind")
-    matters = ((program.table.column("has_values") > 0) | (kinds == CROSS_SET) | (kinds == CROSS_WAIT))[program.rows[:, 0]]
     ordered = rows_in_order(program)
     if ordered is None:
-        return np.flatnonzero(matters), []
+        return np.flatnonzero(_matters(program)), []
     order, stuck = ordered
-    return order[matters[order]], stuck
+    return order[_matters(program, order)], stuck
+
+
+def _matters(program: Program, rows: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.bool_]:
+    """Return for each of `rows` True if it has values or a cross-core flag."""
+    kinds = program.table.column("kind")
+    matters = (program.table.column("has_values") > 0) | (kinds == CROSS_SET) | (kinds == CROSS_WAIT)
+    return matters[program.rows[rows, 0]]
 
 
 @cache

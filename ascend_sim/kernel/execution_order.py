@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.isa.base import BARRIER_ALL, DISARMED, PIPES, SET, WAIT
+from ascend_sim.isa.base import BARRIER_ALL, CROSS_WAIT, DISARMED, PIPES, SET, WAIT
 from ascend_sim.isa.sync import ScalarWait
 from ascend_sim.kernel.program import Program
 
@@ -20,10 +20,10 @@ def rows_in_order(program: Program) -> tuple[NDArray[np.int64], list[int]] | Non
 
     Rows that a deadlock never reaches come last, in the order of issue.
     """
-    codes = program.per_row("flag")
-    if not _waits_ahead(program.per_row("kind"), codes):
+    if not _waits_ahead(program.per_row("kind"), program.per_row("flag")):
         return None
-    order, stuck = _Queues(program, codes).worked_off()
+    queues = Queues(program)
+    order, stuck = queues.go_on(), queues.stuck
     left = np.ones(len(program), np.bool_)
     left[order] = False
     return np.concatenate((np.asarray(order, np.int64), np.flatnonzero(left))), stuck
@@ -40,50 +40,83 @@ def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
     return False
 
 
-class _Queues:
-    """Execution of a program's rows by the queues of a core's pipes, in order but without times."""
+class Queues:
+    """Execution of a program's rows by the queues of a core's pipes, in order but without times.
 
-    def __init__(self, program: Program, codes: NDArray[np.int64]) -> None:
+    `done` are rows that were executed before. `passes(row)` is asked at waits for cross-core flags: True lets the row pass.
+    """
+
+    def __init__(
+        self, program: Program, done: NDArray[np.int64] | None = None, passes: Callable[[int], bool] = lambda row: True
+    ) -> None:
         self._program = program
+        self._passes = passes
         self._depth: Mapping[Any, int] = program.table.chip.sync.queue_depth
         self._kinds = program.per_row("kind").tolist()
         self._pipes = program.per_row("pipe").tolist()
-        self._codes = codes.tolist()
+        self._codes = program.per_row("flag").tolist()
         self._balance: Counter[int] = Counter()
         self._blocked: dict[int, deque[int]] = {}
         self._order: list[int] = []
+        left = np.ones(len(program), np.bool_)
+        if done is not None:
+            left[done] = False
+            for row in done.tolist():
+                self._count(row)
+        self._left = deque(np.flatnonzero(left).tolist())
 
-    def worked_off(self) -> tuple[list[int], list[int]]:
-        """Return (rows in the order of execution, rows at which pipes stand at the end because their set never comes)."""
-        for row, pipe in enumerate(self._pipes):
-            if self._kinds[row] == BARRIER_ALL and self._holds(row):
-                break  # no later set is issued, nor after a full queue below
-            if pipe in self._blocked:
-                if len(self._blocked[pipe]) == self._depth[PIPES[pipe]]:
-                    break
-                self._blocked[pipe].append(row)
-            elif not self._work(row):
-                self._blocked[pipe] = deque([row])
-                if not pipe:
-                    break  # the scalar unit
-            elif self._kinds[row] == SET:
-                self._go_on()
-        return self._order, [queue[0] for queue in self._blocked.values()]
+    def go_on(self) -> list[int]:
+        """Execute every row that can execute now, and return them in their order."""
+        self._order = []
+        self._retry()
+        while self._left and self._issue(self._left[0]):
+            self._left.popleft()
+        return self._order
+
+    @property
+    def stuck(self) -> list[int]:
+        """Return the rows at which pipes stand: waits for what has not come."""
+        return [queue[0] for queue in self._blocked.values()]
+
+    @property
+    def ended(self) -> bool:
+        """Return True if every row was executed."""
+        return not self._left and not self._blocked
+
+    def _issue(self, row: int) -> bool:
+        """Execute a row or put it into the queue of its pipe; return False if the scalar unit cannot issue it yet."""
+        pipe = self._pipes[row]
+        if 0 in self._blocked or (self._kinds[row] == BARRIER_ALL and self._holds(row)):
+            return False
+        if pipe in self._blocked:
+            if len(self._blocked[pipe]) == self._depth[PIPES[pipe]]:
+                return False
+            self._blocked[pipe].append(row)
+        elif not self._work(row):
+            self._blocked[pipe] = deque([row])
+        elif self._kinds[row] == SET:
+            self._retry()
+        return True
 
     def _work(self, row: int) -> bool:
         """Execute a row and return True; return False if it is a wait whose set has not been executed."""
-        kind, code = self._kinds[row], self._codes[row]
-        if kind == WAIT and self._balance[code] <= 0:
+        kind = self._kinds[row]
+        if (kind == WAIT and self._balance[self._codes[row]] <= 0) or (kind == CROSS_WAIT and not self._passes(row)):
             return False
+        self._count(row)
+        self._order.append(row)
+        return True
+
+    def _count(self, row: int) -> None:
+        """Count the flag that a row sets or takes."""
+        kind, code = self._kinds[row], self._codes[row]
         if kind == SET:
             self._balance[code] += 1
         elif kind in (WAIT, DISARMED):
             self._balance[code] -= 1
-        self._order.append(row)
-        return True
 
-    def _go_on(self) -> None:
-        """Execute the rows of blocked pipes as far as their waits allow, after a set has been executed."""
+    def _retry(self) -> None:
+        """Execute the rows of blocked pipes as far as their waits allow."""
         moved = True
         while moved:
             moved = False

@@ -14,7 +14,7 @@ from ascend_sim.errors import DeadlockError
 from ascend_sim.isa.base import BARRIER_ALL
 from ascend_sim.isa.sync import SetFlag, WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.execution_order import rows_in_order
+from ascend_sim.kernel.execution_order import Queues, rows_in_order
 from ascend_sim.kernel.program import InstructionTable, Program
 
 pytestmark = pytest.mark.fast
@@ -103,6 +103,16 @@ def test_rows_come_behind_what_they_wait_for(first: int) -> None:
             assert all(place[other] < place[row] for other in needed[row])
         seen["stuck" if stuck else "other"] += 1
     assert min(seen.values()) > 5, seen
+
+
+def test_queues_go_on_behind_rows_that_were_executed() -> None:
+    for seed in range(100):
+        program = random_program(seed, depth=Random(seed).choice([1, 2, 4, 32]))
+        order = Queues(program).go_on()
+        cut = Random(seed).randint(0, len(order))
+        queues = Queues(program, np.asarray(order[:cut], np.int64))
+        assert sorted(queues.go_on()) == sorted(order[cut:])
+        assert queues.ended == (len(order) == len(program))
 
 
 @asim.kernel_function(core="AIV")
