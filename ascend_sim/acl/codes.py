@@ -5,8 +5,6 @@ from __future__ import annotations
 from ascend_sim.acl import enums as e
 from ascend_sim.frozen import frozen
 
-__all__ = ["ASSUMED_CODES", "AssumedCode", "Refused"]
-
 
 @frozen
 class AssumedCode:

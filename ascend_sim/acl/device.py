@@ -17,8 +17,6 @@ from ascend_sim.report.grid import counted
 from ascend_sim.runtime import Device, Task
 from ascend_sim.runtime.streams import StreamRun, overlapping, run_streams
 
-__all__ = ["AclDevice", "Context", "MemoryUse", "Queued"]
-
 
 @frozen
 class MemoryUse:

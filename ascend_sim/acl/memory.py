@@ -24,8 +24,6 @@ from ascend_sim.memory.gm import Allocation, room_of
 from ascend_sim.memory.local import POISON
 from ascend_sim.runtime import Device
 
-__all__ = ["ByteRange", "DeviceBlock", "DeviceMemory", "host_bytes", "integer", "is_device_address"]
-
 Bytes = NDArray[np.uint8]
 _FIRST_ADDRESS = 0x12C0_0000_0000
 _GUARD = 1 << 21

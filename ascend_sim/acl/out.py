@@ -24,8 +24,6 @@ from ascend_sim.runtime import Recording, Task
 from ascend_sim.runtime.recording import not_built
 from ascend_sim.runtime.streams import StreamRun, StreamStep
 
-__all__ = ["DeviceRecorder"]
-
 
 @dataclass
 class DeviceRecorder:

@@ -25,8 +25,6 @@ from ascend_sim.errors import SimError
 from ascend_sim.keywords import near_names
 from ascend_sim.options.run_options import CONFORMANCES
 
-__all__ = ["PROCESS", "aclGetRecentErrMsg", "call", "device", "note", "use"]
-
 _MODES = ("full", "functional")
 _DEFAULT_CHIP = "ascend910b3"
 _DEFAULT_CONFORMANCE = "library"

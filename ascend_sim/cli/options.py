@@ -24,8 +24,6 @@ from ascend_sim.cli.completing import CASES, CHIPS, among
 from ascend_sim.errors import SimError
 from ascend_sim.options.description import Described, Shell, options_in
 
-__all__ = ["Case", "Jobs", "Printed", "command"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 Case = Annotated[

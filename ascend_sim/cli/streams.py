@@ -14,8 +14,6 @@ import sys
 from contextlib import suppress
 from typing import Any, TextIO
 
-__all__ = ["end", "take_over"]
-
 _STDOUT, _STDERR = 1, 2
 _REPLACED = "ascend_sim_replace"
 _ALIKE = {"\u2588": "#", "\u2026": "."}

@@ -13,35 +13,6 @@ from ascend_sim.options.description import Option, Shell, described, of_case
 if TYPE_CHECKING:
     from ascend_sim.chip import ChipSpec
 
-__all__ = [
-    "CONFORMANCES",
-    "L2_STATES",
-    "LAUNCH_STATES",
-    "MODES",
-    "STEP",
-    "AcceptOptions",
-    "AnyRunOptions",
-    "CacheOptions",
-    "CaseChipOptions",
-    "CaseOptions",
-    "ChipOptions",
-    "ChoiceOptions",
-    "Conformance",
-    "EngineOptions",
-    "ExplainOptions",
-    "LaunchOptions",
-    "MathOptions",
-    "OverflowOptions",
-    "PlanOptions",
-    "ProfileOptions",
-    "RuleOptions",
-    "RunOptions",
-    "StatusOptions",
-    "TaskOptions",
-    "TrainingOptions",
-    "ValueOptions",
-]
-
 MODES = ("full", "functional", "timing")
 L2_STATES = ("cold", "warm")
 STEP = "step"

@@ -24,9 +24,9 @@ PROGRAM: Any = get_command(app)
 CONTEXT = typer.Context(PROGRAM)
 DESCRIBED = {
     (command, one.name): one
-    for name in run_options.__all__
+    for name, kind in vars(run_options).items()
     if name.endswith("Options")
-    for one in options_in(getattr(run_options, name))
+    for one in options_in(kind)
     if one.option.shell is not None
     for command in one.option.shell.commands
 }

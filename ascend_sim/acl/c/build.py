@@ -20,8 +20,6 @@ from ascend_sim.errors import SimError
 from ascend_sim.keywords import near_names
 from ascend_sim.report.files import atomic_write
 
-__all__ = ["LIBRARY", "OTHER_NAMES", "build_c", "compile_flags"]
-
 LIBRARY = "libascendcl.so"
 OTHER_NAMES = ("libnnopbase.so", "libopapi.so", "libopapi_nn.so", "libopapi_math.so")
 """Further libraries that programs link with; here all are one library."""

@@ -16,8 +16,6 @@ from ascend_sim.acl.operators import aclOpExecutor
 from ascend_sim.acl.streams import Event, Stream
 from ascend_sim.acl.tensors import aclBoolArray, aclIntArray, aclTensor
 
-__all__ = ["Handles", "Pointer"]
-
 _BASE = 0x0ACE << 48
 """No program has an address so high: a program that looks behind a handle ends there, and not in foreign memory."""
 _KIND_BITS, _SPACING_BITS = 4, 4

@@ -7,8 +7,6 @@ from enum import IntEnum
 from ascend_sim.acl import enums
 from ascend_sim.acl.c.prototypes import FUNCTIONS, Function
 
-__all__ = ["TYPES", "headers"]
-
 _INCLUDES = {
     "acl/acl_base.h": ("<stdbool.h>", "<stddef.h>", "<stdint.h>"),
     "acl/acl_rt.h": ('"acl/acl_base.h"',),

@@ -11,8 +11,6 @@ import re
 
 from ascend_sim.frozen import frozen
 
-__all__ = ["FUNCTIONS", "HANDLES", "STATUSES", "CParameter", "Function"]
-
 STATUSES = ("aclError", "aclnnStatus")
 """Result types that are a status code."""
 

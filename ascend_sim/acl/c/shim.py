@@ -19,8 +19,6 @@ from ascend_sim.acl.copies import SIDES
 from ascend_sim.acl.memory import is_device_address
 from ascend_sim.acl.state import PROCESS, note
 
-__all__ = ["Shim", "install"]
-
 _TAKES_ALONG = ("aclFinalize", "aclrtResetDevice", "aclrtDestroyContext")
 """Functions that destroy objects which are not among their arguments."""
 _MOST = (1 << 32) - 1

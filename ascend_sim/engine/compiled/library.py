@@ -16,26 +16,6 @@ from ascend_sim.built import built_file, older, opened
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 
-__all__ = [
-    "FINISHED",
-    "INSTRUCTION",
-    "NO_MEMORY",
-    "PASSES_BY",
-    "RAISES",
-    "SETTLED",
-    "SPOKEN",
-    "WAITS",
-    "CoreNumbers",
-    "EventStruct",
-    "GmNumbers",
-    "Handle",
-    "ProgramStruct",
-    "beside",
-    "byref",
-    "checked",
-    "load",
-]  # fmt: skip
-
 FINISHED, RAISES, PASSES_BY, WAITS = range(4)
 SETTLED, SPOKEN, AGAIN, UNFINISHED = range(4)
 NO_MEMORY, CLOCK_OVERFLOW, BAD_ROW, BAD_SHAPE = -1, -2, -3, -4

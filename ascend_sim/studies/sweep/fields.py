@@ -24,8 +24,6 @@ from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.short_names import full_name
 
-__all__ = ["Draft", "SweepField", "field_of", "known_fields"]
-
 _WORDS = (
     "batch", "in_channels", "out_channels", "size", "depth", "height", "width", "kernel_size", "groups",
 )  # fmt: skip

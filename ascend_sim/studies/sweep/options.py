@@ -5,8 +5,6 @@ from typing import Annotated
 from ascend_sim.options.description import Option, Shell, of_case
 from ascend_sim.options.run_options import CaseChipOptions
 
-__all__ = ["SweepOptions"]
-
 
 @of_case
 class SweepOptions(CaseChipOptions, total=False):

@@ -18,8 +18,6 @@ from ascend_sim.report.summary import before_words
 from ascend_sim.studies.sweep.point import TRIED
 from ascend_sim.studies.sweep.run import Row, Sweep
 
-__all__ = ["check_table", "heat_map", "pareto_plot", "render", "write_table"]
-
 _SHOWN = ("us", "grad_input_us", "grad_weight_us", "output_us", "layout_us", "l1", "error")
 """Columns of the table on a terminal, as far as there are any; a file has all."""
 _MOST_CELLS = 200

@@ -26,8 +26,6 @@ from ascend_sim.studies.pools import Failed
 from ascend_sim.studies.tiles.command import kernels_of
 from ascend_sim.studies.tiles.search import search
 
-__all__ = ["LARGER_IS_BETTER", "TRIED", "SweepPoint", "columns_of", "measure", "searched_tilings"]
-
 TRIED = 24
 """Simulations of a search at a point, for each cube kernel: few, so that a sweep ends; the most promising come first."""
 

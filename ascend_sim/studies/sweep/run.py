@@ -34,8 +34,6 @@ from ascend_sim.studies.sweep.options import SweepOptions
 from ascend_sim.studies.sweep.point import LARGER_IS_BETTER, SweepPoint, measure
 from ascend_sim.studies.sweep.values import MOST_POINTS, grouped
 
-__all__ = ["Sweep", "sweep"]
-
 ROOM = "studies.sweep"
 Row = Mapping[str, Any]
 

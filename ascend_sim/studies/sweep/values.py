@@ -17,8 +17,6 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError
 from ascend_sim.yaml_file import parse_yaml
 
-__all__ = ["MOST_POINTS", "grouped", "parse_vary"]
-
 MOST_POINTS = 100_000
 """Limit of a sweep's points: a larger number is taken for a typing error."""
 _NUMBER = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"

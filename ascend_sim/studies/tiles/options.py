@@ -6,8 +6,6 @@ from typing import Annotated, TypedDict
 from ascend_sim.options.description import Option, Shell, described, of_case
 from ascend_sim.options.run_options import ChoiceOptions
 
-__all__ = ["IN_CALL", "L2_OF_KERNEL", "LimitOptions", "SearchOptions"]
-
 IN_CALL = "call"
 L2_OF_KERNEL = (IN_CALL, "cold", "warm")
 """States of the L2 in which a kernel can be tried."""

@@ -17,8 +17,6 @@ from pathlib import Path
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.frozen import frozen
 
-__all__ = ["ComparedPoint", "PublishedPoint", "compare_points", "shipped_points"]
-
 CHIPS = {"dav-2201": "ascend910b3", "dav-3510": "ascend950pr_9589"}
 """The chip whose file gives an architecture's costs; vector costs belong to the architecture."""
 

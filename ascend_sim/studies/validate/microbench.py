@@ -25,20 +25,6 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 
-__all__ = [
-    "ALONE",
-    "BACK_TO_BACK",
-    "STREAMS",
-    "InnerLoop",
-    "MatrixStream",
-    "Measured",
-    "VectorAdd",
-    "matmul_loop",
-    "measure",
-    "single_transfer",
-    "transfer_cycles",
-]
-
 STREAMS = {"GM->UB": "UB", "GM->L1:nd2nz": "L1"}
 """Paths of streams and where they lead."""
 

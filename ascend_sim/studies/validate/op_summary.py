@@ -18,8 +18,6 @@ from ascend_sim.studies.validate.inferred_sizes import INFER, Open
 from ascend_sim.studies.validate.kernel import PIPES
 from ascend_sim.studies.validate.profiler_line import NAMES, Line
 
-__all__ = ["FILES", "STATIC", "check_table", "is_op_summary", "tables", "to_row"]
-
 FILES = ("op_summary_*.csv", "kernel_details.csv")
 """Names of the profiler's tables of kernels."""
 

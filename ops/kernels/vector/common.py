@@ -27,7 +27,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.kernel.abilities import reach
+from ascend_sim.isa.forms import reach
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.function import KernelFunction
 from ascend_sim.kernel.kernel import Kernel

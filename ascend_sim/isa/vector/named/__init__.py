@@ -17,8 +17,6 @@ from typing import ClassVar, Protocol, Self, runtime_checkable
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector.base import VectorInstruction
 
-__all__ = ["NamedInstruction", "Operand", "named"]
-
 
 @runtime_checkable
 class Operand(Protocol):
