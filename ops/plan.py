@@ -15,7 +15,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.memory.gm import Allocation, room_of
-from ascend_sim.ops.kernels.vector.common import KernelWork, Loop, TaskWords, kernel_task, looped_task
+from ascend_sim.ops.kernels.vector.common import KernelWork, Loop, TaskWords, work_task
 from ascend_sim.runtime import Task
 
 WORKSPACE_ALIGNMENT = 512
@@ -95,7 +95,7 @@ class Plan:
 
     def _task_of(self, work: KernelWork | partial[Loop], launch: TaskWords, names: tuple[str, ...]) -> Make:
         if isinstance(work, partial):
-            return lambda chip, t: looped_task(chip, launch, work(), [t[name] for name in names])
+            return lambda chip, t: work_task(chip, launch, work(), [t[name] for name in names])
         if len(names) != len(work.tensors):
             raise SimError(f"plan: {launch.name} has tensors {', '.join(names)}; its kernel takes {len(work.tensors)}")
         tensors = [self.tensors[name] for name in names]
@@ -105,7 +105,7 @@ class Plan:
             "shapes": {name: list(one.shape) for name, one in zip(names, work.tensors, strict=True)},
         }
         told = work if work.info else replace(work, info=facts)
-        return lambda chip, t: kernel_task(chip, launch, told, [t[name] for name in names])
+        return lambda chip, t: work_task(chip, launch, told, [t[name] for name in names])
 
     def place(self, slack: bool = False) -> None:
         """Place each workspace tensor at the first free offset, from its first use to its last; sets `offsets` and

@@ -8,6 +8,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL_BYTES
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.forms import can_say, copies_whole_blocks
+from ascend_sim.isa.forms import reach as reach  # operators have it from here
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, Fill
 from ascend_sim.kernel.operands import CopyLoop, matrix_window

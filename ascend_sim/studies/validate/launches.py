@@ -18,10 +18,10 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.numerics import canonical, numpy_dtype
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
-from ascend_sim.ops.kernels.vector.cast import cast_task
-from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
-from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
-from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
+from ascend_sim.ops.kernels.vector.cast import cast_work
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
+from ascend_sim.ops.kernels.vector.mem_set import mem_set_work
+from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_work
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_work
 from ascend_sim.ops.kernels.vector.trans_data_filter import (
@@ -170,7 +170,7 @@ class FeatureTurn(MeasuredLaunch):
         to_c0 = _to_blocks(kernel)
         launch = TaskWords("TransData", f"TransData_{(source if to_c0 else target).name}")
         work = feature_work(chip, FeatureShape(n, c, 1, hw), BlockLayout.of(itemsize, c0), to_c0)
-        return looped_task(chip, launch, work, [source, target]), [source]
+        return work_task(chip, launch, work, [source, target]), [source]
 
 
 class FilterTurn(MeasuredLaunch):
@@ -184,7 +184,7 @@ class FilterTurn(MeasuredLaunch):
         to_c0 = _to_blocks(kernel)
         launch = TaskWords("TransData", f"TransData_{(source if to_c0 else target).name}")
         work = filter_work(chip, FilterShape(c_out, c_in, 1, taps, 1), BlockLayout.of(itemsize, c0), to_c0)
-        return looped_task(chip, launch, work, [source, target]), [source]
+        return work_task(chip, launch, work, [source, target]), [source]
 
 
 class TransData(MeasuredLaunch):
@@ -242,7 +242,8 @@ class Cast(MeasuredLaunch):
         count = kernel["N"]
         source = device.allocate(count * _itemsize(from_dtype), "input")
         target = device.allocate(count * _itemsize(to_dtype), "output")
-        return cast_task(chip, source, target, count, from_dtype, to_dtype), [source]
+        work = cast_work(chip, count, from_dtype, to_dtype, "Cast")
+        return work_task(chip, TaskWords("Cast", "Cast_input"), work, [source, target]), [source]
 
 
 class ReduceSum(MeasuredLaunch):
@@ -255,7 +256,8 @@ class ReduceSum(MeasuredLaunch):
         n, c, hw = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"]
         source = device.allocate(n * c * hw * _itemsize(dtype), "input")
         target = device.allocate(c * _itemsize(dtype), "output")
-        return reduce_sum_task(chip, source, target, (n, c, hw), dtype), [source]
+        work = reduce_sum_work(chip, (n, c, hw), dtype, "ReduceSum")
+        return work_task(chip, TaskWords("ReduceSum", "ReduceSum_input"), work, [source, target]), [source]
 
 
 class MemSet(MeasuredLaunch):
@@ -267,7 +269,8 @@ class MemSet(MeasuredLaunch):
         dtype = _dtypes(kernel)[0]
         itemsize = _itemsize(dtype)
         nbytes = _filter_elements(kernel, BLOCK_BYTES // itemsize) * itemsize
-        return mem_set_task(chip, device.allocate(nbytes, "output"), nbytes, dtype=dtype), []
+        work = mem_set_work(chip, nbytes, "MemSet", dtype=dtype)
+        return work_task(chip, TaskWords("MemSet", "MemSet_output"), work, [device.allocate(nbytes, "output")]), []
 
 
 class MicroBenchmark(MeasuredLaunch):

@@ -50,7 +50,7 @@ _GROUP = BLOCK_BYTES // _WIDE_BYTES
 
 
 def bias_add_work(chip: ChipSpec, n: int, c: int, pixels: int, dtype: str, name: str) -> KernelWork:
-    """Return the work of a BiasAdd for `kernel_task`, whose tensors are source [n][c][pixels], bias [c] and target.
+    """Return the work of a BiasAdd for `work_task`, whose tensors are source [n][c][pixels], bias [c] and target.
 
     Raises SimError for a size below 1 and for a dtype other than float16, bfloat16 and float32.
     """

@@ -7,21 +7,18 @@ count whole blocks (the 910 and 310P) the last piece is rounded up, on both side
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
-from ascend_sim.memory.gm import Allocation
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     KernelWork,
-    TaskWords,
     call_info,
     contiguous,
-    kernel_task,
     known_loop,
     require_positive,
     share,
@@ -29,7 +26,6 @@ from ascend_sim.ops.kernels.vector.common import (
 )
 from ascend_sim.ops.kernels.vector.whole_blocks import load_rows, store_end
 from ascend_sim.ops.problem.sizes import ceil_div, cut
-from ascend_sim.runtime import Task
 
 DTYPES = ("float16", "bfloat16", "float32")
 TARGETS = (*DTYPES, "hifloat8", "float8_e4m3fn")
@@ -37,30 +33,8 @@ WIDE = "float32"
 _LINE_ELEMENTS = 512  # blocks begin on a 512-byte L2 line of an 8-bit side, so of a wider one too
 
 
-def cast_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    count: int,
-    from_dtype: str,
-    to_dtype: str,
-    *,
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return a launch that converts `count` elements of `source` to `to_dtype` in `target`.
-
-    Raises SimError for a count below 1, and unless it converts float16, bfloat16 or float32 to another of these or to
-    an 8-bit format.
-    """
-    name = name or f"Cast_{source.name}"
-    return kernel_task(
-        chip, TaskWords("Cast", name, disarm), cast_work(chip, count, from_dtype, to_dtype, name), [source, target]
-    )
-
-
 def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: str) -> KernelWork:
-    """Return the work of a Cast of `count` elements for `kernel_task`.
+    """Return the work of a Cast of `count` elements for `work_task`.
 
     Raises SimError for a count below 1, and unless it converts float16, bfloat16 or float32 to another of these or to
     an 8-bit format.

@@ -18,16 +18,16 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache, wraps
+from dataclasses import dataclass, field
+from functools import lru_cache, partial, wraps
 from threading import local
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.forms import reach
+from ascend_sim.kernel.abilities import reach
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.function import KernelFunction
 from ascend_sim.kernel.kernel import Kernel
@@ -45,33 +45,16 @@ SOURCE, TARGET = 0, 1
 _KEPT = 32
 """Most loops and works of a kernel that are cached, each with a few hundred rows."""
 
-Body = Callable[[KernelBuilder, int], None]
 Arguments = ParamSpec("Arguments")
 
 
 @frozen
 class TaskWords:
-    """Names of a launch: its operator and name, `disarm` (flags whose waits hold nothing) and `Task.template`."""
+    """Names of a launch: its operator and name, and `disarm`, flags whose waits hold nothing."""
 
     op_type: str
     name: str
     disarm: Collection[str] = ()
-    template: str = ""
-
-
-def vector_task(
-    chip: ChipSpec, launch: TaskWords, block_dim: int, tensors: Sequence[Allocation], body: Body, info: dict[str, Any]
-) -> Task:
-    """Return a launch of `block_dim` blocks on the chip's vector cores; `body(k, block)` appends the instructions of one block.
-
-    `info` has the call's "dtypes", "formats" and "shapes".
-    """
-
-    def write(k: KernelBuilder, block: int) -> Program:
-        body(k, block)
-        return k.finish()
-
-    return _task_of(chip, launch, block_dim, tensors, write, info, {})
 
 
 @frozen
@@ -90,6 +73,11 @@ class Loop:
     template: str = ""
     tables: dict[str, InstructionTable] = field(default_factory=dict)
 
+    def write(self, k: KernelBuilder, pieces: Sequence[tuple[Any, Any]]) -> Program:
+        """Return the program of a block that runs the loop over `pieces`."""
+        self.body(k, pieces)
+        return k.finish()
+
 
 @dataclass(frozen=True, eq=False)
 class KernelWork:
@@ -97,7 +85,8 @@ class KernelWork:
     one block.
 
     The function is called as `kernel(k, *tensors, pieces, **fields)`. It takes its work from the pieces in one loop
-    over `k.each(pieces)` and does not ask for its block. `info` is that of its launch (`Task.info`).
+    over `k.each(pieces)` and does not ask for its block. `info` is that of its launch (`Task.info`). All launches of it share
+    `tables`, and so the stamps.
     """
 
     kernel: KernelFunction
@@ -106,6 +95,13 @@ class KernelWork:
     pieces_of: Callable[[int], Sequence[Any]]
     fields: Mapping[str, Any] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
+    template: ClassVar[str] = ""
+    tables: dict[str, InstructionTable] = field(default_factory=dict)
+
+    def write(self, k: Kernel, pieces: Sequence[Any]) -> Program:
+        """Return the program of a block that calls the function with `pieces`."""
+        self.kernel(k, *self.tensors, pieces, **self.fields)
+        return k.finish()
 
 
 def contiguous(*tensors: tuple[Sequence[int], str]) -> list[Tensor]:
@@ -134,89 +130,30 @@ def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
     return found
 
 
-def looped_task(chip: ChipSpec, launch: TaskWords, loop: Loop, tensors: Sequence[Allocation]) -> Task:
-    """Return a launch of `loop` on the chip's vector cores; each block runs the loop over its pieces."""
-    launch, info = replace(launch, template=loop.template), dict(loop.info)
-
-    def write(k: KernelBuilder, block: int) -> Program:
-        pieces = list(loop.pieces_of(block))
-
-        def written() -> Program:
-            loop.body(k, pieces)
-            return k.finish()
-
-        return k.repeated(pieces, written)
-
-    return _task_of(chip, launch, loop.blocks, tensors, write, info, loop.tables)
-
-
-def kernel_task(chip: ChipSpec, launch: TaskWords, work: KernelWork, tensors: Sequence[Allocation]) -> Task:
-    """Return a launch of the kernel function of `work` on the chip's vector cores. Raises SimError if the function does
-    not run on their kind.
-
-    Launches of the same work in a thread share instructions and stamps.
+def work_task(chip: ChipSpec, launch: TaskWords, work: KernelWork | Loop, tensors: Sequence[Allocation]) -> Task:
+    """Return a launch of `work` on the chip's vector cores. Raises SimError if its kernel function does not run on their
+    kind.
     """
-    sizes = [reach(tensor, chip) for tensor in tensors]
-    for on in {chip.cores.vector_kind(block) for block in range(work.blocks)} - {*work.kernel.cores}:
-        raise SimError(f"kernel {work.kernel.name} runs on {' or '.join(work.kernel.cores)}; its pieces go to {on} cores")
-
-    def build(block: int) -> list[Program]:
-        on, pieces, tables = chip.cores.vector_kind(block), work.pieces_of(block), _tables_of(chip, work)
-        if on not in tables:
-            tables[on] = InstructionTable(chip, on)
-        k = Kernel(tables[on], block, on, sizes, blocks=work.blocks, disarm=launch.disarm)
-
-        def write() -> Program:
-            work.kernel(k, *work.tensors, pieces, **work.fields)
-            return k.finish()
-
-        return [k.written_over(pieces, write)]
-
-    return _task(chip, launch, work.blocks, tensors, build, dict(work.info))
-
-
-_works = local()
-
-
-def _tables_of(chip: ChipSpec, work: KernelWork) -> dict[str, InstructionTable]:
-    """Return kind of core -> instruction table, which all launches of a work in this thread share."""
-    if not hasattr(_works, "tables"):
-        _works.tables = lru_cache(_KEPT)(lambda *key: {})
-    found: dict[str, InstructionTable] = _works.tables(chip, work)
-    return found
-
-
-def _task_of(
-    chip: ChipSpec,
-    launch: TaskWords,
-    block_dim: int,
-    tensors: Sequence[Allocation],
-    write: Callable[[KernelBuilder, int], Program],
-    info: dict[str, Any],
-    tables: dict[str, InstructionTable],
-) -> Task:
+    kinds = {chip.cores.vector_kind(block) for block in range(work.blocks)}
+    if isinstance(work, KernelWork) and (others := kinds - {*work.kernel.cores}):
+        raise SimError(
+            f"kernel {work.kernel.name} runs on {' or '.join(work.kernel.cores)}; its pieces go to {', '.join(others)} cores"
+        )
     sizes = [reach(tensor, chip) for tensor in tensors]
 
     def build(block: int) -> list[Program]:
-        on = chip.cores.vector_kind(block)
-        if on not in tables:
-            tables[on] = InstructionTable(chip, on)
-        return [write(KernelBuilder(tables[on], block, on, sizes, disarm=launch.disarm), block)]
+        on, pieces = chip.cores.vector_kind(block), list(work.pieces_of(block))
+        if on not in work.tables:
+            work.tables[on] = InstructionTable(chip, on)
+        if isinstance(work, KernelWork):
+            kernel = Kernel(work.tables[on], block, on, sizes, blocks=work.blocks, disarm=launch.disarm)
+            return [kernel.written_over(pieces, partial(work.write, kernel, pieces))]
+        k = KernelBuilder(work.tables[on], block, on, sizes, disarm=launch.disarm)
+        return [k.repeated(pieces, partial(work.write, k, pieces))]
 
-    return _task(chip, launch, block_dim, tensors, build, info)
-
-
-def _task(
-    chip: ChipSpec,
-    launch: TaskWords,
-    block_dim: int,
-    tensors: Sequence[Allocation],
-    build: Callable[[int], list[Program]],
-    info: dict[str, Any],
-) -> Task:
-    kinds = {chip.cores.vector_kind(block) for block in range(block_dim)}
     kind = "MIX_VECTOR_CORE" if len(kinds) > 1 else kinds.pop()
-    return Task(launch.name, launch.op_type, kind, block_dim, tensors, build, info=info, template=launch.template)
+    info = dict(work.info)
+    return Task(launch.name, launch.op_type, kind, work.blocks, tensors, build, info=info, template=work.template)
 
 
 def vector_cores(chip: ChipSpec) -> int:

@@ -5,19 +5,16 @@ Pieces begin on L2 lines. Where copies count whole blocks (the 910 and 310P) the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.function import kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
-from ascend_sim.memory.gm import Allocation
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     KernelWork,
-    TaskWords,
     contiguous,
-    kernel_task,
     known_loop,
     require_positive,
     share,
@@ -25,31 +22,12 @@ from ascend_sim.ops.kernels.vector.common import (
 )
 from ascend_sim.ops.kernels.vector.whole_blocks import store_end
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.runtime import Task
 
 _TILES = 4  # a quarter of UB is zeroed once and written as often as needed
 
 
-def mem_set_task(
-    chip: ChipSpec,
-    target: Allocation,
-    nbytes: int,
-    *,
-    op_type: str = "MemSet",
-    dtype: str = "float32",
-    value: float = 0.0,
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return a launch that fills the first `nbytes` of `target` with `value` in `dtype`; SimError if `nbytes` is below 1."""
-    name = name or f"MemSet_{target.name}"
-    return kernel_task(
-        chip, TaskWords(op_type, name, disarm), mem_set_work(chip, nbytes, name, dtype=dtype, value=value), [target]
-    )
-
-
 def mem_set_work(chip: ChipSpec, nbytes: int, name: str, *, dtype: str = "float32", value: float = 0.0) -> KernelWork:
-    """Return the work of filling `nbytes` bytes with `value` in `dtype`, for `kernel_task`; SimError if `nbytes` is below 1."""
+    """Return the work of filling `nbytes` bytes with `value` in `dtype`, for `work_task`; SimError if `nbytes` is below 1."""
     require_positive(name, nbytes=nbytes)
     # The vector unit fills 16 and 32 bits alone; zeros of an 8-bit format are zeros there too, and no other value is asked for.
     filled = "float16" if numpy_dtype(dtype).itemsize == 1 and not value else dtype

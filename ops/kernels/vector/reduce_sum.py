@@ -11,7 +11,7 @@ sums: so a block has channels of 32 bytes of them, as compiled reductions there 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -23,24 +23,21 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop
-from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
     Loop,
-    TaskWords,
     buffer_queue,
     call_info,
     known_loop,
-    looped_task,
     padded,
     require_positive,
     vector_cores,
 )
 from ascend_sim.ops.kernels.vector.whole_blocks import load_rows, store_end
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
-from ascend_sim.runtime import Task
 
 DTYPES = ("float16", "bfloat16", "float32")
 _WIDE = "float32"
@@ -49,28 +46,18 @@ _PER_BLOCK = BLOCK_BYTES // _WIDE_BYTES
 _TILES = 3  # UB holds two fp32 tiles, or one beside two of half its size, and a third for the sums
 
 
-def reduce_sum_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    shape: tuple[int, int, int],
-    dtype: str,
-    *,
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return a launch that sums the source, `shape` [n][c][hw], to [c], both in `dtype`.
+def reduce_sum_work(chip: ChipSpec, shape: tuple[int, int, int], dtype: str, name: str) -> Loop:
+    """Return the work of a ReduceSum of `shape` [n][c][hw] to [c], both in `dtype`, for `work_task`.
 
     Raises SimError for a dtype other than float16, bfloat16 and float32.
     """
-    name, (n, c, hw) = name or f"ReduceSum_{source.name}", shape
+    n, c, hw = shape
     require_positive(name, n=n, c=c, hw=hw)
     if dtype not in DTYPES:
         raise SimError(f"{name}: dtype is {dtype}; it sums {', '.join(DTYPES)}")
     info = call_info((dtype, dtype), ("ND", "ND"), ([n, c, hw], [c]))
     template = "ReduceSum_columns" if hw == 1 and n > 1 else ""
-    loop = replace(_loop(chip, shape, dtype), info=info, template=template)
-    return looped_task(chip, TaskWords("ReduceSum", name, disarm), loop, [source, target])
+    return replace(_loop(chip, shape, dtype), info=info, template=template)
 
 
 @known_loop

@@ -9,7 +9,7 @@ backs off: its last group is that of the last C0 rows. Shorter ones are merged b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -20,21 +20,20 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.abilities import copies_whole_blocks
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop, TurnLayout
-from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
-    TaskWords,
+    Loop,
     buffer_queue,
+    known_loop,
     padded,
     share,
     vector_cores,
-    vector_task,
 )
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.whole_blocks import Merge, load_rows, store_rows, with_whole_end
 from ascend_sim.ops.problem.sizes import ceil_div, cut
-from ascend_sim.runtime import Task
 
 _BUFFERS = 4  # two in, two out
 _KEPT_BUFFERS = 5  # and what rows that merge overwrite
@@ -93,18 +92,10 @@ def as_turn(copy: StridedCopy) -> MatrixTurn | None:
     return MatrixTurn(axes[r][0], axes[s][0], axes[r][1], axes[s][2], outer, copy.source_offset, copy.target_offset)
 
 
-def transpose_task(
-    chip: ChipSpec,
-    source: Allocation,
-    target: Allocation,
-    turn: MatrixTurn,
-    itemsize: int,
-    *,
-    op_type: str = "Transpose",
-    name: str = "",
-    disarm: Collection[str] = (),
-) -> Task:
-    """Return the launch that transposes a batch of matrices of `itemsize` 2 or 4 bytes; blocks get equal shares of the tiles.
+@known_loop
+def transpose_work(chip: ChipSpec, turn: MatrixTurn, itemsize: int) -> Loop:
+    """Return the work of transposing a batch of matrices of `itemsize` 2 or 4 bytes, for `work_task`; blocks get equal
+    shares of the tiles.
 
     One block does all where rows of the target are shorter than the blocks that copies count.
     """
@@ -137,11 +128,11 @@ def transpose_task(
             src, dst = src + r * turn.row_stride + s, dst + s * turn.column_stride + r
             yield (rows, columns), (src, dst)
 
-    def body(k: KernelBuilder, block: int) -> None:
+    def body(k: KernelBuilder, pieces: Sequence[tuple[Any, Any]]) -> None:
         incoming = buffer_queue(k, "rows", "MTE2", "V", room // BLOCK_BYTES * BLOCK_BYTES)
         outgoing = buffer_queue(k, "turned", "V", "MTE3", room // BLOCK_BYTES * BLOCK_BYTES)
         merge = Merge(k, room // BLOCK_BYTES if keeps else 0) if merges else None
-        for (rows, columns), (src, dst) in k.stamped(tiles(block)):
+        for (rows, columns), (src, dst) in k.stamped(pieces):
             k.next_tile()
             pitch, groups = padded(columns * itemsize), ceil_div(rows, c0)
             place, loop = gm_operand(SOURCE, src * itemsize), CopyLoop(rows, turn.row_stride * itemsize, pitch)
@@ -173,6 +164,4 @@ def transpose_task(
         "formats": dict.fromkeys(sides, "ND"),
         "shapes": {"input": [matrices, turn.rows, turn.columns], "output": [matrices, turn.columns, turn.rows]},
     }
-    return vector_task(
-        chip, TaskWords(op_type, name or f"{op_type}_{target.name}", disarm), blocks, [source, target], body, info
-    )
+    return Loop(blocks, tiles, body, info)

@@ -110,7 +110,7 @@ def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int
 
 
 def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:
-    """Return the work of a strided copy for `kernel_task`. Raises SimError for a target stride of 0, and for an empty view."""
+    """Return the work of a strided copy for `work_task`. Raises SimError for a target stride of 0, and for an empty view."""
     require_positive(name, elements=math.prod(copy.shape), itemsize=copy.itemsize)
     _plan(name, copy.shape, copy.source_strides, copy.target_strides)  # which refuses what cannot be copied
     shape, source, target, *others = copy

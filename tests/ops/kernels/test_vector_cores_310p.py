@@ -11,7 +11,8 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector import VectorBinary
 from ascend_sim.kernel.program import InstructionTable
-from ascend_sim.ops.kernels.vector.cast import cast_task
+from ascend_sim.ops.kernels.vector.cast import cast_work
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from ascend_sim.report.timeline_file import load_recording, write_timeline
 from ascend_sim.runtime import Device
 from tests.support.ops.conv_problems import CallAttributes, same_bits
@@ -27,7 +28,8 @@ def test_a_vector_kernel_takes_both_kinds_of_cores(chip: str) -> None:
     spec = load_chip(chip)
     device = Device(spec, with_values=False)
     tensors = [device.allocate(size << 20, name) for size, name in ((4, "x"), (8, "y"))]
-    task = cast_task(spec, *tensors, 2 << 20, "float16", "float32")
+    work = cast_work(spec, 2 << 20, "float16", "float32", "Cast")
+    task = work_task(spec, TaskWords("Cast", "Cast"), work, tensors)
     timeline = Engine(device).run([task])
     assert task.core_kind == "MIX_VECTOR_CORE" and task.block_dim == TOGETHER[chip]
     used = {(run.program.core_kind, run.core) for run in timeline.programs}

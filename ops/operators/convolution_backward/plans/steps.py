@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.numerics import numpy_dtype
@@ -14,9 +13,9 @@ from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.vector.cast import cast_work
 from ascend_sim.ops.kernels.vector.common import KernelWork, Loop
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_work
-from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
+from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_work
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
-from ascend_sim.ops.kernels.vector.transpose import as_turn, transpose_task
+from ascend_sim.ops.kernels.vector.transpose import as_turn, transpose_work
 from ascend_sim.ops.kernels.vector.view_copy import view_copy_work
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.problem.layout import CHANNELS_LAST
@@ -61,10 +60,6 @@ class PlanDraft:
         """
         summed = name == "bias" or (name == "grad_output" and "grad_bias" in self.call.outputs)
         return summed or self.p.plane_products > 0
-
-    def named(self, name: str) -> dict[str, Any]:
-        """Return {"name": name, "disarm": flags whose waits hold nothing} for the launch `name` of a vector kernel."""
-        return {"name": name, "disarm": self.call.disarm.get(name, ())}
 
     def launch(
         self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], work: KernelWork | partial[Loop]
@@ -140,16 +135,8 @@ class PlanDraft:
         name, turn = f"{op_type}_{target}", as_turn(copy)
         if turn is None:
             self.launch(op_type, name, [source], [target], view_copy_work(self.chip, copy, name))
-            return
-        self.result.add(
-            op_type,
-            name,
-            [source],
-            [target],
-            lambda chip, t: transpose_task(
-                chip, t[source], t[target], turn, copy.itemsize, op_type=op_type, **self.named(name)
-            ),
-        )
+        else:
+            self.launch(op_type, name, [source], [target], partial(transpose_work, self.chip, turn, copy.itemsize))
 
     def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:
         """Append a Cast of `count` elements (all by default) to `target` and return `target`; return `source` if it has
@@ -209,15 +196,9 @@ class PlanDraft:
             n, d, hw = n * d * hw, 1, 1
         dtype = self.result.tensors[grad_output].dtype
         target = self.landing("grad_bias", dtype)
-        self.result.add(
-            "ReduceSum",
-            "ReduceSum_grad_bias",
-            [grad_output],
-            [target],
-            lambda chip, t: reduce_sum_task(
-                chip, t[grad_output], t[target], (n, c, d * hw), dtype, **self.named("ReduceSum_grad_bias")
-            ),
-        )
+        name = "ReduceSum_grad_bias"
+        work = partial(reduce_sum_work, self.chip, (n, c, d * hw), dtype, name)
+        self.launch("ReduceSum", name, [grad_output], [target], work)
         self.deliver(target, "grad_bias")
 
 

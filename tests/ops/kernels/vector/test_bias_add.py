@@ -16,7 +16,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.bias_add import bias_add_work
-from ascend_sim.ops.kernels.vector.common import TaskWords, kernel_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from tests.support.ops.vector_runs import both_modes, execute, useless_waits
 from tests.support.sampling import part_of_cases
 
@@ -39,7 +39,7 @@ class BiasAddLaunch:
             for (a, b), name, part in zip(pairwise(ends), ("map", "bias"), data, strict=True)
         ]
         work = bias_add_work(on, *self.shape, self.dtype, "BiasAdd")
-        return kernel_task(on, TaskWords("BiasAdd", "BiasAdd", disarm), work, [*parts, target])
+        return work_task(on, TaskWords("BiasAdd", "BiasAdd", disarm), work, [*parts, target])
 
     def memory(self, x: np.ndarray, bias: np.ndarray) -> np.ndarray:
         found = np.zeros(self.start + bias.nbytes, np.uint8)

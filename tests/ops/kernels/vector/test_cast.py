@@ -12,7 +12,8 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.cast import cast_task
+from ascend_sim.ops.kernels.vector.cast import cast_work
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from tests.support.ops.vector_runs import both_modes, chip, useless_waits
 from tests.support.sampling import part_of_cases
 
@@ -27,7 +28,8 @@ class CastLaunch:
         self.arguments = count, before, after
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-        return cast_task(on, source, target, *self.arguments, disarm=disarm)
+        work = cast_work(on, *self.arguments, "Cast")
+        return work_task(on, TaskWords("Cast", "Cast", disarm), work, [source, target])
 
 
 def numbers(count: int, dtype: str) -> np.ndarray:
@@ -65,12 +67,10 @@ def test_every_wait_of_cast_matters(before: str, after: str) -> None:
 @pytest.mark.fast
 @pytest.mark.parametrize(("count", "blocks"), [(32, 1), (160, 1), (16384, 1), (16385, 2), (10**7, 40)])
 def test_cast_blocks(count: int, blocks: int) -> None:
-    space = Allocation(0, 10**9, "x", None)
-    assert cast_task(chip(), space, space, count, "float32", "float16").block_dim == blocks
+    assert cast_work(chip(), count, "float32", "float16", "Cast").blocks == blocks
 
 
 @pytest.mark.parametrize("pair", [("float16", "float16"), ("float32", "int8")])
 def test_cast_refuses(pair: tuple[str, str]) -> None:
-    space = Allocation(0, 100, "x", None)
     with pytest.raises(SimError, match="it converts from"):
-        cast_task(chip(), space, space, 4, *pair)
+        cast_work(chip(), 4, *pair, "Cast")

@@ -14,9 +14,9 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.cast import cast_task
-from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task, share, vector_cores, vector_task
-from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
+from ascend_sim.ops.kernels.vector.cast import cast_work
+from ascend_sim.ops.kernels.vector.common import Loop, TaskWords, share, vector_cores, work_task
+from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_work
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_work
 from tests.support.ops.vector_runs import chip, execute, nc1hwc0
@@ -36,20 +36,23 @@ def late_vector_results() -> ChipSpec:
 
 
 def cast_twice(on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-    return cast_task(on, source, target, 1000, "float16", "bfloat16", disarm=disarm)
+    work = cast_work(on, 1000, "float16", "bfloat16", "Cast")
+    return work_task(on, TaskWords("Cast", "Cast", disarm), work, [source, target])
 
 
 def sum_rows(on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-    return reduce_sum_task(on, source, target, (40, 10, 1000), "float16", disarm=disarm)
+    work = reduce_sum_work(on, (40, 10, 1000), "float16", "ReduceSum")
+    return work_task(on, TaskWords("ReduceSum", "ReduceSum", disarm), work, [source, target])
 
 
 def sum_columns(on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-    return reduce_sum_task(on, source, target, (5, 100, 1), "float32", disarm=disarm)
+    work = reduce_sum_work(on, (5, 100, 1), "float32", "ReduceSum")
+    return work_task(on, TaskWords("ReduceSum", "ReduceSum", disarm), work, [source, target])
 
 
 def clear_gaps(on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
     work = feature_work(on, FeatureShape(1, 3, 1, 100), BlockLayout.of(4, 16), True)
-    return looped_task(on, TaskWords("TransData", "TransData_map", disarm), work, [source, target])
+    return work_task(on, TaskWords("TransData", "TransData_map", disarm), work, [source, target])
 
 
 X16 = (np.arange(400_000) % 7 - 3).astype(np.float16)
@@ -79,7 +82,8 @@ def test_barriers_hold_back_what_depends_on_a_late_result(
 
 def test_on_a_coupled_chip_vector_kernels_begin_on_its_ai_cores() -> None:
     coupled = load_chip("ascend310p3")  # 8 AI Cores and 7 vector-only cores
-    task = vector_task(coupled, TaskWords("Cast", "Cast_x"), 1, [], lambda k, block: None, {})
+    work = Loop(1, lambda block: [], lambda k, pieces: None)
+    task = work_task(coupled, TaskWords("Cast", "Cast_x"), work, [])
     assert (task.core_kind, task.build(0)[0].core_kind) == ("AI_CORE", "AI_CORE")
     assert vector_cores(coupled) == 15
     assert vector_cores(load_chip("ascend910a")) == 32

@@ -11,9 +11,9 @@ import pytest
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.cast import cast_task
-from ascend_sim.ops.kernels.vector.common import Loop, TaskWords, known_loop, looped_task
-from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.kernels.vector.cast import cast_work
+from ascend_sim.ops.kernels.vector.common import KernelWork, Loop, TaskWords, known_loop, work_task
+from ascend_sim.ops.kernels.vector.mem_set import mem_set_work
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_work
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape, filter_work
@@ -27,20 +27,21 @@ TENSORS = Allocation(0, 1 << 20, "source", None), Allocation(1 << 20, 1 << 20, "
 MAP = FeatureShape(3, 40, 1, 300)
 
 
-def turned(chip: ChipSpec, loop: Loop) -> Task:
-    return looped_task(chip, TaskWords("TransData", "TransData"), loop, TENSORS)
+def launch(chip: ChipSpec, work: Loop | KernelWork, *disarm: str) -> Task:
+    tensors = TENSORS if isinstance(work, Loop) else TENSORS[-len(work.tensors) :]
+    return work_task(chip, TaskWords("Own", "own", disarm), work, tensors)
 
 
 KERNELS: dict[str, Callable[[ChipSpec], Task]] = {
-    "features": lambda chip: turned(chip, feature_work(chip, MAP, LAYOUT, True)),
-    "features back": lambda chip: turned(chip, feature_work(chip, MAP, LAYOUT, False)),
-    "more features": lambda chip: turned(chip, feature_work(chip, MAP._replace(d=2), LAYOUT, True)),
-    "filters": lambda chip: turned(chip, filter_work(chip, FilterShape(48, 20, 1, 9, 1), LAYOUT, False)),
-    "cast": lambda chip: cast_task(chip, *TENSORS, 100_000, "float16", "float32"),
-    "another cast": lambda chip: cast_task(chip, *TENSORS, 100_000, "float32", "float16"),
-    "zeros": lambda chip: mem_set_task(chip, TENSORS[1], 70_000),
-    "ones": lambda chip: mem_set_task(chip, TENSORS[1], 70_000, value=1.0),
-    "zeros too early": lambda chip: mem_set_task(chip, TENSORS[1], 70_000, disarm=("zeros ready",)),
+    "features": lambda chip: launch(chip, feature_work(chip, MAP, LAYOUT, True)),
+    "features back": lambda chip: launch(chip, feature_work(chip, MAP, LAYOUT, False)),
+    "more features": lambda chip: launch(chip, feature_work(chip, MAP._replace(d=2), LAYOUT, True)),
+    "filters": lambda chip: launch(chip, filter_work(chip, FilterShape(48, 20, 1, 9, 1), LAYOUT, False)),
+    "cast": lambda chip: launch(chip, cast_work(chip, 100_000, "float16", "float32", "Cast")),
+    "another cast": lambda chip: launch(chip, cast_work(chip, 100_000, "float32", "float16", "Cast")),
+    "zeros": lambda chip: launch(chip, mem_set_work(chip, 70_000, "MemSet")),
+    "ones": lambda chip: launch(chip, mem_set_work(chip, 70_000, "MemSet", value=1.0)),
+    "zeros too early": lambda chip: launch(chip, mem_set_work(chip, 70_000, "MemSet"), "zeros ready"),
 }
 
 

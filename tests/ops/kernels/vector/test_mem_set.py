@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pytest
 
-from ascend_sim.chip import load_chip
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
+from ascend_sim.ops.kernels.vector.mem_set import mem_set_work
+from ascend_sim.runtime import Task
 from tests.support.ops.vector_runs import both_modes, useless_waits
 
 
 def mem_set(nbytes: int):  # type: ignore[no-untyped-def]
-    return lambda on, source, target, disarm: mem_set_task(on, target, nbytes, disarm=disarm)
+    def launch(on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
+        return work_task(on, TaskWords("MemSet", "MemSet", disarm), mem_set_work(on, nbytes, "MemSet"), [target])
+
+    return launch
 
 
 @pytest.mark.parametrize("nbytes", [1, 31, 512, 513, 40 * 512, 100_000, 40 * 49152 * 2 + 5])
@@ -30,5 +37,4 @@ def test_every_wait_of_mem_set_matters() -> None:
 
 @pytest.mark.parametrize(("nbytes", "blocks"), [(250_000, 48), (3_500_000, 48), (100, 1)])
 def test_mem_set_takes_every_core(nbytes: int, blocks: int) -> None:
-    space = Allocation(0, 10**7, "x", None)
-    assert mem_set_task(load_chip("ascend910b2"), space, nbytes).block_dim == blocks
+    assert mem_set_work(load_chip("ascend910b2"), nbytes, "MemSet").blocks == blocks

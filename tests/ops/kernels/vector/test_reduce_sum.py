@@ -16,7 +16,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import Scalar
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
+from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_work
 from tests.support.ops.vector_runs import both_modes, chip, useless_waits
 from tests.support.sampling import part_of_cases, sampled
 
@@ -38,7 +39,8 @@ class ReduceSumLaunch:
         self.shape, self.dtype = shape, dtype
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-        return reduce_sum_task(on, source, target, self.shape, self.dtype, disarm=disarm)
+        work = reduce_sum_work(on, self.shape, self.dtype, "ReduceSum")
+        return work_task(on, TaskWords("ReduceSum", "ReduceSum", disarm), work, [source, target])
 
 
 def check(shape: tuple[int, int, int], dtype: str, seed: int = 0) -> None:
@@ -122,8 +124,7 @@ def test_waits_of_the_output_matter() -> None:
 )  # fmt: skip
 def test_published_block_counts(shape: tuple[int, int, int], blocks: int) -> None:
     """AlexNet on a 910B2 (Ascend/msinsight test data)."""
-    space = Allocation(0, 10**9, "x", None)
-    assert reduce_sum_task(load_chip("ascend910b2"), space, space, shape, "float32").block_dim == blocks
+    assert reduce_sum_work(load_chip("ascend910b2"), shape, "float32", "ReduceSum").blocks == blocks
 
 
 @pytest.mark.parametrize(("shape", "repeats"), [((1, 1, 6400), 100), ((2, 1, 100), 2 * 2)])
@@ -131,7 +132,7 @@ def test_every_repeat_of_a_row_reduction_is_issued(shape: tuple[int, int, int], 
     """A repeat takes 64 fp32 elements of one row; the scalar unit issues each, for as long as it issues an instruction."""
     space = Allocation(0, 10**6, "x", None)
     on = chip()
-    (program,) = reduce_sum_task(on, space, space, shape, "float32").build(0)
+    (program,) = ReduceSumLaunch(shape, "float32")(on, space, space, ()).build(0)
     issued = [row.instruction.cycles for row in program if isinstance(row.instruction, Scalar)]
     assert issued == [repeats * on.scalar.issue_cycles["AIV"]]
 
@@ -139,12 +140,11 @@ def test_every_repeat_of_a_row_reduction_is_issued(shape: tuple[int, int, int], 
 def test_a_sum_is_not_narrowed_where_it_stands() -> None:
     """The 16-bit result and the fp32 total that it is cast from share no bytes of UB, and nothing else is narrowed."""
     space = Allocation(0, 10**6, "x", None)
-    (program,) = reduce_sum_task(chip(), space, space, (3, 2, 20_000), "float16").build(0)
+    (program,) = ReduceSumLaunch((3, 2, 20_000), "float16")(chip(), space, space, ()).build(0)
     (row,) = (row for row in program if isinstance(row.instruction, VectorCast) and row.instruction.target == "float16")
     assert abs(row.dst - row.src0) >= 2 * 4
 
 
 def test_other_dtypes_are_refused() -> None:
-    space = Allocation(0, 100, "x", None)
     with pytest.raises(SimError, match="it sums float16, bfloat16, float32"):
-        reduce_sum_task(chip(), space, space, (1, 1, 1), "int32")
+        reduce_sum_work(chip(), (1, 1, 1), "int32", "ReduceSum")

@@ -13,7 +13,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_work
 from tests.support.ops.vector_runs import both_modes, chip, codes, execute, nc1hwc0, useless_waits
@@ -29,7 +29,7 @@ class FeatureLaunch:
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
         launch = TaskWords("TransData", "TransData_map", disarm)
-        return looped_task(on, launch, feature_work(on, *self.arguments), [source, target])
+        return work_task(on, launch, feature_work(on, *self.arguments), [source, target])
 
 
 def check(shape: tuple[int, int, int, int], itemsize: int, c0: int, seed: int = 0) -> None:
@@ -90,7 +90,7 @@ def test_what_a_report_needs() -> None:
         Allocation(0, 10**6, "x", None),
         feature_work(chip(), FeatureShape(2, 20, 1, 9), BlockLayout.of(2), True, "float16"),
     )
-    task = looped_task(chip(), TaskWords("TransData", "TransData_x"), work, [space, space])
+    task = work_task(chip(), TaskWords("TransData", "TransData_x"), work, [space, space])
     assert (task.name, task.op_type, task.core_kind) == ("TransData_x", "TransData", "AIV")
     assert task.info["formats"] == {"input": "NCHW", "output": "NC1HWC0"}
     assert task.info["dtypes"] == {"input": "float16", "output": "float16"}

@@ -13,7 +13,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_filter import (
     FilterShape,
@@ -31,7 +31,7 @@ class FilterLaunch:
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
         launch = TaskWords("TransData", "TransData_weight", disarm)
-        return looped_task(on, launch, filter_work(on, *self.arguments), [source, target])
+        return work_task(on, launch, filter_work(on, *self.arguments), [source, target])
 
 
 def check(shape: tuple[int, int, int, int], groups: int, itemsize: int, c0: int, seed: int = 0) -> None:

@@ -17,7 +17,7 @@ from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.kernels.vector.trans_data_groups import ungroup_work, ungrouped_bytes
 from ascend_sim.ops.layouts.blocked import FractalZ
@@ -39,7 +39,7 @@ class UngroupLaunch:
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str] = ()) -> Task:
         work = ungroup_work(on, self.shape, self.merged, self.extension)
-        return looped_task(on, TaskWords("TransData", "TransData_groups", disarm), work, [source, target])
+        return work_task(on, TaskWords("TransData", "TransData_groups", disarm), work, [source, target])
 
 
 def tensors(shape: Shape, groups: int, c0: int) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -15,7 +15,7 @@ from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.vector import TransposeBlocks
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape
 from ascend_sim.ops.kernels.vector.trans_data_groups import ungrouped_bytes
 from ascend_sim.ops.kernels.vector.trans_data_to_groups import group_work
@@ -37,7 +37,7 @@ class GroupLaunch:
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str] = ()) -> Task:
         work = group_work(on, self.shape, self.merged, self.extension)
-        return looped_task(on, TaskWords("TransData", "TransData_groups", disarm), work, [source, target])
+        return work_task(on, TaskWords("TransData", "TransData_groups", disarm), work, [source, target])
 
 
 def check(shape: Shape, groups: int, itemsize: int) -> None:

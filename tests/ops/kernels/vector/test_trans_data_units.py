@@ -11,7 +11,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector.rearrangement import TransposeBlocks
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import TaskWords, looped_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_filter import (
     FilterShape,
@@ -114,7 +114,7 @@ def test_one_position_of_whole_blocks_is_moved() -> None:
     turned = []
     for shape in shapes:
         work = filter_work(chip, FilterShape(*shape, 1), BlockLayout.of(ITEM), True)
-        task = looped_task(chip, TaskWords("TransData", "TransData_weight"), work, [space, space])
+        task = work_task(chip, TaskWords("TransData", "TransData_weight"), work, [space, space])
         turned.append(any(isinstance(row.instruction, TransposeBlocks) for row in task.build(0)[0]))
     assert turned == [False, True, True, True]
 
@@ -123,7 +123,7 @@ def test_lines_of_a_part_leave_from_whole_blocks() -> None:
     """37 of 125 positions take 40 in UB: the channels behind the first begin at 32 bytes, too."""
     chip, space = load_chip("ascend910b2"), Allocation(0, 10**9, "grad_weight", None)
     work = filter_work(chip, FilterShape(16, 16, 5, 25, 1), BlockLayout.of(4, 16), False)
-    task = looped_task(chip, TaskWords("TransData", "TransData_grad_weight"), work, [space, space])
+    task = work_task(chip, TaskWords("TransData", "TransData_grad_weight"), work, [space, space])
     moved = [row.instruction for block in range(2) for row in task.build(block)[0]]
     out = [(i.row_bytes, i.src_stride) for i in moved if isinstance(i, DataCopy) and i.destination == "GM"]
     assert out == [(352, 352)] * 16 + [(148, 160)] * 16

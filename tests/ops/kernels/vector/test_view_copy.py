@@ -13,7 +13,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import TaskWords, kernel_task
+from ascend_sim.ops.kernels.vector.common import TaskWords, work_task
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.view_copy import view_copy_work
 from tests.support.ops.vector_runs import both_modes, chip, codes, execute, useless_waits
@@ -26,7 +26,7 @@ class ViewCopy:
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
         launch, work = TaskWords("ViewCopy", "ViewCopy", disarm), view_copy_work(on, self.copy, "ViewCopy")
-        return kernel_task(on, launch, work, [source, target])
+        return work_task(on, launch, work, [source, target])
 
 
 @st.composite

@@ -16,7 +16,7 @@ from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.kernels.vector.common import TaskWords, vector_task
+from ascend_sim.ops.kernels.vector.common import Loop, TaskWords, work_task
 from ascend_sim.ops.kernels.vector.whole_blocks import (
     Merge,
     load_backed_off,
@@ -40,7 +40,8 @@ def ran(body: Body, source: np.ndarray, size: int, chip: Any = OLD) -> tuple[np.
         assert tensor.memory is not None
         tensor.memory[:] = 7
         tensor.memory[: tensor.size] = values
-    task = vector_task(chip, TaskWords("Own", "own"), 1, tensors, lambda k, block: body(k), {})
+    work = Loop(1, lambda block: [], lambda k, pieces: body(k))
+    task = work_task(chip, TaskWords("Own", "own"), work, tensors)
     copies = [one for one in task.build(0)[0].table.instructions if isinstance(one, DataCopy)]
     FunctionalEngine(device).run([task])
     assert tensors[1].memory is not None
