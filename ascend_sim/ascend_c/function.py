@@ -15,13 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.ahead import Blocks, contents_known
+from ascend_sim.ascend_c.arguments import StructureField, entry_arguments, entry_parameters, pointer_of
 from ascend_sim.ascend_c.auto_sync import orders
 from ascend_sim.ascend_c.errors import SourceError, shown
-from ascend_sim.ascend_c.matmul_tilings import CUBE_FIELDS, cube_tiling_bytes
 from ascend_sim.ascend_c.names import ARCHITECTURES
 from ascend_sim.ascend_c.recorder import (
     ALL_CORES,
@@ -29,13 +27,7 @@ from ascend_sim.ascend_c.recorder import (
     BUFFERS,
     CACHE_HINTS,
     CUBE_CALLS,
-    FLOAT,
-    GM_SHIFT,
-    INTEGER,
     MATMUL_ROOM,
-    MOST_TENSORS,
-    POINTER,
-    STRUCT,
     TASK_TYPES,
     VECTOR_CALLS,
     Argument,
@@ -51,18 +43,13 @@ from ascend_sim.ascend_c.source import KernelEntry, choose
 from ascend_sim.ascend_c.stream import FINE, REFUSED, TOO_LONG, WordStream
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.frozen import frozen
 from ascend_sim.isa.sync import CrossCore
 from ascend_sim.kernel.function import KernelFunction, Race
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.keywords import near_names
-from ascend_sim.memory.gm import SLOT_SHIFT
-from ascend_sim.options.description import names_of
-from ascend_sim.options.run_options import LaunchOptions
 
-_FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
 _TOGETHER = "recorded together"
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _ABOUT_CUBE = re.compile(
@@ -71,29 +58,6 @@ _ABOUT_CUBE = re.compile(
 """Words without which a file has nothing for a cube core."""
 _TASK_TYPES = {0: "AIV", 1: "AIC", 2: "AIV", 3: "AIC", 4: "MIX_1_1", 5: "MIX"}
 """Number of KERNEL_TASK_TYPE (asim/sync.h, KernelMetaType) -> kinds of cores; MIX_AIV_1_0 starts the vector cores alone."""
-StructureField = tuple[int, str]
-"""Number of a parameter, and the name of a field of its structure."""
-_TILING = "tiling"
-"""Begin of the name of a pointer parameter that is tiling data (tiling, tilingGm), given as bytes or fields by name."""
-
-
-@frozen
-class EntryParameter:
-    """One parameter of a kernel's entry: its name, its kind (`recorder.POINTER` and so on) and its size in bytes."""
-
-    name: str
-    kind: int
-    size: int
-
-    @property
-    def is_tensor(self) -> bool:
-        """Return True if the parameter takes a tensor: a pointer that is not the tiling data."""
-        return self.kind == POINTER and not self.name.lower().startswith(_TILING)
-
-    @property
-    def has_fields(self) -> bool:
-        """Return True for a structure or the tiling data, which can be given field by field."""
-        return self.kind == STRUCT or (self.kind == POINTER and not self.is_tensor)
 
 
 class CppKernel(KernelFunction):
@@ -119,7 +83,7 @@ class CppKernel(KernelFunction):
         core = self._kind_of_core()
         self.kinds = {"MIX": ("AIC", "AIV"), "MIX_1_1": ("AIC", "AIV")}.get(core, (core,))
         described = [self._described(kind) for kind in self.kinds]
-        self.parameters = _parameters(entry, described[0].parameters)
+        self.parameters = entry_parameters(entry, described[0].parameters)
 
         def write(k: Kernel, /, *tensors: Tensor, **fields: Any) -> None:
             self._write(k, tensors, fields)
@@ -227,7 +191,7 @@ class CppKernel(KernelFunction):
     # -- the program of a block ----------------------------------------------------------------------------------------
 
     def _write(self, k: Kernel, tensors: Sequence[Tensor], fields: Mapping[str, Any]) -> None:
-        given, by_name = self._arguments(tensors, fields)
+        given, by_name = entry_arguments(self.parameters, tensors, fields, self._registers_tiling)
         recording = self._recorded(k, tensors, given, by_name)
         append(k, recording, len(tensors), self.auto_sync)
         if recording.how != FINE:
@@ -244,7 +208,7 @@ class CppKernel(KernelFunction):
         recorders = {kind: self._recorder(tuple(by_name), kind) for kind in self.kinds}
         vectors = {"MIX": k.chip.cores.aiv_per_aic, "MIX_1_1": 1}.get(self.cores[0], 0)
         buffers = tuple(int(k.chip.buffers[one]) for one in BUFFERS)  # type: ignore[index]
-        room = _pointer(tensors[-1]) if self._asks_cube else 0
+        room = pointer_of(tensors[-1]) if self._asks_cube else 0
 
         def begin(core: CrossCore) -> Session:
             block, kind, sub_block = core
@@ -285,113 +249,6 @@ class CppKernel(KernelFunction):
     def _registers_tiling(self) -> bool:
         """Return True if the file registers the structure of the pointer `tiling` (REGISTER_TILING_DEFAULT)."""
         return "REGISTER_TILING_DEFAULT" in self.sources[0].read_text(encoding="utf-8", errors="replace")
-
-    def _arguments(
-        self, tensors: Sequence[Tensor], fields: Mapping[str, Any]
-    ) -> tuple[list[Argument], dict[StructureField, float]]:
-        """Return (arguments in the order of the parameters, values of the structure fields set by name).
-
-        Tensors become pointers into GM. Raises SimError for too many tensors and for bad field names and numbers.
-        """
-        slots = list(tensors)
-        if len(slots) > MOST_TENSORS:
-            raise SimError(f"{len(slots)} tensors; a C++ kernel takes at most {MOST_TENSORS}")
-        given: list[Argument] = []
-        by_name: dict[StructureField, Any] = {}
-        loose = self._loose_fields(fields)
-        for number, one in enumerate(self.parameters):
-            if one.is_tensor:
-                given.append(_pointer(slots.pop(0)))
-            elif one.has_fields:
-                value, own = fields.get(one.name), loose.get(one.name, {})
-                is_cube = isinstance(value, Mapping) and value.keys() <= set(CUBE_FIELDS)
-                if one.kind == POINTER and is_cube and not self._registers_tiling:
-                    value = cube_tiling_bytes(value)
-                if isinstance(value, Mapping):
-                    value, own = None, {**value, **own}
-                by_name |= {(number, name): each for name, each in own.items()}
-                given.append(self._structure(one, value, own))
-            else:
-                given.append(_number(one.name, one.kind, fields[one.name]))
-        for _, name in by_name:
-            if not _FIELD.fullmatch(name):
-                raise SimError(f"{name!r} is no field of a structure; allowed are names like count, shape.rows and parts[1]")
-        return given, {field: _number(field[1], None, value) for field, value in by_name.items()}
-
-    def _loose_fields(self, fields: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return {structure: its fields given by keyword}: those of the only structure, or "structure.field" of several.
-
-        Raises SimError for a field that names none of several structures.
-        """
-        known = {one.name for one in self.parameters}
-        holders = [one.name for one in self.parameters if one.has_fields]
-        found: dict[str, dict[str, Any]] = {one: {} for one in holders}
-        for name, value in fields.items():
-            if name in known:
-                continue
-            holder, _, rest = (holders[0], "", name) if len(holders) == 1 else name.partition(".")
-            if holder not in found:
-                allowed = " or ".join(f"{one}.{name}" for one in holders)
-                raise SimError(f"{name}: the kernel has several structures; give {allowed}")
-            found[holder][rest] = value
-        return found
-
-    def _structure(self, one: EntryParameter, value: Any, by_name: Mapping[str, Any]) -> Argument:
-        """Return the argument for a structure or the tiling data: its bytes, or a placeholder if its fields are set by name.
-
-        Raises SimError for a wrong size, and for field names without REGISTER_TILING_DEFAULT.
-        """
-        if value is not None:
-            data = value.tobytes() if isinstance(value, np.generic | np.ndarray) else bytes(memoryview(value).cast("B"))
-            if one.kind == STRUCT and len(data) != one.size:
-                raise SimError(f"{one.name}: {len(data)} bytes; the structure has {one.size}")
-            return data
-        if one.kind == STRUCT:
-            return bytes(one.size)
-        if by_name and not self._registers_tiling:
-            raise SimError(
-                f"{one.name}: fields by name need REGISTER_TILING_DEFAULT(structure) in {shown(str(self.sources[0]))}; "
-                f"or give {one.name} as bytes"
-            )
-        return None if by_name else 0
-
-
-def _pointer(tensor: Tensor) -> int:
-    """Return the pointer of a tensor as C++ has it."""
-    return ((tensor.address >> SLOT_SHIFT) + 1) << GM_SHIFT
-
-
-def _number(name: str, kind: int | None, value: Any) -> float:
-    """Return a number as int or float for the recorder.
-
-    Raises SimError for anything else, and for a fraction where `kind` is INTEGER.
-    """
-    if isinstance(value, bool | np.bool_):
-        value = int(value)
-    whole = isinstance(value, int | np.integer)
-    if not whole and not isinstance(value, float | np.floating):
-        try:  # half and bfloat16 of ml_dtypes
-            value = float(value)
-        except (TypeError, ValueError):
-            raise SimError(f"{name}: {value!r} is no number") from None
-    if kind == INTEGER:
-        if not whole:
-            raise SimError(f"{name}: {value!r}; the kernel takes a whole number")
-        if not -(1 << 63) <= value < 1 << 64:
-            raise SimError(f"{name}: {value}; a number of the kernel has at most 64 bits")
-    return int(value) if whole and kind != FLOAT else float(value)
-
-
-def _parameters(entry: KernelEntry, described: Sequence[tuple[int, int]]) -> tuple[EntryParameter, ...]:
-    """Return the entry's parameters from their names and (kind, size); a name that is also an option of `launch` gets an
-    underscore.
-    """
-    own = names_of(LaunchOptions)
-    names = [*entry.parameters, *(f"argument{number}" for number in range(len(entry.parameters), len(described)))]
-    return tuple(
-        EntryParameter(f"{name}_" if name in own else name, kind, size)
-        for name, (kind, size) in zip(names, described, strict=False)
-    )
 
 
 def _stub(named: str, fields: Sequence[StructureField], registers_tiling: bool) -> str:

@@ -16,7 +16,8 @@ from ascend_sim.cli.values import fields_of
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
-    from ascend_sim.ascend_c.function import CppKernel, EntryParameter
+    from ascend_sim.ascend_c.arguments import EntryParameter
+    from ascend_sim.ascend_c.function import CppKernel
     from ascend_sim.cli.page import RunFiles
 
 _TENSOR = re.compile(r"\w+=\w+:[\dx]+")

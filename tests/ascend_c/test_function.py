@@ -1,9 +1,7 @@
-"""C++ kernels: values, rows, lines, arguments, and kernels that do not end well."""
+"""C++ kernels: values, rows, lines, and kernels that do not end well."""
 
 from __future__ import annotations
 
-import ctypes
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 import ascend_sim as asim
 from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.errors import SimError
-from tests.support.ascend_c.kernels import BEGIN, IN, OUT, floats, made, needs_compiler, vector_kernel, written
+from tests.support.ascend_c.kernels import BEGIN, IN, OUT, floats, made, needs_compiler, refusal, vector_kernel, written
 from tests.support.places import DOCS
 from tests.support.sampling import part_of_cases
 
@@ -104,12 +102,6 @@ def test_check_finds_nothing_in_the_example() -> None:
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
-
-
-def refusal(kernel: Any, *tensors: Any, **fields: Any) -> str:
-    with pytest.raises(SimError) as caught:
-        asim.launch(kernel, 1, *tensors, **fields)
-    return str(caught.value)
 
 
 REFUSED = {
@@ -265,122 +257,6 @@ def test_what_a_kernel_prints_is_no_recording(tmp_path: Path, capfd: pytest.Capt
     kernel = made(tmp_path, vector_kernel(body, tensors="z"))
     assert (asim.launch(kernel, 1, asim.empty(64, "float32")).outputs["z"] == 1).all()
     assert "hello\n3 2.5\n" in capfd.readouterr().err
-
-
-# -- arguments ---------------------------------------------------------------------------------------------------------
-
-TILING = """
-struct Tiling { uint32_t count; float scale; int64_t big; uint8_t parts[3]; };
-"""
-TILING_BYTES = struct.pack("<Ifq3B5x", 8, 0.5, 6, 0, 4, 0)
-WRITE = "Duplicate(d, t.scale * (float)t.big + t.parts[1], (int32_t)t.count); " + OUT.replace("64", "t.count")
-
-
-def test_a_structure_by_value(tmp_path: Path) -> None:
-    text = TILING + vector_kernel(WRITE, tensors="z", numbers="Tiling t")
-    kernel = made(tmp_path, text)
-    for fields in (
-        {"count": 8, "scale": 0.5, "big": 6, "parts[1]": 4},
-        {"t": {"count": 8, "scale": 0.5, "big": 6, "parts[1]": 4}},
-        {"t": TILING_BYTES},
-    ):
-        assert (asim.launch(kernel, 1, asim.empty(8, "float32"), **fields).outputs["z"] == 7).all()
-    assert "10 bytes; the structure has 24" in refusal(kernel, asim.empty(8, "float32"), t=bytes(10))
-    assert "no member named 'wrong'" in refusal(kernel, asim.empty(8, "float32"), wrong=1)
-    assert "'count; abort()' is no field" in refusal(kernel, asim.empty(8, "float32"), t={"count; abort()": 1})
-
-
-TWO_STRUCTURES = """
-struct Size { uint32_t count; float factor; };
-struct Part { uint32_t count; };
-extern "C" __global__ __aicore__ void kernel(GM_ADDR z, Size first, Part second, Size third) {
-    GlobalTensor<float> zg; zg.SetGlobalBuffer((__gm__ float *)z);
-    LocalTensor<float> d(TPosition::VECCALC, 0, 8);
-    Duplicate(d, float(first.count * 100 + second.count * 10 + third.count) + first.factor, 8);
-    SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
-    DataCopy(zg, d, 8);
-}"""
-
-
-def test_fields_belong_to_their_own_structure(tmp_path: Path) -> None:
-    kernel, z = made(tmp_path, TWO_STRUCTURES), asim.empty(8, "float32")
-    whole = {"first": {"count": 1, "factor": 0.5}, "second": {"count": 2}, "third": {"count": 3, "factor": 9}}
-    loose = {"first.count": 1, "first.factor": 0.5, "second.count": 2, "third.count": 3}
-    for fields in (whole, loose, {**whole, "third": {}, "third.count": 3}):
-        assert (asim.launch(kernel, 1, z, **fields).outputs["z"] == 123.5).all()
-    assert "count: the kernel has several structures; give first.count or second.count or third.count" in refusal(
-        kernel, z, count=1
-    )
-
-
-def test_a_structure_of_ctypes(tmp_path: Path) -> None:
-    class TilingStruct(ctypes.Structure):
-        _fields_ = (
-            ("count", ctypes.c_uint32),
-            ("scale", ctypes.c_float),
-            ("big", ctypes.c_int64),
-            ("parts", ctypes.c_uint8 * 3),
-        )
-
-    given = TilingStruct(8, 0.5, 6, (0, 4, 0))
-    kernel = made(tmp_path, TILING + vector_kernel(WRITE, tensors="z", numbers="Tiling t"))
-    assert (asim.launch(kernel, 1, asim.empty(8, "float32"), t=given).outputs["z"] == 7).all()
-
-
-def test_tiling_data_behind_a_pointer(tmp_path: Path) -> None:
-    body = f"GET_TILING_DATA(t, tiling); {WRITE}"
-    text = f"{TILING} REGISTER_TILING_DEFAULT(Tiling)\n" + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling")
-    kernel = made(tmp_path, text)
-    given = {"count": 8, "scale": 0.5, "big": 6, "parts[1]": 4}
-    assert (asim.launch(kernel, 1, asim.empty(8, "float32"), **given).outputs["z"] == 7).all()
-    assert (asim.launch(kernel, 1, asim.empty(8, "float32"), tiling=given).outputs["z"] == 7).all()
-
-
-def test_tiling_data_by_the_macros_of_the_host(tmp_path: Path) -> None:
-    text = """#include "register/tilingdata_base.h"
-namespace optiling {
-BEGIN_TILING_DATA_DEF(Inner)
-TILING_DATA_FIELD_DEF_ARR(uint32_t, 3, parts);
-END_TILING_DATA_DEF;
-BEGIN_TILING_DATA_DEF(Outer)
-TILING_DATA_FIELD_DEF(uint8_t, first);
-TILING_DATA_FIELD_DEF_STRUCT(Inner, inner);
-END_TILING_DATA_DEF;
-REGISTER_TILING_DATA_CLASS(Some, Outer)
-}
-REGISTER_TILING_DEFAULT(optiling::Outer)
-"""
-    body = f"GET_TILING_DATA(t, tiling); Duplicate(d, (float)(t.first + t.inner.parts[2]), 64); {OUT}"
-    kernel = made(tmp_path, text + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling"))
-    fields = {"first": 3, "inner.parts[2]": 4}
-    assert (asim.launch(kernel, 1, asim.empty(64, "float32"), tiling=fields).outputs["z"] == 7).all()
-
-
-def test_a_cube_tiling_by_its_fields_needs_no_registration(tmp_path: Path) -> None:
-    body = f"TCubeTiling t = *(__gm__ TCubeTiling *)tilingGm; Duplicate(d, (float)(t.baseM + t.mxTypePara), 64); {OUT}"
-    kernel = made(tmp_path, vector_kernel(body, tensors="z", numbers="GM_ADDR tilingGm"))
-    run = asim.launch(kernel, 1, asim.empty(64, "float32"), tilingGm={"baseM": 5, "mxTypePara": 2})
-    assert (run.outputs["z"] == 7).all()
-
-
-def test_tiling_data_of_no_known_structure(tmp_path: Path) -> None:
-    body = f"GET_TILING_DATA_WITH_STRUCT(Tiling, t, tiling); {WRITE}"
-    kernel = made(tmp_path, TILING + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling"))
-    data = TILING_BYTES
-    assert (asim.launch(kernel, 1, asim.empty(8, "float32"), tiling=data).outputs["z"] == 7).all()
-    assert "fields by name need REGISTER_TILING_DEFAULT(structure)" in refusal(kernel, asim.empty(8, "float32"), count=8)
-
-
-def test_numbers_are_what_the_kernel_takes(tmp_path: Path) -> None:
-    text = vector_kernel(f"Duplicate(d, (float)(n + (int64_t)f), 64); {OUT}", tensors="z", numbers="int64_t n, half f")
-    kernel = made(tmp_path, text)
-    out = asim.empty(64, "float32")
-    assert (asim.launch(kernel, 1, out, n=-3, f=2.5).outputs["z"] == -1).all()
-    assert (asim.launch(kernel, 1, out, n=np.int32(1), f=np.float16(2)).outputs["z"] == 3).all()
-    assert "n: 1.5; the kernel takes a whole number" in refusal(kernel, out, n=1.5, f=0)
-    assert "'f'" in refusal(kernel, out, n=1), "a number is missing"
-    assert "f: 'a' is no number" in refusal(kernel, out, n=1, f="a")
-    assert "at most 64 bits" in refusal(kernel, out, n=1 << 64, f=0)
 
 
 def test_a_template_is_named_with_its_arguments(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from ascend_sim.ascend_c.function import CppKernel, cpp_kernel
 from ascend_sim.ascend_c.recorder import ProgramRecorder, RecordedCore
 from ascend_sim.ascend_c.stream import WordStream
 from ascend_sim.errors import SimError
+from ascend_sim.launching import launch
 
 
 def there_is_a_compiler() -> bool:
@@ -67,6 +68,13 @@ def vector_kernel(body: str, name: str = "kernel", tensors: str = "x y z", numbe
         f"LocalTensor<float> {one}(TPosition::VECCALC, {number * 32768}, 8192);" for number, one in enumerate("abd")
     )
     return f'extern "C" __global__ __aicore__ void {name}({parameters}) {{ {views} {buffers}\n{body}\n}}\n'
+
+
+def refusal(kernel: CppKernel, *tensors: Any, **fields: Any) -> str:
+    """Return the message of the error that a launch of one block raises."""
+    with pytest.raises(SimError) as caught:
+        launch(kernel, 1, *tensors, **fields)
+    return str(caught.value)
 
 
 def floats(count: int, seed: int = 0) -> np.ndarray[Any, Any]:

@@ -1,0 +1,153 @@
+"""Arguments of a C++ kernel's entry as the recorder takes them: tensors as pointers, numbers, structures by their fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.ascend_c.matmul_tilings import CUBE_FIELDS, cube_tiling_bytes
+from ascend_sim.ascend_c.recorder import FLOAT, GM_SHIFT, INTEGER, MOST_TENSORS, POINTER, STRUCT, Argument
+from ascend_sim.ascend_c.source import KernelEntry
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.memory.gm import SLOT_SHIFT
+from ascend_sim.options.description import names_of
+from ascend_sim.options.run_options import LaunchOptions
+
+_FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
+StructureField = tuple[int, str]
+"""Number of a parameter, and the name of a field of its structure."""
+_TILING = "tiling"
+"""Begin of the name of a pointer parameter that is tiling data (tiling, tilingGm), given as bytes or fields by name."""
+
+
+@frozen
+class EntryParameter:
+    """One parameter of a kernel's entry: its name, its kind (`recorder.POINTER` and so on) and its size in bytes."""
+
+    name: str
+    kind: int
+    size: int
+
+    @property
+    def is_tensor(self) -> bool:
+        """Return True if the parameter takes a tensor: a pointer that is not the tiling data."""
+        return self.kind == POINTER and not self.name.lower().startswith(_TILING)
+
+    @property
+    def has_fields(self) -> bool:
+        """Return True for a structure or the tiling data, which can be given field by field."""
+        return self.kind == STRUCT or (self.kind == POINTER and not self.is_tensor)
+
+
+def entry_parameters(entry: KernelEntry, described: Sequence[tuple[int, int]]) -> tuple[EntryParameter, ...]:
+    """Return the entry's parameters from their names and (kind, size); a name that is also an option of `launch` gets an
+    underscore.
+    """
+    own = names_of(LaunchOptions)
+    names = [*entry.parameters, *(f"argument{number}" for number in range(len(entry.parameters), len(described)))]
+    return tuple(
+        EntryParameter(f"{name}_" if name in own else name, kind, size)
+        for name, (kind, size) in zip(names, described, strict=False)
+    )
+
+
+def entry_arguments(
+    parameters: Sequence[EntryParameter], tensors: Sequence[Tensor], fields: Mapping[str, Any], registers_tiling: bool
+) -> tuple[list[Argument], dict[StructureField, float]]:
+    """Return (arguments in the order of the parameters, values of the structure fields set by name).
+
+    Tensors become pointers into GM. `registers_tiling`: the kernel's file registers the structure of the tiling data. Raises
+    SimError for too many tensors, wrong sizes, and bad field names and numbers.
+    """
+    slots = list(tensors)
+    if len(slots) > MOST_TENSORS:
+        raise SimError(f"{len(slots)} tensors; a C++ kernel takes at most {MOST_TENSORS}")
+    given: list[Argument] = []
+    by_name: dict[StructureField, Any] = {}
+    loose = _loose_fields(parameters, fields)
+    for number, one in enumerate(parameters):
+        if one.is_tensor:
+            given.append(pointer_of(slots.pop(0)))
+        elif one.has_fields:
+            value, own = fields.get(one.name), loose[one.name]
+            if isinstance(value, Mapping):
+                is_cube = one.kind == POINTER and value.keys() <= set(CUBE_FIELDS) and not registers_tiling
+                value, own = (cube_tiling_bytes(value), own) if is_cube else (None, {**value, **own})
+            by_name |= {(number, name): each for name, each in own.items()}
+            given.append(_structure(one, value, own, registers_tiling))
+        else:
+            given.append(_number(one.name, one.kind, fields[one.name]))
+    for _, name in by_name:
+        if not _FIELD.fullmatch(name):
+            raise SimError(f"{name!r} is no field of a structure; allowed are names like count, shape.rows and parts[1]")
+    return given, {field: _number(field[1], None, value) for field, value in by_name.items()}
+
+
+def _loose_fields(parameters: Sequence[EntryParameter], fields: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return {structure: its fields given by keyword}: those of the only structure, or "structure.field" of several.
+
+    Raises SimError for a field that names none of several structures.
+    """
+    known = {one.name for one in parameters}
+    holders = [one.name for one in parameters if one.has_fields]
+    found: dict[str, dict[str, Any]] = {one: {} for one in holders}
+    for name, value in fields.items():
+        if name in known:
+            continue
+        holder, _, rest = (holders[0], "", name) if len(holders) == 1 else name.partition(".")
+        if holder not in found:
+            allowed = " or ".join(f"{one}.{name}" for one in holders)
+            raise SimError(f"{name}: the kernel has several structures; give {allowed}")
+        found[holder][rest] = value
+    return found
+
+
+def _structure(one: EntryParameter, value: Any, by_name: Mapping[str, Any], registers_tiling: bool) -> Argument:
+    """Return the argument for a structure or the tiling data: its bytes, or a placeholder if its fields are set by name.
+
+    Raises SimError for a wrong size, and for field names without REGISTER_TILING_DEFAULT.
+    """
+    if value is not None:
+        data = value.tobytes() if isinstance(value, np.generic | np.ndarray) else bytes(memoryview(value).cast("B"))
+        if one.kind == STRUCT and len(data) != one.size:
+            raise SimError(f"{one.name}: {len(data)} bytes; the structure has {one.size}")
+        return data
+    if one.kind == STRUCT:
+        return bytes(one.size)
+    if by_name and not registers_tiling:
+        raise SimError(
+            f"{one.name}: fields by name need REGISTER_TILING_DEFAULT(structure) in the kernel's file; "
+            f"or give {one.name} as bytes"
+        )
+    return None if by_name else 0
+
+
+def pointer_of(tensor: Tensor) -> int:
+    """Return the pointer of a tensor as C++ has it."""
+    return ((tensor.address >> SLOT_SHIFT) + 1) << GM_SHIFT
+
+
+def _number(name: str, kind: int | None, value: Any) -> float:
+    """Return a number as int or float for the recorder.
+
+    Raises SimError for anything else, and for a fraction where `kind` is INTEGER.
+    """
+    if isinstance(value, bool | np.bool_):
+        value = int(value)
+    whole = isinstance(value, int | np.integer)
+    if not whole and not isinstance(value, float | np.floating):
+        try:  # half and bfloat16 of ml_dtypes
+            value = float(value)
+        except (TypeError, ValueError):
+            raise SimError(f"{name}: {value!r} is no number") from None
+    if kind == INTEGER:
+        if not whole:
+            raise SimError(f"{name}: {value!r}; the kernel takes a whole number")
+        if not -(1 << 63) <= value < 1 << 64:
+            raise SimError(f"{name}: {value}; a number of the kernel has at most 64 bits")
+    return int(value) if whole and kind != FLOAT else float(value)
