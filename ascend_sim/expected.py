@@ -68,9 +68,10 @@ Expectations = ArrayLike | Expected | Mapping[str, ArrayLike | Expected]
 
 
 def read_expectations(
-    expected: Expectations | Callable[..., Expectations], inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+    expected: Expectations | Callable[..., Expectations], inputs: Mapping[str, Any], outputs: Mapping[str, Array]
 ) -> dict[str, Expected]:
-    """Return {output: Expected}; if `expected` is a function, it is called with the `inputs` that its parameters name.
+    """Return {output: Expected}; if `expected` is a function, it is called with the `inputs`, arrays and numbers, that its
+    parameters name.
 
     Raises SimError for names and shapes that the kernel does not have, and for anything but arrays of numbers.
     """
@@ -112,7 +113,7 @@ def _kind(given: object) -> str:
     return "None" if given is None else f"a value of type {type(given).__name__}"
 
 
-def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
+def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return those inputs that the parameters of `function` name; all of them if it takes `**`.
 
     Raises SimError for a parameter without default that is no input.
@@ -158,6 +159,8 @@ def _judge(wanted: Expected, output: Array, dtype: str, model: ValueModel) -> di
     verdict = check_correct(
         output, reference, squares, wanted.products, [dtype], precision=wanted.precision, saturate=model.saturate
     )
+    if wanted.products == 1 and not squares.any():
+        figures["bound"] = "rounding"
     return figures | _told(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
 
 

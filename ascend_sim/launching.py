@@ -172,7 +172,8 @@ class LaunchJob(Job):
         """
         if self.options["expected"] is None:
             return None
-        inputs = {name: array for name, array in self.made.arrays.items() if array is not None}
+        arrays = {name: array for name, array in self.made.arrays.items() if array is not None}
+        inputs = {**arrays, **self.kernel.defaults(), **self.fields}
         wanted = read_expectations(self.options["expected"], inputs, outputs)
         return partial(judge_outputs, wanted, outputs, self.dtypes, model)
 

@@ -112,3 +112,16 @@ def test_precision_widens_the_bound_by_its_unit() -> None:
     ):
         expected = asim.Expected(real.astype(np.float64) * (1 + off), precision=precision)
         assert asim.launch(move, 1, *given, chip=CHIP, expected=expected).passed == passes
+
+
+def test_a_plain_array_of_a_sum_is_told_how_sums_are_bounded() -> None:
+    """A sum of 64 products is right within its bound, and beyond a rounding of values near 0."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((32, 64)).astype(np.float16), rng.standard_normal((64, 32)).astype(np.float16)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    hint = "the bound of a rounding or two; Expected.product bounds sums"
+    for wanted, right, hinted in ((exact, False, True), (asim.Expected.product(a, b), True, False)):
+        run = asim.launch(product, 1, a, b, asim.empty((32, 32), "float32"), chip=CHIP, expected=wanted)
+        assert (run.passed, hint in run._repr_html_()) == (right, hinted)
+    wrong = asim.launch(product, 1, a, b, asim.empty((32, 32), "float32"), chip=CHIP, expected=asim.Expected.product(a, b + 1))
+    assert not wrong.passed and hint not in wrong._repr_html_()

@@ -286,6 +286,16 @@ def test_the_report_has_the_shape_of_a_calls_report() -> None:
     assert kernel["tiling"] == {"turn_a": False, "turn_b": False, "atomic": False}
 
 
+@pytest.mark.parametrize("fields", [{}, {"turn_a": True}])
+def test_an_expectation_may_ask_for_numbers_of_the_kernel_given_or_not(fields: dict[str, bool]) -> None:
+    a, b = np.arange(256, dtype=np.float16).reshape(16, 16), np.eye(16, dtype=np.float16)
+
+    def right(a: Any, turn_a: bool) -> Any:
+        return a.T if turn_a else a
+
+    assert asim.launch(product, 1, a, b, asim.empty((16, 16), "float32"), chip=CHIP, expected=right, **fields).passed
+
+
 def test_a_page_and_a_notebook_show_the_run(tmp_path: Path) -> None:
     pytest.importorskip("plotly")
     x = np.arange(64, dtype=np.float16).reshape(1, 64)

@@ -215,8 +215,8 @@ class LaunchOptions(ChipOptions, AnyRunOptions, total=False):
             None,
             "",
             "What the outputs must be: an array where there is one output, else arrays by name, or an `Expected` in their "
-            "place, or a function of the input arrays by their parameters' names that returns such. The verdict stands in "
-            "the report.",
+            "place, or a function of input arrays and numbers by their parameters' names that returns such. The verdict "
+            "stands in the report.",
         ),
     ]
 

@@ -92,7 +92,8 @@ def wrong_words(name: str, figures: Mapping[str, Any]) -> str:
     first = figures["first"]
     got, expected = (one if isinstance(one, str) else f"{one:.9g}" for one in (first["got"], first["expected"]))
     over = first["error_over_bound"]
-    times = "" if isinstance(over, str) else f", {over:.5g} x the bound"
+    of_sums = " of a rounding or two; Expected.product bounds sums" if figures.get("bound") == "rounding" else ""
+    times = "" if isinstance(over, str) else f", {over:.5g} x the bound{of_sums}"
     return f"{text}; first {figures['first_wrong']}: got {got}, expected {expected}{times}"
 
 

@@ -30,8 +30,8 @@ import ascend_sim as asim
 BLOCKS = 1
 def arguments(rng):
     return np.arange(64, dtype=np.float32), asim.empty(64, "float32"), 2.5, {more}
-def expected(x):
-    return x * 3.5
+def expected(x, factor, *, more=None):
+    return x * (factor + 1)
 """
 OPTIONS = ("--blocks", 1, "--tensor", "x=float32:64", "--output", "z=float32:64")
 
