@@ -53,7 +53,9 @@ CORE_FLAGS = {
     "AIV": ("-D__DAV_C220_VEC__=1", "-D__DAV_VEC__=1"),
 }
 """Kind of core -> macros that name it for the kernel."""
-
+ANY_PROCESSOR = "-mcpu=baseline"
+"""Flag of zig, which else compiles for this processor. An instruction of AVX512_BF16 makes subnormals 0, and a cached library
+would run on no older processor."""
 
 _OF_SYSTEM = tuple(Path(one) for one in ("/usr/include", "/usr/lib", "/usr/local/include"))
 """Folders of a system's headers."""
@@ -81,7 +83,7 @@ def compiler() -> Compiler:
     spec = importlib.util.find_spec("ziglang")
     zig = Path(spec.origin).with_name("zig") if spec is not None and spec.origin else None
     if zig is not None and zig.is_file():
-        return Compiler((str(zig), "c++"), (str(zig), "ld.lld", "-shared"), _identity(str(zig)), (zig.parent,))
+        return Compiler((str(zig), "c++", ANY_PROCESSOR), (str(zig), "ld.lld", "-shared"), _identity(str(zig)), (zig.parent,))
     old = f" (the clang++ of this machine is older than {OLDEST_CLANG})" if found else ""
     raise SimError(f"Ascend C kernels need a compiler{old}: pip install ziglang brings one, or install clang++")
 

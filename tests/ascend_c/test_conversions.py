@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 
 import ml_dtypes
@@ -31,10 +30,49 @@ EDGES = [0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519.99, 65520, -65520, 2**-2
 EDGES += [2**-14 - 2**-26, 1 + 2**-11, 1 + 2**-11 + 2**-20, 1 + 3 * 2**-11, 1 + 2**-8, 1 + 3 * 2**-8, 3.39e38, 1e-37]
 
 
-@pytest.mark.parametrize("flags", [(), ("-mno-f16c",)])
+EVERY = """
+#ifdef __AVX__
+#error "compiled for one processor"
+#endif
+template <class To, class From> To bits(From v) { To t; memcpy(&t, &v, sizeof t); return t; }
+template <class T> void all(GM_ADDR wide, GM_ADDR narrow) {
+    GlobalTensor<uint32_t> wg; GlobalTensor<int64_t> ng;
+    wg.SetGlobalBuffer((__gm__ uint32_t *)wide); ng.SetGlobalBuffer((__gm__ int64_t *)narrow);
+    for (uint32_t i = 0; i < 65536; i++) {
+        T t = bits<T>((uint16_t)i);
+        float f = (float)t, above = bits<float>((i << 16) + 0x8001u);
+        T found[4] = {(T)f, (T)above, (T)((double)f * 1.00390625), (T)(t + t)};
+        wg.SetValue(i, bits<uint32_t>(f));
+        int64_t together;
+        memcpy(&together, found, sizeof together);
+        ng.SetValue(i, together);
+    }
+}
+extern "C" __global__ __aicore__ void every(GM_ADDR wide, GM_ADDR narrow, int brain) {
+    if (brain) all<bfloat16_t>(wide, narrow); else all<half>(wide, narrow);
+}
+"""
+
+
+def test_every_number_of_16_bits_is_converted_as_numpy_does(tmp_path: Path) -> None:
+    """Subnormals included: to float and back, just above a tie of bfloat16_t, from double, and doubled."""
+    kernel, number = made(tmp_path, EVERY), np.arange(65536, dtype=np.uint32)
+    for brain, dtype in enumerate((np.float16, ml_dtypes.bfloat16)):
+        made_of = asim.empty(65536, "uint32"), asim.empty(65536, "int64")
+        run = asim.launch(kernel, 1, *made_of, brain=brain, mode="functional")
+        values, above = number.astype(np.uint16).view(dtype), ((number << 16) + 0x8001).view(np.float32)
+        with np.errstate(all="ignore"):
+            wide, wider = values.astype(np.float32), values.astype(np.float64)
+            right = [values, above.astype(dtype), (wider * 1.00390625).astype(dtype), (wider * 2).astype(dtype)]
+        found = run.outputs["narrow"].view(dtype).reshape(-1, 4).astype(np.float32)
+        np.testing.assert_array_equal(run.outputs["wide"].view(np.float32), wide)
+        np.testing.assert_array_equal(found, np.stack(right, 1).astype(np.float32))
+
+
+@pytest.mark.parametrize("flags", [(), ("-mf16c",)])
 def test_scalar_code_rounds_to_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]) -> None:
-    if flags and platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip("a flag of x86-64")
+    if flags and (not (info := Path("/proc/cpuinfo")).exists() or " f16c" not in info.read_text()):
+        pytest.skip("an instruction of some x86-64")
     monkeypatch.setattr(compiler, "FLAGS", (*compiler.FLAGS, *flags))
     rng = np.random.default_rng(0)
     x = np.concatenate((EDGES, rng.standard_normal(200) * 10.0 ** rng.integers(-9, 6, 200))).astype(np.float32)
