@@ -1,6 +1,6 @@
 """L0C to UB through the vector unit: the way out of the cube on chips without a Fixpipe.
 
-L0C holds [N1][M1*16][16] fp32 (NZ fractals); whole fractals leave it, as [N1][rows][16] in UB.
+L0C holds [N1][M1*16][16] fp32 (NZ fractals); whole fractals leave it, as [N1][rows][16] in UB, or single rows.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ class L0cToUb(Instruction):
     """Move `rows` rows (rounded up to whole fractals) of `columns` blocks of 16 columns from an L0C tile of `m_padded` rows to
     UB.
 
+    One row leaves alone, 16 numbers of each block (asc-devkit, DataCopy L0C to UB page:
+    BLOCK_MODE_VECTOR): so does the result of a GEMV product, which fills no more of a fractal.
+
     `dtype` is the format in UB: fp32 is kept, and int32 of a product of int8; a narrower one is rounded once to nearest even
     (overflow as in `ValueModel`). The path's rate counts fp32 bytes out of L0C (assumed: msopprof calls it the width at which
     L0C is read).
@@ -39,7 +42,7 @@ class L0cToUb(Instruction):
 
     @property
     def _rows(self) -> int:
-        return ceil_div(self.rows, FRACTAL) * FRACTAL
+        return self.rows if self.rows == 1 else ceil_div(self.rows, FRACTAL) * FRACTAL
 
     def pipe(self, chip: ChipSpec) -> str:
         if self.dtype not in ("float32", "int32"):

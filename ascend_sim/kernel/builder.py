@@ -23,6 +23,7 @@ from ascend_sim.kernel.check import (
     check_pipe,
     misread_sums,
     overlapping,
+    unset_mask,
     wrong_instructions,
 )
 from ascend_sim.kernel.cube import CubeMethods
@@ -374,19 +375,19 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
             raise error
         self._check_all_taken()
         checked = self._checked(program)
-        for error in chain(overlapping(program), misread_sums(program)):
+        for error in chain(overlapping(program), misread_sums(program), unset_mask(program)):
             raise error
         return checked
 
     def _inspect(self, program: Program, dropped: list[int], inspection: Inspection) -> None:
-        """Record as faults the program's instructions that cannot run, overlap or misread sums; flags and addresses are
-        checked later.
+        """Record as faults the program's instructions that cannot run, overlap, misread sums or take a mask that nothing has
+        set; flags and addresses are checked later.
         """
         assert self.notes is not None
         self.notes.without(dropped)
         for error in wrong_instructions(program):
             inspection.add(self._where, str(error), self.notes.line(error.row))
-        for error in chain(overlapping(program), misread_sums(program)):
+        for error in chain(overlapping(program), misread_sums(program), unset_mask(program)):
             inspection.add(self._where, str(error), self.notes.line(error.row))
 
 

@@ -118,6 +118,18 @@ def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[in
     return sorted(found)
 
 
+def unset_mask(program: Program) -> Iterator[RowError]:
+    """Yield an error for a first use of the mask register that nothing has set before."""
+    table = program.table
+    if not program.counts()[table.column("takes_mask") > 0].any():
+        return
+    kinds = program.rows[:, 0]
+    row = int(np.argmax(table.column("takes_mask")[kinds]))
+    if not table.column("sets_mask")[kinds[:row]].any():
+        what = "nothing has set the mask register; compare_to_register and load_mask_register do"
+        yield RowError(f"{program.where}: {program[row]}: {what}", row)
+
+
 def misread_sums(program: Program) -> Iterator[RowError]:
     """Yield an error for each drain of L0C that reads numbers in another format than the products left there.
 

@@ -245,7 +245,7 @@ class Launch:
             sub_block=sub_block,
             disarm=self.disarm,
         )
-        k.all_cores = self.kernel.all_cores
+        k.all_cores, k.vector_cores = self.kernel.all_cores, self.vector_cores
         k.contents, k.shared = self.contents, self.shared
         k.repeats = self.repeats[core]
         return k

@@ -23,7 +23,7 @@ from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
 from ascend_sim.isa.quantisation import Quantisation
-from ascend_sim.isa.sync import PipeBarrier
+from ascend_sim.isa.sync import ONE_VECTOR, PipeBarrier
 from ascend_sim.kernel.builder import Closed, KernelBuilder
 from ascend_sim.kernel.cube import MatrixPiece, refuse_both
 from ascend_sim.kernel.inspection import calling_line
@@ -58,6 +58,8 @@ class Kernel(TracedLoops, KernelBuilder):
 
     all_cores = False
     """True if all blocks run at once, so that a flag may wait for every core."""
+    vector_cores = 0
+    """Vector cores of a block that a cube core has beside it; 0 in a kernel of one kind of core."""
 
     def __init__(
         self,
@@ -215,23 +217,29 @@ class Kernel(TracedLoops, KernelBuilder):
 
         Mode 4 joins the AIC and one AIV, on chips that have it: the second AIV's flags are 16 to 26 on the AIC.
         """
-        self._check_all_cores(flag, mode)
-        super().cross_core_set(flag, mode, pipe)
+        if self._fits_kernel(flag, mode):
+            super().cross_core_set(flag, mode, pipe)
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
         """Hold `pipe` until all cores of the mode have raised the flag; "cross-core N" is its name in `disarm`."""
-        self._check_all_cores(flag, mode)
-        super().cross_core_wait(flag, mode, pipe)
+        if self._fits_kernel(flag, mode):
+            super().cross_core_wait(flag, mode, pipe)
 
-    def _check_all_cores(self, flag: int, mode: int) -> None:
+    def _fits_kernel(self, flag: int, mode: int) -> bool:
+        """Return True if a kernel of this kind has flags of this mode (asc-devkit, CrossCoreSetFlag page: kernel types).
+
+        Raises SimError otherwise; under inspection records it and returns False.
+        """
         if mode == 0 and not self.all_cores:
-            self._refuse(
-                SimError(
-                    f"cross-core flag {flag}: mode 0 joins all cores, so all blocks must run at once; say "
-                    f"kernel_function(..., all_cores=True)"
-                ),
-                "synccheck",
-            )
+            text = "mode 0 joins all cores, so all blocks must run at once; say kernel_function(..., all_cores=True)"
+        elif mode in (1, 2, ONE_VECTOR) and not self.vector_cores:
+            text = f'mode {mode} joins cores of a block; this kernel has {self.core_kind} alone: say core="MIX" or "MIX_1_1"'
+        elif mode == ONE_VECTOR and self.vector_cores == 1:
+            text = f'mode {mode} is for a cube core with two vector cores; this kernel has one: say core="MIX", or take mode 2'
+        else:
+            return True
+        self._refuse(SimError(f"cross-core flag {flag}: {text}"), "synccheck")
+        return False
 
     # -- instructions of one's own -------------------------------------------------------------------------------------
 

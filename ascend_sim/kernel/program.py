@@ -23,6 +23,7 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.forms import Form, form_of
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag, WaitUnitFlag, cross_name
 from ascend_sim.isa.vector.base import VectorInstruction
+from ascend_sim.isa.vector.mask_register import CompareToRegister, LoadMaskRegister, SelectByRegister, StoreMaskRegister
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Stamps, address_of, like
@@ -125,7 +126,7 @@ def _whole_fields(kind: type[Instruction]) -> tuple[tuple[int, str], ...]:
 def _check_whole(key: Key) -> None:
     """Raise SimError if an integer field of the instruction `key` has a value that is no whole number."""
     for place, name in _whole_fields(key[0]):
-        if place < len(key) and not isinstance(key[place], int | np.integer):
+        if place < len(key) and (not isinstance(key[place], int | np.integer) or isinstance(key[place], bool)):
             raise SimError(f"{key[0].name}: {name} is {key[place]!r}; a whole number is allowed (n // 2, not n / 2)")
 
 
@@ -228,7 +229,8 @@ class InstructionTable:
 
         Names: "pipe", "kind", the cycles of `Cost` ("head_first", "head_stream", "work", "latency"), of waits "lead", "at_work"
         and "by_unit_flag", "flag", the number of the flag that is set or waited for (-1: none), and flags 0 or 1: "reads_late",
-        "has_values", "multiplies", "publishes", "paced", "by_vector", "in_integers" (takes or leaves int32 in L0C).
+        "has_values", "multiplies", "publishes", "paced", "by_vector", "in_integers" (takes or leaves int32 in L0C),
+        "sets_mask" and "takes_mask" (of the mask register).
         """
         known = self._columns.get(name, _NONE)
         if len(known) < len(self.instructions):
@@ -251,6 +253,10 @@ class InstructionTable:
             return int("int32" in (one.taken, one.result if isinstance(one, Mmad) else ""))
         if name == "by_unit_flag":
             return int(isinstance(one, WaitUnitFlag))
+        if name == "sets_mask":
+            return int(isinstance(one, CompareToRegister | LoadMaskRegister))
+        if name == "takes_mask":
+            return int(isinstance(one, SelectByRegister | StoreMaskRegister))
         if name == "by_vector":
             return int(isinstance(one, VectorInstruction))
         if name == "paced":

@@ -250,6 +250,28 @@ def test_flags_of_mode_4_have_their_own_numbers(core: str, flag: int, there: str
     program(ON_ITS_PIPE, "AIC", lambda k: k.cross_core_set(26, 4, "MTE2"))
 
 
+@pytest.mark.parametrize(
+    ("core", "mode", "words"),
+    [
+        ("AIV", 1, "mode 1 joins cores of a block; this kernel has AIV alone"),
+        ("AIC", 2, "mode 2 joins cores of a block; this kernel has AIC alone"),
+        ("AIV", 4, "mode 4 joins cores of a block; this kernel has AIV alone"),
+        ("MIX_1_1", 4, "mode 4 is for a cube core with two vector cores; this kernel has one"),
+    ],
+)
+def test_a_kernel_has_the_cores_that_a_mode_joins(core: str, mode: int, words: str) -> None:
+    """A check records the refusal and goes on."""
+
+    @asim.kernel_function(core=core)
+    def joined(k: Any, x: Any) -> None:
+        k.cross_core_set(0, mode, "MTE2"), k.cross_core_wait(0, mode, "MTE2")
+
+    with pytest.raises(SimError, match=words):
+        asim.launch(joined, 1, np.zeros(64, np.float32), chip=ON_ITS_PIPE)
+    found = asim.check_kernel(joined, 1, np.zeros(64, np.float32), chip=ON_ITS_PIPE).findings
+    assert any(words in one.text and one.tool == "synccheck" for one in found)
+
+
 def test_the_scalar_unit_raises_flags_of_mode_4_alone() -> None:
     for mode in (0, 2):
         with pytest.raises(SimError, match="cross-core flag 3 is on pipe S; an AIC of ascend950pr_9589 has the pipes M,"):

@@ -67,6 +67,42 @@ def coupled_product(k: Kernel, a: Any, b: Any, c: Any) -> None:
     k.data_copy("UB", "GM", c.address, out, m * n * 4)
 
 
+@ascend_sim.kernel_function(core="AI_CORE")
+def one_row(k: Kernel, a: Any, b: Any, c: Any) -> None:
+    """[1, K] x [N, K]^T in GEMV mode, with fractals of b in GM; one row of each block of columns leaves L0C."""
+    depth, n = 32, 48
+    a1, b1 = k.allocate("L1", 512, "a1"), k.allocate("L1", depth * n * 2, "b1")
+    a0, b0 = k.allocate("L0A", 512, "a0"), k.allocate("L0B", depth * n * 2, "b0")
+    c0, out = k.allocate("L0C", 16 * n * 4, "c0"), k.allocate("UB", n * 4, "out")
+    in_l1, ready = k.flag("MTE2", "MTE1", "l1"), k.flag("MTE1", "M", "l0")
+    done, written = k.flag("M", "V", "l0c"), k.flag("V", "MTE3", "ub")
+    k.data_copy("GM", "L1", a1, a.address, 512), k.data_copy("GM", "L1", b1, b.address, depth * n * 2)
+    k.set_flag(in_l1), k.wait_flag(in_l1)
+    k.load_data_2d("L0A", a0, a1, 2, 1), k.load_data_2d("L0B", b0, b1, 2, depth * n // 256)
+    k.set_flag(ready), k.wait_flag(ready)
+    k.mmad(c0, a0, b0, 1, depth, n, "float16", False)
+    k.set_flag(done), k.wait_flag(done)
+    k.l0c_to_ub(out, c0, 1, n // 16, 16, "float32")
+    k.set_flag(written), k.wait_flag(written)
+    k.data_copy("UB", "GM", c.address, out, n * 4)
+
+
+@pytest.mark.parametrize("engine", ["simpy", "compiled"])
+@pytest.mark.parametrize("mode", ["full", "functional"])
+@pytest.mark.parametrize("chip", ["ascend910a", "ascend310p3"])
+def test_a_row_of_gemv_mode_leaves_alone(chip: str, mode: str, engine: str) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(-4, 5, 256).astype(np.float16)  # 32 of them count
+    b = rng.integers(-4, 5, (32, 48)).astype(np.float16)
+    fractals = np.ascontiguousarray(b.reshape(2, 16, 3, 16).transpose(0, 2, 3, 1))
+    tensors = a, fractals, ascend_sim.empty(48, "float32")
+    run = ascend_sim.launch(one_row, 1, *tensors, chip=chip, mode=mode, engine=engine)
+    assert run.findings == []
+    np.testing.assert_array_equal(run.outputs["c"], a[:32].astype(np.float32) @ b.astype(np.float32))
+    findings = ascend_sim.check_kernel(one_row, 1, *tensors, chip=chip).findings
+    assert [one.kind for one in findings if one.level == "ERROR"] == []
+
+
 @pytest.mark.parametrize("engine", ["simpy", "compiled"])
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589"])
 def test_a_product_of_int8_with_a_bias_is_exact(chip: str, engine: str) -> None:

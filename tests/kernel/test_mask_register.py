@@ -110,6 +110,42 @@ def test_operands_that_do_not_go_together() -> None:
     assert "on_false must have the shape" in one(lambda k: k.select_by_register(run(0, 64), run(1024, 64), run(2048, 32)))
     assert "must have the same shape" in one(lambda k: k.compare_to_register("lt", run(0, 64), run(1024, 32)))
     assert "the register has 16 uint8 elements" in one(lambda k: k.load_mask_register(run(0, 8, "uint8")))
-    assert one(lambda k: k.select_by_register(run(0, 24), run(1024, 24), run(2048, 24))) == ""
+    mask = run(4096, 16, "uint8")
+    assert one(lambda k: (k.load_mask_register(mask), k.select_by_register(run(0, 24), run(1024, 24), run(2048, 24)))) == ""
     with pytest.raises(SimError):
         asim.launch(chosen, 1, *[np.zeros(COUNT, np.float32)] * 4, chip="ascend950pr_9589")
+
+
+@pytest.mark.fast
+def test_a_mask_that_nothing_has_set_is_not_taken() -> None:
+    """A program begins with a register of unknown bits; a set behind the first use comes too late."""
+    mask = asim.LocalTensor(4096, (16,), "uint8", 0)
+    rows = [asim.LocalTensor(at, (64,), "float32", 0) for at in (0, 1024, 2048)]
+
+    def store(k: Any) -> None:
+        k.store_mask_register(mask)
+
+    def load(k: Any) -> None:
+        k.load_mask_register(mask)
+
+    def compare(k: Any) -> None:
+        k.compare_to_register("lt", *rows[1:])
+
+    def select(k: Any) -> None:
+        k.select_by_register(*rows)
+
+    for before, words in (((), "nothing has set"), ((load,), ""), ((compare,), "")):
+        for use in (store, select):
+            assert words in told_whole("ascend910b3", lambda k, all_=(*before, use, load): [one(k) for one in all_])
+            assert words or not told_whole("ascend910b3", lambda k, all_=(*before, use): [one(k) for one in all_])
+
+    @asim.kernel_function(core="AIV")
+    def forgotten(k: Any, y: Any) -> None:
+        at = k.local_tensor(16, "uint8", "bits")
+        k.store_mask_register(at)
+        k.set_flag(done := k.flag("V", "MTE3", "done")), k.wait_flag(done)
+        k.ub_to_gm(y, at)
+
+    found = asim.check_kernel(forgotten, 1, asim.empty(16, "uint8")).findings
+    (one,) = [one for one in found if "nothing has set the mask register" in one.text]
+    assert "test_mask_register.py:" in one.text

@@ -163,7 +163,8 @@ def test_a_fixpipe_without_the_unit_flag_may_not_overlap() -> None:
     assert from_columns([one.task for one in timeline.tasks], timeline.programs).findings
 
 
-def test_values_follow_the_pieces() -> None:
+@pytest.mark.parametrize("chip", [CHIP, load_chip("ascend950pr_9589")], ids=lambda chip: chip.identity.arch)
+def test_values_follow_the_pieces(chip: ChipSpec) -> None:
     """Whole numbers through three tiles: each is read before the next overwrites it, and after its last product."""
     rng = np.random.default_rng(0)
     left = rng.integers(-3, 4, (3, M, 64)).astype(np.float16)
@@ -189,11 +190,12 @@ def test_values_follow_the_pieces() -> None:
         k.wait_flag(used)
         tiles.close()
 
-    chip = quiet(CHIP)
+    chip = quiet(chip)
     sizes = [left.nbytes, right.nbytes, 3 * M * N * 4]
     device = Device(chip)
     tensors = [device.allocate(size, name) for size, name in zip(sizes, "abc", strict=True)]
-    tensors[0].data[:] = _fractals(left).view(np.uint8).ravel()  # [M / 16][K / 16]
+    order = (0, 2, 1, 3, 4) if chip.cube.l0a_by_columns else (0, 1, 2, 3, 4)  # [K / 16][M / 16] or [M / 16][K / 16]
+    tensors[0].data[:] = np.ascontiguousarray(_fractals(left).transpose(order)).view(np.uint8).ravel()
     tensors[1].data[:] = np.ascontiguousarray(_fractals(right).swapaxes(1, 2)).view(np.uint8).ravel()  # [K / 16][N / 16]
     task = task_of([[program(chip, "AIC", write, sizes)]], tensors)
     timeline, hazards = watched_run(device, [task])

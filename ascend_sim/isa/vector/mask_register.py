@@ -1,6 +1,7 @@
 """The vector unit's mask register: a comparison or a load sets its 128 bits, and a selection chooses by them in every repeat.
 
-The register is no buffer: no region names it, so that a check does not look at it. Bits that nothing has set are 0 (assumed).
+The register is no buffer: no region names it, so that a check does not look at it. A program that uses it
+sets it before.
 """
 
 from __future__ import annotations

@@ -137,6 +137,10 @@ class Interleave(VectorInstruction):
 
     name = "interleave"
 
+    def __post_init__(self) -> None:
+        if self.itemsize not in (1, 2, 4, 8):
+            raise SimError(f"interleave: items of {self.itemsize} bytes; it has 1, 2, 4 or 8 (asc-devkit, Interleave page)")
+
     def _cost_key(self) -> tuple[str, int]:
         return ("float16" if self.itemsize == 2 else "float32"), 2 * self.count * self.itemsize
 

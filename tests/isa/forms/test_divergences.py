@@ -35,6 +35,11 @@ def run(address: int, count: int, dtype: str) -> LocalTensor:
     return LocalTensor(address, (count,), dtype, 0)
 
 
+def chosen_by_register(k: KernelBuilder, *row: LocalTensor) -> None:
+    k.load_mask_register(run(4096, 16, "uint8"))
+    k.select_by_register(*row)
+
+
 def square(address: int, side: int) -> LocalTensor:
     return LocalTensor(address, (side, side), "float16", 2 * side)
 
@@ -188,7 +193,7 @@ CASES: dict[int, list[tuple[tuple[str, ...], Callable[[KernelBuilder], object], 
         ((OLD,), lambda k: k.pair_reduce_sum(run(0, 32, "float32"), run(1024, 64, "float32")), "no pair_reduce_sum of float32"),
     ],
     36: [
-        ((OLD,), lambda k: k.select_by_register(run(0, 64, "float32"), run(1024, 64, "float32"), run(2048, 64, "float32")), ""),
+        ((OLD,), lambda k: chosen_by_register(k, *(run(at, 64, "float32") for at in (0, 1024, 2048))), ""),
         ((INFERENCE, NEW), lambda k: k.scatter(0, 1024, "float32", ScatterLoops(1, 8, 8, 64, 8, 64, 8, 1)), ""),
     ],
     37: [
