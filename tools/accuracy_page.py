@@ -14,6 +14,7 @@ from accuracy_parts.aims import aims
 from accuracy_parts.fitted import FITTED, fitted_costs
 from accuracy_parts.guessed import guessed, unseen
 from accuracy_parts.left_out import LEFT_OUT, left_out
+from accuracy_parts.markdown import markdown
 from accuracy_parts.mechanisms import mechanisms
 from accuracy_parts.notes import notes
 from accuracy_parts.picture import TEXT
@@ -30,7 +31,7 @@ from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import usable_cores
 from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
 from ascend_sim.studies.validate.launches import MATMULS
-from ascend_sim.studies.validate.pages import group_by, group_points, markdown, points_text, skipped_lines
+from ascend_sim.studies.validate.pages import group_by, group_points, points_text, skipped_lines
 from ascend_sim.studies.validate.rows import TOLD, of_chips, sealed_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare
 

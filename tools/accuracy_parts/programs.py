@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from accuracy_parts.markdown import programs_markdown
 from ascend_sim.chip import load_chip
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
-from ascend_sim.studies.validate.pages import Errors, blind, blind_line, group_by, programs_markdown
+from ascend_sim.studies.validate.pages import Errors, blind, blind_line, group_by
 from ascend_sim.studies.validate.run import RowComparison
 
 A2 = "ascend910b1"

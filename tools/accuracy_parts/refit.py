@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from calibrate import CostBench, Values, can_be_scaled, value_of
 
+from accuracy_parts.fitted_on import fitted_of, selected
 from accuracy_parts.rows import B2, DW, DX, FIRST
 from accuracy_parts.structure import was_chosen_on
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.cube.libraries import libraries
 from ascend_sim.runtime.workers import usable_cores
-from ascend_sim.studies.validate.fitted_on import fitted_of, selected
 from ascend_sim.studies.validate.kernel import MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.run import as_timed, simulate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ascend_sim.studies.validate.fitted_on import folder
+from accuracy_parts.fitted_on import folder
 from ascend_sim.studies.validate.launches import MATMULS
 from ascend_sim.studies.validate.pages import Errors, Group, spearman
 from ascend_sim.studies.validate.rows import MeasuredRow, read_rows

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 
+from accuracy_parts.fitted_on import folder
 from accuracy_parts.rows import STEP_CHIP, STEPS, of_steps, ordered_products, out_of_order
 from ascend_sim.chip import load_chip
-from ascend_sim.studies.validate.fitted_on import folder
 from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, spearman
 from ascend_sim.studies.validate.profile_order import victims

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ascend_sim.studies.validate.fitted_on import selected
+from accuracy_parts.fitted_on import selected
 from ascend_sim.studies.validate.kernel import MeasuredRow
 
 STRUCTURE_TEXT = """### What else was chosen with rows in view

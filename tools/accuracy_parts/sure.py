@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from accuracy_parts.held_out import Borrowed, HeldOut, borrowing, held_out, other_chips
 from ascend_sim.chip import load_chip
 from ascend_sim.report.certainty import (
     ENOUGH,
@@ -18,7 +19,6 @@ from ascend_sim.report.certainty import (
     kinds,
     of_kind,
 )
-from ascend_sim.studies.validate.held_out import Borrowed, HeldOut, borrowing, held_out, other_chips
 
 SURE = """## How sure a time is
 

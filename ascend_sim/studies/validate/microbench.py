@@ -18,9 +18,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
@@ -250,11 +248,11 @@ def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
             target, origin = (gm_operand(0, 0) if place == "GM" else 0 for place in (destination, source))
             k.data_copy(source, destination, target, origin, nbytes)
 
-    run = _run_alone(chip, "AIV" if "UB" in (source, destination) else "AIC", build, 1)
+    run = run_alone(chip, "AIV" if "UB" in (source, destination) else "AIC", build, 1)
     return int(run.end[-1] - run.start[-1]), int(run.retire[-1] - run.start[-1])
 
 
-def _run_alone(chip: ChipSpec, kind: str, build: Callable[[KernelBuilder], None], tensors: int) -> ProgramRun:
+def run_alone(chip: ChipSpec, kind: str, build: Callable[[KernelBuilder], None], tensors: int) -> ProgramRun:
     """Run the program that `build` writes on one core of an idle device, with that many tensors in its L2, and return its
     `ProgramRun`.
     """
@@ -266,49 +264,3 @@ def _run_alone(chip: ChipSpec, kind: str, build: Callable[[KernelBuilder], None]
     build(k)
     program = k.finish()
     return Engine(device).run([Task("alone", "Alone", kind, 1, held, lambda _: [program])]).programs[0]
-
-
-@frozen
-class InnerLoop:
-    """Measured cycles per step of the matmul sample's inner loop: busy cycles of M and of MTE1, and cycles from step to
-    step.
-    """
-
-    m_busy: float
-    mte1_busy: float
-    period: float
-
-
-def matmul_loop(chip: ChipSpec, steps: int) -> InnerLoop:
-    """Run `steps` steps of the matmul sample's inner loop, operands in L1, and return mean cycles of one step as an
-    InnerLoop.
-
-    A step is one load3d of 16 KB, four load2d of 8 KB, one fp16 Mmad 128 x 64 x 256.
-    """
-
-    def build(k: KernelBuilder) -> None:
-        left = [k.allocate("L0A", 16 * KIB, f"l0a[{i}]") for i in range(2)]
-        right = [k.allocate("L0B", 32 * KIB, f"l0b[{i}]") for i in range(2)]
-        sums = k.allocate("L0C", 128 * KIB, "l0c")
-        map_in_l1, weights_in_l1 = k.allocate("L1", 16 * KIB, "map"), k.allocate("L1", 32 * KIB, "weights")
-        # A 1 x 1 kernel over one row of 128 pixels and 64 channels: img2col is the plain matrix.
-        window, rows, columns = matrix_window(128), Span(0, 128), Span(0, 64)
-        queue = BufferQueue(k, "l0", "MTE1", "M", [0, 1])
-        for step in range(steps):
-            half = queue.acquire()
-            k.load_data_3d("L0A", left[half], map_in_l1, HALF, window, rows, columns)
-            for quarter in range(4):
-                offset = quarter * 8 * KIB
-                k.load_data_2d("L0B", right[half] + offset, weights_in_l1 + offset, HALF, 16)
-            queue.publish()
-            half = queue.take()
-            k.mmad(sums, left[half], right[half], 128, 64, 256, "float16", step > 0)
-            queue.release()
-        queue.close()
-
-    run = _run_alone(chip, "AIC", build, 0)
-    busy = run.busy()
-    mmads = np.flatnonzero(run.program.per_row("pipe") == PIPES.index("M"))
-    work = mmads[run.end[mmads] > run.start[mmads] + 500]
-    period = (run.start[work[-1]] - run.start[work[0]]) / (len(work) - 1)
-    return InnerLoop(busy["M"] / steps, busy["MTE1"] / steps, float(period))

@@ -117,7 +117,7 @@ def _group(chip: str, op_type: str, series: str, rows: Sequence[RowComparison]) 
     return Group(chip, op_type, series, kernels, Errors.of(pairs), rank, Errors.of(cores), pipes, skipped)
 
 
-_HEADS = (
+HEADS = (
     "chip",
     "op_type",
     "rows",
@@ -132,7 +132,7 @@ _HEADS = (
 
 
 def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
-    """Return a row of texts under `_HEADS` for each group with a simulated row; small programs (`program_rows`) are left
+    """Return a row of texts under `HEADS` for each group with a simulated row; small programs (`program_rows`) are left
     out.
     """
     rows: list[tuple[str, ...]] = []
@@ -162,11 +162,11 @@ def _name(group: Group) -> str:
     return f"{group.op_type}, {group.series}" if group.series else group.op_type
 
 
-_PROGRAM_HEADS = ("chip", "program", "rows", "median %", "worst %", "bias %")
+PROGRAM_HEADS = ("chip", "program", "rows", "median %", "worst %", "bias %")
 
 
 def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
-    """Return a row of texts under `_PROGRAM_HEADS` for each group of small programs with a simulated row."""
+    """Return a row of texts under `PROGRAM_HEADS` for each group of small programs with a simulated row."""
     return [
         (
             group.chip,
@@ -244,8 +244,8 @@ def assumed_lines(compared: Sequence[RowComparison]) -> list[str]:
 def render(compared: Sequence[RowComparison], console: Console) -> None:
     """Print a table of errors by chip and operator, one of small programs, and lines on skipped rows and assumptions."""
     groups = group_by(compared)
-    _print("Task time, predicted against measured", _HEADS, table_rows(groups), console)
-    _print("Small programs, predicted against measured", _PROGRAM_HEADS, program_rows(groups), console)
+    _print("Task time, predicted against measured", HEADS, table_rows(groups), console)
+    _print("Small programs, predicted against measured", PROGRAM_HEADS, program_rows(groups), console)
     errors = blind(compared)
     lines = [] if errors is None else [blind_line(errors)]
     for line in (*lines, *before_lines(compared), *skipped_lines(groups), *assumed_lines(compared)):
@@ -297,21 +297,6 @@ def points_text(groups: Sequence[PointGroup]) -> list[str]:
         f"{group.far} below {FAR}; {group.skipped} without a cost here"
         for group in groups
     ]
-
-
-def markdown(groups: Sequence[Group]) -> str:
-    """Return the table of groups in Markdown."""
-    return _markdown(_HEADS, table_rows(groups))
-
-
-def programs_markdown(groups: Sequence[Group]) -> str:
-    """Return the table of small programs in Markdown."""
-    return _markdown(_PROGRAM_HEADS, program_rows(groups))
-
-
-def _markdown(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def to_dict(compared: Sequence[RowComparison]) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.errors import ConfigError
 from ascend_sim.ops.kernels.cube.libraries import libraries
 from ascend_sim.ops.kernels.cube.vendor import open_procedures
-from ascend_sim.studies.validate.fitted_on import fitted_of, selected
 from ascend_sim.studies.validate.rows import shipped_rows
 from tests.support.places import TOOLS
 from tests.support.sampling import part_of_cases
+from tools.accuracy_parts.fitted_on import fitted_of, selected
 
 CHIPS = chip_names()
 

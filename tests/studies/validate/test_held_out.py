@@ -14,11 +14,11 @@ import yaml
 from ascend_sim.chip import load_chip
 from ascend_sim.report import certainty
 from ascend_sim.report.certainty import ErrorKind, MeasuredError, interval, kinds
-from ascend_sim.studies.validate.held_out import borrowing, held_out, other_chips
 from ascend_sim.studies.validate.launches import CALLS
 from ascend_sim.studies.validate.rows import shipped_rows
 from ascend_sim.studies.validate.run import RowComparison, compare
 from tests.support.places import TOOLS
+from tools.accuracy_parts.held_out import borrowing, held_out, other_chips
 
 LEAST, MOST = certainty.LEVEL - 0.05, certainty.LEVEL + 0.15
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.studies.validate.fitted_on import selected
 from tests.support.places import DOCS, TOOLS
+from tools.accuracy_parts.fitted_on import selected
 
 pytestmark = pytest.mark.fast
 

@@ -21,7 +21,6 @@ from ascend_sim.studies.validate.kernel import MeasuredRow
 from ascend_sim.studies.validate.microbench import (
     MatrixStream,
     VectorAdd,
-    matmul_loop,
     measure,
     single_transfer,
     transfer_cycles,
@@ -168,7 +167,7 @@ def test_a_vector_add_reads_and_writes_every_element_once() -> None:
 
 def test_matmul_loop() -> None:
     """Measured: 3082.158 us of cube on 24 cores for fp16 8192^3, MTE1 busy 430 cycles per Mmad; the heads come from here."""
-    loop = matmul_loop(CHIP, 200)
+    loop = BENCH.matmul_loop(CHIP, 200)
     assert loop.m_busy == pytest.approx(512 + 10.0, abs=0.1)
     assert loop.mte1_busy == 320 + 5 * 22
     assert loop.period == pytest.approx(522, abs=0.1), "the loads of the next step hide behind the Mmad"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.errors import SimError
-from ascend_sim.studies.validate import fitted_on
 from ascend_sim.studies.validate.kernel import MeasuredRow
 from ascend_sim.studies.validate.rows import read_rows, sealed_rows, shipped_rows
 from ascend_sim.studies.validate.sealed import is_sealed
 from tests.support.places import TOOLS
+from tools.accuracy_parts import fitted_on
 
 CELLS = {"run": "catlass", "op_type": "MatMul", "dtype": "fp16", "N": "8", "K": "8"}
 
