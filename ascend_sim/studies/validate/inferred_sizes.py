@@ -307,7 +307,7 @@ def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dic
     """Return the columns of a ReduceSum as text: Ci is the size of the axes that remain, N of the summed ones before them, Hi
     of the summed ones after them; Wi is 1.
 
-    Raises Open where the remaining axes do not lie side by side, and where cores share one sum.
+    Raises Open where the remaining axes do not lie side by side.
     """
     sources, targets = line.tensors("input"), line.tensors("output")
     if not sources or not targets:
@@ -321,15 +321,10 @@ def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dic
             raise Open(f"a sum from {list(shape)} to {list(left)}: axes that remain must lie side by side")
     else:
         before, channels, after = 1, 1, math.prod(shape)
-    blocks = line.number("blocks") or 0
-    if channels == 1 or blocks > channels:
-        parts = f" on {blocks:.0f} cores" if blocks else ""
-        raise Open(
-            f"a sum from {list(shape)} to {list(left)}{parts}: cores share the summed axes, "
-            f"which the kernel here does not model (a core has whole sums, of which there are {channels})"
-        )
     sizes = {"N": before, "Ci": channels, "Hi": after, "Wi": 1}
-    return {name: str(size) for name, size in sizes.items()} | {"dtype": sources[0].dtype}
+    blocks = line.number("blocks")
+    row = {name: str(size) for name, size in sizes.items()} | ({"block_dim": str(int(blocks))} if blocks else {})
+    return row | {"dtype": sources[0].dtype}
 
 
 def _kept_axes(shape: tuple[int, ...], left: tuple[int, ...]) -> list[int]:

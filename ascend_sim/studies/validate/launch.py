@@ -29,8 +29,8 @@ class MeasuredLaunch:
     launches: ClassVar[str] = "cold"
     """The state of the code before a row that says none; see LAUNCH_STATES."""
 
-    def unlike(self, labels: Mapping[str, str]) -> str:
-        """Return the reason why a row with these text columns is not simulated; "" if it is, as here."""
+    def unlike(self, labels: Mapping[str, str], sizes: Mapping[str, int]) -> str:
+        """Return the reason why a row with these columns, texts and numbers, is not simulated; "" if it is, as here."""
         return ""
 
     def check(self, kernel: MeasuredKernel) -> None:

@@ -118,7 +118,7 @@ class MatMul(MeasuredLaunch):
     optional = ("batch", "trans_a", "trans_b", *tiling)
     helps: ClassVar = {"block_dim": ("block_dim",), "tiling": tuple(tiling)[1:]}
 
-    def unlike(self, labels: Mapping[str, str]) -> str:
+    def unlike(self, labels: Mapping[str, str], sizes: Mapping[str, int]) -> str:
         if labels.get("quantity") == "core":
             return "a time of the cores alone, below that of any launch"
         return "an operand in FRACTAL_NZ is not simulated" if labels.get("format_in") == "FRACTAL_NZ" else ""
@@ -199,7 +199,7 @@ class TransData(MeasuredLaunch):
     )  # fmt: skip
     """Formats of the vendor's that a TransData may have on either side."""
 
-    def unlike(self, labels: Mapping[str, str]) -> str:
+    def unlike(self, labels: Mapping[str, str], sizes: Mapping[str, int]) -> str:
         source, target = (labels.get(side, "") for side in ("format_in", "format_out"))
         if self._turn(source, target) or not {source, target} <= set(self.formats):
             return ""
@@ -250,6 +250,14 @@ class ReduceSum(MeasuredLaunch):
     """Task builder for the sum of a tensor [N, Ci, Hi Wi] over N and Hi Wi."""
 
     columns = ("N", "Ci", "Hi", "Wi")
+
+    def unlike(self, labels: Mapping[str, str], sizes: Mapping[str, int]) -> str:
+        """Return the reason where cores share a sum; a lone one is taken to be shared unless the row says one block."""
+        sums, cores = sizes.get("Ci", 0), sizes.get("block_dim", 0)
+        if not sums or (cores or 2) <= sums:
+            return ""
+        left = f"{sums} {'sum' if sums == 1 else 'sums'}" + (f" on {cores} cores" if cores else "")
+        return f"{left}: cores share the summed axes, which the kernel here does not model (a core has whole sums)"
 
     def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         dtype = _dtypes(kernel)[0]

@@ -242,12 +242,12 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
     launches = text.get("launches") or (LAUNCHES[op_type].launches if op_type in LAUNCHES else "cold")
     if launches not in LAUNCH_STATES:
         raise ConfigError(f"{where}: launches: {launches!r} given; allowed: {', '.join(LAUNCH_STATES)}")
+    unlike = _unlike(op_type, text.get("fused", "")) or LAUNCHES[op_type].unlike(labels, sizes)
     helps = LAUNCHES[op_type].helps if op_type in LAUNCHES else {}
     withheld = {column for name, columns in helps.items() if name not in told for column in columns}
     sizes = {name: size for name, size in sizes.items() if name not in withheld}
     dtype, sorted_sizes = text.get("dtype", "").lower(), tuple(sorted(sizes.items()))
     kernel = MeasuredKernel(chip, op_type, dtype, sorted_sizes, tuple(labels.items()), known, launches)
-    unlike = _unlike(op_type, text.get("fused", "")) or LAUNCHES[op_type].unlike(labels)
     if not unlike:
         try:
             LAUNCHES[op_type].check(kernel)

@@ -29,11 +29,11 @@ def calibrate() -> ModuleType:
 def rows_file(folder: Path, extra_us: float) -> Path:
     """Two kernels that take `extra_us` longer than the chip file says, of two networks."""
     path = folder / "rows.csv"
-    lines = [f"ascend910b2,ReduceSum,1,1,{n},1,fp32,1.0,net{n}" for n in (160, 32)]
-    path.write_text("\n".join(["chip,op_type,N,Ci,Hi,Wi,dtype,duration_us,network", *lines]) + "\n")
+    lines = [f"ascend910b2,ReduceSum,1,1,{n},1,1,fp32,1.0,net{n}" for n in (160, 32)]
+    path.write_text("\n".join(["chip,op_type,N,Ci,Hi,Wi,block_dim,dtype,duration_us,network", *lines]) + "\n")
     times = [simulate(row.kernel).task_us + extra_us for row in read_rows(path)]
     lines = [line.replace(",1.0,", f",{us},") for line, us in zip(lines, times, strict=True)]
-    path.write_text("\n".join(["chip,op_type,N,Ci,Hi,Wi,dtype,duration_us,network", *lines]) + "\n")
+    path.write_text("\n".join(["chip,op_type,N,Ci,Hi,Wi,block_dim,dtype,duration_us,network", *lines]) + "\n")
     return path
 
 

@@ -138,6 +138,16 @@ def test_a_product_that_is_no_task_time_is_not_compared(tmp_path: Path) -> None:
     assert [row.unlike[:28] for row in read_rows(path)] == ["a time of the cores alone, b", ""]
 
 
+def test_sums_that_cores_share_are_not_compared(tmp_path: Path) -> None:
+    """A core has whole sums: one block may have a lone sum, and several blocks as many sums or more."""
+    path = tmp_path / "rows.csv"
+    sizes = ["1,1,160,1,1", "1,1,160,1,", "1,1,75497472,1,48", "4,8,9,1,9", "4,8,9,1,8", "4,8,9,1,"]
+    rows = "".join(f"ascend910b2,ReduceSum,fp32,{row},9\n" for row in sizes)
+    path.write_text("chip,op_type,dtype,N,Ci,Hi,Wi,block_dim,duration_us\n" + rows)
+    ways = [row.unlike.partition(":")[0] for row in read_rows(path)]
+    assert ways == ["", "1 sum", "1 sum on 48 cores", "8 sums on 9 cores", "", ""]
+
+
 def test_matmul_rows_give_their_sizes_and_what_is_known_of_their_tiling(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(PRODUCTS)

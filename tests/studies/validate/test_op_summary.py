@@ -178,6 +178,7 @@ def test_helpers_and_products(tmp_path: Path) -> None:
         line("TransData", filters[:1], filters[1:]),
         line("ReduceSum", nd, [((192,), "FLOAT", "ND")]),
         line("ReduceSum", nd[:1], [((1, 192, 1), "FLOAT", "ND")]),
+        line("ReduceSum", [((160,), "FLOAT", "ND")], [((1,), "FLOAT", "ND")], **{"Block Dim": "1"}),
         line("Cast", [((32, 5), "FLOAT", "ND")], [((32, 5), "FLOAT16", "ND")]),
         line("MatMulV2", [((32, 4096), "FLOAT", "ND"), ((100, 4096), "FLOAT", "ND")], [((32, 100), "FLOAT", "ND")]),
         line(
@@ -195,11 +196,11 @@ def test_helpers_and_products(tmp_path: Path) -> None:
         {"format_in": "FRACTAL_Z", "format_out": "NCHW"},
     ]
     assert [kernel["C0"] for kernel in kernels[:3]] == [8, 16, 8]
-    assert [(kernel["N"], kernel["Ci"], kernel["Hi"]) for kernel in kernels[3:5]] == [(32, 192, 729)] * 2
-    assert (kernels[5]["N"], kernels[5].dtype, kernels[5].label("dtype_out")) == (160, "fp32", "fp16")
-    products = [[kernel.get(name, 0) for name in ("batch", "M", "N", "K", "trans_a", "trans_b")] for kernel in kernels[6:]]
+    assert [(kernel["N"], kernel["Ci"], kernel["Hi"]) for kernel in kernels[3:6]] == [(32, 192, 729)] * 2 + [(1, 1, 160)]
+    assert (kernels[6]["N"], kernels[6].dtype, kernels[6].label("dtype_out")) == (160, "fp32", "fp16")
+    products = [[kernel.get(name, 0) for name in ("batch", "M", "N", "K", "trans_a", "trans_b")] for kernel in kernels[7:]]
     assert products == [[1, 32, 100, 4096, 0, 1], [3, 16, 4, 8, 1, 0], [1, 24, 4, 16, 0, 0]]
-    assert [(kernel.dtype, kernel.label("dtype_out")) for kernel in kernels[6:]] == [
+    assert [(kernel.dtype, kernel.label("dtype_out")) for kernel in kernels[7:]] == [
         ("hf32", "fp32"),
         ("bf16", "bf16"),
         ("fp16", "fp32"),
