@@ -196,15 +196,12 @@ class FunctionalEngine:
             instruction = table.instructions[argument]
             if instruction.has_values:
                 key = values.key(argument, dst, src0, src1)
-                known = key in values.retired
-                if not known:
-                    values.at_start(row, key)
+                values.at_start(row, key)
                 try:
                     instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
                 except Exception as error:
                     raise_fault(error, values, row)
-                if not known:
-                    values.at_retirement(row, key)
+                values.at_retirement(row, key)
             elif table.kinds[argument] == CROSS_SET:
                 flags.set(row)
             elif table.kinds[argument] == CROSS_WAIT:

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -14,6 +15,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.memory import Memory, ValueModel
+from ascend_sim.isa.vector import Gather
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region, row_starts
@@ -122,14 +124,16 @@ class ProgramValues:
         self._plans: dict[int, _Plan] = {}
         self._local: dict[int, tuple[int, int, int]] = {}
         self._started: set[tuple[int, int, int, int]] = set()
-        self.retired: set[tuple[int, int, int, int]] = set()
+        self._retired: set[tuple[int, int, int, int]] = set()
+        self._astray: set[tuple[int, int, int, int]] = set()
 
     def run_again(self, local: LocalMemory) -> None:
         """Reset for another run of the program on the unwritten buffers `local`; GM stays."""
         self.local = local
         self.memory = Memory(local, self.memory.gm, self.memory.model)
         self._started.clear()
-        self.retired.clear()
+        self._retired.clear()
+        self._astray.clear()
 
     def _prepare(self, argument: int) -> None:
         """Store the local regions of an instruction: those read at its start, those read at its retirement, and those written.
@@ -138,7 +142,7 @@ class ProgramValues:
         """
         instruction = self.program.table.instructions[argument]
         local = [(_PLACE[r.operand], r) for r in instruction.reads() if r.space != "GM"]
-        early = [(place, region) for place, region in local if place != 0]
+        early = [(place, region) for place, region in local if place != 0 and region.operand != instruction.chooses]
         late = [(place, region) for place, region in local if place == 0]
         writes = [(_PLACE[r.operand], r) for r in instruction.writes() if r.space != "GM"]
         places = {place for place, _ in (*local, *writes)}
@@ -156,15 +160,23 @@ class ProgramValues:
         return argument, dst * m0, src0 * m1, src1 * m2
 
     def at_start(self, row: int, key: tuple[int, int, int, int]) -> None:
-        """Check the reads at an instruction's start, once for each `key`; unwritten bytes are a finding at `row`."""
+        """Check the reads at an instruction's start, once for each `key`; unwritten bytes are a finding at `row`.
+
+        Elements that values choose are checked each time, and are one finding for each `key`.
+        """
         if key not in self._started:
             self._started.add(key)
             self._check(row, self._plans[key[0]][0], (*key[1:], 0))
+        instruction = self.program.table.instructions[key[0]]
+        if isinstance(instruction, Gather) and key not in self._astray:
+            blocks, written = (key[2] + instruction.chosen(self.memory, key[3])) // BLOCK_BYTES, self.local.written["UB"]
+            if self._unwritten(row, "UB", written[np.unique(blocks[blocks < len(written)])]):
+                self._astray.add(key)
 
     def at_retirement(self, row: int, key: tuple[int, int, int, int]) -> None:
         """Check the bytes into which an instruction accumulates, and mark the bytes that it writes; once for each `key`."""
-        if key not in self.retired:
-            self.retired.add(key)
+        if key not in self._retired:
+            self._retired.add(key)
             _, late, writes = self._plans[key[0]]
             addresses = *key[1:], 0
             self._check(row, late, addresses)
@@ -174,26 +186,27 @@ class ProgramValues:
     def _check(self, row: int, reads: Sequence[tuple[int, Region]], addresses: Sequence[int]) -> None:
         """Record a finding for each of the local regions `reads` with bytes that were never written."""
         for place, region in reads:
-            written = self.local.written[region.space][self._shadow.blocks(region, addresses[place])]
-            if not written.all():
-                missing = int(written.size - np.count_nonzero(written)) * BLOCK_BYTES
-                self._findings.append(
-                    Finding(
-                        "uninitialised",
-                        self.task.name,
-                        f"{self.program.where}: {self.program[row]} reads {missing} bytes of {region.space} that were "
-                        f"never written",
-                    )
-                )
+            self._unwritten(row, region.space, self.local.written[region.space][self._shadow.blocks(region, addresses[place])])
+
+    def _unwritten(self, row: int, space: str, written: NDArray[np.bool_]) -> bool:
+        """Record a finding for a row and return True unless all blocks that it reads were `written`."""
+        if written.all():
+            return False
+        missing = int(written.size - np.count_nonzero(written)) * BLOCK_BYTES
+        text = f"{self.program.where}: {self.program[row]} reads {missing} bytes of {space} that were never written"
+        self._findings.append(Finding("uninitialised", self.task.name, text))
+        return True
 
 
 def raise_fault(error: Exception, values: ProgramValues, row: int) -> NoReturn:
-    """Raise `error`, met while a row's values were computed: unchanged, or for a user's instruction as SimError with core and
-    row.
+    """Raise `error`, met while a row's values were computed, as SimError with core and row; unchanged if it is a fault of the
+    simulator.
     """
     program = values.program
     instruction = program.table.instructions[program.rows[row][0]]
-    if isinstance(error, SimError) or type(instruction).__module__.split(".")[0] == "ascend_sim":
-        raise error
     where = f"{values.task.name}: {program.where}: {program[row]}"
+    if isinstance(error, SimError):
+        raise SimError(f"{where}: {error}") from error
+    if type(instruction).__module__.split(".")[0] == "ascend_sim":
+        raise error
     raise SimError(f"{where}: its values: {type(error).__name__}: {error}") from error

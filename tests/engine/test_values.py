@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ascend_sim as asim
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.values import BlockShadow
+from ascend_sim.errors import SimError
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.local import POISON
@@ -366,3 +368,43 @@ def test_what_another_block_wrote_is_not_written_in_this_one() -> None:
     tensors, findings = functional(CHIP, "AIV", write, blocks=2)
     assert [one.kind for one in findings] == ["uninitialised"] and "block 1" in findings[0].text
     assert (tensors[1][4 * KIB : 8 * KIB] == POISON).all()
+
+
+@asim.kernel_function(core="AIV")
+def picked(k: Any, x: Any, offsets: Any, y: Any) -> None:
+    """Gathers of each row of `offsets` from a table of 128 numbers, of which the first half is loaded."""
+    table, row = k.local_tensor(128, "float32", "table"), k.local_tensor(64, "float32", "row")
+    chosen = k.local_tensor(64, "uint32", "chosen")
+    full, done, free = k.flag("MTE2", "V", "full"), k.flag("V", "MTE3", "done"), k.flag("MTE3", "MTE2", "free")
+    k.gm_to_ub(table[:64], x)
+    for i in range(offsets.shape[0]):
+        if i:
+            k.wait_flag(free)
+        k.gm_to_ub(chosen, offsets[i])
+        k.set_flag(full), k.wait_flag(full)
+        k.gather(row, table, chosen)
+        k.set_flag(done), k.wait_flag(done)
+        k.ub_to_gm(y[i], row)
+        k.set_flag(free)
+    k.wait_flag(free)
+
+
+@pytest.mark.parametrize("mode", ["full", "functional"])
+@pytest.mark.parametrize("bad", [{}, {1: 256}, {1: 400, 2: 300}])
+def test_a_gather_reads_the_elements_that_its_offsets_choose(mode: Any, bad: dict[int, int]) -> None:
+    """Each time others: what nobody wrote is one finding of the instruction, as soon as it is chosen."""
+    x = np.arange(64, dtype=np.float32)
+    offsets = np.tile(np.arange(64, dtype=np.uint32)[::-1] * 4, (3, 1))
+    for row, offset in bad.items():
+        offsets[row, 5] = offset
+    given = asim.launch(picked, 1, x, offsets, asim.empty((3, 64), "float32"), mode=mode)
+    assert ["gather" in one.text and "reads 32 bytes of UB" in one.text for one in given.findings] == [True] * bool(bad)
+    good = [row for row in range(3) if row not in bad]
+    assert (given.outputs["y"][good] == x[::-1]).all()
+
+
+@pytest.mark.parametrize("mode", ["full", "functional"])
+def test_an_offset_outside_the_table_names_core_and_row(mode: Any) -> None:
+    offsets = np.full((1, 64), 512, np.uint32)
+    with pytest.raises(SimError, match=r"^picked: block 0 AIV0: \d+ V gather dst=.*: gather: offset 0 is 512 bytes; src0 has"):
+        asim.launch(picked, 1, np.zeros(64, np.float32), offsets, asim.empty((1, 64), "float32"), mode=mode)

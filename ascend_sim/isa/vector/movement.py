@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
@@ -150,8 +151,12 @@ class Gather(VectorInstruction):
     def writes(self) -> tuple[Region, ...]:
         return rows_of("dst", self.dtype, self.count)
 
+    def chosen(self, memory: Memory, src1: int) -> NDArray[np.int64]:
+        """Return the byte offsets in src0 of the elements that are taken."""
+        return view(memory, src1, "uint32", self.count).astype(np.int64)
+
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        index, between = np.divmod(view(memory, src1, "uint32", self.count), size_of(self.dtype))
+        index, between = np.divmod(self.chosen(memory, src1), size_of(self.dtype))
         wrong = np.flatnonzero((index >= self.source_count) | (between != 0))
         if wrong.size:
             first = int(wrong[0])
