@@ -16,95 +16,11 @@ class Open(Exception):
     """Reason why a row cannot be simulated: its shapes leave a size open, or no simulated kernel does the work."""
 
 
-def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Return the columns of a 2-D convolution's gradient, inferred from its operands in the order of the operator's
-    prototype.
-
-    Operands below four axes (constant lists) do not count. Assumptions are appended to `assumed`; raises Open for a size that
-    stays open.
-    """
-    of_input = line["type"].startswith("Conv2DBackpropInput")
-    operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
-    if len(operands) != 2 or len(results) != 1:
-        raise Open(f"{len(operands)} operands and {len(results)} results of four or five axes; 2 and 1 are a 2-D convolution's")
-    if of_input:
-        (weight, grad), image = operands, results[0]
-    else:
-        (image, grad), weight = operands, results[0]
-    blocks = line.number("blocks")
-    if not blocks and "block_dim" not in given:
-        raise Open("the profiler gives no Block Dim (msprof: --task-time=l1)")
-    n, ci, hi, wi = _feature(image)
-    n_grad, co, ho, wo = _feature(grad)
-    if n != n_grad:
-        raise Open(f"{image} and {grad} differ in their batch")
-    co, ci, kh, kw = _kernel(weight, grad, image, given, assumed)
-    steps = {"h": (hi, ho, _reach("h", kh, given)), "w": (wi, wo, _reach("w", kw, given))}
-    strides = _strides(steps, given)
-    pads = [_padding(*sizes, stride) for sizes, stride in zip(steps.values(), strides, strict=True)]
-    assumed.append("stride and padding from the shapes, dilation 1")
-    names = ("N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total")
-    sizes = (n, ci, hi, wi, co, ho, wo, kh, kw, *strides, *pads)
-    dtype = _cube_dtype(grad.dtype, line["hf32"], "YES", assumed)
-    row = {name: str(size) for name, size in zip(names, sizes, strict=True)}
-    return row | {"dtype": dtype} | ({"block_dim": str(int(blocks))} if blocks else {})
-
-
 def _reach(axis: str, kernel: int, given: Mapping[str, str]) -> int:
     """Return the number of elements from the first to the last tap along an axis; dilation is 1 unless the user's column
     gives it.
     """
     return (kernel - 1) * int(given.get(f"dilation_{axis}", 1)) + 1
-
-
-def _feature(tensor: ProfiledTensor) -> tuple[int, int, int, int]:
-    """Return (N, C, H, W) of a feature map; the channels of NC1HWC0 are whole blocks. Raises Open for another format."""
-    if _is_blocked(tensor):
-        n, c1, h, w, c0 = tensor.shape
-        return n, c1 * c0, h, w
-    if tensor.format in ("NCHW", "ND") and len(tensor.shape) == 4:
-        n, c, h, w = tensor.shape
-        return n, c, h, w
-    raise Open(f"a feature map {tensor}: read are NC1HWC0 and NCHW")
-
-
-def _is_blocked(tensor: ProfiledTensor) -> bool:
-    return tensor.format.startswith("NC1HWC0") and len(tensor.shape) == 5
-
-
-def _kernel(
-    weight: ProfiledTensor, grad: ProfiledTensor, image: ProfiledTensor, given: Mapping[str, str], assumed: list[str]
-) -> tuple[int, int, int, int]:
-    """Return (Co, Ci, kh, kw) from the weights' shape and the channels of both maps. Raises Open for groups and other
-    formats.
-
-    FRACTAL_Z [C1 kh kw, N1, 16, C0] shows only the product kh kw: the user's columns give the sides, or a square is assumed.
-    Assumptions are appended to `assumed`.
-    """
-    co, ci = _feature(grad)[1], _feature(image)[1]
-    no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"
-    if weight.format in ("NCHW", "ND") and len(weight.shape) == 4:
-        c_out, c_in, kh, kw = weight.shape
-        for whole, part, tensor in ((co, c_out, grad), (ci, c_in, image)):
-            if not 0 <= whole - part < (tensor.shape[-1] if _is_blocked(tensor) else 1):
-                raise Open(no_groups)
-        return c_out, c_in, kh, kw
-    if weight.format.split(":")[0] != "FRACTAL_Z" or len(weight.shape) != 4:
-        raise Open(f"weights {weight}: read are FRACTAL_Z and NCHW")
-    rows, n1, _, c0 = weight.shape
-    c1 = -(-ci // c0)
-    taps = rows // c1
-    if rows != c1 * taps or n1 != -(-co // 16):
-        raise Open(no_groups)
-    if "Ci" not in given or "Co" not in given:
-        assumed.append("channels in whole blocks of C0")
-    if "kh" in given and "kw" in given:
-        return co, ci, int(given["kh"]), int(given["kw"])
-    side = math.isqrt(taps)
-    if side * side != taps:
-        raise Open(f"a kernel of {taps} taps: which of its axes is long is not told by shapes; columns kh and kw settle it")
-    assumed.append("square kernel")
-    return co, ci, side, side
 
 
 def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str]) -> tuple[int, ...]:
@@ -172,10 +88,12 @@ def _cube_dtype(dtype: str, eligible: str, default: str, assumed: list[str]) -> 
     return "hf32" if (eligible or default).upper() == "YES" else "fp32"
 
 
-def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Return the columns of a forward convolution or gradient, 2-D or 3-D, inferred from the shapes of its three tensors.
+def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
+    """Return the columns of a forward convolution or gradient, 2-D or 3-D, inferred from the shapes of its three tensors in the
+    order of the operator's prototype.
 
-    Assumptions are appended to `assumed`; raises Open for a size that stays open.
+    Operands below four axes (constant lists) do not count. Assumptions are appended to `assumed`; raises Open for a size that
+    stays open.
     """
     operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
     if len(operands) != 2 or len(results) != 1:
@@ -187,7 +105,10 @@ def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -
         image, weight, grad = first, result, second
     else:
         image, weight, grad = first, second, result
-    (n, ci, *size), (n_grad, co, *out) = _volume(image), _volume(grad)
+    blocks = line.number("blocks")
+    if line["type"] in BLOCKED and not blocks and "block_dim" not in given:
+        raise Open("the profiler gives no Block Dim (msprof: --task-time=l1)")
+    (n, ci, *size), (n_grad, co, *out) = _feature(image), _feature(grad)
     if n != n_grad or len(size) != len(out):
         raise Open(f"{image} and {grad} differ in their batch or their axes")
     axes = ("d", "h", "w")[-len(size) :]
@@ -201,7 +122,6 @@ def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -
     for at, axis in enumerate(axes):
         row |= {f"{axis.upper()}i": size[at], f"{axis.upper()}o": out[at], f"k{axis}": window[at]}
         row |= {f"stride_{axis}": strides[at], f"pad_{axis}_total": pads[at]}
-    blocks = line.number("blocks")
     read = image if image is not result else grad
     texts = {
         "dtype": _cube_dtype(read.dtype, line["hf32"], "YES", assumed),
@@ -212,7 +132,7 @@ def _any_convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -
     return {name: str(value) for name, value in row.items()} | texts | ({"block_dim": str(int(blocks))} if blocks else {})
 
 
-def _volume(tensor: ProfiledTensor) -> tuple[int, ...]:
+def _feature(tensor: ProfiledTensor) -> tuple[int, ...]:
     """Return (N, C, [D,] H, W) of a feature map; channels of blocked layouts are whole blocks.
 
     Raises Open for another format.
@@ -386,19 +306,18 @@ def _matmul(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[st
     return row | {"dtype": _cube_dtype(a.dtype, line["hf32"], "NO", assumed), "dtype_out": c.dtype}
 
 
+BLOCKED = ("Conv2DBackpropInput", "Conv2DBackpropFilter")
+"""Gradients whose time is predicted for the measured number of blocks."""
 CONVOLUTIONS = (
     "Conv2D", "Conv3D", "Conv3DV2", "Conv3DBackpropInput", "Conv3DBackpropInputV2", "Conv3DBackpropFilter",
     "Conv3DBackpropFilterV2",
 )  # fmt: skip
-"""Operators that have all of their sizes from `_any_convolution`; those of the two 2-D gradients are older, and blocked."""
 
 Infer = Callable[[Line, Mapping[str, str], list[str]], dict[str, str]]
 """From a line and the user's own columns to sizes and dtypes in the columns of `rows`; appends what it assumes."""
 
 INFER: Mapping[str, Infer] = {
-    "Conv2DBackpropInput": _convolution,
-    "Conv2DBackpropFilter": _convolution,
-    **dict.fromkeys(CONVOLUTIONS, _any_convolution),
+    **dict.fromkeys((*BLOCKED, *CONVOLUTIONS), _convolution),
     "TransData": _trans_data,
     "Cast": _cast,
     "ReduceSum": _reduce_sum,
