@@ -239,7 +239,8 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
     if text.get("l2", "") not in ("", *own_states):
         raise ConfigError(f"{where}: l2: {text['l2']!r} given; allowed: {', '.join(own_states)}")
     known = text.get("l2") or l2
-    launches = text.get("launches") or (LAUNCHES[op_type].launches if op_type in LAUNCHES else "cold")
+    usual = "warm" if known == REPEATED else LAUNCHES[op_type].launches if op_type in LAUNCHES else "cold"
+    launches = text.get("launches") or usual
     if launches not in LAUNCH_STATES:
         raise ConfigError(f"{where}: launches: {launches!r} given; allowed: {', '.join(LAUNCH_STATES)}")
     unlike = _unlike(op_type, text.get("fused", "")) or LAUNCHES[op_type].unlike(labels, sizes)

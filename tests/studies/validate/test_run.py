@@ -55,7 +55,9 @@ def test_a_repeated_kernel_finds_what_it_left(tmp_path: Path) -> None:
         "chip,op_type,dtype,batch,M,N,K,l2,duration_us\n"
         + "".join(f"{size},{k},{l2},1\n" for k in (64, 512) for l2 in ("repeated", "warm", "cold"))
     )
-    times = [simulate(row.kernel).task_us for row in read_rows(path)]
+    rows = read_rows(path)
+    assert [row.kernel.launches for row in rows[:3]] == ["warm", "cold", "cold"]
+    times = [simulate(row.kernel).task_us for row in rows]
     assert times[0] < 1.01 * times[1] < times[2]
     assert times[3] > 1.1 * times[5] > 1.1 * times[4]  # nothing is left of the inputs, but dirty lines of the result
 
