@@ -6,7 +6,7 @@ once per distinct instruction in the `InstructionTable` of the task, so a row co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any
@@ -117,17 +117,30 @@ def moves_nothing(region: Region) -> bool:
     return min(region.row_bytes, region.rows, region.planes) < 1 or min(region.row_stride, region.plane_stride) < 0
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+_FIELD_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "int": (_is_whole, "a whole number is allowed (n // 2, not n / 2)"),
+    "bool": (lambda value: isinstance(value, bool | np.bool_ | int) and value in (0, 1), "True or False is allowed"),
+    "str": (lambda value: isinstance(value, str), "a name in quotes is allowed"),
+}
+"""Type of an instruction's field -> (test of a value, the values that are allowed)."""
+
+
 @cache
-def _whole_fields(kind: type[Instruction]) -> tuple[tuple[int, str], ...]:
-    """Return (place in the key, name) of each integer field of an instruction class."""
-    return tuple((place, one.name) for place, one in enumerate(fields(kind), 1) if one.type in ("int", int))
+def _typed_fields(kind: type[Instruction]) -> tuple[tuple[int, str, Callable[[Any], bool], str], ...]:
+    """Return (place in the key, name, test, allowed values) of each field of an instruction class with a plain type."""
+    types = [(place, one.name, getattr(one.type, "__name__", one.type)) for place, one in enumerate(fields(kind), 1)]
+    return tuple((place, name, *_FIELD_TYPES[type_]) for place, name, type_ in types if type_ in _FIELD_TYPES)
 
 
-def _check_whole(key: Key) -> None:
-    """Raise SimError if an integer field of the instruction `key` has a value that is no whole number."""
-    for place, name in _whole_fields(key[0]):
-        if place < len(key) and (not isinstance(key[place], int | np.integer) or isinstance(key[place], bool)):
-            raise SimError(f"{key[0].name}: {name} is {key[place]!r}; a whole number is allowed (n // 2, not n / 2)")
+def _check_types(key: Key) -> None:
+    """Raise SimError if a field of the instruction `key` has a value of another type than its own."""
+    for place, name, fits, allowed in _typed_fields(key[0]):
+        if place < len(key) and not fits(key[place]):
+            raise SimError(f"{key[0].name}: {name} is {key[place]!r}; {allowed}")
 
 
 def _of_python(value: Any) -> Any:
@@ -173,10 +186,10 @@ class InstructionTable:
     def add(self, key: Key) -> int:
         """Add the instruction `key` and return its number.
 
-        Raises SimError when the chip lacks its path, for a count that is no whole number, and for cycles or offsets too large
+        Raises SimError when the chip lacks its path, for a field of another type, and for cycles or offsets too large
         for an engine.
         """
-        _check_whole(key)
+        _check_types(key)
         key = key[0], *map(_of_python, key[1:])
         instruction: Instruction = key[0](*key[1:])
         pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first, for its message on what the chip lacks is the clearest

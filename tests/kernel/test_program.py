@@ -87,6 +87,16 @@ def test_true_is_no_whole_number(write: Callable[[KernelBuilder], object]) -> No
         made(write)
 
 
+def test_a_switch_and_a_name_have_their_types() -> None:
+    with pytest.raises(SimError, match="data_copy: atomic_add is 1; a name in quotes is allowed"):
+        made(lambda k: k.data_copy("UB", "GM", 0, 0, 32, atomic_add=1), "AIV")  # type: ignore[arg-type]
+    with pytest.raises(SimError, match="mmad: accumulate is 2; True or False is allowed"):
+        made(lambda k: k.mmad(0, 0, 0, 16, 16, 16, "float16", 2))  # type: ignore[arg-type]
+    made(lambda k: k.mmad(0, 0, 0, 16, 16, 16, "float16", np.bool_(False)))
+    with pytest.raises(SimError, match="mask True; a whole number whose bits"):
+        made(lambda k: k.duplicate(k.local_tensor(64, "float32", "row"), 1.0, mask=True), "AIV")
+
+
 @pytest.mark.parametrize("size", [0, 3, 16])
 def test_interleave_has_items_of_the_vendors_sizes(size: int) -> None:
     chip = load_chip("ascend950pr_9589")

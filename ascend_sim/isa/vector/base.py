@@ -52,7 +52,7 @@ class Mask:
     period: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.bits, int | np.integer):
+        if not isinstance(self.bits, int | np.integer) or isinstance(self.bits, bool):
             raise SimError(f"mask {self.bits!r}; a whole number whose bits select elements is allowed")
         if not 0 < self.bits < 1 << self.period:
             raise SimError(
