@@ -44,10 +44,13 @@ def settable(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput | None
     """Return the fields, by the vendor's names, with which a user gets the same tiling of `inp` again: those of
     `to_vendor` that do not follow from others.
 
-    With `inp` of dav-3510, grad_input has the fields of that kernel too, even at their defaults; coreStreamK is left
-    out without StreamK.
+    With `inp` of dav-3510, grad_input has the fields of that kernel too, even at their defaults, and with `inp` of one row
+    the width of strips is always given; coreStreamK is left out without StreamK.
     """
     fields = {name: value for name, value in tiling.to_vendor().items() if name not in _DERIVED}
+    if inp is not None and inp.problem.one_row:  # a library cuts a long row into strips unless it is told not to
+        cut = "split_wi" if isinstance(tiling, GradInputTiling) else "split_wo"
+        fields[tiling.VENDOR[cut]] = getattr(tiling, cut)
     if isinstance(tiling, GradInputTiling) and inp is not None and variant_of(inp).kernel_parts:
         fields |= {tiling.VENDOR[name]: getattr(tiling, name) for name in tiling.DIRECT_ONLY}
     if fields.get("streamKType") == 0:  # without it no core shares a task: nothing to set

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.l2 import L2Cache
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.case_entries import Case
+from ascend_sim.ops.kernels.tilings import settable
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.command import kernels_of
 from ascend_sim.studies.tiles.kernel import CubeKernel
@@ -163,3 +165,15 @@ def test_a_promise_comes_true_in_the_call(layer: str) -> None:
 @pytest.mark.parametrize("layer", LAYERS)
 def test_promises_come_true_in_the_call(layer: str) -> None:
     check_promises(layer, limit=6, seconds=20.0)
+
+
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
+def test_a_call_of_a_long_row_takes_every_tiling_of_its_grid(chip: str) -> None:
+    """The library would cut the row into strips of its own: a tiling that leaves it whole says so."""
+    for found in kernels_of(load_case("wav2vec2:conv3"), [chip], None):
+        widths = set()
+        for fields, tiling in islice(found.tilings(), 0, 4000, 197):
+            launched = found.launch(fields)[1].info["tiling"]
+            assert settable(type(tiling).from_vendor(launched), found.inp) == fields
+            widths.add(getattr(tiling, "split_wi", 0))
+        assert found.name == "grad_weight" or chip == "ascend950pr_9589" or 0 in widths
