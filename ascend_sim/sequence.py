@@ -73,7 +73,7 @@ class RunResult:
 
     def __str__(self) -> str:
         more = "more: " + ("report.to_dict()" if self.recording is None else 'write_html("page.html"), report.to_dict()')
-        return "\n".join(lines_of(self.report.to_dict(statements=True)["summary"], more))
+        return "\n".join(lines_of(self.report.to_dict()["summary"], more))
 
     @property
     def _title(self) -> str:
@@ -83,6 +83,10 @@ class RunResult:
     def passed(self) -> bool:
         """Return True if there is no finding and every compared output is correct."""
         return self.report.passed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return `report.to_dict()`: the figures, the statements of each kernel and the summary, plain data for JSON."""
+        return self.report.to_dict()
 
     def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
         """Write the run as one page; with `what_if` the programs also run with each rate of the chip doubled.
@@ -97,7 +101,7 @@ class RunResult:
             raise SimError(f"write_html: {without_recording(self.report.mode)}")
         check_plotly()
         outcomes = run_again(self.recording) if what_if else None
-        write_page(path, self.recording, self.report.to_dict(statements=True), outcomes)
+        write_page(path, self.recording, self.report.to_dict(), outcomes)
 
     def write(self, folder: str | Path, *, msprof: bool = False, trace_limit: int | None = None) -> list[Path]:
         """Write report.json, outputs (.npz) and, with times, trace.json.gz and timeline.npz to a folder; return their paths.
@@ -117,7 +121,7 @@ class RunResult:
         """Return the report and the parts of the time as HTML, for notebooks."""
         if self.recording is None:
             return self.report._repr_html_()
-        said = words(self.recording, self.report.to_dict(), critical_path(self.recording.timeline), None)
+        said = words(self.recording, self.report.to_dict(statements=False), critical_path(self.recording.timeline), None)
         return self.report._repr_html_() + "".join(f"<p>{escape(text)}</p>" for text in said)
 
 

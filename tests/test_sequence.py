@@ -54,7 +54,7 @@ def test_what_a_run_leaves(run: Run, tmp_path: Path) -> None:
     assert found.timeline is not None and found.recording is not None and found.recording.warm == []
     paths = found.write(tmp_path / "out", trace_limit=1)
     assert {"report.json", "timeline.npz", "trace.json.gz"} < {path.name for path in paths}
-    assert dict(ascend_sim.open_run(tmp_path / "out").report) == json.loads(json.dumps(found.report.to_dict(statements=True)))
+    assert dict(ascend_sim.open_run(tmp_path / "out").report) == json.loads(json.dumps(found.report.to_dict()))
     assert repr(found).startswith(f"<{type(found).__name__} ") and " on ascend910b4, mode full, " in repr(found)
 
 

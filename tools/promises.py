@@ -113,7 +113,7 @@ def layer_of(network: Network, name: str) -> Layer:
 
 def kernels(case: Case, **settings: Any) -> Kernels:
     """The cube kernels of the call, as the report has them."""
-    report = run_case(case, mode="timing", **settings).report.to_dict(statements=True)
+    report = run_case(case, mode="timing", **settings).report.to_dict()
     return {kernel["name"]: kernel for kernel in report["kernels"] if "waterfall" in kernel}
 
 

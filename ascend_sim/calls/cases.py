@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from ascend_sim.ops.checks.rules import CheckResult, Failure, Rule
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.network import Network, address_of, place_of_layer
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.options.commands import ShellCommands
 from ascend_sim.options.description import filled, options_in, with_options
 from ascend_sim.options.run_options import (
     STEP,
@@ -50,7 +50,7 @@ def run_case(
     may set (chip, tiling, cube_math_type, ...) has the case's value if it is left out or None. Raises AclnnError where the
     operator refuses the call, and SimError for other faults.
     """
-    loaded = case if isinstance(case, Case) else load_case(case)
+    loaded, given = case if isinstance(case, Case) else load_case(case), values
     address = None if isinstance(case, Case) else address_of(str(case))
     from_file = isinstance(values, str | Path)
     if isinstance(values, str | Path):
@@ -64,7 +64,8 @@ def run_case(
     values = make_tensors(loaded) if values is None else values
     result = call_case(loaded, values, before=before, **options)
     if not isinstance(case, Case):
-        result.report = replace(result.report, case=named_in_commands(case, options["chip"]))
+        file = str(given) if isinstance(given, str | Path) else ""
+        result.report = replace(result.report, commands=commands_of(case, loaded, options, file))
     return result
 
 
@@ -83,11 +84,14 @@ def specs_of(case: Case) -> dict[str, TensorSpec]:
     return {name: TensorSpec(shape, dtype) for name, (shape, dtype) in case.tensors.items()}
 
 
-def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> str:
-    """Return the case as a command line names it, quoted, with `--chip` if a chip is given; "" for a ChipSpec, without name."""
-    if isinstance(chip, ChipSpec):
-        return ""
-    return shlex.quote(str(case)) + ("" if chip is None else f" --chip {shlex.quote(str(chip))}")
+def commands_of(case: str | Path, loaded: Case, options: CaseOptions, file: str = "") -> ShellCommands | None:
+    """Return the commands that go on from the run of a case with these options, and with the tensors of a `file` if there is
+    one; None for a ChipSpec, which no command can name.
+    """
+    if isinstance(options.get("chip"), ChipSpec):
+        return None
+    kernels = tuple(OPERATORS[loaded.operator].cube_kernels)
+    return ShellCommands(str(case), options, of_this_case(loaded, options), kernels, file)
 
 
 @with_options(StatusOptions)

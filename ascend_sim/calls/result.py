@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
 
 from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.sequence import RunResult
 
 Array = NDArray[Any]
@@ -17,10 +19,20 @@ Array = NDArray[Any]
 class Result(RunResult):
     """Result of a call: its outputs in the caller's layout and dtype, and the report.
 
-    `outputs` has no masked outputs. `call` is the call as it was accepted. The rest is as in `RunResult`.
+    `outputs` has no masked outputs. `call` is the call as it was accepted, `made_case` makes a case of it. The rest is
+    as in `RunResult`.
     """
 
     call: AcceptedCall | None = None
+    made_case: Callable[[], Case] | None = field(default=None, repr=False)
+
+    def case(self) -> Case:
+        """Return the call as a Case with contiguous tensors, as `run_case`, `sweep` and `search_tilings` take it.
+
+        Raises SimError if no case can express it.
+        """
+        assert self.made_case is not None
+        return self.made_case()
 
     @property
     def _title(self) -> str:

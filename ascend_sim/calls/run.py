@@ -6,10 +6,12 @@ The operator comes from the register; nothing here knows which there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from typing import Any
 
+from ascend_sim.calls.as_case import case_of, ships
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.tensors import TensorSpec, flat_storage, fresh_like, tensor_args
 from ascend_sim.calls.trials import Trials
@@ -18,8 +20,10 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError, binary_size
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import output_of, outputs_of, place, roles_of, values_again
 from ascend_sim.ops.operator import Operator
+from ascend_sim.options.commands import PythonCalls
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import AcceptOptions, CacheOptions, RunOptions
 from ascend_sim.report.advice import statements
@@ -62,7 +66,10 @@ def run_call(
 def run_call_job(job: CallJob, options: RunOptions) -> Result:
     """Run an accepted call with complete options; return its Result, with the accepted call in `call`."""
     result = run_job(job, options, Result)
-    result.call = job.accepted
+    result.call, result.made_case = job.accepted, job.as_case
+    if ships(job.chip):
+        calls = PythonCalls("result.case()", options, tuple(job.operator.cube_kernels))
+        result.report = replace(result.report, commands=calls)
     if result.recording is not None:
         job.trials.reuse(result.recording)
     return result
@@ -107,6 +114,13 @@ class CallJob(Job):
     def trials(self) -> Trials:
         """Return the trials of changes of the call, for advice."""
         return Trials(self.operator, self.given, self.attributes, self.options, self.chip)
+
+    @property
+    def as_case(self) -> Callable[[], Case]:
+        """Return a function that makes a case of the call; it holds no values."""
+        tensors = tensor_args(self.operator, self.given, self.options["dtypes"])
+        specs = {name: None if one is None else TensorSpec(one.shape, one.dtype) for name, one in tensors.items()}
+        return partial(case_of, self.operator, specs, self.attributes, self.options, self.chip)
 
     @property
     def roles(self) -> Mapping[str, str]:

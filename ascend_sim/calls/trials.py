@@ -22,6 +22,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.ops.execute import tasks_without_values
 from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.plan import Plan
+from ascend_sim.options.commands import changed
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import AcceptOptions, PlanOptions, RunOptions
 from ascend_sim.runtime import Recording, Task, run_tasks
@@ -125,7 +126,7 @@ class Trials:
         specs = self._specs
         if times != 1:
             specs = {name: self._larger(name, spec, times) for name, spec in specs.items()}
-        how = filled(PlanOptions, {**self._options, **fields})
+        how = filled(PlanOptions, changed(self._options, fields, self._operator.cube_kernels))
         arguments = self._operator.arguments(
             tensor_args(self._operator, specs),
             self._attributes,

@@ -72,7 +72,7 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     except SimError as error:
         return {**found, "passed": False, "stage": "values", "values": {"passed": False, "messages": [str(error)]}}
     sizes = {name: one.nbytes for name, one in run.outputs.items()}
-    return verdict_of(checked, run.report.to_dict(), scalar_computed(run.programs, sizes))
+    return verdict_of(checked, run.report.to_dict(statements=False), scalar_computed(run.programs, sizes))
 
 
 def _prepare(chip: str) -> None:
@@ -106,7 +106,7 @@ def _rehearse(chip: str) -> None:
 
     kernel, x = kernel_function(core="AIV")(add_one), np.zeros(64, np.float32)
     check_kernel(kernel, 1, x, empty(x.shape, "float32"), chip=chip).to_dict()
-    launch(kernel, 1, x, empty(x.shape, "float32"), chip=chip, expected={"z": x + 1}).report.to_dict()
+    launch(kernel, 1, x, empty(x.shape, "float32"), chip=chip, expected={"z": x + 1}).report.to_dict(statements=False)
 
 
 _PIPES = {"x": ("MTE2", "V"), "z": ("V", "MTE3")}

@@ -87,7 +87,7 @@ def kernel(
             again = _command(file, name, asked, {"blocks": blocks, "tiling": tiling, "seed": seed})
             checked = None if no_check else _checked(subject, run, count, asked, again)
         if files.json_output:
-            told = run.report.to_dict(statements=True)
+            told = run.report.to_dict()
             sizes = {name: one.nbytes for name, one in run.outputs.items()}
             data = None if checked is None else checked.data
             verdict = verdict_of(data, told, scalar_computed(run.programs, sizes))

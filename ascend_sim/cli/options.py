@@ -111,18 +111,13 @@ def _options(kind: Any, command: str) -> list[tuple[Described, Shell]]:
     return [(one, shell) for one, shell in told if shell is not None and command in shell.commands]
 
 
-def _flag(one: Described, shell: Shell) -> str:
-    """Return an option's name on the command line, such as `--cube-math-type`."""
-    return f"--{(shell.name or one.name).replace('_', '-')}"
-
-
 def _parameter(described: tuple[Described, Shell]) -> Parameter:
     """Return the typer parameter of a described option: its flag, type, default, help text, limits and completion."""
-    (name, text, option), shell = described
+    (name, text, option), shell = one, _ = described
     kind: Any = list[str] if shell.many else _TYPES.get(text.removesuffix(" | None"), str)
     default = option.default or None if kind not in _TYPES.values() else option.default
     told = typer.Option(
-        *([_flag(*described)] if shell.name or default is False else []),
+        *([one.flag] if shell.name or default is False else []),
         help=shell.words,
         min=shell.least,
         max=shell.most,
@@ -153,7 +148,7 @@ def _read(described: list[tuple[Described, Shell]], given: dict[str, Any]) -> di
     for one, shell in described:
         value = given[one.name]
         if isinstance(value, str) and not value.strip():
-            raise SimError(f"{_flag(one, shell)}: nothing given; leave the option out to get its default")
+            raise SimError(f"{one.flag}: nothing given; leave the option out to get its default")
         if value is not None:
             found[one.name] = getattr(values, shell.read)(value) if shell.read else value
     return found

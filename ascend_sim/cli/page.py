@@ -102,7 +102,7 @@ class RunFiles:
             with closing(ProgressLine(f"writing to {self.out}")):
                 written = run.write(self.out, msprof=self.msprof, trace_limit=self.trace_limit)
         if self.html is not None:
-            report = run.report.to_dict(statements=True)
+            report = run.report.to_dict()
             said = write_html(self.html, run.recording, report, progress, other_rates=True)
             written.append(self.html)
         return written, said

@@ -46,7 +46,7 @@ def run(
     Without --out and --html a run in timing mode keeps no timeline beyond 100 million instructions: its report then has no
     waterfall and no advice. A timeline lies in a temporary file (TMPDIR), some 20 bytes an instruction.
     """
-    from ascend_sim.calls.cases import named_in_commands, of_this_case, run_case
+    from ascend_sim.calls.cases import commands_of, of_this_case, run_case
     from ascend_sim.calls.run import check_fits
     from ascend_sim.ops.case import case_label, load_case
     from ascend_sim.sequence import chip_of
@@ -80,12 +80,13 @@ def run(
             result = run_case(
                 case, input, **CaseOptions({**asked, "chip": chip, "progress": progress, "timeline": files.timeline})
             )
-            result.report = replace(result.report, case=named_in_commands(case, asked.get("chip")))
+            commands = commands_of(case, loaded, asked, "" if input is None else str(input))
+            result.report = replace(result.report, commands=commands)
             written, said = files.write(result, progress)
         with closing(ProgressLine("checking the results against float64")):
             passed = result.report.passed
         if files.json_output:
-            print(json.dumps(result.report.to_dict(statements=True), indent=1))
+            print(json.dumps(result.report.to_dict(), indent=1))
         else:
             _print(result.report, result.recording, full=files.full, with_plan=plan, said=said, written=written)
     raise typer.Exit(0 if passed else 1)

@@ -49,7 +49,7 @@ def print_summary(report: Report, check: Sequence[str] = (), findings: Sequence[
 
     `findings` of the check, which name lines of the kernel, are printed in place of the run's.
     """
-    summary = report.to_dict(statements=True)["summary"]
+    summary = report.to_dict()["summary"]
     if findings:
         summary = {**summary, "findings": findings}
     print_summary_lines(summary, "more: --full" + ("" if report.total_us is None else ", --html page.html"), check)

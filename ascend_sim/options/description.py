@@ -54,6 +54,12 @@ class Described(NamedTuple):
     type: str
     option: Option
 
+    @property
+    def flag(self) -> str:
+        """Return the option's name on the command line, such as `--cube-math-type`."""
+        shell = self.option.shell
+        return f"--{((shell and shell.name) or self.name).replace('_', '-')}"
+
 
 @dataclass_transform(kw_only_default=True)
 def described(options: Class) -> Class:

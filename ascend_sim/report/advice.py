@@ -1,7 +1,7 @@
 """Advice on a kernel's waterfall in words: its largest parts, what the user can change about each, and the command.
 
-for statement in statements(chip, kernel, problem, case, trials):
-    statement.text, statement.command       # command "" where no command of this program changes it
+for statement in statements(chip, kernel, problem, commands, trials):
+    statement.text, statement.command       # command "" where no command of this program changes it as this run was made
     statement.change, statement.gain        # {"batch": 2}, and the cycles that twice the batch saves against two of these calls
 
 A change that a statement names was tried (`TrialSource`: one block of the changed kernel), and its gain is what that gave, of
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.frozen import frozen
+from ascend_sim.options.commands import Commands
 from ascend_sim.report.waterfall import WORDS
 
 _SHOWN = 3
@@ -90,16 +91,16 @@ def statements(
     chip: ChipSpec,
     kernel: Mapping[str, Any],
     problem: Mapping[str, Any],
-    case: str = "",
+    commands: Commands | None = None,
     trials: TrialSource | None = None,
 ) -> list[Statement]:
     """Return up to three statements on the largest parts of `kernel` (an entry of `Report.kernels`) besides the useful
     products, largest first.
 
-    One on faster formats may follow; [] for a kernel without a waterfall. `problem` is the report's; `case` names the call in
-    commands, with its options, "" if no command can.
+    One on faster formats may follow; [] for a kernel without a waterfall. `problem` is the report's; `commands` go on
+    from the call, None if nothing can.
     """
-    return _Speaker(chip, kernel, problem, case, trials).statements() if kernel.get("waterfall") else []
+    return _Speaker(chip, kernel, problem, commands, trials).statements() if kernel.get("waterfall") else []
 
 
 @frozen
@@ -122,7 +123,7 @@ class _Speaker:
     chip: ChipSpec
     kernel: Mapping[str, Any]
     problem: Mapping[str, Any]
-    case: str
+    commands: Commands | None
     trials: TrialSource | None
 
     def statements(self) -> list[Statement]:
@@ -143,19 +144,12 @@ class _Speaker:
         return Statement(
             parts,
             cycles,
-            f"{share}: {cause}. {advice.words}{'' if self.case else self._without_case(advice)}",
+            f"{share}: {cause}. {advice.words}",
             advice.command,
             advice.change or {},
             advice.gain,
             advice.at_most,
         )
-
-    def _without_case(self, advice: _Advice) -> str:
-        """Return a text on how to follow the advice in a call that no command line can name; "" if there is nothing to set."""
-        if advice.at_most and self._name in _tilings():
-            return " (ascend-sim tile searches, given a case file of the call)"
-        keywords = {name: value for name, value in (advice.change or {}).items() if name not in ("batch", "channels")}
-        return "".join(f" (in the call: {name}={value})" for name, value in keywords.items())
 
     @property
     def _parts(self) -> Mapping[str, int]:
@@ -173,9 +167,8 @@ class _Speaker:
     def _share(self, cycles: int, calls: int = 1) -> str:
         return f"{100 * cycles / (calls * self._elapsed):.0f} %"
 
-    def _command(self, verb: str, options: str) -> str:
-        """Return the command line "ascend-sim VERB CASE OPTIONS"; "" if the case has no name."""
-        return f"ascend-sim {verb} {self.case} {options}" if self.case else ""
+    def _run(self, change: Mapping[str, Any]) -> str:
+        return self.commands.run(change) if self.commands is not None else ""
 
     def _added(self, change: Mapping[str, Any], *, whole: bool = True) -> int | None:
         """Return the number of cycles that the kernel takes more with a change of the call, below zero for a gain; None without
@@ -213,8 +206,7 @@ class _Speaker:
             more = self._best([{"block_dim": {self._name: cores}}])
             if more is not None:
                 words = f"{cores} blocks take {self._share(more[1])} less"
-                command = self._command("run", f"--block-dim {self._name}={cores}")
-                return _list(causes), _Advice(words, command, *more)
+                return _list(causes), _Advice(words, self._run(more[0]), *more)
         factor = max(2, cores // blocks) if "idle cores" in parts else 2
         added = self._added({"batch": factor})
         if added is None or self.trials is None:
@@ -226,8 +218,9 @@ class _Speaker:
             f"It comes once a launch: {times} the batch in one launch takes {change} than "
             f"{'two' if factor == 2 else factor} of these"
         )
-        batches = f"{self.trials.batch},{factor * self.trials.batch}"
-        return _list(causes), _Advice(words, self._command("sweep", f"--vary batch={batches}"), {"batch": factor}, gain)
+        batches = [self.trials.batch, factor * self.trials.batch]
+        command = self.commands.sweep("batch", batches) if self.commands is not None else ""
+        return _list(causes), _Advice(words, command, {"batch": factor}, gain)
 
     def _told(self, part: str) -> tuple[str, _Advice]:
         """Return (cause in words, advice) for a part of the waterfall."""
@@ -265,15 +258,16 @@ class _Speaker:
             change, gain = best
             ((field, value),) = change["tiling"][self._name].items()
             words = f"{field}={value} (now {tiling[field]}) takes {self._share(gain)} less"
-            return _Advice(words, self._command("run", f"--tiling {self._name}.{field}={value}"), change, gain)
+            return _Advice(words, self._run(change), change, gain)
         words = f"Without it the kernel takes at most {self._share(cycles)} less"
-        if self._name not in _tilings():
+        if self._name not in settable_kernels():
             return _Advice(words, gain=cycles, at_most=True)
         if "baseM" not in tiling:
             words += "; the library picks this tiling itself, a search tries a substitute kernel that aclnn will not launch"
         elif tried and self.trials is not None:
             words += f"; no single step of {_list(list(tried))} does it, a search tries them together"
-        return _Advice(words, self._command("tile", f"--kernel {self._name}"), gain=cycles, at_most=True)
+        command = self.commands.tile(self._name) if self.commands is not None else ""
+        return _Advice(words, command, gain=cycles, at_most=True)
 
     def _zeros(self) -> tuple[str, _Advice]:
         waterfall, stride = self._parts, self.problem.get("stride", [])
@@ -291,7 +285,7 @@ class _Speaker:
         change, gain = best
         mode = change["tiling"][self._name]["kernelSplitMode"]
         words = f"A split of the kernel by the stride (kernelSplitMode {mode}) takes {self._share(gain)} less"
-        return cause, _Advice(words, self._command("run", f"--tiling {self._name}.kernelSplitMode={mode}"), change, gain)
+        return cause, _Advice(words, self._run(change), change, gain)
 
     def _channels(self) -> tuple[str, _Advice]:
         block = self.chip.cube.n0
@@ -317,8 +311,7 @@ class _Speaker:
         change, gain = best
         number = change["cube_math_type"]
         words = f"cubeMathType {number} ({_PRECISIONS[number]}) takes {self._share(gain)} less, with fewer bits"
-        command = self._command("run", f"--cube-math-type {number}")
-        return self._said(("ideal",), cycles, "the cube multiplies float32", _Advice(words, command, change, gain))
+        return self._said(("ideal",), cycles, "the cube multiplies float32", _Advice(words, self._run(change), change, gain))
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
@@ -363,7 +356,7 @@ def _list(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _tilings() -> Mapping[str, object]:
+def settable_kernels() -> Mapping[str, object]:
     """Return {kernel: its tiling class} of the kernels whose tiling can be set; imported when a report first needs it."""
     from ascend_sim.ops.kernels.tilings import TILINGS
 

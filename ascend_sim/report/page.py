@@ -1,6 +1,6 @@
 """The HTML report: one self-contained page with everything that a run and its report say.
 
-    write_page("report.html", recording, report.to_dict(statements=True), outcomes=what_if(recording))
+    write_page("report.html", recording, report.to_dict(), outcomes=what_if(recording))
 
 It needs Plotly to be made and nothing to be read: script, style and figures are all inside.
 """

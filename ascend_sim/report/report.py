@@ -27,6 +27,7 @@ from ascend_sim.engine.watch import watched
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import Program
+from ascend_sim.options.commands import Commands
 from ascend_sim.report.advice import Statement, statements
 from ascend_sim.report.certainty import as_row, interval, together
 from ascend_sim.report.counts import Counts
@@ -54,8 +55,8 @@ class Report:
 
     `has_timeline` is False for a run with times that kept no timeline. `verdicts` maps an output to its error figures and
     "correct", or is a function that computes them at the first use of `outputs`. `findings` are {"kind", "task", "text"};
-    `problem` describes the call (see `report.text`). `case` names the call in commands ("" if none can), `advise` makes the
-    statements of a kernel (`report.advice`).
+    `problem` describes the call (see `report.text`). `commands` go on from the call (None if nothing can), `advise` makes
+    the statements of a kernel (`report.advice`).
     """
 
     chip: str
@@ -70,7 +71,7 @@ class Report:
     verdicts: Outputs | Callable[[], Outputs] = field(default_factory=dict, repr=False)
     plan: tuple[Mapping[str, Any], ...] = ()
     has_timeline: bool = True
-    case: str = ""
+    commands: Commands | None = None
     advise: Callable[..., Sequence[Statement]] | None = field(default=None, repr=False)
 
     @classmethod
@@ -115,12 +116,12 @@ class Report:
             advise=partial(statements, chip),
         )
 
-    def to_dict(self, *, statements: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, statements: bool = True) -> dict[str, Any]:
         """Return the report as new dicts, lists, strings and numbers; infinities and NaN are None.
 
-        "timeline" stands there only if the run kept none, and "gradients" repeats "outputs" if all are gradients. With
-        `statements` each kernel with a waterfall has "statements" and the report a "summary", as in printed and written
-        reports. They need further simulations, hence the default.
+        "timeline" stands there only if the run kept none, and "gradients" repeats "outputs" if all are gradients. Each kernel
+        with a waterfall has "statements" and the report a "summary"; without `statements`, which need further simulations,
+        they are left out.
         """
         kernels = self.kernels
         if statements:
@@ -143,10 +144,12 @@ class Report:
             "warnings": plain(self.warnings),
             **({} if self.has_timeline else {"timeline": NO_TIMELINE}),
         }
-        return {**data, "summary": summary_of(data, self.case)} if statements else data
+        if not statements:
+            return data
+        return {**data, "summary": summary_of(data, self.commands.name if self.commands is not None else "")}
 
     def __str__(self) -> str:
-        return "\n".join(lines_of(self.to_dict(statements=True)["summary"]))
+        return "\n".join(lines_of(self.to_dict()["summary"]))
 
     def __repr__(self) -> str:
         time = "no times" if self.total_us is None else f"{self.total_us:,.2f} us"
@@ -177,7 +180,7 @@ class Report:
         if self.advise is None:
             return tuple([] for _ in self.kernels)
         return tuple(
-            [vars(one) for one in self.advise(kernel, self.problem, self.case)] if "waterfall" in kernel else []
+            [vars(one) for one in self.advise(kernel, self.problem, self.commands)] if "waterfall" in kernel else []
             for kernel in self.kernels
         )
 

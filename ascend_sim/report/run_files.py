@@ -78,7 +78,7 @@ def _write_files(
     msprof: bool,
 ) -> list[Path]:
     written = [folder / "report.json"]
-    told = report.to_dict(statements=True)
+    told = report.to_dict()
     write_json(written[0], told)
     if recording is not None:
         written += [folder / "trace.json.gz", folder / "timeline.npz"]

@@ -1,6 +1,6 @@
 """The answer of a run in at most fifteen lines: time, uncertainty, parts, verdicts, and what to do next.
 
-    summary = summary_of(report)        # report: Report.to_dict(statements=True); plain data, "summary" of the JSON
+    summary = summary_of(report)        # report: Report.to_dict(); plain data, "summary" of the JSON
     lines_of(summary)                   # the same as text
 
 Every advice says how its gain is known. The library chooses the tilings of aclnn's kernels: a tiling or a number of blocks
@@ -14,6 +14,7 @@ from html import escape
 from textwrap import shorten
 from typing import Any
 
+from ascend_sim.report.advice import settable_kernels
 from ascend_sim.report.certainty import LEVEL
 from ascend_sim.report.html import wrong_words
 from ascend_sim.report.ladder import asks_table
@@ -36,6 +37,7 @@ KINDS = {
     "search": "at most; aclnn chooses this tiling, an own kernel may have another",
     "table search": "at most; aclnn chooses this tiling, a tuned table of its library or an own kernel may have another",
     "stand-in search": "at most; searched on a stand-in, aclnn cannot set it",
+    "set search": "at most; the call sets this tiling, which aclnn cannot; another may be faster",
     "bound": "at most",
     "room": "computed; these products come for nothing, the call gets no shorter",
     "cause": "a cause; no change of the call is known that helps",
@@ -44,7 +46,7 @@ KINDS = {
 
 
 def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
-    """Return the figures and the advice of a report as plain data; `case` names the call in commands.
+    """Return the figures and the advice of a report as plain data; `case` is its name.
 
     Keys: operator, "case" and settings as in the report; "total_us", "interval", "parts" from `_parts`; "values" ("correct",
     "wrong" or None), "wrong", "findings" and "warnings" as texts; the advice as "statements"; "timeline", True if one was
@@ -54,7 +56,7 @@ def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
     judged = [figures["correct"] for figures in outputs.values() if figures.get("correct") is not None]
     return {
         "operator": problem.get("operator", "run"),
-        "case": case.split(" --chip ")[0],
+        "case": case,
         "chip": report["chip"],
         "mode": report["mode"],
         "l2": problem.get("l2"),
@@ -182,9 +184,9 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     for kernel in report["kernels"]:
         for said in kernel.get("statements", ()):
             one = _advised(report, kernel, said)
-            searched = said["at_most"] and one["command"]
-            known = found.setdefault(one["command"] if searched else f"{one['what']} {one['command']}", one)
-            if known is one:
+            searched = one["kind"].endswith("search")
+            known = found.setdefault(kernel["name"] if searched else f"{one['what']} {one['change']}", one)
+            if known is one or (kernel["name"] in known["kernels"] and not searched):
                 continue
             if searched:
                 known["what"] += f", {one['what']}"
@@ -203,8 +205,9 @@ def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping
     table = asks_table(kernel.get("ladder", ())) and "block_dim" not in change
     if said["at_most"]:
         what = WORDS[said["parts"][0]]
-        searched = "stand-in search" if stand_in else "table search" if table else "search"
-        kind = searched if said["command"] else "bound"
+        own = kernel["tiling_source"] == "manual"
+        searched = "set search" if own else "stand-in search" if stand_in else "table search" if table else "search"
+        kind = searched if kernel["name"] in settable_kernels() else "bound"
     elif not change:
         what, kind = said["text"].split(": ", 1)[1].split(". ")[0], "cause"
     elif "tiling" in change or "block_dim" in change:

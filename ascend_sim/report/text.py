@@ -32,7 +32,7 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
     Its `problem` may have "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n} and arguments. `faster` is {index of a
     kernel: a sentence on what a faster chip would change} (`what_if.faster_chip`).
     """
-    data = report.to_dict(statements=True)
+    data = report.to_dict()
     problem = data["problem"]
     say(console, f"{problem.get('operator', 'run')} on {data['chip']}, mode {data['mode']}", style="bold")
     _problem(console, problem)

@@ -7,20 +7,21 @@ layer.write_html("layer.html"), layer.tile(), layer.case()
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
-from pydantic import ValidationError
-
+from ascend_sim.calls.as_case import case_of
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import run_call
-from ascend_sim.chip import chip_names
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.options.commands import PythonCalls
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import RunOptions
 from ascend_sim.studies.tiles.command import search_tilings
@@ -29,7 +30,6 @@ from ascend_sim.studies.tiles.outcome import SearchOutcomes
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.options import alone
 from ascend_sim.torch.outcome import CallSettings
-from ascend_sim.torch.precision import case_of
 from ascend_sim.torch.report import LayerRow
 from ascend_sim.torch.summary import addresses
 
@@ -69,13 +69,11 @@ class SimulatedLayer:
 
         Raises SimError if no case can express it.
         """
-        options, chip = self.settings.options, self.settings.chip
+        call = self.call(forward=forward)
         try:
-            case = case_of(self.call(forward=forward), options)
-        except ValidationError as error:
-            raise SimError(f"{self.name}: no case can say this call ({error.errors()[0]['msg']})") from None
-        named: dict[str, Any] = {"chip": chip.name} if chip.name in chip_names() else {}
-        return case.model_copy(update=named | {"cube_math_type": options["cube_math_type"]})
+            return case_of(OPERATORS[call.operator], call.given, call.named, self.settings.options, self.settings.chip)
+        except SimError as error:
+            raise SimError(f"{self.name}: {error}") from None
 
     def run(self, *, forward: bool = False) -> Result:
         """Run the call of one pass (`forward` as in `call`) in timing mode with the settings of the simulation; return its
@@ -83,7 +81,12 @@ class SimulatedLayer:
         """
         call = self.call(forward=forward)
         options = {**alone(self.settings.options), "chip": self.settings.chip, "mode": "timing", "timeline": True}
-        return run_call(OPERATORS[call.operator], call.given, call.named, filled(RunOptions, options))
+        result = run_call(OPERATORS[call.operator], call.given, call.named, filled(RunOptions, options))
+        commands = result.report.commands
+        if isinstance(commands, PythonCalls):
+            made = f"sim[{json.dumps(self.name)}].case({'forward=True' if forward else ''})"
+            result.report = replace(result.report, commands=replace(commands, made=made))
+        return result
 
     def tile(self, kernel: str | None = None, **options: Unpack[SearchOptions]) -> SearchOutcomes:
         """Search the tilings of the layer's cube kernels in its backward call (`kernel`: one of them); `options` are those of

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
+from ascend_sim.calls.as_case import case_of
 from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.options.description import filled
-from ascend_sim.options.run_options import CacheOptions
 from ascend_sim.report.shown import ShownResult
 from ascend_sim.studies.precision.run import PrecisionTable, precision
 from ascend_sim.studies.precision.summary import render_summary
-from ascend_sim.torch.calls import MATMUL, Call
-from ascend_sim.torch.options import SimulateOptions, alone
+from ascend_sim.torch.calls import MATMUL
+from ascend_sim.torch.options import SimulateOptions
 from ascend_sim.torch.report import LayerRow
 
 
@@ -68,8 +66,8 @@ def layer_precision(
             continue
         call, arrays = row.kept if row.kept is not None and inputs is None else (backward, None)
         try:
-            case = case_of(call, options)
-        except ValidationError:
+            case = case_of(OPERATORS[call.operator], call.given, call.named, options, chip)
+        except SimError:
             continue
         own = case.tensors["input"][1]
         same = sum(name.partition("#")[0] == row.layer.name for name in tables)
@@ -83,18 +81,3 @@ def layer_precision(
             tensors=arrays,
         )
     return LayerPrecision(tables)
-
-
-def case_of(call: Call, options: SimulateOptions) -> Case:
-    """Return a call as a Case with contiguous tensors.
-
-    Raises pydantic's ValidationError for a call that no case can express.
-    """
-    entries: dict[str, Any] = {"operator": call.operator}
-    for name, spec in call.tensors:
-        if spec is not None:
-            entries[name] = {"shape": spec.shape, "dtype": spec.dtype}
-    entries |= {name: value for name, value in call.attributes if value is not None}
-    entries |= {"deterministic": options["deterministic"], "conformance": options["conformance"]}
-    entries |= filled(CacheOptions, alone(options))
-    return OPERATORS[call.operator].case.model_validate(entries)

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import typer.main
 
-from ascend_sim.calls.cases import named_in_commands
 from ascend_sim.cli import app
+from ascend_sim.options.commands import PythonCalls, ShellCommands
 from ascend_sim.report.advice import layer_words, statements
 from ascend_sim.report.waterfall import WORDS
 from tests.support.report.layers import kernels, layer
 from tests.support.report.small_kernels import CHIP
+
+MINE = ShellCommands("my.yaml", {}, {})
 
 
 class Tried:
@@ -32,7 +34,7 @@ class Tried:
 def test_statements_name_the_largest_parts_and_a_command() -> None:
     result = layer(stride=2, channels=(256, 256))
     kernel = kernels(result)["grad_input"]
-    said = statements(CHIP, kernel, result.report.problem, "my.yaml", Tried(None))
+    said = statements(CHIP, kernel, result.report.problem, MINE, Tried(None))
     assert [one.cycles for one in said] == sorted((one.cycles for one in said), reverse=True)
     assert said[0].parts == ("zeros",) and "stride 2x2" in said[0].text and "4.0 times" in said[0].text
     assert said[0].gain is None and not said[0].change
@@ -47,7 +49,7 @@ def test_every_part_has_something_to_say_and_a_figure() -> None:
     for part in WORDS:
         if part not in ("ideal", "left out", "less work"):
             kernel["waterfall"] = {"ideal": 10, part: 90}
-            one, *_ = statements(CHIP, kernel, {"stride": [2, 2]}, "", Tried(0))
+            one, *_ = statements(CHIP, kernel, {"stride": [2, 2]}, None, Tried(0))
             assert one.text.startswith("90 % (") and one.text.count(". ") >= 1, one.text
             assert (one.gain is None) == (part in without), one.text
             assert one.at_most == (not one.change and part not in without) == ("at most" in one.text), one.text
@@ -58,7 +60,7 @@ def test_commands_hold_the_case_and_parse(case: str) -> None:
     """Commands are split as the shell splits them: the case is one word, every other a known verb or option."""
     result, kernel = layer(), dict(kernels(layer())["grad_input"])
     commands, seen = typer.main.get_command(app), set()
-    named = named_in_commands(case, "ascend910b3")
+    named = ShellCommands(case, {"chip": "ascend910b3"}, {})
     for part, added in ((part, added) for part in WORDS for added in (0, -50)):
         kernel["waterfall"] = {"ideal": 10, part: 90}
         problem = dict(result.report.problem) | {"compute_dtype": "float32"}
@@ -75,11 +77,12 @@ def test_commands_hold_the_case_and_parse(case: str) -> None:
     }  # fmt: skip
 
 
-def test_where_no_command_names_the_call_words_say_what_to_write() -> None:
+def test_a_call_of_python_goes_on_in_python() -> None:
     kernel = dict(kernels(layer())["grad_input"]) | {"waterfall": {"ideal": 10, "wait MTE1": 90}}
-    for added, words in ((0, "given a case file"), (-50, "in the call: tiling={'grad_input': {'base")):
-        (one,) = statements(CHIP, kernel, {}, "", Tried(added))
-        assert not one.command and words in one.text
+    lines = ("search_tilings(result.case(), 'grad_input')", "run_case(result.case(), tiling={'grad_input': {'base")
+    for added, line in zip((0, -50), lines, strict=True):
+        (one,) = statements(CHIP, kernel, {}, PythonCalls("result.case()", {}), Tried(added))
+        assert one.command.startswith(f"ascend_sim.{line}")
 
 
 def test_advice_names_fields_of_the_kernels_own_tiling() -> None:
@@ -95,12 +98,12 @@ def test_advice_names_fields_of_the_kernels_own_tiling() -> None:
 
     for part in WORDS:
         kernel["waterfall"] = {"ideal": 10, part: 90}
-        for one in statements(CHIP, kernel, {}, "my.yaml", WatchedTrials(0)):
+        for one in statements(CHIP, kernel, {}, MINE, WatchedTrials(0)):
             assert not any(field in one.text for field in ("baseM", "baseN", "cl0Pbuffer", "al1Pbuffer")), one.text
     assert asked == []
     kernel["tiling"] = kernels(layer(batch=3))["grad_input"]["tiling"]
     kernel["waterfall"] = {"ideal": 10, "wait FIX": 90}
-    statements(CHIP, kernel, {}, "my.yaml", WatchedTrials(0))
+    statements(CHIP, kernel, {}, MINE, WatchedTrials(0))
     assert set(asked) <= kernel["tiling"].keys() and "cl0Pbuffer" in asked
 
 
@@ -115,7 +118,7 @@ def test_the_gain_is_that_of_all_blocks_and_one_block_chooses() -> None:
             wholes.extend([field] if whole else [])
             return -30 if whole else {"baseM": -40, "baseN": -60}[field]
 
-    (one,) = statements(CHIP, kernel, {}, "my.yaml", BothWays(0))
+    (one,) = statements(CHIP, kernel, {}, MINE, BothWays(0))
     assert one.gain == 30 and "baseN=" in one.text and wholes == ["baseN"]
 
 

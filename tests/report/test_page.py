@@ -343,7 +343,7 @@ def test_rows_that_take_a_click_take_the_keyboard(browser: Any) -> None:
 
 
 def test_a_command_has_a_button_that_copies_it(result: Any, tmp_path: Path) -> None:
-    report = result.report.to_dict(statements=True)
+    report = result.report.to_dict()
     advice = {"kernels": ["dX"], "what": "more", "gain_us": None, "kind": "simulated", "command": "ascend-sim run <x>"}
     report["summary"]["statements"] = [advice]
     write_page(tmp_path / "page.html", result.recording, report)

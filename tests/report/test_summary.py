@@ -19,7 +19,7 @@ from tests.support.launched import CHIP, move
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
     """A layer whose grad_input has a stand-in's tiling, and whose grad_weight has the library's."""
-    return asim.run_case("resnet50_conv2_3x3", mode="timing").report.to_dict(statements=True)
+    return asim.run_case("resnet50_conv2_3x3", mode="timing").report.to_dict()
 
 
 def test_parts_are_those_of_the_kernels(report: dict[str, Any]) -> None:
@@ -53,18 +53,43 @@ def test_an_advice_says_how_it_can_reach_a_device(report: dict[str, Any]) -> Non
 def test_a_library_with_tuned_tables_has_another_way(report: dict[str, Any]) -> None:
     """The 950's library asks a table before it decides; a number of blocks is in no row of it."""
     by_table = asim.run_case("resnet50_conv2_3x3", mode="timing", chip="ascend950pr_9589").report
-    kernels = [kernel for kernel in by_table.to_dict(statements=True)["kernels"] if kernel.get("statements")]
+    kernels = [kernel for kernel in by_table.to_dict()["kernels"] if kernel.get("statements")]
     assert {kernel["name"] for kernel in kernels} == {"grad_input", "grad_weight"}
     for kernel in kernels:
-        advised = summary_of(by_table.to_dict(statements=True) | {"kernels": [kernel]})["statements"]
+        advised = summary_of(by_table.to_dict() | {"kernels": [kernel]})["statements"]
         for one in advised:
             if one["command"] and (" tile " in one["command"] or "tiling" in one["change"]):
                 assert "tuned table" in KINDS[one["kind"]] or kernel["tiling_source"] == "stand-in"
         if kernel["tiling_source"] != "stand-in":
             said = dict(kernel["statements"][0], change={"block_dim": {kernel["name"]: 2}}, at_most=False, gain=9)
-            blocks = by_table.to_dict(statements=True) | {"kernels": [dict(kernel, statements=[said])]}
+            blocks = by_table.to_dict() | {"kernels": [dict(kernel, statements=[said])]}
             assert [one["kind"] for one in summary_of(blocks)["statements"]] == ["own kernel"]
     assert not any("table" in one["kind"] for one in report["summary"]["statements"])
+
+
+def test_a_tiling_that_the_call_sets_is_not_the_librarys_choice() -> None:
+    tiling = {"grad_input": {"baseN": 32}, "grad_weight": {"baseN": 288}}
+    summary = asim.run_case("resnet50_conv2_3x3", mode="timing", tiling=tiling).to_dict()["summary"]
+    kinds = {one["kind"] for one in summary["statements"]}
+    assert "set search" in kinds and not kinds & {"search", "table search", "stand-in search", "stand-in"}
+    assert not any("aclnn chooses" in line for line in lines_of(summary))
+
+
+def test_one_change_that_helps_two_parts_counts_once(report: dict[str, Any]) -> None:
+    kernels = [kernel for kernel in report["kernels"] if kernel["name"] == "grad_input"]
+    said = dict(kernels[0]["statements"][0], change={"tiling": {"grad_input": {"baseN": 16}}}, gain=900, at_most=False)
+    once, twice = (summary_of(report | {"kernels": [kernels[0] | {"statements": n * [said]}]}) for n in (1, 2))
+    assert once["statements"] == twice["statements"] and len(once["statements"]) == 1
+
+
+def test_a_call_of_python_says_who_chooses_its_tilings(report: dict[str, Any]) -> None:
+    """A call without a case has the advice of the case, with lines of Python for commands."""
+    shapes = ((32, 64, 56, 56), (32, 64, 56, 56), (64, 64, 3, 3))
+    specs = [asim.TensorSpec(shape, "float16") for shape in shapes]
+    mine = asim.convolution_backward(*specs, padding=(1, 1), bias_sizes=[64], mode="timing").to_dict()["summary"]
+    ours = report["summary"]["statements"]
+    assert [one | {"command": ""} for one in mine["statements"]] == [one | {"command": ""} for one in ours]
+    assert all(one["command"].startswith("ascend_sim.") for one in mine["statements"])
 
 
 def test_equal_changes_and_searches_of_a_kernel_are_one_advice(report: dict[str, Any]) -> None:
@@ -86,7 +111,7 @@ def test_equal_changes_and_searches_of_a_kernel_are_one_advice(report: dict[str,
 
 def test_a_change_that_costs_more_than_it_saves_is_no_advice() -> None:
     """Twice the batch in one launch would take longer here: one kernel gains, the other loses more."""
-    longer = asim.run_case("resnet50:conv2_1_1x1_out", mode="timing").report.to_dict(statements=True)
+    longer = asim.run_case("resnet50:conv2_1_1x1_out", mode="timing").report.to_dict()
     batch = [said for one in longer["kernels"] for said in one.get("statements", ()) if "batch" in said["change"]]
     assert sum(said["gain"] for said in batch) < 0 and all(" more than two of these" in said["text"] for said in batch)
     said = summary_of(longer)["statements"]
@@ -140,7 +165,9 @@ def test_python_and_json_have_the_same_block(tmp_path: Path, monkeypatch: pytest
     stored = json.loads((tmp_path / "report.json").read_text())
     assert lines_of(stored["summary"]) == text[:-1]
     assert summary_of(stored, "by_hand") == stored["summary"]
-    assert "summary" not in result.report.to_dict() and report_html(result.report.to_dict())
+    assert result.to_dict() == result.report.to_dict() and result.to_dict()["summary"] == stored["summary"]
+    figures = result.report.to_dict(statements=False)
+    assert "summary" not in figures and report_html(figures)
 
 
 def test_how_sure_a_time_is() -> None:
@@ -154,7 +181,7 @@ def test_how_sure_a_time_is() -> None:
 
 def test_channels_that_are_filled_up_are_no_gain_in_time() -> None:
     """No advice saves more than its call takes; 3 channels become 16 in the same time."""
-    summary = asim.run_case("resnet50:conv1", mode="timing").report.to_dict(statements=True)["summary"]
+    summary = asim.run_case("resnet50:conv1", mode="timing").report.to_dict()["summary"]
     assert all((one["gain_us"] or 0.0) < summary["total_us"] for one in summary["statements"])
     (filled,) = (one for one in summary["statements"] if "channels" in one["change"])
     assert (filled["kind"], filled["gain_us"]) == ("room", None) and "no shorter" in KINDS["room"]

@@ -16,6 +16,7 @@ from ascend_sim import TensorSpec
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import SimError
+from ascend_sim.options.commands import ShellCommands
 from ascend_sim.report.waterfall import WORDS, overlap, waterfall
 from ascend_sim.runtime import Recording
 from tests.support.places import TOOLS
@@ -123,8 +124,8 @@ def test_overlap_is_what_both_cover(first: list[int], second: list[int]) -> None
 
 def said_of(result: Any, name: str, case: str = "") -> list[dict[str, Any]]:
     """The statements of a kernel."""
-    report = dataclasses.replace(result.report, case=case)
-    return next(row["statements"] for row in report.to_dict(statements=True)["kernels"] if row["name"] == name)
+    report = dataclasses.replace(result.report, commands=ShellCommands(case, {}, {}) if case else None)
+    return next(row["statements"] for row in report.to_dict()["kernels"] if row["name"] == name)
 
 
 def test_a_tiling_that_brings_another_kernel_says_so() -> None:
@@ -167,7 +168,9 @@ def test_blocks_that_have_unlike_work_are_tried_together() -> None:
         return ascend_sim.convolution_backward(*specs, None, *steps, chip="ascend910b3", mode="timing")
 
     small, large = call(2), call(4)
-    assert not any("statements" in row for row in small.report.to_dict()["kernels"]), "figures do not wait for trials"
+    assert not any("statements" in row for row in small.report.to_dict(statements=False)["kernels"]), (
+        "figures do not wait for trials"
+    )
     (one,) = [one for one in said_of(small, "grad_input") if "batch" in one["change"]]
     before, after = (spent(kernels(result)["grad_input"]) for result in (small, large))
     assert one["gain"] == pytest.approx(2 * before - after, rel=0.2)

@@ -171,11 +171,11 @@ def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
         raise SimError(f"{label}: {without_recording(run.report.mode)}")
     arrays = {name: array for name, array in run.outputs.items() if isinstance(array, np.ndarray)}
     outputs = {name: (array, run.dtypes.get(name, str(array.dtype))) for name, array in arrays.items()}
-    return OneRun(label, kind, run.report.to_dict(), run.recording, outputs)
+    return OneRun(label, kind, run.report.to_dict(statements=False), run.recording, outputs)
 
 
 def _told_by(recording: Recording) -> dict[str, Any]:
     """Return the report of a recording alone as plain data; mode, workspace, findings and warnings are None."""
     l2 = "warm" if recording.warm else "cold"
-    report = Report.build(recording.chip, recording.timeline, recording.tasks, l2=l2).to_dict()
+    report = Report.build(recording.chip, recording.timeline, recording.tasks, l2=l2).to_dict(statements=False)
     return report | dict.fromkeys(_UNKNOWN)
