@@ -183,13 +183,15 @@ class Job(ABC):
 
 
 Made = TypeVar("Made", bound=RunResult)
+_NOTED: dict[Any, Any] = {}
+"""Notes of chips that this process has shown."""
 
 
 def chip_of(chip: str | Path | ChipSpec) -> ChipSpec:
-    """Return the ChipSpec of the option `chip` (a name, a file or a ChipSpec); a chip loaded here warns with its note."""
+    """Return the ChipSpec of the option `chip` (a name, a file or a ChipSpec); a chip loaded here warns once with its note."""
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     if spec.identity.note and spec is not chip:
-        warnings.warn(spec.identity.note, stacklevel=2)
+        warnings.warn_explicit(spec.identity.note, UserWarning, spec.name, 1, registry=_NOTED)
     return spec
 
 

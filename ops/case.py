@@ -21,7 +21,7 @@ from ascend_sim.errors import ConfigError
 from ascend_sim.numerics import encode
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import draw
-from ascend_sim.ops.case_entries import Case, choices, explain_error
+from ascend_sim.ops.case_entries import Case, choices, explain_error, spelled
 from ascend_sim.ops.network import address_of, case_of_layer, load_network, network_names
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.tensor_files import load_tensors
@@ -46,11 +46,12 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
     name = str(name_or_path)
     if not name.strip():
         raise ConfigError(f"CASE {name!r}: nothing given{choices(name, case_names(), 'shipped cases')}")
-    path = _shipped() / f"{name}.yaml" if name in case_names() else Path(name)
+    own = spelled(name, case_names())
+    path = _shipped() / f"{own}.yaml" if own in case_names() else Path(name)
     if not path.is_file():
         if address := address_of(name):
             return case_of_layer(*address)
-        if name in network_names():
+        if spelled(name, network_names()) in network_names():
             raise _is_a_network(name, load_network(name).layers[0].name)
         raise ConfigError(
             f"{name}: {why_no_file(path)}, and no case of that name{choices(name, case_names(), 'shipped cases')}"

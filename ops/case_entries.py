@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -304,6 +304,11 @@ def _owner(kind: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
     annotation = fields[str(location[0])]
     models = (annotation, *get_args(annotation))
     return next(one for one in models if isinstance(one, type) and issubclass(one, BaseModel))
+
+
+def spelled(given: str, names: Iterable[str]) -> str:
+    """Return the one of `names` that equals `given` in any case, the same case before others; `given` if none does."""
+    return min((name for name in names if name.lower() == given.lower()), key=lambda name: name != given, default=given)
 
 
 def choices(given: str, allowed: Mapping[str, Any] | list[str], title: str = "allowed") -> str:

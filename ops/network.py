@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.case_entries import Case, CountedFromOne, FileEntry, choices, explain_error
+from ascend_sim.ops.case_entries import Case, CountedFromOne, FileEntry, choices, explain_error, spelled
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.yaml_file import read_yaml, why_no_file
@@ -118,7 +118,7 @@ def address_of(name: str) -> tuple[str, str] | None:
         return None
     ends = [place for place, character in enumerate(name) if character == ":"]
     known = network_names()
-    end = next((end for end in ends if name[:end] in known or Path(name[:end]).is_file()), ends[0])
+    end = next((end for end in ends if spelled(name[:end], known) in known or Path(name[:end]).is_file()), ends[0])
     return name[:end], name[end + 1 :]
 
 
@@ -142,7 +142,8 @@ def place_of_layer(network: str, layer: str) -> tuple[Network, int, str]:
         raise ConfigError(f"{network}:{layer}: no network given before the colon{listed}")
     loaded = load_network(network)
     name = layer.removesuffix(_FORWARD)
-    found = {one.name: one for one in loaded.layers}.get(name)
+    layers = {one.name: one for one in loaded.layers}
+    found = layers.get(spelled(name, layers))
     if found is None and name.isdecimal() and 1 <= int(name) <= len(loaded.layers):
         found = loaded.layers[int(name) - 1]
     if found is None:
@@ -178,9 +179,12 @@ def load_network(name_or_path: str | Path) -> Network:
     key, an invalid layer, two layers of one name.
     """
     name = str(name_or_path)
-    path = _shipped() / f"{name}.yaml" if name in network_names() else Path(name)
+    own = spelled(name, network_names())
+    path = _shipped() / f"{own}.yaml" if own in network_names() else Path(name)
     if not path.is_file():
-        if (address := address_of(name)) and (address[0] in network_names() or Path(address[0]).is_file()):
+        if (address := address_of(name)) and (
+            spelled(address[0], network_names()) in network_names() or Path(address[0]).is_file()
+        ):
             raise ConfigError(f"{name}: that is a layer of a network, which is a case: run {name}")
         if not name.strip():
             raise ConfigError(f"NETWORK {name!r}: nothing given{choices(name, network_names(), 'shipped networks')}")

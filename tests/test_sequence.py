@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -208,3 +210,10 @@ def test_a_chip_whose_name_misleads_warns_with_its_note() -> None:
 def test_a_chip_is_named_or_given() -> None:
     spec = load_chip("ascend910a")
     assert chip_of("ascend910a") == spec and chip_of(spec) is spec
+
+
+def test_the_note_of_a_chip_stands_once_without_our_lines() -> None:
+    """Python prints a warning once for each place that warns, with its line of source: all calls are one place, without one."""
+    code = "import ascend_sim as a\nfor _ in range(2): a.run_case('by_hand', chip='ascend910b', mode='timing')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.count("first Ascend 910") == 1 and len(done.stderr.splitlines()) == 1 and ".py" not in done.stderr

@@ -104,7 +104,10 @@ class CallJob(Job):
         self.arrays = {name: value for name, value in values.items() if not isinstance(value, TensorSpec)}
         if mode != "timing" and len(self.arrays) < len(values):
             missing = [name for name in values if name not in self.arrays]
-            raise SimError(f"mode {mode!r} needs values, but {', '.join(missing)} is a TensorSpec; only timing runs without")
+            raise SimError(
+                f"mode {mode!r} needs values, but {', '.join(missing)} is a TensorSpec, or a tensor without values (meta); "
+                "only timing runs without"
+            )
         tasks, self.held = place(
             self.plan, device, {name: None if mode == "timing" else flat_storage(values[name])[0] for name in inputs}
         )

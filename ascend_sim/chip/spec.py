@@ -298,6 +298,15 @@ def shipped_name(given: str) -> str | None:
     return name if name in known else None
 
 
+def near_chips(given: str) -> str:
+    """Return the part of a message behind an unknown chip's name: up to three chips that end alike or are spelled alike."""
+    short, known = given.lower().removeprefix(_VENDOR), chip_names()
+    alike = [name for name in known if short and name.endswith(short)]
+    spelled = difflib.get_close_matches(short, [name.removeprefix(_VENDOR) for name in known], n=3)
+    near = alike[:3] or [f"{_VENDOR}{one}" for one in spelled]
+    return f"; did you mean {', '.join(near)}?" if near else "."
+
+
 @near_names
 def load_chip(name_or_path: str | FilePath) -> ChipSpec:
     """Return a chip: a shipped one by a name that `shipped_name` knows, or the path of a .yaml file of the user's.
@@ -310,8 +319,7 @@ def load_chip(name_or_path: str | FilePath) -> ChipSpec:
     name = shipped_name(str(name_or_path))
     if name is None:
         given, known = str(name_or_path).lower(), chip_names()
-        near = difflib.get_close_matches(given, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else "."
+        hint = near_chips(given)
         what = "is a family, not a chip" if given in shipped_files() else "is not a known chip"
         raise ConfigError(f"{name_or_path!r} {what}{hint} Known: {', '.join(known)}; or give the path of a .yaml file")
     return _load_shipped(name)

@@ -30,7 +30,7 @@ _BREAKS = ":="
 def whole_words() -> Iterator[None]:
     """Join the words of COMP_WORDS, which bash divides at colons and equals signs, and print only what follows the last one.
 
-    Bash puts a completion in behind such a sign.
+    Bash puts a completion in behind such a sign, as it stands: blanks are escaped.
     """
     words, at = os.environ.get("COMP_WORDS", "").split("\n"), int(os.environ.get("COMP_CWORD", 0))
     joined: list[str] = []
@@ -49,7 +49,7 @@ def whole_words() -> Iterator[None]:
         with redirect_stdout(found):
             yield
     finally:
-        print(*(one.removeprefix(kept) for one in found.getvalue().splitlines()), sep="\n")
+        print(*(one.removeprefix(kept).replace(" ", "\\ ") for one in found.getvalue().splitlines()), sep="\n")
 
 
 def _beginning(names: Iterable[str], typed: str) -> list[str]:
@@ -146,18 +146,21 @@ def varied_fields(ctx: typer.Context, incomplete: str) -> list[str]:
     """
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case
+    from ascend_sim.options.short_names import SHORT_NAMES
     from ascend_sim.studies.sweep.fields import case_fields, known_fields
 
     name, equals, values = incomplete.partition("=")
     try:
-        # Behind an option without its value, click leaves the words before it unread.
-        case = load_case(ctx.params.get("case") or next(iter(ctx.args), "strided"))
+        case = load_case(_case_of(ctx))
         chip = load_chip(ctx.params.get("chip") or case.chip)
     except SimError:  # the command says so
         return []
     if not equals:
         before, comma, last = name.rpartition(",")
-        known = [one[len(last) :] for one in known_fields(case, chip) if one.startswith(last)]
+        names = known_fields(case, chip)
+        shorts = [(f"{short}.", f"{full}.") for short, full in SHORT_NAMES.items()]
+        names += [one.replace(full, short, 1) for one in names for short, full in shorts if one.startswith(full)]
+        known = [one[len(last) :] for one in names if one.startswith(last)]
         steps = dict.fromkeys(f"{step}{dot or '='}" for step, dot, _ in (one.partition(".") for one in known))
         return [f"{before}{comma}{last}{step}" for step in steps]
     if name == "chip":
@@ -166,6 +169,37 @@ def varied_fields(ctx: typer.Context, incomplete: str) -> list[str]:
         annotation = case_fields(type(case)).get(name)
         words = ("true", "false") if "bool" in str(annotation).lower() else tuple(_texts_of(annotation))
     return [f"{name}={one}" for one in several(words)(values)]
+
+
+def _case_of(ctx: typer.Context) -> str:
+    """Return the case on the command line; click leaves words before an option without its value unread."""
+    return ctx.params.get("case") or next(iter(ctx.args), "strided")
+
+
+def waits(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return completions of KERNEL.FLAG of a case's call: its kernels up to the dot, then the flags of its first block."""
+    from ascend_sim.calls.checks import tasks_of_call
+    from ascend_sim.chip import load_chip
+    from ascend_sim.ops.case import load_case
+
+    kernel, dot, _ = incomplete.partition(".")
+    try:
+        case = load_case(_case_of(ctx))
+        tasks = tasks_of_call(case, load_chip(ctx.params.get("chip") or case.chip))[1]
+    except SimError:  # the command says so
+        return []
+    if not dot:
+        return _beginning([f"{task.name}." for task in tasks], incomplete)
+    programs = [program for task in tasks if task.name == kernel for program in task.build(0)]
+    return _beginning(sorted({f"{kernel}.{flag}" for program in programs for flag in program.flag_names()}), incomplete)
+
+
+def formats(incomplete: str) -> list[str]:
+    """Return the names of number formats that begin with the typed text, other names of a format included."""
+    from ascend_sim.numerics.formats import FORMATS
+
+    names = [name for entry in FORMATS.values() for name in (entry.name, *entry.aliases)]
+    return _beginning(names if incomplete else FORMATS, incomplete)
 
 
 def _texts_of(annotation: Any) -> Iterable[str]:

@@ -309,6 +309,7 @@ class AcceptOptions(RuleOptions, total=False):
                 "Ignore the waits of KERNEL.FLAG, to see what breaks. Repeatable.",
                 many=True,
                 read="parse_disarm",
+                completed="waits",
             ),
         ),
     ]

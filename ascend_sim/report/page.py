@@ -87,7 +87,13 @@ def open_run(folder: str | Path) -> StoredRun:
     if folder.exists() and not folder.is_dir():
         raise SimError(f"{folder}: a file; give the folder that `ascend-sim run CASE --out DIR` writes")
     if not folder.is_dir():
-        raise SimError(f"{folder}: there is no such folder; give what `ascend-sim run CASE --out {folder}` writes")
+        from ascend_sim.ops.case import address_of, case_names  # a wrong folder alone needs it
+
+        case = str(folder) if address_of(str(folder)) or str(folder) in case_names() else "CASE"
+        raise SimError(
+            f"{folder}: there is no such folder; give one that a run wrote: ascend-sim run {case} --out out, then ascend-sim "
+            "report out"
+        )
     for name in ("report.json", "timeline.npz"):
         if not (folder / name).is_file():
             raise SimError(f"{folder}: no {name} in it; `ascend-sim run CASE --out {folder}` in mode full or timing writes it")

@@ -104,9 +104,10 @@ def layer_named(rows: Sequence[LayerRow], name: str, settings: CallSettings) -> 
 
     Raises SimError, with similar names, for an unknown one.
     """
-    if not isinstance(name, str):
-        raise SimError(f"layer {name!r} given; allowed are names, such as sim['0']")
     found = addresses(rows)
+    if not isinstance(name, str):
+        some = f", such as sim[{next(iter(found))!r}]" if found else "; no layer was seen"
+        raise SimError(f"layer {name!r} given; allowed are names{some}")
     if name in found:
         return SimulatedLayer(name, found[name], settings)
     near = [one for one in found if name and name in one][:3] or get_close_matches(name, list(found), n=3)

@@ -41,3 +41,8 @@ def test_the_command_refuses_in_one_line(arguments: list[str], said: str) -> Non
     assert result.stderr.startswith("ascend-sim: ")
     assert said in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_a_chip_whose_name_misleads_has_its_note_here_too() -> None:
+    with pytest.warns(UserWarning, match="first Ascend 910"):
+        assert CliRunner().invoke(app, ["chips", "ascend910b"]).exit_code == 0

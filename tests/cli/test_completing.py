@@ -57,6 +57,12 @@ from tests.support.cli.commands import run
         ("sweep document_example_tbc --vary len", {"length="}, {"groups="}),
         ("sweep by_hand --vary len", set(), {"length="}),
         ("sweep no_such --vary ba", set(), {"batch="}),
+        ("sweep by_hand --vary dW.base", {"dW.baseM=", "dW.baseK="}, {"grad_weight.baseM="}),
+        ("format h", {"hf32", "hifloat8"}, {"float32"}),
+        ("format ", {"float32", "hifloat8"}, {"fp32"}),
+        ("run strided --disarm g", {"grad_input.", "grad_weight."}, {"ReduceSum_grad_bias."}),
+        ("run strided --disarm grad_input.A1", {"grad_input.A1[0]\\", "full"}, {"grad_input.L0C\\"}),
+        ("run no_such --disarm g", set(), {"grad_input."}),
     ],
 )
 def test_names_are_completed(

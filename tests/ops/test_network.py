@@ -221,3 +221,9 @@ def test_compare_says_what_a_network_is() -> None:
 def test_compare_says_what_a_network_file_is(varied: Path) -> None:
     said = refused("compare", "by_hand", str(varied))
     assert f"run-network {varied} --out out/varied" in said and f"{varied}:LAYER" in said
+
+
+@pytest.mark.parametrize("address", ["RESNET50:conv1", "resnet50:Conv1", "ResNet50:CONV1:forward"])
+def test_names_that_ship_are_taken_in_any_case(address: str) -> None:
+    assert load_case(address) == load_case(address.lower())
+    assert load_case("By_Hand") == load_case("by_hand") and load_network("RESNET50").layers == load_network("resnet50").layers

@@ -116,8 +116,19 @@ class RunComparison(ShownResult):
         facts, kernels = (*self.call, *self.outputs), self.kernels
         return not any(one.differs for one in facts) and not any(one.differs for one in kernels)
 
+    @property
+    def without_values(self) -> str:
+        """Return the reason why values are not compared; "" if all runs have values."""
+        lacking = [letter for letter, run in zip(LETTERS, self.runs, strict=False) if not run.outputs]
+        if not lacking:
+            return ""
+        return (
+            f"values: not compared, {' and '.join(lacking)} without any (cases, chips and tilings run in timing mode); folders "
+            "of `ascend-sim run CASE --out FOLDER` have them"
+        )
+
     def to_dict(self) -> dict[str, Any]:
-        """Return "version", "same", "runs", "call", "outputs" and "kernels" as plain data, without reports and recordings.
+        """Return "version", "same", "runs", "call", "outputs", "without_values", "kernels": no reports, no recordings.
 
         Times are in us, waterfalls in cycles of each run's own clock.
         """
@@ -128,6 +139,7 @@ class RunComparison(ShownResult):
             "runs": [{"letter": letter, "given": run.label, "kind": run.kind} for letter, run in names],
             "call": [fact.to_dict() for fact in self.call],
             "outputs": [fact.to_dict() for fact in self.outputs],
+            "without_values": self.without_values,
             "kernels": [kernel.to_dict() for kernel in self.kernels],
         }
 

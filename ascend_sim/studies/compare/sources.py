@@ -18,6 +18,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.launching import KernelRun
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.case import case_names, load_case
+from ascend_sim.ops.case_entries import spelled
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.network import address_of, network_names
 from ascend_sim.report.page import open_run
@@ -79,9 +80,9 @@ def _kind(given: Given) -> Kind:
     name, path = str(given), Path(given)
     if not name.strip():
         raise SimError(f"compare: {name!r} given; allowed are a case, a folder of `run --out`, a tiling, a chip, a timeline")
-    if name in network_names():
+    if spelled(name, network_names()) in network_names():
         raise _is_a_network(name)
-    if name in case_names() or address_of(name):
+    if spelled(name, case_names()) in case_names() or address_of(name):
         return "case"
     if path.is_dir():
         return "folder"

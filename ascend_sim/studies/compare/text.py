@@ -45,6 +45,8 @@ def render(comparison: RunComparison, console: Console, *, kernels: Sequence[str
         say(console, f"{letter}  {run.label} ({run.kind}) on {run.report['chip']}, {shown_value(total)} us")
     befores = [before_words(run.report["problem"]) for run in comparison.runs if run.report["problem"].get("l2")]
     say(console, "; ".join(dict.fromkeys(befores)))
+    if comparison.without_values:
+        say(console, comparison.without_values)
     console.print()
     rows = _FactRows(console, comparison)
     rows.facts("the whole call", comparison.call, everything)

@@ -27,7 +27,8 @@ def rows_of(table: PrecisionTable) -> list[dict[str, Any]]:
     out.
 
     "bits" of each output (None: exact), "underflows" and "overflows" by operand where there are any, "bias" the output's mean
-    signed error over its mean size that is largest in size, "cube_math_types" all that compute so.
+    signed error over its mean size that is largest in size, "cube_math_types" all that compute so, "correct" the verdict,
+    "vendor_pass" False where the vendor's threshold fails (against unrounded inputs).
     """
     found: dict[tuple[str, str, str | None, str], dict[str, Any]] = {}
     for row in table.rows:
@@ -57,6 +58,7 @@ def _line(row: PrecisionRow) -> dict[str, Any]:
         "nonfinite": sum(figures["nonfinite"] for figures in row.outputs.values()),
         "bias": max(biases, key=abs, default=0.0),
         "correct": all(figures["correct"] for figures in row.outputs.values()),
+        "vendor_pass": all(figures["vendor_pass"] is not False for figures in row.outputs.values()),
         "findings": row.findings,
     }
 
@@ -134,7 +136,7 @@ def render_summary(table: PrecisionTable, console: Console, more: str = "more: -
         )  # fmt: skip
     if lines:
         console.print(grid)
-    for text in (*sentences(table), *_refused(table.rows)):
+    for text in (*sentences(table), *_failed(lines), *_refused(table.rows)):
         say(console, text)
     for warning in dict.fromkeys(row.warning for row in table.rows if row.dtype in EIGHT_BIT and row.warning):
         say(console, f"note: {warning}")
@@ -148,6 +150,15 @@ def _bits(line: Mapping[str, Any], name: str) -> str:
     if name not in line["bits"]:
         return "-"
     return "exact" if line["bits"][name] is None else f"{line['bits'][name]:.1f}"
+
+
+def _failed(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the line on correct results that the vendor's threshold fails, which --full shows too; [] without such."""
+    failed = [one for one in lines if one["correct"] and not one["vendor_pass"]]
+    if not failed:
+        return []
+    computed = dict.fromkeys(f"{SHORT[one['dtype']]} in {SHORT.get(one['computed_in'], one['computed_in'])}" for one in failed)
+    return [f"The vendor's threshold, which rounds no inputs, fails {', '.join(computed)} (informative)."]
 
 
 def _refused(rows: Sequence[PrecisionRow]) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+import ascend_sim as asim
 from ascend_sim.studies.compare.facts import Fact, RunComparison
 from tests.support.studies.compared_runs import kernel_of, shown
 
@@ -42,3 +43,10 @@ def test_what_is_equal_is_counted(planted: RunComparison) -> None:
     told = {name: int(count) for name, count in re.findall(r"([a-z ]+?) (\d+)(?:,|$)", left.partition(":")[2])}
     fields = kernel_of(planted, "grad_input").groups["tiling"]
     assert told[" tiling"] == sum(not fact.differs for fact in fields) == len(fields) - 1
+
+
+def test_a_comparison_without_values_says_why() -> None:
+    cases, whole = asim.compare_runs("by_hand", "by_hand"), [asim.run_case("by_hand") for _ in range(2)]
+    assert "values: not compared, A and B" in str(cases) and "timing mode" in cases.to_dict()["without_values"]
+    assert "A without any" in asim.compare_runs("by_hand", whole[0]).without_values
+    assert asim.compare_runs(*whole).without_values == "" and "values: not" not in str(asim.compare_runs(*whole))

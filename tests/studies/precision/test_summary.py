@@ -102,3 +102,12 @@ def test_an_eight_bit_row_falls_back_to_a_call_for_each_gradient():
             assert first.outputs[name]["effective_bits"] == figures["effective_bits"]
     assert all(row.same_as == 0 for row in others)
     assert first.warning.endswith("a call each, times added; grad_bias refused")
+
+
+def test_the_summary_tells_what_the_full_table_tells_of_the_vendors_threshold() -> None:
+    """The oracle is the vendor's verdict of every row; an exact computation fails nothing."""
+    table = precision("fp32_keep", dtypes=["float32"])
+    failed = {row.compute_dtype for row in table.rows if any(one["vendor_pass"] is False for one in row.outputs.values())}
+    assert failed == {"hf32", "float16"} == {line["computed_in"] for line in rows_of(table) if not line["vendor_pass"]}
+    (line,) = (one for one in str(table).splitlines() if "vendor's threshold" in one)
+    assert "fp32 in hf32" in line and "fp32 in fp32" not in line
