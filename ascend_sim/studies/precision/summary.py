@@ -63,6 +63,10 @@ def _line(row: PrecisionRow) -> dict[str, Any]:
     }
 
 
+def _computed_in(line: Mapping[str, Any]) -> str:
+    return SHORT.get(line["computed_in"], line["computed_in"])
+
+
 def _finite(bits: float | None) -> float | None:
     return None if bits is None or not math.isfinite(bits) else round(bits, 2)
 
@@ -80,9 +84,11 @@ def sentences(table: PrecisionTable) -> list[str]:
     first_sums = table.rows[0].accumulate if table.rows else ""
     found = []
     for (chip, dtype, sums), (first, *others) in groups.items():
-        if others and sums == first_sums:
-            parts = [_against(table, first, one) for one in others]
-            found.append(f"{SHORT[dtype]} inputs{f' on {chip}' if several else ''}: {'; '.join(parts)}.")
+        failed = [_computed_in(one) for one in (first, *others) if one["correct"] and not one["vendor_pass"]]
+        if sums == first_sums and (others or failed):
+            parts = "; ".join(_against(table, first, one) for one in others)
+            texts = [f"{parts}."] * bool(parts) + [f"Vendor's threshold fails: {', '.join(failed)}."] * bool(failed)
+            found.append(f"{SHORT[dtype]} inputs{f' on {chip}' if several else ''}: {' '.join(texts)}")
     return found
 
 
@@ -92,7 +98,7 @@ def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str,
     """
     operator = OPERATORS[table.operator]
     bits = [value for name, value in line["bits"].items() if operator.summed(name) is None and value is not None]
-    name, base = (SHORT.get(one["computed_in"], one["computed_in"]) for one in (line, first))
+    name, base = _computed_in(line), _computed_in(first)
     parts = [f"{min(bits):.1f} bits"] if bits else ["exact"]
     if first["cube_cycles"] and line["cube_cycles"]:
         share = line["cube_cycles"] / first["cube_cycles"]
@@ -127,7 +133,7 @@ def render_summary(table: PrecisionTable, console: Console, more: str = "more: -
         first, *same = line["cube_math_types"]
         types = f"{first}, as {', '.join(map(str, same))}" if same else str(first)
         grid.row(
-            *(line[name] for name in lead), SHORT[line["dtype"]], SHORT.get(line["computed_in"], line["computed_in"]),
+            *(line[name] for name in lead), SHORT[line["dtype"]], _computed_in(line),
             types, bits,
             f"{line['cube_cycles']:,}",
             "-" if line["us"] is None else f"{line['us']:,.1f}",
@@ -136,7 +142,7 @@ def render_summary(table: PrecisionTable, console: Console, more: str = "more: -
         )  # fmt: skip
     if lines:
         console.print(grid)
-    for text in (*sentences(table), *_failed(lines), *_refused(table.rows)):
+    for text in (*sentences(table), *_refused(table.rows)):
         say(console, text)
     for warning in dict.fromkeys(row.warning for row in table.rows if row.dtype in EIGHT_BIT and row.warning):
         say(console, f"note: {warning}")
@@ -150,15 +156,6 @@ def _bits(line: Mapping[str, Any], name: str) -> str:
     if name not in line["bits"]:
         return "-"
     return "exact" if line["bits"][name] is None else f"{line['bits'][name]:.1f}"
-
-
-def _failed(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the line on correct results that the vendor's threshold fails, which --full shows too; [] without such."""
-    failed = [one for one in lines if one["correct"] and not one["vendor_pass"]]
-    if not failed:
-        return []
-    computed = dict.fromkeys(f"{SHORT[one['dtype']]} in {SHORT.get(one['computed_in'], one['computed_in'])}" for one in failed)
-    return [f"The vendor's threshold, which rounds no inputs, fails {', '.join(computed)} (informative)."]
 
 
 def _refused(rows: Sequence[PrecisionRow]) -> list[str]:
