@@ -286,7 +286,7 @@ def freeze(call: Call) -> dict[str, Any]:
         except SimError as error:
             found[mode] = f"status {error.status}" if isinstance(error, AclnnError) else type(error).__name__
             continue
-        report = result.report.to_dict()
+        report = result.report.to_dict(statements=False)
         for verdict in report.get("outputs", {}).values():
             for key in OF_THE_HOST:
                 verdict.get("probe", {}).pop(key, None)
