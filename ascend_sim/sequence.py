@@ -88,8 +88,9 @@ class RunResult:
         """Return `report.to_dict()`: the figures, the statements of each kernel and the summary, plain data for JSON."""
         return self.report.to_dict()
 
-    def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
-        """Write the run as one page; with `what_if` the programs also run with each rate of the chip doubled.
+    def write_html(self, path: str | Path, *, what_if: bool = True, name: str = "") -> None:
+        """Write the run as one page; with `what_if` the programs also run with each rate of the chip doubled. `name` stands in
+        the heading, in place of the case.
 
         Raises SimError in functional mode, which has no times, where no timeline was kept, and without Plotly.
         """
@@ -101,7 +102,7 @@ class RunResult:
             raise SimError(f"write_html: {without_recording(self.report.mode)}")
         check_plotly()
         outcomes = run_again(self.recording) if what_if else None
-        write_page(path, self.recording, self.report.to_dict(), outcomes)
+        write_page(path, self.recording, self.report.to_dict(), outcomes, name=name)
 
     def write(self, folder: str | Path, *, msprof: bool = False, trace_limit: int | None = None) -> list[Path]:
         """Write report.json, outputs (.npz) and, with times, trace.json.gz and timeline.npz to a folder; return their paths.

@@ -156,7 +156,7 @@ def section(number: int, one: FlagRun, right: np.ndarray, told: dict[str, Any]) 
             f"<p><code>{escape(command)}</code></p>",
             numbers(one, right, len(report["findings"])),
             found.part(),
-            timeline_part(number, number),
+            timeline_part(number, number, KERNEL),
             "</section>",
         ]
     )

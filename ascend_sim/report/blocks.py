@@ -26,8 +26,10 @@ _BUTTONS = (
 )  # fmt: skip
 
 
-def timeline_part(task: int, first: int) -> str:
-    """Return the HTML element with buttons in which `timeline.js` draws one block of kernel `task`; at first block `first`."""
+def timeline_part(task: int, first: int, name: str) -> str:
+    """Return the HTML element with buttons in which `timeline.js` draws one block of kernel `task`, called `name`; at first
+    block `first`.
+    """
     buttons = "".join(
         f'<button data-show="{what}"{f" aria-label={title!r}" if title else ""}>{text}</button>'
         for what, text, title in _BUTTONS
@@ -41,7 +43,7 @@ def timeline_part(task: int, first: int) -> str:
         f'<div class="blocks" id="timeline-{task}" data-task="{task}" data-first="{first}">\n'
         '<p><select class="core" aria-label="core"></select><select class="block" aria-label="block"></select></p>\n'
         f"<p>{buttons}</p>\n"
-        '<canvas tabindex="0" aria-label="timeline"></canvas><div class="tip" hidden></div>\n'
+        f'<canvas tabindex="0" role="figure" aria-label="timeline of {escape(name)}"></canvas><div class="tip" hidden></div>\n'
         f'<p class="faint">Thin bars: the pipe stands still, for{keys}</p></div>'
     )
 
@@ -67,7 +69,7 @@ def costs_part(recording: Recording, task: int, path: Sequence[PathStep]) -> str
         ]
         for one in found[:_COSTS]
     ]
-    head = ("instruction", "pipe", ">times", ">cycles", ">of its pipe", ">waited", ">on critical path", "")
+    head = ("instruction", "pipe", ">times", ">cycles", ">of its pipe", ">waited", ">on critical path", "timeline")
     told = "Cycles of all blocks: at work, and waiting for something, in the instruction or before it."
     if not any(one.line for one in found):
         told += " --lines of run and kernel adds the lines of the source."

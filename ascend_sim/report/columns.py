@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from functools import partial
 
 Row = tuple[str, ...]
 PIPE_WIDTH = 100
 """Columns of text where neither a terminal nor COLUMNS says how many there are."""
 GAP = 2
 """Blanks between columns."""
+_BETWEEN_FIELDS = "   "
 
 
 def columns(rows: Sequence[Row], align: str = "", width: int | None = None) -> list[str]:
@@ -69,21 +71,20 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     """Return a paragraph as lines of at most `width` (20 at least), broken at blanks only; `indent` is put before all lines
     but the first.
 
-    A longer word, such as a path, has a line of its own.
+    Fields, which three blanks part, stay whole where they fit. A longer word, such as a path, has a line of its own.
     """
-    own = text[: len(text) - len(text.lstrip())]
     if len(text) <= width:
         return [text]
-    return textwrap.wrap(
-        text,
-        max(width, 20),
-        initial_indent="",
-        subsequent_indent=own + indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-        replace_whitespace=False,
-    )
+    own, width = text[: len(text) - len(text.lstrip())], max(width, 20)
+    first, *fields = text.strip().split(_BETWEEN_FIELDS)
+    lines = [own + first]
+    for field in fields:
+        if len(lines[-1]) + len(_BETWEEN_FIELDS) + len(field) <= width:
+            lines[-1] += _BETWEEN_FIELDS + field
+        else:
+            lines.append(own + indent + field.lstrip())
+    whole = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
+    return [piece for line in lines for piece in whole(line, width, subsequent_indent=own + indent)]
 
 
 def middle_out(rows: Sequence[Row], most: int) -> list[Row]:

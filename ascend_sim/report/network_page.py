@@ -1,6 +1,6 @@
 """The page of the layers of a network, or of a model that PyTorch ran: times by layer and part, and every kind of kernel.
 
-NetworkPage(title, columns, layers, kernels=...).write("page.html", links)
+NetworkPage(title, columns, layers, kernels=...).write("page.html")
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
 from ascend_sim.report.layer_pages import linked
 from ascend_sim.report.skeleton import Figures, framed
-from ascend_sim.report.summary import command_html
+from ascend_sim.report.summary import code_html
 
 _RANKING = (
     "layer", "input * weight", ">us", ">copies", ">us in all", ">share", ">ideal us", ">layout us", ">above ideal, all",
@@ -28,24 +28,32 @@ _RANKING = (
 
 @frozen
 class PageLayer:
-    """One layer on the page: its sizes as text, its us by part with "total" ({} without times), and the cells of the page's
-    own columns.
+    """One layer on the page: its sizes as text, its calls as "forward+backward", its us by part with "total" ({} without
+    times), the kernels of its calls, the earlier layer that it equals, and the status of a refusal.
+
+    `difference` is how far the chip's values are from PyTorch's, as text; "" where they were not compared.
     """
 
     name: str
     text: str
+    dtype: str
+    calls: str
     times: Mapping[str, float]
-    cells: Sequence[str] = ()
-    refused: bool = False
+    kernels: Sequence[Mapping[str, Any]]
+    same_as: str = ""
+    refused: str = ""
+    difference: str = ""
 
 
 @frozen
 class NetworkPage:
     """Contents of the page of a network's layers, and its writer.
 
-    `columns` maps each part of a layer's time to the head of its column, "total" last; {} for a run without times. `more` are
-    the heads of further columns, whose cells the layers bring. `kernels` has (op_type, us) of every launch, `calls` (line,
-    kernels) of each distinct call, `sections` HTML to put after the table of layers.
+    `columns` maps each part of a layer's time to the head of its column, "total" last; {} for a run without times. `ranked` has
+    a row for each distinct layer: "layer", "text", "us" of one, "copies", "all", "ideal", "layout", and "beyond", the time of
+    all copies above the ideal. `opens` is {layer: the line that opens it}, `saved` {layer: us that other tilings save} with a
+    `sentence` on them, `links` {layer: link to its page}; `pages` says how to get such pages. `kernels` has (op_type, us) of
+    every launch, `calls` (line, kernels) of each distinct call.
     """
 
     title: str
@@ -53,36 +61,40 @@ class NetworkPage:
     layers: Sequence[PageLayer]
     distinct: int
     notes: Sequence[str] = ()
-    more: Sequence[str] = ()
     kernels: Sequence[tuple[str, float]] = ()
     calls: Sequence[tuple[str, Sequence[Mapping[str, Any]]]] = ()
-    sections: Sequence[str] = field(default_factory=list)
+    ranked: Sequence[Mapping[str, Any]] = ()
+    opens: Mapping[str, str] = field(default_factory=dict)
+    pages: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
+    saved: Mapping[str, float] | None = None
+    sentence: str = ""
 
     @property
     def totals(self) -> dict[str, float]:
         """Return {part: us}, summed over the layers."""
         return {part: sum(layer.times.get(part, 0.0) for layer in self.layers) for part in self.columns}
 
-    def write(self, path: str | Path, links: Mapping[str, str] | None = None) -> None:
-        """Write the page as one HTML file that loads no other; `links` is {layer: link to its page}.
+    def write(self, path: str | Path) -> None:
+        """Write the page as one HTML file that loads no other.
 
         Without Plotly it has no figure. Raises SimError where the file cannot be written.
         """
-        text = self.html(links or {})
+        text = self.html()
         with atomic_write(path) as file:
             file.write(text.encode())
 
-    def html(self, links: Mapping[str, str]) -> str:
-        """Return the page as HTML: facts, notes, figure and table of layers, `sections`, kinds of kernels, calls; parts
-        without data are left out.
+    def html(self) -> str:
+        """Return the page as HTML: facts, notes, figure and table of layers, ranking, kinds of kernels, calls; parts without
+        data are left out.
         """
         figures, parts = Figures(), [f"<h1>{escape(self.title)}</h1>", self._facts()]
         parts += [f"<p>{escape(note)}</p>" for note in self.notes]
         parts.append("<h2>Layers</h2>")
         if self.columns:
             parts.append('<p class="faint">us of each part, in forward order; equal calls are simulated once.</p>')
-            parts.append(figures.add(self._figure(), "layers") if find_spec("plotly") else "")
-        parts += [self._layers(links), *self.sections]
+            parts.append(figures.add(self._figure(), "layers", "us of each layer by part") if find_spec("plotly") else "")
+        parts += [self._layers(), self._ranking() if self.ranked else ""]
         if self.kernels:
             parts += [
                 "<h2>Kernels</h2>",
@@ -116,16 +128,47 @@ class NetworkPage:
         figure.update_yaxes(autorange="reversed")
         return figure
 
-    def _layers(self, links: Mapping[str, str]) -> str:
+    def _layers(self) -> str:
         whole, rows = self.totals.get("total", 0.0), []
+        compared = any(layer.difference for layer in self.layers)
         for layer in self.layers:
-            figures = ["refused" if layer.refused else _us(layer.times.get(part)) for part in self.columns]
+            refused = layer.refused and not layer.times
+            figures = ["refused" if refused else _us(layer.times.get(part)) for part in self.columns]
             figures += [_share(layer.times.get("total", 0.0), whole)] if self.columns else []
-            rows.append([linked(layer.name, links), escape(layer.text), *figures, *map(escape, layer.cells)])
+            longest = max(layer.kernels, key=lambda kernel: kernel["task_us"] or 0.0, default={"op_type": "-"})["op_type"]
+            words = [layer.refused or longest, layer.same_as]
+            words += [layer.difference or "-"] if compared else []
+            before = [escape(layer.text), escape(layer.dtype), layer.calls, str(len(layer.kernels))]
+            rows.append([linked(layer.name, self.links), *before, *figures, *map(escape, words)])
         timed = [*(f">{one}" for one in self.columns.values()), ">share"] if self.columns else []
         marks = [_bar(layer.times.get("total", 0.0), whole) for layer in self.layers]
-        head = ("layer", "input * weight", *timed, *self.more)
-        return table(head, rows, marks=marks, bar=1 + len(timed) if timed else -1, identity="all-layers", sort=True)
+        head = ["layer", "input * weight", "dtype", ">calls", ">kernels", *timed, "longest kernel", "same as"]
+        head += [">from torch"] if compared else []
+        return table(head, rows, marks=marks, bar=4 + len(timed) if timed else -1, identity="all-layers", sort=True)
+
+    def _ranking(self) -> str:
+        lines, saved, total = [], self.saved, self.totals["total"]
+        for row in self.ranked:
+            name = row["layer"]
+            cells = [
+                linked(name, self.links), escape(row["text"]), f"{row['us']:,.1f}", str(row["copies"]), f"{row['all']:,.1f}",
+                _share(row["all"], total), f"{row['ideal']:,.1f}", f"{row['layout']:,.1f}", f"{row['beyond']:,.1f}",
+            ]  # fmt: skip
+            cells += [] if saved is None else [f"{saved[name] * row['copies']:,.1f}"]
+            lines.append([*cells, *([code_html(self.opens[name]) if name in self.opens else "-"] if self.opens else [])])
+        head = (*_RANKING, *([] if saved is None else [">saved in all"]), *(["open it"] if self.opens else []))
+        found = "" if saved is None else " Saved is what the searched tilings save."
+        return "\n".join(
+            [
+                "<h2>Layers by time</h2>",
+                f"<p>{escape(self.sentence)}.</p>" if self.sentence else "",
+                f"<p>{escape('Names lead to pages of the layers.' if self.links else self.pages)}</p>",
+                table(head, lines, identity="ranking", sort=True),
+                '<p class="faint">Above the ideal is what no product needs: layout conversions, launches, what keeps the cube '
+                f"waiting. It bounds what any tiling, layout or batch can save.{found} A click on the name of a column sorts "
+                "by it.</p>",
+            ]
+        )
 
     def _kinds(self) -> str:
         launches = Counter(name for name, _ in self.kernels)
@@ -136,38 +179,6 @@ class NetworkPage:
         rows = [[escape(name), f"{launches[name]}", f"{us:,.1f}", _share(us, whole)] for name, us in times.most_common()]
         marks = [_bar(us, whole) for _, us in times.most_common()]
         return table(("op_type", ">launches", ">us", ">share"), rows, marks=marks, bar=3, identity="kinds")
-
-
-def ranking(
-    rows: Sequence[Mapping[str, Any]], total: float, saved: Mapping[str, float] | None = None, sentence: str = ""
-) -> str:
-    """Return a table of layers, in the order of `rows`, as HTML for a section of the page.
-
-    `rows` have "layer", "text", "us" of one, "copies", "all", "ideal", "layout", and "beyond": the time of all copies above the
-    ideal. `saved` is {layer: us that other tilings save}; `sentence` stands above the table.
-    """
-    lines = []
-    for row in rows:
-        cells = [
-            escape(row["layer"]), escape(row["text"]), f"{row['us']:,.1f}", str(row["copies"]), f"{row['all']:,.1f}",
-            _share(row["all"], total), f"{row['ideal']:,.1f}", f"{row['layout']:,.1f}", f"{row['beyond']:,.1f}",
-        ]  # fmt: skip
-        lines.append([*cells, *([] if saved is None else [f"{saved[row['layer']] * row['copies']:,.1f}"])])
-    return "\n".join(
-        [
-            "<h2>Layers by time</h2>",
-            f"<p>{escape(sentence)}.</p>" if sentence else "",
-            table((*_RANKING, *([] if saved is None else [">saved in all"])), lines, identity="ranking", sort=True),
-            '<p class="faint">Above the ideal is what no product needs: layout conversions, launches, what keeps the cube '
-            "waiting. It bounds what any tiling, layout or batch can save; saved is what searched tilings do save. A click on "
-            "the name of a column sorts by it.</p>",
-        ]
-    )
-
-
-def next_line(line: str) -> str:
-    """Return the command, or line of Python, that opens the layer with most time as HTML for a section; "" for none."""
-    return f"<p>To open the longest layer:{command_html(line)}</p>" if line else ""
 
 
 def _call(line: str, kernels: Sequence[Mapping[str, Any]]) -> str:

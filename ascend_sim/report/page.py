@@ -28,7 +28,7 @@ from ascend_sim.report.packed import LIMIT, PackedBlocks
 from ascend_sim.report.races import Findings
 from ascend_sim.report.report import VERSION
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
-from ascend_sim.report.summary import command_html, summary_html
+from ascend_sim.report.summary import summary_html, title_of
 from ascend_sim.report.timeline_file import digest_of, load_recording
 from ascend_sim.report.what_if import ChangedRun
 from ascend_sim.report.words import words
@@ -50,17 +50,20 @@ def write_page(
     report: Mapping[str, Any],
     outcomes: Sequence[ChangedRun] | None = None,
     *,
+    name: str = "",
     limit: int | None = LIMIT,
 ) -> list[str]:
     """Write the page as one HTML file and return its paragraphs on the bottleneck; `report` is `Report.to_dict()` of the
     same run.
 
-    Without `outcomes` it says nothing of other rates. Blocks beyond `limit` bytes, packed, are left out, and it says so. Raises
+    `name` of the call stands in the heading; "" for the case of the report's summary. Without `outcomes` it says nothing of
+    other rates. Blocks beyond `limit` bytes, packed, are left out, and it says so. Raises
     SimError without Plotly and for a report of another run.
     """
     steps = critical_path(recording.timeline)
     said = words(recording, report, steps, outcomes)
-    text = _page(recording, report, outcomes, steps, said, limit)
+    title = title_of(report, name)
+    text = _page(recording, report, title, outcomes, steps, said, limit)
     with atomic_write(path) as file:
         file.write(text.encode())
     return said
@@ -120,6 +123,7 @@ def _stored_report(path: Path, digest: str) -> dict[str, Any]:
 def _page(
     recording: Recording,
     report: Mapping[str, Any],
+    title: str,
     outcomes: Sequence[ChangedRun] | None,
     path: Sequence[PathStep],
     said: Sequence[str],
@@ -134,18 +138,17 @@ def _page(
     found = Findings(recording, report)
     kernels_text, packed = _one_kernel(recording, report, path, figures, limit)
     parts = [
-        _head(report, found.part()),
+        _head(report, title, found.part()),
         kernels_text,
         _kernels(kernels, report["total_us"]),
         _bottleneck(recording, report, path, outcomes, said, figures),
         _rooflines(recording, report, figures),
         _foot(),
     ]
-    title = f"{report['problem'].get('operator', 'run')} on {report['chip']}"
     return framed(title, parts, figures, None if packed is None else {**packed.to_dict(), "clashes": found.clashes})
 
 
-def _head(report: Mapping[str, Any], told: str) -> str:
+def _head(report: Mapping[str, Any], title: str, told: str) -> str:
     problem, outputs, findings = report["problem"], report["outputs"], report["findings"]
     kind = results_name(outputs)
     wrong = [name for name, figures in outputs.items() if figures.get("correct") is False]
@@ -162,7 +165,7 @@ def _head(report: Mapping[str, Any], told: str) -> str:
         f"<b>{escape(report['chip'])}</b>mode {escape(report['mode'])}",
     ]
     lines = [
-        f"<h1>{escape(problem.get('operator', 'run'))} on {escape(report['chip'])}</h1>",
+        f"<h1>{escape(title)}</h1>",
         '<div class="facts">' + "".join(f'<div class="fact">{fact}</div>' for fact in facts) + "</div>",
         summary_html(report),
         told,
@@ -210,7 +213,7 @@ def _bottleneck(
             "<h3>Critical path</h3>",
             f'<p class="faint">The chain of instructions and waits that reaches from the first cycle to the last: {total:,} '
             f"cycles, {chip.us(total):,.2f} us, as long as the run. What is not on it has time to spare.</p>",
-            figures.add(path_figure(recording, path), "critical-path"),
+            figures.add(path_figure(recording, path), "critical-path", "critical path by kernel"),
             _path_table(path, total),
         ]
     return "\n".join(lines)
@@ -277,7 +280,7 @@ def _kernels(kernels: Sequence[Mapping[str, Any]], total: float) -> str:
         "kernel",
         ">us",
         ">share",
-        ">80 % interval",
+        "80 % interval, us",
         "busiest pipe",
         "main stall",
         ">of the cube",
@@ -287,7 +290,7 @@ def _kernels(kernels: Sequence[Mapping[str, Any]], total: float) -> str:
     ]
     caption = (
         "In launch order; a click shows the kernel below. Of the cube: ideal cube time over the longest core's. 80 % "
-        "interval, us: where the measured times of kernels of this kind lie, by docs/accuracy.md; with too few measured "
+        "interval: where the measured times of kernels of this kind lie, by docs/accuracy.md; with too few measured "
         "rows of the chip that of other chips, without any that of the nearest kind, both widened (assumed)."
     )
     return "<h2>Kernels</h2>\n" + table(head, rows, caption=caption, marks=marks, bar=2, identity="kernels")
@@ -314,7 +317,7 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures
             '<p class="faint">Every cube kernel once for each level: its operations per byte that pass MTE1 into L0A and L0B, '
             "pass between cores and L2, or move over HBM, and the operations per second that it reached, launch included. "
             "MTE1 feeds L0A and L0B by turns, so that a kernel's roof lies between those of its two paths.</p>",
-            figures.add(figure, "roofline"),
+            figures.add(figure, "roofline", "rooflines of the cube kernels"),
         ]
     )
 
@@ -373,7 +376,7 @@ def _kernel(
         f'<section class="kernel" data-kernel="{task}" hidden>',
         *(_waterfall(recording, kernel, task, figures) if figures is not None else ()),
         f"<h3>Timeline of {escape(kernel['name'])}</h3>",
-        timeline_part(task, place),
+        timeline_part(task, place, kernel["name"]),
         costs_part(recording, task, path),
     ]
     if figures is not None:
@@ -382,7 +385,7 @@ def _kernel(
         if curve is not None:
             title = f"<h3>Buffers of {escape(where)}</h3>"
             lines.append(f'<div data-block-only="{place}">{title}')
-            lines.append(f"{figures.add(curve, f'occupancy-{task}', time=f'{task}')}</div>")
+            lines.append(f"{figures.add(curve, f'occupancy-{task}', f'buffers of {where}', time=f'{task}')}</div>")
         cells = [
             ("Pipes of every core", drawings.utilisation_figure(recording, task), "pipes"),
             ("Balance of the cores", drawings.balance_figure(recording, task), "balance"),
@@ -390,24 +393,25 @@ def _kernel(
             ("Bounds: no order of instructions goes below", drawings.bounds_figure(kernel), "bounds"),
         ]
         lines += ["<h3>Bandwidth</h3>", f'<p class="faint">{_BANDWIDTH}</p>']
-        lines.append(figures.add(drawings.bandwidth_figure(recording, task), f"bandwidth-{task}", time=f"{task}"))
+        curve = drawings.bandwidth_figure(recording, task)
+        lines.append(figures.add(curve, f"bandwidth-{task}", f"bandwidth of {kernel['name']}", time=f"{task}"))
         lines.append('<div class="columns">')
-        lines += [f"<div><h3>{title}</h3>{figures.add(figure, f'{name}-{task}')}</div>" for title, figure, name in cells]
+        for title, figure, name in cells:
+            drawn = figures.add(figure, f"{name}-{task}", f"{title}, {kernel['name']}")
+            lines.append(f"<div><h3>{title}</h3>{drawn}</div>")
         lines.append("</div>")
     return "\n".join([*lines, _tiling(kernel), "</section>"])
 
 
 def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figures: Figures) -> list[str]:
-    """Return the HTML of a kernel's waterfall and of the advice on it; [] for a kernel without a waterfall."""
+    """Return the HTML of a kernel's waterfall; [] for a kernel without one."""
     from ascend_sim.report.figures import waterfall_figure
 
     if not kernel.get("waterfall"):
         return []
-    said = [f"<li>{escape(one['text'])}{command_html(one['command'])}</li>" for one in kernel.get("statements", ())]
     return [
         f"<h3>From the ideal to the {sum(kernel['waterfall'].values()):,} cycles of {escape(kernel['name'])}</h3>",
-        figures.add(waterfall_figure(recording.chip, kernel), f"waterfall-{task}"),
-        f"<p>What costs most:</p><ul>{''.join(said)}</ul>" if said else "",
+        figures.add(waterfall_figure(recording.chip, kernel), f"waterfall-{task}", f"waterfall of {kernel['name']}"),
     ]
 
 

@@ -25,8 +25,8 @@ class Figures:
     def __init__(self) -> None:
         self._texts: list[str] = []
 
-    def add(self, figure: Any, identity: str, *, zoom: bool = False, time: str = "") -> str:
-        """Add a Plotly figure and return its HTML element, whose id is `identity`.
+    def add(self, figure: Any, identity: str, name: str, *, zoom: bool = False, time: str = "") -> str:
+        """Add a Plotly figure and return its HTML element, whose id is `identity`; screen readers say `name`.
 
         `zoom`: with wheel and buttons; figures of one `time` always show the same cycles.
         """
@@ -35,7 +35,8 @@ class Figures:
         zooms = ' data-zoom="yes"' if zoom else ""
         follows = f' data-time="{time}"' if time else ""
         return (
-            f'<div class="figure" id="{identity}" data-figure="{len(self._texts) - 1}"{zooms}{follows} '
+            f'<div class="figure" role="figure" aria-label="{escape(name)}" id="{identity}" '
+            f'data-figure="{len(self._texts) - 1}"{zooms}{follows} '
             f'style="height:{height}px"></div>'
         )
 

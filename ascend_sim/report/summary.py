@@ -135,11 +135,25 @@ def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
 
 def command_html(command: str) -> str:
     """Return a command as HTML on a line of its own, to which the page adds a copy button; "" for no command."""
-    return f'<br><code class="command">{escape(command)}</code>' if command else ""
+    return f"<br>{code_html(command)}" if command else ""
+
+
+def code_html(line: str) -> str:
+    """Return a command, or a line of Python, as HTML to which the page adds a copy button."""
+    return f'<code class="command">{escape(line)}</code>'
+
+
+def title_of(report: Mapping[str, Any], name: str = "") -> str:
+    """Return the title of a run's page: `name`, or the case of its summary, then operator and chip."""
+    called = name or report.get("summary", {}).get("case", "")
+    what = f"{report['problem'].get('operator', 'run')} on {report['chip']}"
+    return f"{called}: {what}" if called else what
 
 
 def summary_html(report: Mapping[str, Any]) -> str:
-    """Return a report's summary as HTML: the time's parts as cards, its uncertainty, and advice with commands."""
+    """Return a report's summary as HTML: the time's parts as cards, its uncertainty, and all advice with commands, from the
+    fourth on folded.
+    """
     summary = report.get("summary") or summary_of(report)
     cards = [
         f'<div class="fact"><b>{100 * one["share"]:.0f} %</b>{escape(one["part"])}, {one["us"]:,.1f} us</div>'
@@ -153,10 +167,15 @@ def summary_html(report: Mapping[str, Any]) -> str:
         + f'<span class="faint">({escape(KINDS[one["kind"]])})</span>'
         + command_html(one["command"])
         + "</li>"
-        for one in summary["statements"][:3]
+        for one in summary["statements"]
     ]
     lines = [f'<div class="facts">{"".join(cards)}</div>', f'<p class="faint">{escape(sure + l2)}.</p>']
-    return "\n".join([*lines, f"<ol>{''.join(advice)}</ol>"] if advice else lines)
+    if advice:
+        lines.append(f'<ol id="advice">{"".join(advice[:_ADVICE])}</ol>')
+    if rest := advice[_ADVICE:]:
+        listed = f'<ol start="{_ADVICE + 1}">{"".join(rest)}</ol>'
+        lines.append(f"<details><summary>{len(rest)} more</summary>{listed}</details>")
+    return "\n".join(lines)
 
 
 def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:

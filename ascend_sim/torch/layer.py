@@ -96,7 +96,7 @@ class SimulatedLayer:
 
     def write_html(self, path: str | Path, *, forward: bool = False) -> None:
         """Run the layer's call of one pass (`forward` as in `call`) and write its report to the HTML file `path`."""
-        self.run(forward=forward).write_html(path)
+        self.run(forward=forward).write_html(path, name=self.name)
 
 
 def layer_named(rows: Sequence[LayerRow], name: str, settings: CallSettings) -> SimulatedLayer:

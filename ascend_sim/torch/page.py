@@ -7,35 +7,35 @@ from pathlib import Path
 from typing import Any
 
 from ascend_sim.report.certainty import words
-from ascend_sim.report.network_page import NetworkPage, PageLayer, next_line, ranking
+from ascend_sim.report.network_page import NetworkPage, PageLayer
 from ascend_sim.torch.calls import Call
-from ascend_sim.torch.report import HEADS, ModelReport
-from ascend_sim.torch.summary import ranked, summary_of
+from ascend_sim.torch.report import HEADS, ModelReport, counts
+from ascend_sim.torch.summary import lines_to_open, ranked, summary_of
 
 
 def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] | None = None) -> None:
     """Write a model's report as one HTML page that loads no other file; `links` is {layer name: link to its page}."""
-    totals, summary = report.totals, None if report.mode == "functional" else summary_of(report)
-    columns = {part: head for part, head in HEADS.items() if totals[part]} if report.mode != "functional" else {}
-    names = [name for name, _ in report.columns()]
-    own = [name for name in names if name not in ("layer", "input * weight", *HEADS.values(), "share")]
-    layers = [
-        PageLayer(
-            row.layer.name,
-            row.layer.text,
-            report.us(row),
-            [cells[names.index(name)] for name in own],
-            bool(report.refusals(row)) and not report.us(row),
-        )
-        for row, cells in zip(report.rows, report.lines(), strict=False)  # the line of the totals is left out
-    ]
+    timed = report.mode != "functional"
+    totals, rows = report.totals, ranked(report) if timed else []
+    columns = {part: head for part, head in HEADS.items() if totals[part]} if timed else {}
+    first: dict[frozenset[tuple[Call, int]], str] = {}
+    layers = []
+    for row in report.rows:
+        owner = first.setdefault(frozenset(row.calls.items()), row.layer.name)
+        differs = row.differences.values()
+        layers.append(
+            PageLayer(
+                row.layer.name, row.layer.text, row.layer.tensors[0][1].dtype, counts(row), report.us(row),
+                list(report.kernels(row)), "" if owner == row.layer.name else owner, report.status(row),
+                f"{max(differs):.1e}" if differs else "",
+            )
+        )  # fmt: skip
     NetworkPage(
         f"A model on {report.chip}",
         columns,
         layers,
-        len({frozenset(row.calls.items()) for row in report.rows}),
-        [report.head(), *([f"{words(summary['interval'])}."] if summary else []), *report.notes()],
-        own,
+        len(first),
+        [report.head(), *([f"{words(summary_of(report)['interval'])}."] if timed else []), *report.notes()],
         [
             (kernel["op_type"], kernel["task_us"])
             for row in report.rows
@@ -44,8 +44,11 @@ def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] |
             for _ in range(count)
         ],
         _calls(report),
-        [ranking(ranked(report), totals["total"]), next_line(summary["next"])] if summary else [],
-    ).write(path, links)
+        rows,
+        lines_to_open(report, rows),
+        'sim.write_html("model.html", layers=5) writes pages of the five longest convolutions too, and their names lead there.',
+        links or {},
+    ).write(path)
 
 
 def _calls(report: ModelReport) -> list[tuple[str, Any]]:

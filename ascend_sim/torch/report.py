@@ -203,11 +203,11 @@ class ModelReport(ShownResult):
         for row in self.rows:
             times = self.us(row)
             kernels = sum(1 for _ in self.kernels(row))
-            cells = [row.layer.name, row.layer.text, row.layer.tensors[0][1].dtype, _counts(row), str(kernels)]
+            cells = [row.layer.name, row.layer.text, row.layer.tensors[0][1].dtype, counts(row), str(kernels)]
             if timed:
                 share = times.get("total", 0.0) / (totals["total"] or 1.0)
                 cells += [*(f"{times[part]:.1f}" if part in times else "-" for part in HEADS), f"{100 * share:.1f}%"]
-            cells.append(self._status(row) or (self.bottleneck(row) if timed else "0") or "-")
+            cells.append(self.status(row) or (self.bottleneck(row) if timed else "0") or "-")
             cells.append(self._tiling(row))
             worst = max(row.differences.values(), default=None)
             lines.append([*cells, "-" if worst is None else f"{worst:.1e}"][:width])
@@ -216,7 +216,7 @@ class ModelReport(ShownResult):
         total = ["total", "", "", "", "", *(f"{totals[part]:.1f}" for part in HEADS)]
         return [*lines, [*total, *[""] * (width - len(total))]]
 
-    def _status(self, row: LayerRow) -> str:
+    def status(self, row: LayerRow) -> str:
         """Return the statuses of the row's calls that did not run, with their passes, as text; "" if all ran."""
         found: dict[str, list[str]] = {}
         for call, outcome in self.refusals(row):
@@ -245,7 +245,7 @@ def _refusal(outcome: CallOutcome) -> str:
     return "not simulated" if outcome.status is None else f"refused with {outcome.status}"
 
 
-def _counts(row: LayerRow) -> str:
+def counts(row: LayerRow) -> str:
     """Return "FORWARD+BACKWARD", the numbers of calls; the two products of a matrix product's backward count as one."""
     forward = sum(count for call, count in row.calls.items() if call.forward)
     backward: dict[str, int] = {}

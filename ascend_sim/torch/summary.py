@@ -88,19 +88,18 @@ def summary_of(report: ModelReport) -> dict[str, Any]:
         ),
         **costs_of(rows, totals, total, totals[LAYOUT]),
         "notes": report.notes(),
-        "next": _next(report, rows),
+        "next": next(iter(lines_to_open(report, rows).values()), ""),
     }
 
 
-def _next(report: ModelReport, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the line of Python that runs the longest convolution alone; "" where none has times."""
-    known = addresses(report.rows)
-    for one in rows:
-        row = known[one["layer"]]
-        if row.layer.kind != MATMUL:
-            forward = "" if any(not call.forward for call in row.calls) else "forward=True"
-            return f"print(sim[{json.dumps(one['layer'])}].run({forward}))"
-    return ""
+def lines_to_open(report: ModelReport, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return {layer: line of Python that runs it alone} for the convolutions among `rows`, in their order."""
+    known, found = addresses(report.rows), {}
+    for name in (one["layer"] for one in rows):
+        if known[name].layer.kind != MATMUL:
+            forward = "" if any(not call.forward for call in known[name].calls) else "forward=True"
+            found[name] = f"print(sim[{json.dumps(name)}].run({forward}))"
+    return found
 
 
 def lines_of(summary: Mapping[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import write_timeline
 from ascend_sim.report.what_if import ChangedRun, what_if
 from tests.support.cli.user_tasks import KERNEL
-from tests.support.report.browser import chromium, emulate
+from tests.support.report.browser import chromium, cut_off, emulate, unnamed
 from tests.support.report.calls import call
 
 
@@ -311,6 +311,40 @@ def test_it_fits_a_phone(browser: Any) -> None:
     wait_for(browser, "document.documentElement.scrollWidth <= 390")
     wait_for(browser, "document.querySelector('#critical-path .main-svg').getBoundingClientRect().width <= 390")
     assert shown(browser).find_element("css selector", "canvas").size["width"] <= 390
+
+
+@pytest.mark.parametrize("width", [1600, 400])
+def test_nothing_is_cut_off_and_every_chart_has_a_name(browser: Any, width: int) -> None:
+    """Only tables scroll sideways, and only on a phone."""
+    emulate(browser, width, 900, mobile=width < 600)
+    opened = "const all = [...document.querySelectorAll('details')], were = all.map(one => one.open);"
+    were = browser.execute_script(f"{opened} all.forEach(one => {{ one.open = true; }}); return were")
+    assert cut_off(browser, ".scroll" if width < 600 else "") == [] and unnamed(browser) == []
+    back = "document.querySelectorAll('details').forEach((one, i) => { one.open = arguments[0][i]; })"
+    browser.execute_script(back, were)
+    emulate(browser, 1280, 900)
+
+
+def test_the_heading_and_the_title_name_the_case(tmp_path: Path) -> None:
+    run = ascend_sim.run_case("resnet50:conv2_1_1x1_in", mode="timing")
+    run.write_html(tmp_path / "case.html", what_if=False)
+    run.write_html(tmp_path / "named.html", what_if=False, name="a <layer>")
+    for name, said in (("case", "resnet50:conv2_1_1x1_in"), ("named", "a &lt;layer&gt;")):
+        text = (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+        title = f"{said}: convolution_backward on ascend910b3"
+        assert f"<title>{title}</title>" in text and f"<h1>{title}</h1>" in text
+
+
+def test_the_advice_stands_on_the_page_once(tmp_path: Path) -> None:
+    """Every statement of the summary, in its order, with its gain; three in sight; no second list with other numbers."""
+    run = ascend_sim.run_case("resnet50_conv2_3x3", mode="timing")
+    run.write_html(tmp_path / "page.html", what_if=False)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    said = run.report.to_dict(statements=True)["summary"]["statements"]
+    assert re.findall(r'<code class="command">(.*?)</code>', text) == [one["command"] for one in said] and len(said) > 3
+    assert re.findall(r"<b>(-[\d.]+ us)</b>", text) == [f"{-one['gain_us']:.1f} us" for one in said]
+    shown, folded = text.partition('<ol id="advice">')[2].split("</ol>")[:2]
+    assert shown.count("<li>") == 3 and f"<summary>{len(said) - 3} more</summary>" in folded
 
 
 def test_cards_come_first_then_advice_then_the_timeline_and_prose_is_folded(browser: Any) -> None:

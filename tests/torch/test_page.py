@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import ascend_sim  # noqa: E402
 from ascend_sim.ops.network import load_network  # noqa: E402
 from ascend_sim.studies.network.page import write_page  # noqa: E402
 from ascend_sim.torch import simulate  # noqa: E402
-from tests.support.report.browser import chromium, emulate  # noqa: E402
+from tests.support.report.browser import chromium, cut_off, emulate, unnamed  # noqa: E402
 from tests.support.torch.steps import step  # noqa: E402
 
 SECTIONS = ("Layers", "Layers by time", "Kernels")
@@ -85,9 +88,29 @@ def test_it_is_the_page_of_a_network(tmp_path: Path) -> None:
     for name in ("model", "network"):
         page = body(tmp_path / f"{name}.html")
         assert all(f"<h2>{section}</h2>" in page for section in SECTIONS) and 'id="layers"' in page
-        tables.append(page.partition('id="ranking"')[2].partition("</table>")[0])
-    assert tables[0] == tables[1]
+        ranking = page.partition('id="ranking"')[2].partition("</table>")[0]
+        heads = page.partition('id="all-layers"')[2].partition("</thead>")[0]
+        tables.append((heads, re.sub(r"<code.*?</code>", "", ranking)))  # a command here, a line of Python there
+    assert tables[0] == tables[1] and "longest kernel" in tables[0][0]
     assert load_network(tmp_path / "net.yaml").batch == 2
+
+
+def test_every_convolution_has_the_line_that_opens_it(tiny: Any, tmp_path: Path) -> None:
+    """The lines run, and the page says how to get pages of the layers, to which the names then lead."""
+    sim, _, _ = step(tiny, torch.randn(1, 3, 8, 8))
+    sim.write_html(tmp_path / "model.html")
+    page = body(tmp_path / "model.html")
+    lines = [unescape(one) for one in re.findall(r'<code class="command">(.*?)</code>', page)]
+    assert len(lines) == sum(row.layer.kind != "matmul" for row in sim.report.rows) > 1
+    name = re.search(r"sim\[(.*)\]\.run", lines[0])
+    assert name and sim[json.loads(name[1])].run().report.total_us > 0
+    assert "layers=5" in page and "<a " not in page
+    sim.write_html(tmp_path / "model.html", layers=1)
+    page = body(tmp_path / "model.html")
+    (link,) = set(re.findall(r'<a href="([^"]+)">', page))
+    assert "layers=5" not in page and page.count(f'href="{link}"') == 2  # in both tables
+    layer = (tmp_path / link).read_text()
+    assert re.search(r"<title>(.*?): ", layer)[1] == re.search(r"<h1>(.*?): ", layer)[1] == json.loads(name[1])  # type: ignore[index]
 
 
 def test_a_functional_run_has_no_times(tiny: Any, tmp_path: Path) -> None:
@@ -115,5 +138,6 @@ def test_nothing_is_cut_off_and_the_console_is_silent(browser: Any, tiny: Any, t
     browser.implicitly_wait(5)
     browser.find_element("css selector", 'body[data-ready="yes"]')
     browser.find_element("css selector", "#layers .main-svg")
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert cut_off(browser, ".scroll" if width < 600 else "") == [] and unnamed(browser) == []
     assert [line for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")] == []

@@ -101,9 +101,8 @@ def _waterfalls(comparison: RunComparison, kernel: KernelFacts, index: int, figu
         if row is not None and run.report["kernels"][row].get("waterfall"):
             figure = waterfall_figure(run.recording.chip, run.report["kernels"][row])
             figure.update_xaxes(range=[0, longest])
-            cells.append(
-                f"<div><h3>{letter}: where the time goes</h3>{figures.add(figure, f'waterfall-{index}-{letter}')}</div>"
-            )
+            drawn = figures.add(figure, f"waterfall-{index}-{letter}", f"waterfall of {kernel.name} in {letter}")
+            cells.append(f"<div><h3>{letter}: where the time goes</h3>{drawn}</div>")
     return [f'<div class="columns">{"".join(cells)}</div>'] if cells else []
 
 
@@ -138,7 +137,9 @@ def _timelines(
         lines += [
             f'<div class="timeline"><h3>{letter}: {escape(block.program.where)}, on core {block.core}</h3>',
             f"<p>{window_buttons(names)}</p>",
-            figures.add(figure, f"timeline-{index}-{letter}", zoom=True, time=f"{index}"),
+            figures.add(
+                figure, f"timeline-{index}-{letter}", f"timeline of {kernel.name} in {letter}", zoom=True, time=f"{index}"
+            ),
             "</div>",
         ]
     return lines
@@ -167,7 +168,11 @@ def _facts(comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[boo
         cells += shown_difference(fact) if two else ()
         mark = [*(['class="differs"'] if differs else []), *([f'data-kernel="{number}"'] if kernels else [])]
         found[differs].append((list(map(_cell, cells)), " ".join(mark)))
-    head = ["", *(f">{letter}" for letter in LETTERS[: len(comparison.runs)]), *((">B - A", ">") if two else ())]
+    head = [
+        "kernel" if kernels else "what",
+        *(f">{letter}" for letter in LETTERS[: len(comparison.runs)]),
+        *((">B - A", ">relative") if two else ()),
+    ]
     tables = {
         differs: table(head, [cells for cells, _ in rows], marks=[mark for _, mark in rows])
         for differs, rows in found.items()

@@ -39,6 +39,8 @@ from ascend_sim.studies.explain.text import (
 _MOST_MMADS = 600
 """Mmads of all the parts on a page; a part beyond stays in the text."""
 _MOST_BOXES = 8000
+_AROUND = 4
+"""Cycles shown on each side of a step outside the cube, as a multiple of its length."""
 _FLOW = ("MTE2", "MTE1", "M", "V", "FIX", "MTE3")
 """Pipes in the order in which data pass them."""
 _SMALL = 64
@@ -72,7 +74,7 @@ def explain_data(explanation: Explanation) -> dict[str, Any]:
             break
         shown.append(part)
     maps = {side: _Map(explanation, side) for side in ("left", "right", "out")}
-    steps = [_step(explanation, step) for step in explanation.way if isinstance(step, ItemStep)]
+    steps = [_outer_step(explanation, step) for step in explanation.way if isinstance(step, ItemStep)]
     return {
         "element": element(explanation),
         "about": about(explanation),
@@ -221,13 +223,14 @@ def _part(explanation: Explanation, part: SumPart, maps: dict[str, _Map]) -> dic
     first = int(run.start[part.mmads[0].row[1]])
     window = max(begin, 2 * first - end), end  # earlier rows are shown only if the element needs them
     return {
+        "owner": part.owner,
         "where": f"{run.program.where} on core {run.core}",
         "window": window,
         "loads": [_load(explanation, row, maps) for row in loads],
         "mmads": _mmads(explanation, part, maps, loads),
         "out": _step(explanation, out),
         "buffers": _buffers(explanation, part, window, followed),
-        "timeline": _timeline(explanation, part, window, followed),
+        "timeline": _timeline(explanation, part.owner, window, followed),
     }
 
 
@@ -352,11 +355,22 @@ def _step(explanation: Explanation, step: ItemStep) -> dict[str, Any]:
     }
 
 
-def _in_window(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> list[int]:
-    """Return the sorted row numbers of the instructions of the part's program that the page draws: all of `followed`, and of
+def _outer_step(explanation: Explanation, step: ItemStep) -> dict[str, Any]:
+    """Return a step on the way to the output with its program as "owner", and the pipes of that program around it as
+    "window" and "timeline".
+    """
+    start, end = _times(explanation, step.row)
+    around = _AROUND * max(end - start, 1)
+    window = start - around, end + around
+    timeline = _timeline(explanation, step.row[0], window, {step.row[1]})
+    return {**_step(explanation, step), "owner": step.row[0], "window": window, "timeline": timeline}
+
+
+def _in_window(explanation: Explanation, owner: int, window: tuple[int, int], followed: set[int]) -> list[int]:
+    """Return the sorted row numbers of the instructions of program `owner` that the page draws: all of `followed`, and of
     those that write something within `window` (first and last cycle) the first 8,000.
     """
-    run = explanation.provenance.programs[part.owner]
+    run = explanation.provenance.programs[owner]
     works = np.asarray([bool(i.writes()) for i in run.program.table.instructions], np.bool_)[run.program.rows[:, 0]]
     inside = np.flatnonzero((run.start <= window[1]) & (run.end >= window[0]) & works).tolist()
     return sorted({*inside[:_MOST_BOXES], *followed})
@@ -369,7 +383,7 @@ def _buffers(explanation: Explanation, part: SumPart, window: tuple[int, int], f
     """
     run = explanation.provenance.programs[part.owner]
     writes: dict[str, list[list[int]]] = {}
-    for row in _in_window(explanation, part, window, followed):
+    for row in _in_window(explanation, part.owner, window, followed):
         for region in explanation.provenance.instruction((part.owner, row)).writes():
             if region.space != "GM":
                 low = int(run.program.rows[row, 1]) + region.offset
@@ -381,17 +395,17 @@ def _buffers(explanation: Explanation, part: SumPart, window: tuple[int, int], f
     return [{"name": name, "capacity": sizes[name], "writes": writes[name]} for name in order]
 
 
-def _timeline(explanation: Explanation, part: SumPart, window: tuple[int, int], followed: set[int]) -> dict[str, Any]:
-    """Return {"pipes": [[number, name], ...], "labels", "boxes"} of the part's program in the window.
+def _timeline(explanation: Explanation, owner: int, window: tuple[int, int], followed: set[int]) -> dict[str, Any]:
+    """Return {"pipes": [[number, name], ...], "labels", "boxes"} of program `owner` in the window.
 
     A box is [pipe, start, end of occupancy, index of its label, 1 if the element needs it].
     """
-    run = explanation.provenance.programs[part.owner]
+    run = explanation.provenance.programs[owner]
     pipe = run.program.per_row("pipe")
     labels: dict[str, int] = {}
     boxes = []
-    for row in _in_window(explanation, part, window, followed):
-        instruction = explanation.provenance.instruction((part.owner, row))
+    for row in _in_window(explanation, owner, window, followed):
+        instruction = explanation.provenance.instruction((owner, row))
         label = labels.setdefault(_label(instruction), len(labels))
         boxes.append([int(pipe[row]), int(run.start[row]), int(run.end[row]), label, int(row in followed)])
     used = {PIPES[entry[0]] for entry in boxes}

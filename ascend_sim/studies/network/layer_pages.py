@@ -32,7 +32,8 @@ def write_layer_pages(page: str | Path, run: NetworkRun, most: int, **options: U
         name = row["layer"]
         case = OPERATORS.of_pass(run.direction, layers[name].kind).of_layer(layers[name])
         given: Any = {key: value for key, value in how.items() if key in CaseOptions.__annotations__}
-        run_case(case, **{**given, "mode": "timing"}).write_html(folder / page_name(name))
+        result = run_case(case, **{**given, "mode": "timing"})
+        result.write_html(folder / page_name(name), name=f"{run.network.name}:{name}")
         links[name] = f"{folder.name}/{page_name(name)}"
     owners = ((layer.name, same or layer.name) for layer, same in zip(run.network.layers, run.same_as, strict=True))
     return {name: links[owner] for name, owner in owners if owner in links}

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.network import text_of
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.certainty import words
-from ascend_sim.report.network_page import NetworkPage, PageLayer, next_line, ranking
+from ascend_sim.report.network_page import NetworkPage, PageLayer
 from ascend_sim.report.skeleton import check_plotly
 from ascend_sim.studies.network.pages import heads, layout_line
 from ascend_sim.studies.network.run import NetworkRun
-from ascend_sim.studies.network.summary import ranked, summary_of
+from ascend_sim.studies.network.summary import command_of, ranked
 from ascend_sim.studies.network.tuning import Tuned
 
 
@@ -20,29 +22,46 @@ def write_page(path: str | Path, run: NetworkRun, tuned: Tuned | None = None, li
     SimError without Plotly, and where the file cannot be written.
     """
     check_plotly()
+    rows = [row for row in ranked(run) if row["us"]]
     saved = None if tuned is None else {name: before - after for name, before, after in tuned.ranked}
+    calls = "1+0" if run.direction == "forward" else "0+1"
     layers = list(zip(run.network.layers, run.layers, run.same_as, strict=True))
     NetworkPage(
         f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}",
         heads(run),
         [
-            PageLayer(layer.name, text_of(layer), times.times, (same or "",), bool(times.refused))
+            PageLayer(
+                layer.name,
+                text_of(layer),
+                _dtype(run, layer),
+                calls,
+                times.times,
+                times.kernels,
+                same or "",
+                f"refused with {times.status or 'no status'}" if times.refused else "",
+            )
             for layer, times, same in layers
         ],
         run.distinct,
         _notes(run),
-        ("same as",),
         [(kernel["op_type"], kernel["task_us"]) for times in run.layers for kernel in times.kernels],
         [
             (f"{layer.name}: {text_of(layer)}, {times.times['total']:,.2f} us", times.kernels)
             for layer, times, same in layers
             if same is None and times.kernels
         ],
-        [
-            ranking(ranked(run), run.totals["total"], saved, "" if tuned is None else tuned.sentence),
-            next_line(summary_of(run)["next"]),
-        ],
-    ).write(path, links)
+        rows,
+        {row["layer"]: line for row in rows if (line := command_of(run, row["layer"]))},
+        "With --layer-pages 5 the command that wrote this page writes pages of the five longest layers too, and their names "
+        "lead there.",
+        links or {},
+        saved,
+        "" if tuned is None else tuned.sentence,
+    ).write(path)
+
+
+def _dtype(run: NetworkRun, layer: Layer) -> str:
+    return str(OPERATORS.of_pass(run.direction, layer.kind).of_layer(layer).tensors["input"][1])
 
 
 def _notes(run: NetworkRun) -> list[str]:

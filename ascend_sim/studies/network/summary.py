@@ -59,11 +59,11 @@ def summary_of(run: Any) -> dict[str, Any]:
         "refused": list(run.refused),
         "findings": list(run.findings),
         "complete": run.complete,
-        "next": _next(run, rows[0]["layer"]) if rows else "",
+        "next": command_of(run, rows[0]["layer"]) if rows else "",
     }
 
 
-def _next(run: Any, layer: str) -> str:
+def command_of(run: Any, layer: str) -> str:
     """Return the shell command that runs `layer` alone as the run did; "" for a network that it cannot name.
 
     A layer's address has the batch of its file; a sweep of one point has another, but no L2 of a training step.

@@ -16,7 +16,7 @@ from ascend_sim.isa.base import PIPES
 from ascend_sim.studies.compare.facts import RunComparison
 from ascend_sim.studies.compare.page import write_page
 from ascend_sim.studies.compare.run import compare_runs
-from tests.support.report.browser import chromium
+from tests.support.report.browser import chromium, cut_off, emulate, unnamed
 from tests.support.report.calls import call
 
 
@@ -88,6 +88,14 @@ def test_rows_that_differ_are_marked(page: Path, comparison: RunComparison) -> N
     text = page.read_text(encoding="utf-8")
     for kernel in comparison.kernels:
         assert bool(re.search(rf'<tr class="differs"[^>]*><td>\* {kernel.name}</td>', text)) == kernel.differs
+
+
+@pytest.mark.parametrize("width", [1600, 400])
+def test_nothing_is_cut_off_and_every_chart_has_a_name(browser: Any, width: int) -> None:
+    emulate(browser, width, 900, mobile=width < 600)
+    browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert cut_off(browser, ".scroll" if width < 600 else "") == [] and unnamed(browser) == []
+    emulate(browser, 1280, 900)
 
 
 def test_zooming_one_timeline_zooms_the_other(browser: Any, comparison: RunComparison) -> None:

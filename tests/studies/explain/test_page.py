@@ -15,7 +15,7 @@ from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwa
 from ascend_sim.studies.explain.page import explain_data, explain_html
 from ascend_sim.studies.explain.run import Explanation, explain
 from ascend_sim.studies.explain.text import real_products
-from tests.support.report.browser import chromium
+from tests.support.report.browser import chromium, cut_off, unnamed
 
 TILING = {"grad_input": {"baseK": 48}}
 
@@ -199,10 +199,38 @@ def test_keys_go_a_step_and_to_the_ends(browser: Any, explanation: Explanation, 
 
 
 @pytest.mark.parametrize("width", [400, 1600])
-def test_nothing_is_cut_off(browser: Any, split: Explanation, tmp_path: Path, width: int) -> None:
-    opened(browser, split, tmp_path, width)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+def test_nothing_is_cut_off_at_any_step(
+    browser: Any, explanation: Explanation, split: Explanation, tmp_path: Path, width: int
+) -> None:
+    for shown in (explanation, split):
+        opened(browser, shown, tmp_path, width)
+        browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        for step in range(browser.execute_script("return frames.length")):
+            browser.execute_script("go(arguments[0])", step)
+            assert cut_off(browser) == [] and unnamed(browser) == [], step
     assert browser.get_log("browser") == []
+
+
+_PIPES = """
+const box = document.querySelector("#timeline svg").getBoundingClientRect(), number = text => Number(text.replaceAll(",", ""));
+const [first, last] = [...document.querySelectorAll("#timeline text")].slice(-2).map(one => number(one.textContent));
+const line = document.getElementById("cursor").getBoundingClientRect().left - box.left;
+return [frames[here].time, [first, last], line / box.width, document.getElementById("core").textContent,
+  [...document.querySelectorAll("#timeline title")].map(one => one.textContent)];
+"""
+
+
+def test_the_pipes_are_those_of_the_step(browser: Any, split: Explanation, tmp_path: Path) -> None:
+    """Loads long before the first mmad, and the kernels after the cube: the window holds the step, and its box."""
+    opened(browser, split, tmp_path)
+    cores = set()
+    for step in range(browser.execute_script("return frames.length")):
+        browser.execute_script("go(arguments[0])", step)
+        (start, end), (first, last), line, core, boxes = browser.execute_script(_PIPES)
+        assert first <= end <= last and 0 < line <= 1, step
+        assert any(box.split(", cycles ")[1].startswith(f"{start:,} to ") for box in boxes) or start < first, step
+        cores.add(core)
+    assert len(cores) > 2 and any("AIV" in core for core in cores)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
