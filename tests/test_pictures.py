@@ -32,14 +32,17 @@ def test_the_file_of_figures_is_of_the_picture_that_stands_there(name: str) -> N
     assert digest == FIGURES[name]["sha256"], f"{name}.png: draw it with tools/pictures.py {name}"
 
 
-def test_the_report_shows_the_times_of_the_example_in_readme() -> None:
+def test_the_report_shows_the_times_and_the_advice_of_the_example_in_readme() -> None:
     command = FIGURES["report"]["command"].removesuffix(" --html")
-    head, parts = re.sub(r"\n +", " ", example("README.md", command)).splitlines()[:2]  # a line that goes on is one
-    total, verdict, chip, *cards = FIGURES["report"]["shows"]
+    head, parts, _, *told_of = re.sub(r"\n +", " ", example("README.md", command)).splitlines()  # a line that goes on is one
+    total, verdict, chip, *cards = [one for one in FIGURES["report"]["shows"] if not one.endswith("copy")]
+    advice = [one for one in FIGURES["report"]["shows"] if one.endswith("copy")]
     assert chip.split()[0] in head
     assert re.match(r"[\d,.]+ us \d+ kernels", total) and "not checked" in verdict
     drawn, told = (float(re.findall(r"([\d,.]+) us", text)[0].replace(",", "")) for text in (total, head))
     assert drawn == pytest.approx(told, abs=0.051)  # the page has a digit more
+    gains = [re.findall(r"-[\d.]+ us", line) for line in told_of[: len(advice)]]
+    assert [re.findall(r"-[\d.]+ us", one) for one in advice] == gains and len(advice) == 3
     shares = {card.split(",")[0] for card in cards}
     assert shares == {" ".join(reversed(one.split(" ", 1))) for one in re.split(r" {3}", parts)}
 

@@ -46,7 +46,7 @@ SWEEP = [
 SHORTEN = """
 const main = document.querySelector("main"), hide = (part) => { part.style.display = "none"; };
 for (const part of main.children) {
-  if (!part.matches("h1, .facts, section.kernel:not([hidden])")) { hide(part); }
+  if (!part.matches("h1, .facts, .facts + p, #advice, section.kernel:not([hidden])")) { hide(part); }
 }
 const section = main.querySelector("section.kernel:not([hidden])"), blocks = section.querySelector(".blocks");
 blocks.querySelector('button[data-show="middle"]').click();
@@ -55,7 +55,7 @@ while (below) { hide(below); below = below.nextElementSibling; }
 hide(blocks.previousElementSibling);
 main.style.paddingBottom = "0";
 """
-"""Parts of the report: the kernels, the time of the longest one with advice, and its timeline."""
+"""Parts of the report: the cards, the advice, the time of the longest kernel, and its timeline."""
 SECOND_MMAD = """
 const said = () => document.getElementById("now").textContent;
 document.getElementById("slider").value = 0;
@@ -63,7 +63,7 @@ document.getElementById("slider").dispatchEvent(new Event("input"));
 while (!said().startsWith("mmad 1 ")) { document.getElementById("next").click(); }
 document.querySelectorAll("details").forEach(one => one.remove());
 """
-CARDS = 'return [...document.querySelectorAll(".fact")].map(card => card.innerText.replace("\\n", " "))'
+CARDS = 'return [...document.querySelectorAll(".fact, #advice > li")].map(part => part.innerText.replaceAll("\\n", " "))'
 STEP = 'return [document.getElementById("now").textContent]'
 
 

@@ -340,7 +340,7 @@ def test_the_advice_stands_on_the_page_once(tmp_path: Path) -> None:
     run = ascend_sim.run_case("resnet50_conv2_3x3", mode="timing")
     run.write_html(tmp_path / "page.html", what_if=False)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    said = run.report.to_dict(statements=True)["summary"]["statements"]
+    said = run.report.to_dict()["summary"]["statements"]
     assert re.findall(r'<code class="command">(.*?)</code>', text) == [one["command"] for one in said] and len(said) > 3
     assert re.findall(r"<b>(-[\d.]+ us)</b>", text) == [f"{-one['gain_us']:.1f} us" for one in said]
     shown, folded = text.partition('<ol id="advice">')[2].split("</ol>")[:2]
