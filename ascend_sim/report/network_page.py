@@ -140,7 +140,7 @@ class NetworkPage:
             words += [layer.difference or "-"] if compared else []
             before = [escape(layer.text), escape(layer.dtype), layer.calls, str(len(layer.kernels))]
             rows.append([linked(layer.name, self.links), *before, *figures, *map(escape, words)])
-        timed = [*(f">{one}" for one in self.columns.values()), ">share"] if self.columns else []
+        timed = [*(f">{one.removesuffix(' us')}" for one in self.columns.values()), ">share"] if self.columns else []
         marks = [_bar(layer.times.get("total", 0.0), whole) for layer in self.layers]
         head = ["layer", "input * weight", "dtype", ">calls", ">kernels", *timed, "longest kernel", "same as"]
         head += [">from torch"] if compared else []

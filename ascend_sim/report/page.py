@@ -385,7 +385,8 @@ def _kernel(
         if curve is not None:
             title = f"<h3>Buffers of {escape(where)}</h3>"
             lines.append(f'<div data-block-only="{place}">{title}')
-            lines.append(f"{figures.add(curve, f'occupancy-{task}', f'buffers of {where}', time=f'{task}')}</div>")
+            name = f"buffers of {kernel['name']}, {where}"
+            lines.append(f"{figures.add(curve, f'occupancy-{task}', name, time=f'{task}')}</div>")
         cells = [
             ("Pipes of every core", drawings.utilisation_figure(recording, task), "pipes"),
             ("Balance of the cores", drawings.balance_figure(recording, task), "balance"),

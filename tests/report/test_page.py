@@ -313,6 +313,12 @@ def test_it_fits_a_phone(browser: Any) -> None:
     assert shown(browser).find_element("css selector", "canvas").size["width"] <= 390
 
 
+def test_charts_have_names_of_their_own(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    names = re.findall(r'<div class="figure" role="figure" aria-label="([^"]+)"', text)
+    assert len(set(names)) == len(names) == text.count('class="figure"') > 8
+
+
 @pytest.mark.parametrize("width", [1600, 400])
 def test_nothing_is_cut_off_and_every_chart_has_a_name(browser: Any, width: int) -> None:
     """Only tables scroll sideways, and only on a phone."""

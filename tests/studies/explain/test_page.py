@@ -76,6 +76,14 @@ def test_the_element_stands_in_its_tile(explanation: Explanation) -> None:
     assert (mmads["tile"]["row"], mmads["tile"]["column"]) == (part.mmads[0].m, part.mmads[0].n)
 
 
+def test_a_step_after_the_cube_has_the_pipes_around_it(split: Explanation) -> None:
+    for step in explain_data(split)["steps"]:
+        first, last = step["window"]
+        assert first < step["time"][0] <= step["time"][1] < last
+        starts = [box[1] for box in step["timeline"]["boxes"] if box[4]]
+        assert starts == [step["time"][0]]
+
+
 def test_a_page_loads_nothing(explanation: Explanation) -> None:
     page = explain_html(explanation)
     addresses = set(re.findall(r"https?://[^\s\"']+", page))
