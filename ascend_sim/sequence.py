@@ -215,10 +215,9 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
                 "(ascend_sim.torch.simulate)"
             )
         device.replay(job.before, job.held)
-    warm = inputs if options["l2"] == "warm" else []
-    for allocation in warm:
+    for allocation in inputs if options["l2"] == "warm" else ():
         device.warm(allocation)
-    repeated = options["launches"] == "warm"
+    cached, repeated = device.cached(), options["launches"] == "warm"
     device.repeat(tasks if repeated else ())
     facts = RunFacts(chip, bounds=mode != "functional")
 
@@ -253,5 +252,5 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         problem["disarmed"] = job.disarmed
     warnings = (*told["warnings"], *experiment, *unused)
     report = replace(built, **{**told, "mode": mode, "problem": problem, "warnings": warnings})
-    recording = None if timeline is None else Recording(chip, timeline, tasks, warm, repeated)
+    recording = None if timeline is None else Recording(chip, timeline, tasks, cached, repeated)
     return make(outputs, report, job.dtypes, findings, timeline, recording, tasks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,14 @@ KernelMoves = tuple[Moved, ...]
 _PARTS = 64
 """Parts in which a kernel that is not simulated moves each tensor (assumed)."""
 _NO_LINES = np.empty(0, np.int64)
+
+
+class Cached(NamedTuple):
+    """Bytes of GM that the L2 holds; True if they are written and not yet in HBM."""
+
+    base: int
+    size: int
+    dirty: bool
 
 
 class Device:
@@ -80,6 +88,21 @@ class Device:
                 if buffer not in buffers:
                     buffers[buffer] = self.allocate(nbytes, f"earlier {buffer}")
             self.pass_over([(buffers[buffer], written) for buffer, _, written in moved])
+
+    def cached(self) -> list[Cached]:
+        """Return the bytes that the L2 holds, oldest first."""
+        size = self.chip.memory.l2_line_bytes
+        return [Cached(lines.start * size, (lines.stop - lines.start) * size, dirty) for lines, dirty in self.l2.contents()]
+
+    def cache(self, held: Iterable[Cached]) -> None:
+        """Bring `held` into the L2, one after the other, as far as they fit."""
+        line = self.chip.memory.l2_line_bytes
+        for base, size, dirty in held:
+            lines = slice(base // line, -(-(base + size) // line))
+            if dirty:
+                self.l2.write(lines, _NO_LINES)
+            else:
+                self.l2.read(lines, _NO_LINES)
 
     def warm(self, allocation: Allocation) -> None:
         """Make a tensor's lines resident and clean in the L2, as far as they fit."""

@@ -128,6 +128,19 @@ class L2Cache:
         self._dirty[self._stamp[lines][present] % self.capacity] = True
         return fetched, victims
 
+    def contents(self) -> list[tuple[slice, bool]]:
+        """Return the lines in the cache, oldest first, as pairs (consecutive lines, True if they are dirty)."""
+        lines = np.flatnonzero(self._stamp >= self.clock - self.capacity)
+        lines = lines[np.argsort(self._stamp[lines])]
+        if not len(lines):
+            return []
+        dirty = self._dirty[self._stamp[lines] % self.capacity]
+        parts = np.flatnonzero((np.diff(lines) != 1) | (dirty[1:] != dirty[:-1])) + 1
+        return [
+            (slice(int(part[0]), int(part[-1]) + 1), bool(dirty[at]))
+            for at, part in zip([0, *parts.tolist()], np.split(lines, parts), strict=True)
+        ]
+
     def warm(self, first: int, end: int) -> None:
         """Make lines first .. end - 1 resident and clean, as far as they fit."""
         lines = np.arange(first, end, dtype=np.int64)

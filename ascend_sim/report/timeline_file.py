@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ascend_sim import isa
 from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.device import Cached
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.errors import SimError
@@ -42,13 +43,13 @@ from ascend_sim.report.lines import SourceLine, line_table, notes_of
 from ascend_sim.report.report import plain
 from ascend_sim.runtime.recording import Recording, not_built
 
-VERSION = 5
+VERSION = 6
 """Version of the columns; increased when one is removed or changes its meaning."""
 _TIMES = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
 _GROUPS = ("rows", "programs", "tasks", "instructions", "tensors", "lines")
 _TASK_FIELDS = ("name", "op_type", "core_kind", "block_dim", "stream", "all_cores", "template")
 _TASK_JSON = ("wait_events", "record_events", "info")
-_WARM = -1
+_CACHED = -1
 _LEVEL = 2
 """Compression level of zlib (1 to 9): less than half of the time of its usual 6, for a file that is a quarter larger."""
 _NUMBERS = {
@@ -87,8 +88,9 @@ class TimelineFile:
     (programs with equal numbers share their instructions),
     first_row, row_count. `tasks`: name, op_type, core_kind, block_dim, stream, all_cores, template, launch, begin, finish, and
     as JSON wait_events, record_events, info. `instructions`: text, name, path, label, bytes, table, key (class and
-    parameters as JSON). `tensors`: task (-1: was in the L2 before), name, base, size; those of a task in the order of
-    its slots. `lines`: file, number and text of the kernels' source. `repeated`: whether the same tasks ran just before.
+    parameters as JSON). `tensors`: task, name, base, size; those of a task in the order of its slots. Task -1 is what
+    was in the L2 before, oldest first, named "clean" or "dirty". `lines`: file, number and text of the kernels' source.
+    `repeated`: whether the same tasks ran just before.
     """
 
     chip: str
@@ -145,9 +147,9 @@ def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, 
         "table": [numbers[id(table)] for table, _ in instructions],
         "key": [_json(_stored(table, key)) for table in tables.values() for key in table.index],
     }
-    placed = [(_WARM, tensor) for tensor in recording.warm]
-    placed += [(index, tensor) for index, task in enumerate(tasks) for tensor in task.tensors]
-    tensors = {"task": [index for index, _ in placed], **_fields([one for _, one in placed], "name", "base", "size")}
+    placed = [(_CACHED, "dirty" if dirty else "clean", base, size) for base, size, dirty in recording.cached]
+    placed += [(index, one.name, one.base, one.size) for index, task in enumerate(tasks) for one in task.tensors]
+    tensors = {name: [row[at] for row in placed] for at, name in enumerate(("task", "name", "base", "size"))}
     arrays: dict[str, NDArray[Any] | _Joined] = {"version": np.asarray(VERSION), "chip": np.asarray(chip.name)}
     arrays["chip_file"] = np.asarray(chip.to_json())
     arrays["repeated"] = np.asarray(int(recording.repeated))
@@ -310,7 +312,8 @@ def _recording(file: TimelineFile) -> Recording:
         times: dict[str, Any] = {name: columns[name].astype(np.int64) for name in _TIMES}
         span = {name: row[name] for name in ("task", "core", "begin", "finish", "queue_full", "launch")}
         timeline.programs.append(ProgramRun(program=program, columns=times, **span))
-    return Recording(chip, timeline, tasks, tensors.get(_WARM, []), file.repeated)
+    cached = [Cached(one.base, one.size, one.name == "dirty") for one in tensors.get(_CACHED, ())]
+    return Recording(chip, timeline, tasks, cached, file.repeated)
 
 
 def _stored(table: InstructionTable, key: Key) -> list[Any]:

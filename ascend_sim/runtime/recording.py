@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.device import Device
+from ascend_sim.engine.device import Cached, Device
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
@@ -14,20 +14,19 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.sync import Scalar
 from ascend_sim.kernel.program import InstructionTable, Program
-from ascend_sim.memory.gm import Allocation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recording:
     """Recorded run on `chip`: `tasks` in launch order and their `timeline`.
 
-    `warm` are tensors that the L2 held before; `repeated` is True if the same tasks ran just before.
+    `cached` is what the L2 held before, oldest first; `repeated` is True if the same tasks ran just before.
     """
 
     chip: ChipSpec
     timeline: Timeline
     tasks: Sequence[Task]
-    warm: Sequence[Allocation] = ()
+    cached: Sequence[Cached] = ()
     repeated: bool = False
 
     def __repr__(self) -> str:
@@ -38,8 +37,8 @@ class Recording:
     def rerun(self, chip: ChipSpec, progress: Progress | None = None) -> Timeline:
         """Return the timeline of the same programs on `chip`. Raises SimError if it lacks a path that they use.
 
-        Only time is simulated, with the same warm L2. Tilings stay, whatever a kernel would choose on `chip`, and so do the
-        cycles by which a wait for a unit flag ends early.
+        Only time is simulated, from the same state of the L2. Tilings stay, whatever a kernel would choose on `chip`, and so do
+        the cycles by which a wait for a unit flag ends early.
         """
         tables = {(id(p.table), p.core_kind): p for p in (run.program for run in self.timeline.programs)}
         faster = {key: _on(chip, program) for key, program in tables.items()}
@@ -48,8 +47,7 @@ class Recording:
             again = replace(run.program, table=faster[id(run.program.table), run.program.core_kind])
             programs[run.task].setdefault(run.program.block, []).append(again)
         device = Device(chip, with_values=False)
-        for tensor in self.warm:
-            device.warm(tensor)
+        device.cache(self.cached)
         tasks = [replace(task, build=_builder(made)) for task, made in zip(self.tasks, programs, strict=True)]
         device.repeat(tasks if self.repeated else ())
         return Engine(device, progress=progress).run(tasks)

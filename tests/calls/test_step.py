@@ -84,7 +84,11 @@ def test_a_layers_address_has_the_step_of_its_network(direction: str, tmp_path: 
     path.write_text(f"name: three\nlayers:\n{layers}", encoding="utf-8")
     network = asim.run_network(path, chip="ascend910b2", l2="step", direction=direction)
     address = f"{path}:middle" + ":forward" * (direction == "forward")
-    step, cold = (asim.run_case(address, mode="timing", chip="ascend910b2", l2=l2).report.total_us for l2 in ("step", "cold"))
+    runs = [asim.run_case(address, mode="timing", chip="ascend910b2", l2=l2) for l2 in ("step", "cold")]
+    step, cold = (run.report.total_us for run in runs)
+    for run in runs:  # what runs again finds the same lines
+        assert run.recording is not None and run.timeline is not None
+        assert run.recording.rerun(run.recording.chip).finish == run.timeline.finish
     assert step is not None and cold is not None
     assert step == pytest.approx(network.layers[1].times["total"], abs=1e-3)
     assert step != pytest.approx(cold, abs=1.0)

@@ -167,3 +167,10 @@ def test_against_a_plain_list(capacity: int, refetch: bool, requests: list[tuple
         begin(move, cache, 512, refetch, Fraction(1), Fraction(1))
         assert got == (move.fetched, move.victims)
         assert [bool(x) for x in l2.resident(np.arange(80))] == [line in cache.lines for line in range(80)]
+    contents = l2.contents()
+    held = [(line, dirty) for lines, dirty in contents for line in range(lines.start, lines.stop)]
+    assert held == [(line, dirty) for line, (dirty, _) in cache.lines.items()]
+    again = L2Cache(capacity)
+    for lines, dirty in contents:
+        again.write(lines, NONE) if dirty else again.read(lines, NONE)
+    assert again.contents() == contents

@@ -93,7 +93,7 @@ def changed(source, target, **columns):
         (lambda old: {"rows__pipe": np.full_like(old["rows.pipe"], 200)}, "was changed after it was written"),
         (lambda old: {"chip_file": np.asarray("{}")}, "was changed after it was written"),
         (lambda old: {"digest": np.asarray("")}, "was changed after it was written"),
-        (lambda old: {"version": np.asarray(2)}, "a timeline of version 2; this ascend-sim reads version 5"),
+        (lambda old: {"version": np.asarray(2)}, "a timeline of version 2; this ascend-sim reads version 6"),
         (lambda old: {"version": np.asarray("x")}, "no timeline file"),
         (lambda old: {"rows__end": None}, "rows.end is missing"),
         (lambda old: {"rows__more": old["rows.end"]}, "rows.more is none of it"),

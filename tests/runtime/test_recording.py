@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from ascend_sim.engine.device import Cached
 from ascend_sim.report.timeline_file import load_recording, write_timeline
 from ascend_sim.runtime import Recording
 from tests.support.report.small_kernels import CHIP, run_three
@@ -34,17 +35,18 @@ def columns(timeline):
 def test_a_recording_comes_back_and_runs_again(run, tmp_path):
     """The programs of the file, on the chip of the file, give the timeline of the file."""
     tasks, timeline = run
-    warm = [tasks[0].tensors[0]]
-    write_timeline(tmp_path / "a.npz", Recording(CHIP, timeline, tasks, warm))
+    wide = tasks[0].tensors[0]
+    cached = [Cached(wide.base, wide.size // 2, True), Cached(wide.base + wide.size // 2, wide.size - wide.size // 2, False)]
+    write_timeline(tmp_path / "a.npz", Recording(CHIP, timeline, tasks, cached))
     loaded, report = load_recording(tmp_path / "a.npz")
     assert report == ""
     assert loaded.chip == CHIP
-    assert [(one.base, one.size, one.name) for one in loaded.warm] == [(one.base, one.size, "wide") for one in warm]
+    assert loaded.cached == cached
     for before, after in zip(timeline.programs, loaded.timeline.programs, strict=True):
         assert [str(view) for view in before.program] == [str(view) for view in after.program]
         assert dict(before.program.flags) == dict(after.program.flags)
         assert before.busy() == after.busy()
-    again = dataclasses.replace(loaded, warm=()).rerun(loaded.chip)
+    again = dataclasses.replace(loaded, cached=()).rerun(loaded.chip)
     assert columns(again) == columns(loaded.timeline) == columns(timeline)
     assert loaded.rerun(loaded.chip).finish < timeline.finish  # what is in the L2 need not come from HBM
     write_timeline(tmp_path / "b.npz", loaded)

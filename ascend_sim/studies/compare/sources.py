@@ -177,6 +177,6 @@ def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
 
 def _told_by(recording: Recording) -> dict[str, Any]:
     """Return the report of a recording alone as plain data; mode, workspace, findings and warnings are None."""
-    l2 = "warm" if recording.warm else "cold"
+    l2 = "step" if any(one.dirty for one in recording.cached) else "warm" if recording.cached else "cold"
     report = Report.build(recording.chip, recording.timeline, recording.tasks, l2=l2).to_dict(statements=False)
     return report | dict.fromkeys(_UNKNOWN)
