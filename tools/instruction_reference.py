@@ -103,6 +103,7 @@ def made_on(sample: Demo, chip: ChipSpec) -> Made | str:
             table = InstructionTable(chip, core)
             gm = Tensor.at(0, "x", (64, 64), dtype)
             k = Kernel(table, 0, core, [gm.nbytes], blocks=1)
+            k.vector_cores = 2
             try:
                 sample.make(k, gm, dtype)
                 program = k.finish()

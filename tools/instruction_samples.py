@@ -107,7 +107,13 @@ def select(k: Kernel, gm: Tensor, dtype: str) -> None:
     k.select(ub(0, (1024,), dtype), ub(1, (128,), "uint8"), ub(2, (1024,), dtype), 0.0)
 
 
+def stored_register(k: Kernel, gm: Tensor, dtype: str) -> None:
+    k.load_mask_register(ub(1, (16,), "uint8"))
+    k.store_mask_register(ub(0, (16,), "uint8"))
+
+
 def by_register(k: Kernel, gm: Tensor, dtype: str) -> None:
+    k.load_mask_register(ub(3, (16,), "uint8"))
     k.select_by_register(ub(0, (1024,), dtype), ub(1, (1024,), dtype), ub(2, (1024,), dtype))
 
 
@@ -181,9 +187,9 @@ SECTIONS: dict[str, list[Demo]] = {
         Demo("compare", compare, "1024 elements", dtypes=DTYPES),
         Demo("select", select, "1024 elements", dtypes=DTYPES),
         Demo("compare_to_register", to_register, "64 elements", dtypes=DTYPES),
-        Demo("select_by_register", by_register, "1024 elements", dtypes=DTYPES),
+        Demo("select_by_register", by_register, "1024 elements", "select_by_register", DTYPES),
         Demo("load_mask_register", lambda k, gm, dtype: k.load_mask_register(ub(0, (16,), "uint8")), ""),
-        Demo("store_mask_register", lambda k, gm, dtype: k.store_mask_register(ub(0, (16,), "uint8")), ""),
+        Demo("store_mask_register", stored_register, shows="store_mask_register"),
     ],
     "Vectors: reductions and places": [
         *(rows(name) for name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_max_index", "reduce_min_index")),

@@ -6,9 +6,9 @@ once per distinct instruction in the `InstructionTable` of the task, so a row co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from ascend_sim.isa.forms import Form, form_of
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag, WaitUnitFlag, cross_name
 from ascend_sim.isa.vector.base import VectorInstruction
 from ascend_sim.isa.vector.mask_register import CompareToRegister, LoadMaskRegister, SelectByRegister, StoreMaskRegister
+from ascend_sim.kernel.field_types import check_types
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Stamps, address_of, like
@@ -117,32 +118,6 @@ def moves_nothing(region: Region) -> bool:
     return min(region.row_bytes, region.rows, region.planes) < 1 or min(region.row_stride, region.plane_stride) < 0
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-_FIELD_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "int": (_is_whole, "a whole number is allowed (n // 2, not n / 2)"),
-    "bool": (lambda value: isinstance(value, bool | np.bool_ | int) and value in (0, 1), "True or False is allowed"),
-    "str": (lambda value: isinstance(value, str), "a name in quotes is allowed"),
-}
-"""Type of an instruction's field -> (test of a value, the values that are allowed)."""
-
-
-@cache
-def _typed_fields(kind: type[Instruction]) -> tuple[tuple[int, str, Callable[[Any], bool], str], ...]:
-    """Return (place in the key, name, test, allowed values) of each field of an instruction class with a plain type."""
-    types = [(place, one.name, getattr(one.type, "__name__", one.type)) for place, one in enumerate(fields(kind), 1)]
-    return tuple((place, name, *_FIELD_TYPES[type_]) for place, name, type_ in types if type_ in _FIELD_TYPES)
-
-
-def _check_types(key: Key) -> None:
-    """Raise SimError if a field of the instruction `key` has a value of another type than its own."""
-    for place, name, fits, allowed in _typed_fields(key[0]):
-        if place < len(key) and not fits(key[place]):
-            raise SimError(f"{key[0].name}: {name} is {key[place]!r}; {allowed}")
-
-
 def _of_python(value: Any) -> Any:
     """Return a numpy integer as a Python int, which does not overflow; also inside tuples. Other values stay."""
     if isinstance(value, np.integer):
@@ -189,7 +164,7 @@ class InstructionTable:
         Raises SimError when the chip lacks its path, for a field of another type, and for cycles or offsets too large
         for an engine.
         """
-        _check_types(key)
+        check_types(key)
         key = key[0], *map(_of_python, key[1:])
         instruction: Instruction = key[0](*key[1:])
         pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first, for its message on what the chip lacks is the clearest

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ascend_sim.chip import load_chip
-from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 
@@ -70,37 +69,3 @@ def test_flags_count_in_the_program_alone_whose_wait_is_disarmed() -> None:
 
     free, held = flagged(("ready",)), flagged(())
     assert (free.flag_max, held.flag_max) == (0, CHIP.sync.flag_max)
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda k: k.data_copy("GM", "L1", 0, 0, 32, True),
-        lambda k: k.fill("L1", 0, True),
-        lambda k: k.cross_core_set(True, 2, "MTE2"),
-        lambda k: k.cross_core_set(1, False, "MTE2"),
-        lambda k: k.mmad(0, 0, 0, 16, True, 16, "float16", False),
-    ],
-)
-def test_true_is_no_whole_number(write: Callable[[KernelBuilder], object]) -> None:
-    with pytest.raises(SimError, match=r"is (True|False); a whole number is allowed"):
-        made(write)
-
-
-def test_a_switch_and_a_name_have_their_types() -> None:
-    with pytest.raises(SimError, match="data_copy: atomic_add is 1; a name in quotes is allowed"):
-        made(lambda k: k.data_copy("UB", "GM", 0, 0, 32, atomic_add=1), "AIV")  # type: ignore[arg-type]
-    with pytest.raises(SimError, match="mmad: accumulate is 2; True or False is allowed"):
-        made(lambda k: k.mmad(0, 0, 0, 16, 16, 16, "float16", 2))  # type: ignore[arg-type]
-    made(lambda k: k.mmad(0, 0, 0, 16, 16, 16, "float16", np.bool_(False)))
-    with pytest.raises(SimError, match="mask True; a whole number whose bits"):
-        made(lambda k: k.duplicate(k.local_tensor(64, "float32", "row"), 1.0, mask=True), "AIV")
-
-
-@pytest.mark.parametrize("size", [0, 3, 16])
-def test_interleave_has_items_of_the_vendors_sizes(size: int) -> None:
-    chip = load_chip("ascend950pr_9589")
-    for itemsize in (1, 2, 4, 8):
-        KernelBuilder(InstructionTable(chip), 0, "AIV", TENSORS).interleave(0, 1024, 2048, itemsize, 64)
-    with pytest.raises(SimError, match=f"interleave: items of {size} bytes; it has 1, 2, 4 or 8"):
-        KernelBuilder(InstructionTable(chip), 0, "AIV", TENSORS).interleave(0, 1024, 2048, size, 64)

@@ -130,3 +130,10 @@ def test_a_turn_takes_the_channels_of_one_block() -> None:
     assert TransposeBlocks(True, 2, 12, 16, 32, first=4).pipe(CHIP) == "V"
     with pytest.raises(SimError, match=r"rows 5 to 17 of a block of 16$"):
         TransposeBlocks(True, 2, 12, 16, 32, first=5).pipe(CHIP)
+
+
+@pytest.mark.parametrize("size", [0, 3, 16])
+def test_interleave_has_items_of_the_vendors_sizes(size: int) -> None:
+    assert [Interleave(itemsize, 64).itemsize for itemsize in (1, 2, 4, 8)] == [1, 2, 4, 8]
+    with pytest.raises(SimError, match=f"interleave: items of {size} bytes; it has 1, 2, 4 or 8"):
+        Interleave(size, 64)
