@@ -20,6 +20,7 @@ _LIBRARY = {
     "math/": "ceil cos erf floor log power round sign sin tanh trunc",
     "normalization/": "layernorm rmsnorm",
     "pad/": "broadcast",
+    "quantization/": "ascend_dequant",
     "reduce/": "mean reduce sum",
 }
 _BASICS = "kernel_basic_intf kernel_common kernel_cube_intf kernel_tensor kernel_tpipe kernel_type kernel_vec_intf"

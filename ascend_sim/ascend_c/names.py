@@ -65,7 +65,7 @@ _ELEMENTS = (
 )
 _ROWS = (
     "SoftMax SimpleSoftMax LayerNorm RmsNorm Sum Mean ReduceMean Broadcast BroadCast SoftMaxTiling LayerNormTiling "
-    "RmsNormTiling SoftMaxShapeInfo SumParams MeanParams"
+    "RmsNormTiling SoftMaxShapeInfo SumParams MeanParams AscendDequant DequantParams DeQuantMode"
 )
 
 SIMULATED: dict[str, tuple[str, ...]] = {
@@ -122,7 +122,7 @@ _REFUSED = {
     _BUFFERS: "PopStackBuffer",
     _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq Gatherb",
     _HALF_BYTES: "int4b_t",
-    _FUNCTIONS: ("TransposeParamsExt TransposeType SoftmaxFlashV2 AscendDequant AscendQuant DropOut"),
+    _FUNCTIONS: ("TransposeParamsExt TransposeType SoftmaxFlashV2 AscendQuant DropOut"),
 }
 
 REFUSED: dict[str, str] = {name: why for why, names in _REFUSED.items() for name in names.split()}

@@ -13,6 +13,7 @@
 #include "asim/functions.h"
 #include "asim/row_functions.h"
 #include "asim/norms.h"
+#include "asim/quantization.h"
 #include "asim/cube_types.h"
 #include "asim/cube.h"
 #include "asim/matmul_client.h"
