@@ -51,6 +51,7 @@ from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.keywords import near_names
 
 _TOGETHER = "recorded together"
+_REGISTERED = re.compile(r"^[^/#\n]*\bREGISTER_TILING_DEFAULT\s*\(([^)]*)\)", re.MULTILINE)
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _ABOUT_CUBE = re.compile(
     r"\b(?:Mmad|Matmul\w*|REGIST_MATMUL_OBJ|LoadData\w*|Fixpipe|Nd2NzParams|InitConstValue|ASCEND_IS_AIC|AIC|g_coreType|__DAV_\w*CUBE__|KERNEL_TASK_TYPE\w*)\b"
@@ -191,7 +192,7 @@ class CppKernel(KernelFunction):
     # -- the program of a block ----------------------------------------------------------------------------------------
 
     def _write(self, k: Kernel, tensors: Sequence[Tensor], fields: Mapping[str, Any]) -> None:
-        given, by_name = entry_arguments(self.parameters, tensors, fields, self._registers_tiling)
+        given, by_name = entry_arguments(self.parameters, tensors, fields, bool(self._tiling_structure))
         recording = self._recorded(k, tensors, given, by_name)
         append(k, recording, len(tensors), self.auto_sync)
         if recording.how != FINE:
@@ -240,21 +241,23 @@ class CppKernel(KernelFunction):
         core = core or self.kinds[0]
         found = self._recorders.get((core, fields))
         if found is None:
-            stub = _stub(self.named, fields, self._registers_tiling)
+            stub = _stub(self.named, fields, self._tiling_structure)
             found = ProgramRecorder(compiler.library(self.sources, stub, self.include, self.defines, core))
             self._recorders[core, fields] = found
         return found
 
     @cached_property
-    def _registers_tiling(self) -> bool:
-        """Return True if the file registers the structure of the pointer `tiling` (REGISTER_TILING_DEFAULT)."""
-        return "REGISTER_TILING_DEFAULT" in self.sources[0].read_text(encoding="utf-8", errors="replace")
+    def _tiling_structure(self) -> str:
+        """Return the structure that the kernel's files register for the pointer `tiling`, in or outside of a function; "" for
+        none.
+        """
+        return next((found[1].strip() for text in self._texts() if (found := _REGISTERED.search(text))), "")
 
 
-def _stub(named: str, fields: Sequence[StructureField], registers_tiling: bool) -> str:
+def _stub(named: str, fields: Sequence[StructureField], tiling_structure: str) -> str:
     """Return the C++ source that exports the entry `named` for the recorder and sets the `fields` before the call.
 
-    `registers_tiling`: the kernel's file registers a default tiling structure.
+    `tiling_structure`: the structure that the kernel's files register for the tiling data, or "".
     """
     assigned = " ".join(
         f"if constexpr (I == {parameter}) asim::assign(data.{name}, given[{number}]);"
@@ -266,7 +269,7 @@ def _stub(named: str, fields: Sequence[StructureField], registers_tiling: bool) 
         "struct AsimFill {\n"
         f"template <int I, class T> void fill(T &data, const asim::Argument *given) const {{ {assigned} }}\n"
         "};\n"
-        f"static {'asim_tiling_default' if registers_tiling else 'asim::NoTiling'} asim_tiling;\n"
+        f"static {tiling_structure or 'asim::NoTiling'} asim_tiling;\n"
         f"{export} void asim_run(const int64_t *request, int pipe) "
         f"{{ asim::run(&{named}, AsimFill(), asim_tiling, request, pipe); }}\n"
         f"{export} int64_t asim_describe(int64_t *out, int64_t most) {{ return asim::describe(&{named}, out, most); }}\n"

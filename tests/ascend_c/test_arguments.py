@@ -81,6 +81,16 @@ def test_tiling_data_behind_a_pointer(tmp_path: Path) -> None:
     assert (asim.launch(kernel, 1, asim.empty(8, "float32"), tiling=given).outputs["z"] == 7).all()
 
 
+def test_a_structure_is_registered_in_a_function_or_in_a_header(tmp_path: Path) -> None:
+    body, given = f"GET_TILING_DATA(t, tiling); {WRITE}", {"count": 8, "scale": 0.5, "big": 6, "parts[1]": 4}
+    inside = vector_kernel(f"REGISTER_TILING_DEFAULT(Tiling);\n{body}", tensors="z", numbers="GM_ADDR tiling")
+    outside = f'#include "tiling.h"\n{vector_kernel(body, tensors="z", numbers="GM_ADDR tiling")}'
+    (tmp_path / "tiling.h").write_text(f"{TILING} // REGISTER_TILING_DEFAULT(Other)\nREGISTER_TILING_DEFAULT(Tiling)\n")
+    for text in (f"{TILING} {inside}", outside):
+        kernel = made(tmp_path, text)
+        assert (asim.launch(kernel, 1, asim.empty(8, "float32"), **given).outputs["z"] == 7).all()
+
+
 def test_tiling_data_by_the_macros_of_the_host(tmp_path: Path) -> None:
     text = """#include "register/tilingdata_base.h"
 namespace optiling {
