@@ -198,8 +198,7 @@ def _check_operand(program: Program, operand: str, sizes: Sequence[int]) -> None
             f"{program.where}: {program[row]}: {operand} is in tensor {slot}, but the task has {len(sizes)} tensors",
             row,
         )
+    aligned = f" and must start at a multiple of {unit}" if offset % unit else ""
     raise RowError(
-        f"{program.where}: {program[row]}: {operand} covers bytes {offset} to {offset + extent} of {limit} and must start at "
-        f"a multiple of {unit}",
-        row,
+        f"{program.where}: {program[row]}: {operand} covers bytes {offset} to {offset + extent} of {limit}{aligned}", row
     )

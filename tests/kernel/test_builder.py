@@ -270,6 +270,11 @@ def test_an_unaligned_address(write: Callable[[KernelBuilder], object], unit: in
     refused(write, "block 7 AIC: 0 ", f"must start at a multiple of {unit}")
 
 
+def test_a_place_beyond_its_buffer_is_told_without_its_unit_where_it_is_aligned() -> None:
+    with pytest.raises(SimError, match=r"covers bytes (\d+) to \d+ of \1$"):
+        made(lambda k: k.fill("L1", CHIP.buffers["L1"], 64))
+
+
 def test_gm_takes_any_address() -> None:
     made(lambda k: k.data_copy("GM", "L1", 0, gm_operand(0, 13), 32))
 
