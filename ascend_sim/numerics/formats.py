@@ -229,7 +229,9 @@ def canonical(name_or_dtype: object) -> str:
             name = repr(name_or_dtype)
     found = _NAMES.get(str(name).lower())
     if found is None:
-        raise SimError(f"no number format {name!r} on these machines; known: {', '.join(FORMATS)}")
+        begun = dict.fromkeys(full for alias, full in _NAMES.items() if name and alias.startswith(str(name).lower()))
+        hint = f"; did you mean {' or '.join(begun)}?" if begun else ""
+        raise SimError(f"no number format {name!r} on these machines{hint}; known: {', '.join(FORMATS)}")
     return found
 
 

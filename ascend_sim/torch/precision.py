@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from ascend_sim.torch.report import LayerRow
 
 @frozen
 class LayerPrecision(ShownResult):
-    """Precision table of each layer by its name; `print` shows the summary of each, `tables` hold all figures."""
+    """Precision table of each layer by its name; `print` shows each distinct summary once, `tables` hold all figures."""
 
     tables: Mapping[str, PrecisionTable]
 
@@ -41,9 +42,13 @@ class LayerPrecision(ShownResult):
     def _draw(self, console: Console) -> None:
         if not self.tables:
             console.print("no gradient of a convolution was seen")
+        alike: dict[str, list[str]] = {}
         for name, table in self.tables.items():
-            console.print(Text(f"{name}: inputs {table.inputs}", style="bold"))
-            render_summary(table, console, more="")
+            alike.setdefault(json.dumps(table.to_dict(), sort_keys=True), []).append(name)
+        for name, *others in alike.values():
+            same = f", as {', '.join(others)}" if others else ""
+            console.print(Text(f"{name}{same}: inputs {self.tables[name].inputs}", style="bold"))
+            render_summary(self.tables[name], console, more="")
 
 
 def layer_precision(
@@ -60,6 +65,7 @@ def layer_precision(
     random (normal). `dtypes` None: the layer's own. Matrix products and layers that no case can express are left out.
     """
     tables: dict[str, PrecisionTable] = {}
+    drawn: dict[str, PrecisionTable] = {}
     for row in rows:
         backward = next((call for call in row.calls if not call.forward), None)
         if backward is None or row.layer.kind == MATMUL:
@@ -71,7 +77,8 @@ def layer_precision(
             continue
         own = case.tensors["input"][1]
         same = sum(name.partition("#")[0] == row.layer.name for name in tables)
-        tables[f"{row.layer.name}#{same + 1}" if same else row.layer.name] = precision(
+        shape = case.model_dump_json()
+        table = (drawn.get(shape) if arrays is None else None) or precision(
             case,
             chips=[chip],
             inputs=inputs,
@@ -80,4 +87,7 @@ def layer_precision(
             dtypes=dtypes or [own],
             tensors=arrays,
         )
+        if arrays is None:
+            drawn[shape] = table
+        tables[f"{row.layer.name}#{same + 1}" if same else row.layer.name] = table
     return LayerPrecision(tables)

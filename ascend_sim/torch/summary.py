@@ -93,12 +93,17 @@ def summary_of(report: ModelReport) -> dict[str, Any]:
 
 
 def lines_to_open(report: ModelReport, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return {layer: line of Python that runs it alone} for the convolutions among `rows`, in their order."""
+    """Return {layer: line of Python that runs it alone} for the convolutions among `rows`, in their order; a layer with several
+    calls has a comment that says which of them runs and its us.
+    """
     known, found = addresses(report.rows), {}
     for name in (one["layer"] for one in rows):
         if known[name].layer.kind != MATMUL:
-            forward = "" if any(not call.forward for call in known[name].calls) else "forward=True"
-            found[name] = f"print(sim[{json.dumps(name)}].run({forward}))"
+            calls = list(known[name].calls)
+            first = next((call for call in calls if not call.forward), calls[0])
+            found[name] = f"print(sim[{json.dumps(name)}].run({'forward=True' if first.forward else ''}))"
+            if len(calls) > 1 and first in report.outcomes and (us := report.outcomes[first].total_us):
+                found[name] += f"  # its {'forward' if first.forward else 'backward'} call, {us:,.1f} us"
     return found
 
 

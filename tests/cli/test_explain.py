@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,12 @@ def test_one_number_as_text_and_as_a_page(case: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     ran = run("explain", case, "--weight", "3,4,1,1", "--html", page)
     assert ran.code == 0 and ran.err == ""
-    assert ran.out.startswith("grad_weight[3, 4, 1, 1] of convolution_backward on ascend910b3")
+    first, second, *_ = ran.out.splitlines()
+    value = re.search(r"the call returned +(\S+)", ran.out)
+    exact = re.search(r"float64, numbers as the cube sees them +(\S+) +(.*)", ran.out)
+    assert value and exact
+    assert first == f"grad_weight[3, 4, 1, 1] = {value[1]}   float64 {exact[1]}: {exact[2]}"
+    assert second.startswith("convolution_backward on ascend910b3")
     assert f"wrote {page}" in ran.out
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 

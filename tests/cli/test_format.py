@@ -15,3 +15,4 @@ def test_the_format_command():
         assert invoke("format", *arguments).exit_code == 2
     line = invoke("format", "posit").output
     assert "no number format 'posit'" in line and "hifloat8" in line and len(line.strip().splitlines()) == 1
+    assert "; did you mean float8_e4m3fn or float8_e5m2?; known" in invoke("format", "FP8").output

@@ -43,3 +43,14 @@ def test_precision_of_a_layer_is_that_of_its_gradients_in_training() -> None:
     drawn = sim.precision(inputs="uniform", dtypes=["bfloat16"])
     assert {row.dtype for table in drawn.tables.values() for row in table.rows} == {"bfloat16"}
     assert str(drawn).startswith("0: inputs uniform, seed 0\n") and set(drawn.to_dict()) == {"0", "2"}
+
+
+def test_equal_layers_have_one_block() -> None:
+    """With random inputs equal layers have one table, which is computed and printed once; each name keeps its own entry."""
+    with simulate(mode="timing") as sim:
+        model = nn.Sequential(nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1))
+        model(torch.randn(1, 4, 8, 8, requires_grad=True)).sum().backward()
+    found = sim.precision(inputs="normal")
+    assert list(found.tables) == ["0", "1", "2"] and found.tables["1"] is found.tables["2"]
+    heads = [line for line in str(found).splitlines() if line.endswith("inputs normal, seed 0") and "convolution" not in line]
+    assert heads == ["0: inputs normal, seed 0", "1, as 2: inputs normal, seed 0"]

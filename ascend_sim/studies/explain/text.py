@@ -61,7 +61,9 @@ def element(explanation: Explanation) -> str:
 
 
 def _head(explanation: Explanation) -> list[str]:
-    return [f"{element(explanation)} of {about(explanation)}"]
+    value, reference = explanation.value, explanation.reference
+    error = _error(value - reference, reference, explanation.output.dtype)
+    return [f"{element(explanation)} = {_number(value)}   float64 {reference:.12g}: {error}", about(explanation)]
 
 
 def about(explanation: Explanation) -> str:

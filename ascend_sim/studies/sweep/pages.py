@@ -74,7 +74,15 @@ def sentence(sweep: Sweep) -> str:
     worst = max(row["us"] for row in sweep.ran)
     if worst == best["us"]:
         return f"{counts}; each takes {best['us']:,.2f} us"
-    return f"{counts}; the shortest is {best['us']:,.2f} us with {setting}, the longest {worst / best['us']:.2f} times that"
+    text = f"{counts}; the shortest is {best['us']:,.2f} us with {setting}, the longest {worst / best['us']:.2f} times that"
+    return text + ("; " + _for_each_image(sweep) if "batch" in sweep.fields else "")
+
+
+def _for_each_image(sweep: Sweep) -> str:
+    """Return which point takes the shortest time for each image of its batch."""
+    row = min(sweep.ran, key=lambda row: row["us"] / row["batch"])
+    setting = ", ".join(f"{name} {value_text(row[name])}" for name in sweep.fields)
+    return f"for each image the shortest is {row['us'] / row['batch']:,.2f} us with {setting}"
 
 
 def tilings_words(sweep: Sweep) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.errors import SimError
-from ascend_sim.studies.sweep.pages import axes_of, heat_map, pareto_plot, write_table
+from ascend_sim.studies.sweep.pages import axes_of, heat_map, pareto_plot, sentence, write_table
 from ascend_sim.studies.sweep.run import Sweep, sweep
 
 
@@ -30,6 +30,14 @@ def test_a_front_is_what_no_other_beats() -> None:
         assert [row["x"] for row in rows_of(*pairs).front("us", "tflops")] == [row["x"] for row in front]
     with pytest.raises(SimError, match="no row has a number in column 'none'; there are x, status, us, l1, tflops"):
         rows_of((1, 2)).front("us", "none")
+
+
+@pytest.mark.fast
+def test_batches_are_compared_for_each_image_too() -> None:
+    """The shortest call has the smallest batch; 30 us for 8 images are 3.75 us for one, less than 8 us for 1."""
+    rows = tuple({"batch": n, "status": 0, "reason": "", "us": us} for n, us in ((1, 8.0), (8, 30.0), (16, 80.0)))
+    said = "3 points ran; the shortest is 8.00 us with batch 1, the longest 10.00 times that"
+    assert sentence(Sweep("made", ("batch",), rows)) == f"{said}; for each image the shortest is 3.75 us with batch 8"
 
 
 @pytest.mark.fast
