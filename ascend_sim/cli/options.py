@@ -115,7 +115,7 @@ def _parameter(described: tuple[Described, Shell]) -> Parameter:
     """Return the typer parameter of a described option: its flag, type, default, help text, limits and completion."""
     (name, text, option), shell = one, _ = described
     kind: Any = list[str] if shell.many else _TYPES.get(text.removesuffix(" | None"), str)
-    default = option.default or None if kind not in _TYPES.values() else option.default
+    default = shell.default or (option.default or None if kind not in _TYPES.values() else option.default)
     told = typer.Option(
         *([one.flag] if shell.name or default is False else []),
         help=shell.words,

@@ -112,6 +112,13 @@ def tile(
         seconds = sum(outcome.seconds for outcome in outcomes)
         again = sum(outcome.reused for outcome in outcomes)
         print(f"took {seconds:.1f} s" + (f"; {again} results were there before" if again else ""), file=sys.stderr)
+        for outcome in outcomes:
+            if outcome.reason == "time":
+                searched = f"{outcome.simulated:,} of {outcome.simulated + outcome.open:,} tilings that might be best"
+                print(
+                    f"{outcome.kernel.name}: simulated {searched} in {how['seconds']:g} s; --time-limit inf for all",
+                    file=sys.stderr,
+                )
         if outcomes[-1].reason == "interrupted":
             raise KeyboardInterrupt
         raise typer.Exit(1 if any(one["findings"] for outcome in outcomes for one in outcome.results) else 0)

@@ -18,7 +18,8 @@ class Shell(NamedTuple):
 
     `least` and `most` limit a number; `many`: the option may be given more than once. `read` names the function of
     `ascend_sim.cli.values` that makes the value from the text. `completed` are values that a shell completes if the
-    option has no `choices`, or the name of a function of `ascend_sim.cli.completing`.
+    option has no `choices`, or the name of a function of `ascend_sim.cli.completing`. `default` stands in place of the
+    option's own.
     """
 
     commands: tuple[str, ...]
@@ -29,6 +30,7 @@ class Shell(NamedTuple):
     read: str = ""
     name: str = ""
     completed: tuple[str, ...] | str = ()
+    default: Any = None
 
 
 class Option(NamedTuple):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from ascend_sim.cli import app
@@ -97,3 +98,16 @@ def test_a_forward_convolution_has_no_kernel_to_search(case: str, kernel: tuple[
 def test_a_transposed_call_has_no_tiling_of_grad_input() -> None:
     code, _, said = tile("--kernel", "grad_input", case="transposed_2d")
     assert code == 2 and "forward convolution, whose tiling has no fields" in said
+
+
+def test_the_last_line_tells_what_a_time_limit_left_out() -> None:
+    code, _, said = tile(*QUICK[:4], "--time-limit", "0")
+    last = said.splitlines()[-1]
+    assert code == 0 and last.startswith("grad_input: simulated 1 of ")
+    assert last.endswith(" tilings that might be best in 0 s; --time-limit inf for all")
+    assert "time-limit inf" not in tile(*QUICK)[2]
+
+
+def test_a_search_has_a_time_limit_by_default() -> None:
+    (option,) = (one for one in get_command(app).commands["tile"].params if one.name == "seconds")  # type: ignore[attr-defined]
+    assert option.default == 20

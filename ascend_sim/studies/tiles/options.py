@@ -32,9 +32,10 @@ class LimitOptions(TypedDict, total=False):
             "Seconds after which the search of a kernel ends; the simulator's own choice is simulated in any case.",
             Shell(
                 ("tile",),
-                "Seconds at most, for each kernel; its own choice is always simulated.",
+                "Seconds at most, for each kernel, or inf; its own choice is always simulated.",
                 least=0,
                 name="time-limit",
+                default=20.0,
             ),
         ),
     ]

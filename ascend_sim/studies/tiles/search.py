@@ -1,4 +1,4 @@
-"""The search: tilings in the order of their bounds, until no bound is below the fewest cycles found.
+"""The search: tilings in the order of their bounds, until no bound is below the fewest cycles found or those of the call.
 
     kernel = CubeKernel.of(accept_case(load_case("resnet50_conv2_3x3"), chip), chip, "grad_input")
     outcome = search(kernel)
@@ -216,15 +216,15 @@ class _Search:
             self.best = result["cycles"]
 
     def _beats(self, bound: int) -> bool:
-        """Return True if a tiling with this bound might take fewer cycles than the best by more than `within`, or nothing
-        was simulated.
+        """Return True if a tiling with this bound might take fewer cycles than the kernel of the call and the best by more than
+        `within`, or nothing was simulated.
         """
-        return self.best is None or bound < self.best * (1 - self.within)
+        return self.best is None or bound < min(self.best, self.call["cycles"]) * (1 - self.within)
 
     def pending(self) -> Iterator[int]:
         """Yield the numbers of the tilings to simulate, the lowest bound first, one by one as processes become free.
 
-        It ends at the limit, at the time, or when no bound is below the fewest cycles.
+        It ends at the limit, at the time, or when no tiling that is left may beat the best and the kernel of the call.
         """
         ahead = 0
         while self._worth(self.rough) or self._worth(self.sharp):
