@@ -113,14 +113,15 @@ def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
     return table(heads, rows) + "".join(f'<p class="bad">{escape(text)}.</p>' for text in wrong)
 
 
-def report_html(report: Mapping[str, Any]) -> str:
-    """Return a report (`Report.to_dict()`) as HTML without style or script: tables of problem, kernels and outputs, then
-    findings and warnings.
+def report_html(report: Mapping[str, Any], summary: str) -> str:
+    """Return a report (`Report.to_dict()`) as HTML without style or script: its summary, tables of problem, kernels and
+    outputs, then findings and warnings.
     """
     total = report["total_us"]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}, mode {report['mode']}"
     lines = [
         f"<h4>{escape(title)}{'' if total is None else f': {total:,.2f} us'}</h4>",
+        f"<pre>{escape(summary)}</pre>",
         problem_table(report["problem"]),
     ]
     lines.append(kernel_table(report["kernels"], total))

@@ -156,10 +156,10 @@ class Report:
         return f"<Report of {self.problem.get('operator', 'run')} on {self.chip}, {len(self.kernels)} kernels, {time}>"
 
     def _repr_html_(self) -> str:
-        """Return the report's tables (problem, kernels, outputs, findings) as HTML, for notebooks."""
+        """Return the summary, then tables of problem, kernels, outputs and findings, as HTML for notebooks."""
         from ascend_sim.report.html import report_html  # pages alone need it
 
-        return report_html(self.to_dict())
+        return report_html(self.to_dict(), str(self))
 
     @property
     def passed(self) -> bool:

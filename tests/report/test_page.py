@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,11 @@ def test_notebooks_show_the_report_without_markup_from_outside(result: Any) -> N
     text = report._repr_html_()
     assert "<script" not in text and "grad_weight" in text and f"{result.report.total_us:,.2f} us" in text
     assert "critical path" in result._repr_html_()
+
+
+def test_notebooks_show_the_answer_that_print_shows(result: Any) -> None:
+    lines = str(result.report).splitlines()
+    assert len(lines) > 3 and all(escape(line) in result._repr_html_() for line in lines)
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------
