@@ -13,11 +13,14 @@ from typing import Any, Protocol
 
 from ascend_sim.frozen import frozen
 from ascend_sim.options.description import Described, names_of, options_in
-from ascend_sim.options.run_options import STEP, CacheOptions, PlanOptions, RunOptions
+from ascend_sim.options.run_options import STEP, CacheOptions, LibraryOptions, PlanOptions, RunOptions
 from ascend_sim.options.short_names import with_full_names
 
 _TIMES = names_of(PlanOptions) | names_of(CacheOptions)
 """Options that change a call's times; all others change its values, or the work of the simulator."""
+
+_OF_SWEEP = names_of(LibraryOptions) | {"chip"}
+"""Options that a sweep takes itself; it has fields for those of a case."""
 
 
 def changed(options: Mapping[str, Any], change: Mapping[str, Any], kernels: Sequence[str]) -> dict[str, Any]:
@@ -124,7 +127,7 @@ class PythonCalls:
         for name, _, option in options_in(RunOptions):
             value = self.whole.get(name, option.default)
             if name in _TIMES - set(leave) and not option.case and value != option.default:
-                if function != "run_case" and (function != "search_tilings" or name == "disarm"):
+                if (function == "sweep" and name not in _OF_SWEEP) or (function == "search_tilings" and name == "disarm"):
                     return ""
                 others.append(f"{name}={value!r}")
         return f"ascend_sim.{function}({', '.join([self.made, *words, *others])})"
@@ -136,7 +139,7 @@ def _said(verb: str, one: Described, value: Any) -> list[str] | None:
     value = with_full_names(name, value) if isinstance(value, Mapping) else value
     if name != "chip" and verb != "run" and name not in _TIMES:
         return []
-    if verb == "sweep" and name != "chip":
+    if verb == "sweep" and name not in _OF_SWEEP:
         return _varied(one, value)
     if verb == "tile" and name in names_of(CacheOptions):
         words = {("l2", "cold"): [], ("launches", "cold"): [], ("l2", "warm"): ["--l2", "warm"]}

@@ -222,8 +222,8 @@ class LaunchOptions(ChipOptions, AnyRunOptions, total=False):
 
 
 @described
-class ProfileOptions(TypedDict, total=False):
-    """Options that choose the operator's rules (documents or released library) and the version of its kernels."""
+class ConformanceOptions(TypedDict, total=False):
+    """The option `conformance`, which chooses the operator's rules: documents or released library."""
 
     conformance: Annotated[
         "str",
@@ -239,6 +239,12 @@ class ProfileOptions(TypedDict, total=False):
             case=True,
         ),
     ]
+
+
+@described
+class LibraryOptions(TypedDict, total=False):
+    """The option `library`, which chooses the version of the operator's kernels."""
+
     library: Annotated[
         "str | None",
         Option(
@@ -246,11 +252,16 @@ class ProfileOptions(TypedDict, total=False):
             "a text or None",
             "A version of the vendor's kernels; None: the newest of configs/libraries.yaml.",
             Shell(
-                ("run", "explain", "explain-status", "precision", "run-network", "tile"),
+                ("run", "explain", "explain-status", "precision", "run-network", "tile", "sweep"),
                 "Version of the vendor's kernels: 9.0.0, 2026-08; default: the newest.",
             ),
         ),
     ]
+
+
+@described
+class ProfileOptions(ConformanceOptions, LibraryOptions, total=False):
+    """Options that choose the operator's rules and the version of its kernels."""
 
 
 @described

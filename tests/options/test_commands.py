@@ -53,6 +53,15 @@ def test_a_sweep_says_the_run_s_options_as_fields(tmp_path: Any) -> None:
     assert found["rows"][0]["us"] == asim.run_case("strided", mode="timing", **given).report.total_us
 
 
+def test_a_sweep_runs_the_version_of_the_library_that_it_names(tmp_path: Any) -> None:
+    given: Any = {"library": "9.0.0", "chip": "ascend950pr_9579"}
+    line = ShellCommands("conv_3d", given, given).sweep("batch", [1])
+    assert "--library 9.0.0" in line
+    found = shown(*shlex.split(line)[1:], "--out", str(tmp_path))
+    newest = asim.run_case("conv_3d", mode="timing", chip=given["chip"]).report.total_us
+    assert found["rows"][0]["us"] == asim.run_case("conv_3d", mode="timing", **given).report.total_us != newest
+
+
 @pytest.mark.parametrize("given", [{"disarm": {"grad_input": ["L0"]}}, {"l2": "step"}], ids=str)
 def test_no_command_answers_another_question(given: dict[str, Any]) -> None:
     commands = ShellCommands("strided", given, given)
@@ -78,5 +87,6 @@ def test_lines_of_python_run() -> None:
     line = commands.run({"tiling": {"grad_input": {"bl1Pbuffer": 1}}})
     again = eval(f"{line[:-1]}, mode='timing')", {"result": result, "ascend_sim": asim})
     assert again.report.problem["library"] == "9.0.0" and again.report.problem["deterministic"]
-    assert "library='9.0.0'" in commands.tile("grad_input") and commands.sweep("batch", [1]) == ""
+    assert "library='9.0.0'" in commands.tile("grad_input")
+    assert commands.sweep("batch", [1]).endswith(", {'batch': [1]}, library='9.0.0')")
     assert PythonCalls("case", {}).sweep("batch", [1]) == "ascend_sim.sweep(case, {'batch': [1]})"

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.case_entries import Case, explain_error
@@ -23,6 +23,7 @@ from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.short_names import full_name
+from ascend_sim.sequence import chip_of
 
 _WORDS = (
     "batch", "in_channels", "out_channels", "size", "depth", "height", "width", "kernel_size", "groups",
@@ -168,7 +169,7 @@ def _tiling_fields(case: Case) -> Mapping[str, list[str]]:
 
 @cache
 def _chip(name: str) -> ChipSpec:
-    return load_chip(name)
+    return chip_of(name)
 
 
 def _put_chip(draft: Draft, value: Any) -> None:

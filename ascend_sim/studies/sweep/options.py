@@ -3,12 +3,12 @@
 from typing import Annotated
 
 from ascend_sim.options.description import Option, Shell, of_case
-from ascend_sim.options.run_options import CaseChipOptions
+from ascend_sim.options.run_options import CaseChipOptions, LibraryOptions
 
 
 @of_case
-class SweepOptions(CaseChipOptions, total=False):
-    """Keywords of `sweep` that each of its points runs with: chip, mode, search of tilings."""
+class SweepOptions(CaseChipOptions, LibraryOptions, total=False):
+    """Keywords of `sweep` that each of its points runs with: chip, library, mode, search of tilings."""
 
     mode: Annotated[
         "str",

@@ -22,6 +22,7 @@ from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, typed
+from ascend_sim.options.run_options import CaseOptions
 from ascend_sim.studies.pools import Failed
 from ascend_sim.studies.tiles.command import kernels_of
 from ascend_sim.studies.tiles.search import search
@@ -36,13 +37,14 @@ LARGER_IS_BETTER = ("tflops", "efficiency")
 @frozen
 class SweepPoint:
     """One call of a sweep: a case on a chip in mode "timing", or in "full" with values and errors; `tile` searches its
-    tilings first.
+    tilings first. `library` is the version of the kernels, None the newest.
     """
 
     case: Case
     chip: ChipSpec
     mode: str = "timing"
     tile: bool = False
+    library: str | None = None
 
     @property
     def name(self) -> str:
@@ -55,6 +57,7 @@ class SweepPoint:
             "chip": self.chip.model_dump(mode="json"),
             "mode": self.mode,
             "tile": self.tile,
+            "library": self.library,
         }
         if self.mode == "timing":
             del said["case"]["data"]
@@ -91,8 +94,9 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
     try:
         check_fits(case.tensors, chip)
         values: Mapping[str, Any] = specs_of(case) if point.mode == "timing" else make_tensors(case)
-        tiling = searched_tilings(case, chip) if point.tile else None
-        result = call_case(case, values, chip=chip, mode=point.mode, timeline=False, probe=False, tiling=tiling)
+        tiling = searched_tilings(case, chip, point.library) if point.tile else None
+        how = CaseOptions(chip=chip, library=point.library, mode=point.mode, timeline=False, probe=False, tiling=tiling)
+        result = call_case(case, values, **how)
         return {"status": 0, "reason": ""} | _times(point, result) | _errors(point, result, values)
     except AclnnError as error:
         return {"status": int(error.status), "reason": error.message}
@@ -102,7 +106,7 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
         return Failed(str(error))
 
 
-def searched_tilings(case: Case, chip: ChipSpec) -> dict[str, dict[str, int]]:
+def searched_tilings(case: Case, chip: ChipSpec, library: str | None = None) -> dict[str, dict[str, int]]:
     """Return {cube kernel: fields} of the case, with the best tiling of a search of 24 simulations for each cube kernel that
     it makes faster.
 
@@ -110,7 +114,7 @@ def searched_tilings(case: Case, chip: ChipSpec) -> dict[str, dict[str, int]]:
     """
     found = {name: dict(fields) for name, fields in case.tiling.items()}
     try:
-        kernels = kernels_of(case, [chip], None)
+        kernels = kernels_of(case, [chip], None, library=library)
     except AclnnError:
         raise
     except SimError:  # no kernel has fields

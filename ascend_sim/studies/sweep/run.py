@@ -211,7 +211,7 @@ def _point(
         draft = Draft.of(case, chip)
         for name, value in values.items():
             fields[name].put(draft, value)
-        return SweepPoint(*draft.made(), how["mode"], how["tile"])
+        return SweepPoint(*draft.made(), how["mode"], how["tile"], how["library"])
     except ConfigError as error:
         return {"status": None, "reason": str(error)}
 

@@ -70,6 +70,12 @@ def test_a_point_with_a_search_is_another_one() -> None:
     assert SweepPoint(loaded, chip).name != SweepPoint(loaded, chip, tile=True).name
 
 
+@pytest.mark.fast
+def test_a_point_of_another_library_is_another_one() -> None:
+    loaded, chip = case(), load_chip("ascend910b3")
+    assert SweepPoint(loaded, chip).name != SweepPoint(loaded, chip, library="9.0.0").name
+
+
 def test_a_sweep_over_buffers_says_what_became_of_the_tilings(tmp_path: Path) -> None:
     same = sweep("by_hand", {"chip.buffers.L1": [L1, 2 * L1]})
     assert same.unchanged and last_line(same) == "tilings unchanged: no kernel used the other size; try --tile"
