@@ -56,12 +56,11 @@ def test_a_bare_tiling_field_is_every_kernels() -> None:
 
 @pytest.mark.fast
 def test_a_varied_chip_warns_with_its_note() -> None:
-    chip = load_chip("ascend910b3")
-    draft = Draft.of(load_case("by_hand"), chip)
     with pytest.warns(UserWarning, match="^ascend910b is the first Ascend 910"):
-        field_of("chip", load_case("by_hand"), chip).put(draft, "Ascend910B")
+        made("by_hand", chip="Ascend910B")
 
 
+@pytest.mark.fast
 def test_numbers_of_a_chip() -> None:
     """Every number of a chip that can be read can be set, and nothing else changes."""
     _, chip = made("by_hand", chip__memory__hbm_gb_per_s=400)
