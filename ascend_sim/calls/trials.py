@@ -42,7 +42,7 @@ class Trials:
         tensors = tensor_args(operator, given, options["dtypes"])
         self._specs = {name: None if one is None else TensorSpec(one.shape, one.dtype) for name, one in tensors.items()}
         self._operator, self._attributes, self._chip = operator, dict(attributes), chip
-        self._options = filled(PlanOptions, options)
+        self._options, self._warm = filled(PlanOptions, options), options["l2"] != "cold"
         self._known: dict[tuple[str, str, bool], int | None] = {}
         self._plans: dict[str, Plan | None] = {}
         self._run: Callable[[], Recording | None] = lambda: None
@@ -75,8 +75,8 @@ class Trials:
         return self._known[key]
 
     def _tried(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
-        """Return the cycles of the kernel's launch, all blocks or block 0 alone, with its operands in the L2 as far as they
-        fit.
+        """Return the cycles of the kernel's launch, all blocks or block 0 alone, in the L2 that the call's earlier kernels
+        leave if each moves its tensors once.
 
         None if the changed call is refused or has no such kernel, and, without `whole`, if it has more blocks than cores.
         """
@@ -84,10 +84,14 @@ class Trials:
         if plan is None:
             return None
         try:
-            device, tasks = tasks_without_values(plan, self._chip, warm=True)
+            device, tasks = tasks_without_values(plan, self._chip, warm=self._warm)
         except SimError:
             return None
         task = next((one for one in tasks if one.name == kernel), None)
+        for step, earlier in zip(plan.steps, tasks, strict=True):
+            if earlier is task:
+                break
+            device.pass_over([(one, name not in step.inputs) for name, one in zip(step.tensors, earlier.tensors, strict=True)])
         if task is None or (task.block_dim > self._cores(task.core_kind) and not whole):
             return None
         if not change:

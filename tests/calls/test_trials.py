@@ -52,6 +52,20 @@ def test_a_changed_call_is_built(built: list[int]) -> None:
     assert built
 
 
+@pytest.mark.parametrize(
+    ("case", "chip", "field", "value"),
+    [("depthwise", "ascend910a", "baseM", 96), ("fp32_keep", "ascend910b3", "baseM", 64)],
+)
+def test_a_change_saves_in_the_call_what_its_trial_says(case: str, chip: str, field: str, value: int) -> None:
+    """The oracle runs the whole call with and without the change."""
+    tiling = {"grad_input": {field: value}}
+    before, after = (run_case(case, chip=chip, mode="timing", tiling=fields) for fields in (None, tiling))
+    spans = [next(one for one in each.timeline.tasks if one.task.name == "grad_input") for each in (before, after)]
+    cycles = [span.finish - span.launch for span in spans]
+    assert cycles[0] != cycles[1]
+    assert trials_of(before).added("grad_input", {"tiling": tiling}, whole=True) == cycles[1] - cycles[0]
+
+
 def test_trials_keep_no_run_in_memory(built: list[int]) -> None:
     result = run_case(CASE, mode="timing")
     trials = trials_of(result)
