@@ -18,7 +18,7 @@ def test_a_disarmed_run_says_so_everywhere(tmp_path: Path) -> None:
     assert ran.code == 1 and f"warning: an experiment, not the kernel: disarmed, so that its waits hold nothing: {flag}" in told
     assert re.search("grad_input +1x2x4x4 +float16 +float16 +not finite +not finite +WRONG", ran.out)
     report = json.loads((out / "report.json").read_text())
-    assert flag in report_html(report) and "not finite" in report_html(report)
+    assert flag in report_html(report, "") and "not finite" in report_html(report, "")
     timed = run("run", "by_hand", "--mode", "timing", "--disarm", flag)
     assert timed.code == 0 and f"warning: an experiment, not the kernel: disarmed, so that its waits hold nothing: {flag}" in (
         " ".join(timed.out.split())

@@ -167,7 +167,7 @@ def test_python_and_json_have_the_same_block(tmp_path: Path, monkeypatch: pytest
     assert summary_of(stored, "by_hand") == stored["summary"]
     assert result.to_dict() == result.report.to_dict() and result.to_dict()["summary"] == stored["summary"]
     figures = result.report.to_dict(statements=False)
-    assert "summary" not in figures and report_html(figures)
+    assert "summary" not in figures and report_html(figures, str(result))
 
 
 def test_how_sure_a_time_is() -> None:
