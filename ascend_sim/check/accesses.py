@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from ascend_sim.check.regions import SPACES, RegionColumns, Stack, regions_in
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows
+from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms import reach
 from ascend_sim.kernel.program import InstructionTable, operand_values
@@ -26,9 +28,13 @@ APART = 44
 
 
 class Shapes:
-    """Registry of the distinct regions that instructions touch, without their addresses; each has a number."""
+    """Registry of the distinct regions that instructions touch, without their addresses; each has a number.
 
-    def __init__(self) -> None:
+    `small_tile` is the size in bytes of the largest tile of L0C on which products need barriers.
+    """
+
+    def __init__(self, chip: ChipSpec) -> None:
+        self.small_tile = (chip.cube.interlocked_fractals - 1) * ACCUMULATOR_FRACTAL_BYTES
         self.forms: list[Region] = []
         self.formats: dict[str, int] = {"": 0}
         self._numbers: dict[tuple[int, ...], int] = {}

@@ -145,7 +145,7 @@ def halves(a: Accesses, shapes: Shapes, group: Ints) -> Iterator[Halves]:
 
     `group` has for each program the number of its group of cores, which flags connect.
     """
-    kinds, hears = kinds_of(a), group[a.owner // WIDTH]
+    kinds, hears = kinds_of(a, shapes), group[a.owner // WIDTH]
     for covers, covered, part, touched in _by_size(_runs(a, shapes)):
         there = np.isin(touched, covered)
         footprint = np.concatenate((covers, part[there]))

@@ -163,7 +163,7 @@ def check_programs(
 
 
 def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]]) -> list[Subject]:
-    shapes = Shapes()
+    shapes = Shapes(chip)
     return [Subject(chip, task, built, shapes, index) for index, (task, built) in enumerate(zip(tasks, programs, strict=True))]
 
 

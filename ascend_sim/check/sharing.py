@@ -25,18 +25,19 @@ _CHUNK = 1 << 18
 """Pairs that are looked at together."""
 
 
-def kinds_of(a: Accesses) -> Rows:
-    """Return a number for each footprint that `meet` compares: bit 0 a write, bit 1 by the cube in L0C, the rest the format
-    added atomically.
+def kinds_of(a: Accesses, shapes: Shapes) -> Rows:
+    """Return a number for each footprint that `meet` compares: bit 0 a write, bit 1 by the cube on a tile of L0C that
+    interlocks, the rest the format added atomically.
     """
-    cube = a.owner % WIDTH == PIPE_INDEX["M"] if a.space == "L0C" else np.zeros(len(a.owner), np.bool_)
+    cube = (a.owner % WIDTH == PIPE_INDEX["M"]) & (shapes.extents[a.form] > shapes.small_tile) & (a.space == "L0C")
     return (a.atomic * 2 + cube) * 2 + a.writes
 
 
 def meet(one: int, other: int) -> bool:
     """Return True if accesses of these two kinds (`kinds_of`) to the same bytes must be in order.
 
-    Two reads need not, nor additions in one format, nor two accesses of the cube to L0C, which interlocks its own additions.
+    Two reads need not, nor additions in one format, nor two of the cube to large tiles of L0C, which
+    interlock.
     """
     writes, cube, atomic = (one | other) & 1, one & other & 2, one >> 2
     return bool(writes) and not cube and not (atomic and atomic == other >> 2)
@@ -50,7 +51,7 @@ def _candidates(a: Accesses, shapes: Shapes) -> Iterator[tuple[Ints, Ints, Ints,
     """
     low = a.start
     high = low + shapes.extents[a.form]
-    kinds = kinds_of(a)
+    kinds = kinds_of(a, shapes)
     of_kind = {kind: np.flatnonzero(kinds == kind) for kind in np.unique(kinds).tolist()}
     of_kind = {kind: mine[np.argsort(low[mine], kind="stable")] for kind, mine in of_kind.items()}
     for one, mine in of_kind.items():
@@ -127,7 +128,7 @@ def pairs_among(a: Accesses, shapes: Shapes, chosen: Ints) -> Iterator[Pairs]:
     """
     order = chosen[np.lexsort((chosen, a.start[chosen]))]
     written, read = order[a.writes[order]], order[~a.writes[order]]
-    kinds, high = kinds_of(a), a.start + shapes.extents[a.form]
+    kinds, high = kinds_of(a, shapes), a.start + shapes.extents[a.form]
     low_w, low_r = a.start[written], a.start[read]
     for mine, theirs, low, first in (
         (written, written, low_w, np.arange(len(written))),

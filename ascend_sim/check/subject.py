@@ -51,7 +51,7 @@ class Subject:
     chip: ChipSpec
     task: Task
     programs: Sequence[Program]
-    shapes: Shapes = field(default_factory=Shapes)
+    shapes: Shapes
     index: int = 0
     _lines: dict[Line, int] = field(default_factory=dict)
     _sources: dict[int, tuple[SourceLines, list[int]]] = field(default_factory=dict)

@@ -129,11 +129,13 @@ class Cube(Section):
     """Mmad occupies head + ceil(m / m0) ceil(n / n0) ceil(k / k0) k0 / k_per_cycle cycles.
 
     Its head is `head_first` if the pipe was idle, else `head_stream`. `hf32_mantissa_bits` is what HF32 mode keeps of an fp32
-    operand; None without that mode. `l0a_by_columns`: fractals of L0A lie as [K1][M1], not as [M1][K1].
+    operand; None without that mode. `l0a_by_columns`: fractals of L0A lie as [K1][M1], not as [M1][K1]. Mmads may follow each
+    other on a tile of L0C of at least `interlocked_fractals` without a barrier.
     """
 
     m0: Annotated[int, Quantity("elements", only=FRACTAL)]
     n0: Annotated[int, Quantity("elements", only=FRACTAL)]
+    interlocked_fractals: SomeCount
     rates: dict[CubeDtype, CubeRate]
     hf32_mantissa_bits: Bits | None = None
     l0a_by_columns: Flag = False

@@ -20,7 +20,6 @@ from ascend_sim.engine.task import Task, order_of, task_of
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import Access, Clash, Finding
 from ascend_sim.frozen import frozen
-from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import SPACES, InstructionTable, InstructionView, operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -124,13 +123,13 @@ class TimedAccesses:
 
     def hazards(self) -> NDArray[np.void]:
         """Return all hazards among the accesses as records (HAZARD), by the later access and then the earlier one."""
-        space, writes, atomic = (self.touched(name) for name in ("space", "writes", "atomic"))
+        space, writes, ordered = (self.touched(name) for name in ("space", "writes", "ordered"))
         low, high = (self.address + self.touched(name) for name in ("offset", "extent"))
         pipe = self.pipes()
         pairs = [np.empty((0, 2), np.int64)]
         for number in np.unique(space).tolist():
             mine = np.flatnonzero(space == number)
-            pairs.append(self._sweep(mine, low, high, writes, atomic, pipe, number == SPACES.index("L0C")))
+            pairs.append(self._sweep(mine, low, high, writes, ordered, pipe, number == SPACES.index("L0C")))
         found = np.concatenate(pairs)
         found = found[np.lexsort((found[:, 0], found[:, 1]))]
         records = np.zeros(len(found), HAZARD)
@@ -149,14 +148,14 @@ class TimedAccesses:
         low: NDArray[np.int64],
         high: NDArray[np.int64],
         writes: NDArray[np.int64],
-        atomic: NDArray[np.int64],
+        ordered: NDArray[np.int64],
         pipe: NDArray[np.int64],
-        interlocked: bool,
+        in_l0c: bool,
     ) -> NDArray[np.int64]:
         """Return the hazards among the accesses `chosen` as pairs (earlier, later).
 
-        Each access is compared with those that start while it is in flight; `interlocked` marks L0C, where Mmads may share a
-        tile.
+        Each access is compared with those that start while it is in flight; `in_l0c` marks L0C, where a drain may follow its
+        product by the unit flag.
         """
         start, retire = self.start[chosen], self.retire[chosen]
         pairs = [np.empty((0, 2), np.int64)]
@@ -164,15 +163,13 @@ class TimedAccesses:
         # They are in order of their starts: who meets somebody so far ahead meets all between.
         while len(near := np.flatnonzero(start[lag:] < retire[:-lag])):
             e, l = chosen[near], chosen[near + lag]  # noqa: E741 - earlier and later
-            both = (low[l] < high[e]) & (low[e] < high[l]) & ((writes[e] | writes[l]) > 0) & ((atomic[e] & atomic[l]) == 0)
+            both = (low[l] < high[e]) & (low[e] < high[l]) & ((writes[e] | writes[l]) > 0) & ((ordered[e] & ordered[l]) == 0)
             same = (self.owner[e] == self.owner[l]) & (pipe[e] == pipe[l])
             both &= ~same | ((writes[e] > 0) & (self.row[e] != self.row[l]))
-            if interlocked:
-                both &= ~(same & (pipe[e] == PIPE_INDEX["M"]))
             touch = [
                 (one, other)
                 for one, other in zip(e[both].tolist(), l[both].tolist(), strict=True)
-                if self._meet(one, other) and not (interlocked and self._in_step(one, other))
+                if self._meet(one, other) and not (in_l0c and self._in_step(one, other))
             ]
             pairs.append(np.array(touch, np.int64).reshape(-1, 2))
             lag += 1

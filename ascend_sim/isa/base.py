@@ -115,6 +115,10 @@ class Instruction:
         """Return the pace over its tile of L0C if the unit flag can order it against another instruction; else None."""
         return None
 
+    def interlocks(self, chip: ChipSpec) -> bool:
+        """Return True for a product with so large a tile of L0C that the next on the tile needs no barrier."""
+        return False
+
     def reads(self) -> tuple[Region, ...]:
         """Return the regions that it reads, each relative to one operand's address."""
         return ()

@@ -136,6 +136,10 @@ class Mmad(Instruction):
             return (Region("dst", "L0C", ACCUMULATOR_ROW_BYTES, ACCUMULATOR_FRACTAL_BYTES, n1),)
         return (Region("dst", "L0C", m1 * n1 * ACCUMULATOR_FRACTAL_BYTES),)
 
+    def interlocks(self, chip: ChipSpec) -> bool:
+        m1, _, n1, _ = self._shapes()
+        return m1 * n1 >= chip.cube.interlocked_fractals
+
     def _left_steps(self, chip: ChipSpec) -> tuple[int, int]:
         """Return the bytes in L0A from one fractal to the next (along M, along K), by the chip's order of fractals."""
         m1, k1, _, _ = self._shapes()

@@ -53,7 +53,7 @@ SPACES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
 """Spaces that an instruction can read and write; the order is the code in `Touches`."""
 _SPACE = {space: code for code, space in enumerate(SPACES)}
 TOUCH = np.dtype(
-    [(name, np.int64) for name in ("space", "column", "offset", "extent", "writes", "atomic")]
+    [(name, np.int64) for name in ("space", "column", "offset", "extent", "writes", "ordered")]
     + [(name, np.int64) for name in ("row_bytes", "row_stride", "rows", "plane_stride", "planes")]
     + [(name, np.int64) for name in ("paced", "tile_rows", "tile_columns", "work", "head")]
 )
@@ -65,6 +65,7 @@ class Touches:
 
     Reads come before writes. `columns` (TOUCH) has for each region, in bytes, the column of a row that holds its
     operand and its shape, with rows merged as far as possible; then the instruction's `Pace`, if it has one (`paced`).
+    Accesses with a bit of `ordered` in common are kept in order: 1 atomic additions, 2 products that interlock.
     """
 
     first: NDArray[np.int64]
@@ -79,13 +80,14 @@ class Touches:
         for instruction in instructions:
             pace = instruction.pace(chip)
             paced = (0, 0, 0, 0, 0) if pace is None else (1, *pace)
+            ordered = int(instruction.atomic) | 2 * instruction.interlocks(chip)
             for writes, touched in ((False, instruction.reads()), (True, instruction.writes())):
                 for region in touched:
                     one = region.simplified()
                     column = OPERAND_COLUMN.get(region.operand, PLACED)
                     where = _SPACE[region.space], column, region.offset, region.extent
                     shape = one.row_bytes, one.row_stride, one.rows, one.plane_stride, one.planes
-                    rows.append((*where, writes, instruction.atomic, *shape, *paced))
+                    rows.append((*where, writes, ordered, *shape, *paced))
                     regions.append(region)
             first.append(len(rows))
         return cls(np.array(first, np.int64), regions, np.array(rows, TOUCH))

@@ -34,6 +34,8 @@ def matmul(k, a, b, c, *, base_m=128, base_n=128, base_k=64):
                     k.l1_to_l0b(b0, b1, steps, columns, b.dtype, held=steps)
                 with l0.read() as (a0, b0):  # M: the cube, in whose word m = 1 is another instruction (GEMV)
                     k.mmad(accumulator, a0, b0, max(rows, 2), steps, columns, a.dtype, accumulate=p > 0)
+                    if rows * columns < 10 * 16 * 16:  # on a small tile of L0C the next product has to wait
+                        k.pipe_barrier("M")
         k.l0c_to_gm(out, tiles)  # FIX: L0C -> GM
 
 

@@ -8,6 +8,7 @@ import pytest
 from ascend_sim.check.accesses import Accesses, Shapes
 from ascend_sim.check.contents import _mark, _Units
 from ascend_sim.check.subject import Subject
+from ascend_sim.chip import load_chip
 from ascend_sim.memory.regions import Region, row_starts
 
 SIZE = 1024
@@ -54,7 +55,7 @@ def test_a_run_of_more_than_is_written_at_a_time_is_marked() -> None:
 @pytest.mark.fast
 @pytest.mark.parametrize("seed", range(10))
 def test_footprints_that_are_marked_together_are_marked_one_by_one(seed: int) -> None:
-    rng, shapes, base = np.random.default_rng(seed), Shapes(), 1 << 20
+    rng, shapes, base = np.random.default_rng(seed), Shapes(load_chip("ascend910b3")), 1 << 20
     regions = [random_region(rng, 4) for _ in range(20)]
     form = np.asarray([shapes.number(region) for region, _ in regions], np.int32)
     start = base + np.asarray([start for _, start in regions])

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ascend_sim.check.accesses import Shapes
 from ascend_sim.check.matches import Matches
 from ascend_sim.check.order import TaskOrder
 from ascend_sim.check.subject import Subject
@@ -104,7 +105,9 @@ def random_task(name: str, seed: int, chip: ChipSpec = ON_ITS_PIPE, steps: int =
 
 
 def subject_of(programs: Sequence[Program]) -> Subject:
-    return Subject(programs[0].table.chip, Task("random", "Random", "MIX", 2, [], lambda _: list(programs)), list(programs))
+    chip = programs[0].table.chip
+    task = Task("random", "Random", "MIX", 2, [], lambda _: list(programs))
+    return Subject(chip, task, list(programs), Shapes(chip))
 
 
 def order_of(programs: Sequence[Program]) -> TaskOrder:

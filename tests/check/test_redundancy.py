@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ascend_sim.check.accesses import Shapes
 from ascend_sim.check.clocks import Bits
 from ascend_sim.check.questions import Questions
 from ascend_sim.check.redundancy import Proof, groups
@@ -28,7 +29,7 @@ def subject_of(pair: Pair, chip: str, *, bug: bool) -> Subject:
     task = prepared(pair.kernel, pair.blocks, pair.tensors, fields, spec, device, "timing", ()).task
     with inspect():
         programs = [program for block in range(task.block_dim) for program in task.build(block)]
-    return Subject(spec, task, programs)
+    return Subject(spec, task, programs, Shapes(spec))
 
 
 def worse(subject: Subject, out: Bits) -> bool:

@@ -36,7 +36,7 @@ def by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def random_accesses(seed: int, count: int = 40) -> tuple[Accesses, Shapes, list[set[int]]]:
     """One access of each footprint of several programs, and its bytes."""
-    rng, shapes = np.random.default_rng(seed), Shapes()
+    rng, shapes = np.random.default_rng(seed), Shapes(CHIP)
     rows = [Region("dst", "GM", int(rng.integers(1, 9)), 12, int(rng.integers(1, 4)), 40, 1 + i % 2) for i in range(6)]
     form = np.asarray([shapes.number(region) for region in rows], np.int32)[rng.integers(6, size=count)]
     owner = rng.integers(3, size=count) * WIDTH + 1 + rng.integers(3, size=count)
@@ -84,7 +84,7 @@ def test_pairs_share_a_byte_and_are_told_once_in_one_order(seed: int, monkeypatc
 @pytest.mark.fast
 def test_a_write_comes_before_a_read_that_begins_with_it() -> None:
     """Writes with writes, then writes with reads that begin in them, then reads with writes that begin behind them."""
-    shapes, number = Shapes(), np.arange(4, dtype=np.int32)
+    shapes, number = Shapes(CHIP), np.arange(4, dtype=np.int32)
     form = np.full(4, shapes.number(Region("dst", "GM", 8)), np.int32)
     start, writes = np.asarray([0, 4, 4, 8]), np.asarray([True, False, True, True])
     a = Accesses("GM", number, number, number, number, form, start, writes, np.zeros(4, np.int32), np.arange(5))
@@ -97,7 +97,7 @@ def test_a_write_comes_before_a_read_that_begins_with_it() -> None:
 
 @pytest.mark.fast
 def test_many_pairs_are_not_made() -> None:
-    shapes, number = Shapes(), np.arange(600, dtype=np.int32)
+    shapes, number = Shapes(CHIP), np.arange(600, dtype=np.int32)
     form = np.full(600, shapes.number(Region("dst", "GM", 8)), np.int32)
     zero = np.zeros(600, np.int32)
     a = Accesses("GM", number, number, number, number, form, zero, zero == 0, zero, np.arange(601))
@@ -172,7 +172,7 @@ def pieces_over_each_other(order: bool) -> Program:
 def test_many_pieces_over_each_other_are_asked_about_by_halves(order: bool) -> None:
     program = pieces_over_each_other(order)
     tensors = [Allocation((1 << 40) + i * (1 << 20), 1 << 16, name, None) for i, name in enumerate(("a", "b"))]
-    subject = Subject(CHIP, Task("pieces", "Pieces", "AIV", 1, tensors, lambda _: [program]), [program])
+    subject = Subject(CHIP, Task("pieces", "Pieces", "AIV", 1, tensors, lambda _: [program]), [program], Shapes(CHIP))
     assert subject.pairs["GM"] is None and subject.pairs["UB"] is not None
     found = subject.disorder["GM"]
     assert len(found.footprints) == (0 if order else 120)

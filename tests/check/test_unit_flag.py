@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ascend_sim.check.accesses import Shapes
 from ascend_sim.check.redundancy import find_redundant
 from ascend_sim.check.regions import SPACES
 from ascend_sim.check.subject import Subject
@@ -33,7 +34,7 @@ def subject_of(write: Callable[[KernelBuilder], None], disarm: tuple[str, ...] =
     write(k)
     program = k.finish()
     task = Task("tiles", "Tiles", "AIC", 1, [Device(CHIP, with_values=False).allocate(4 * BYTES, "out")], lambda _: [program])
-    return Subject(CHIP, task, [program])
+    return Subject(CHIP, task, [program], Shapes(CHIP))
 
 
 def three_tiles(k: KernelBuilder) -> None:
@@ -66,7 +67,7 @@ def test_a_drain_without_the_unit_flag_is_not_ordered_by_it() -> None:
     (program,) = subject.programs
     found = program.table.instructions
     found[:] = [Fixpipe(**vars(one)) if isinstance(one, FixpipeUnitFlag) else one for one in found]
-    assert out_of_order(Subject(CHIP, subject.task, [replace(program)])) == {"L0C"}
+    assert out_of_order(Subject(CHIP, subject.task, [replace(program)], Shapes(CHIP))) == {"L0C"}
 
 
 @pytest.mark.parametrize("by_unit_flag", [True, False])
@@ -97,7 +98,7 @@ def test_shipped_gradients_use_it_and_are_in_order() -> None:
         programs = [program for block in range(task.block_dim) for program in task.build(block)]
         if any(isinstance(one, WaitUnitFlag) for program in programs for one in program.table.instructions):
             used.add(task.op_type)
-            assert not out_of_order(Subject(CHIP, task, programs))
+            assert not out_of_order(Subject(CHIP, task, programs, Shapes(CHIP)))
     assert used == {"Conv2DBackpropFilter", "Conv2DBackpropInput"}
 
 

@@ -100,7 +100,7 @@ def cube_writer(todo: list[Action]) -> Any:
                 window = MapWindow(height=3, width=4, k_h=2, k_w=2, out_height=2, out_width=3)
                 k.load_data_3d("L0A", a * 512, b * 32, 2, window, Span(0, 6), Span(16 * c, 16 * n))
             elif verb == "mmad":
-                k.mmad(a * 1024, b * 512, c * 512, 16, 16 * n, 16, "float16", bool(n % 2))
+                k.mmad(a * 1024, b * 512, c * 512, 16, 16 * n, 160 if c == 3 else 16, "float16", bool(n % 2))
             elif verb == "drain":
                 k.fixpipe(gm_operand(1, b * 192), a * 1024, 12, 16 * n, 16, "float16", 16, 608, bool(c % 2))
             elif verb == "barrier":

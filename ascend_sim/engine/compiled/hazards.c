@@ -79,11 +79,11 @@ static int in_step(const Access *early, const Access *late) {
 /* 1 if two accesses that meet in time and hull are a hazard (_sweep). */
 static int is_hazard(const Access *early, const Access *late) {
     const Touch *a = early->touch, *b = late->touch;
-    if (!(a->writes || b->writes) || (a->atomic && b->atomic)) return 0;
+    if (!(a->writes || b->writes) || (a->ordered & b->ordered)) return 0;
     if (b->space == L0C_SPACE && in_step(early, late)) return 0;
     const Ran *one = early->ran, *other = late->ran;
     if (one->program != other->program || one->pipe != other->pipe) return 1;
-    return a->writes && one->row != other->row && !(b->space == L0C_SPACE && one->pipe == CUBE);
+    return a->writes && one->row != other->row;
 }
 
 /* Add a hazard if two accesses, whose hulls meet while the earlier one is in flight, are one. 0: no memory. */

@@ -33,7 +33,7 @@ static i64 mark_row(const Marks *marks, Walk *walk, i64 instruction) {
         const i64 operand = row[touch->column], slot = slot_of(operand);
         if (slot < 0 || slot >= marks->program->tensors) return BAD_ROW;
         const i64 address = address_of(marks->program, operand) + touch->offset;
-        uint8_t *lines = touch->writes && !touch->atomic ? marks->written : marks->read;
+        uint8_t *lines = touch->writes && !touch->ordered ? marks->written : marks->read;
         for (i64 plane = 0; plane < touch->planes; plane++)
             for (i64 n = 0; n < touch->rows; n++) {
                 const i64 start = address + plane * touch->plane_stride + n * touch->row_stride;

@@ -60,7 +60,7 @@ static inline i64 address_of(const Program *program, i64 operand) {
  * as far as it goes; `extent` and `column` as in kernel/program.py, Touches). */
 enum { GM, L0C_SPACE = 4, SPACES = 8 }; /* kernel/program.py, SPACES */
 typedef struct {
-    i64 space, column, offset, extent, writes, atomic, row_bytes, row_stride, rows, plane_stride, planes;
+    i64 space, column, offset, extent, writes, ordered, row_bytes, row_stride, rows, plane_stride, planes;
     i64 paced, tile_rows, tile_columns, work, head; /* isa/base.py, Pace */
 } Touch;
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
+from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BIAS_UNIT, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop, CubeProduct, MapWindow, Span, TilePiece
@@ -26,16 +27,19 @@ class BiasPiece(NamedTuple):
 class Barriers(NamedTuple):
     """Barriers of a kernel around small products; a product of m x n results counts as m * n elements.
 
-    M waits before a product of at most `before` elements, and after one of at most `behind`. With `drain` FIX waits
-    before a tile leaves L0C.
+    M waits before a product of at most `before` elements, after one of at most `behind`, and before one of at most `between`
+    that adds to a tile. With `drain` FIX waits before a tile leaves L0C.
     """
 
     before: int = 0
     behind: int = 0
+    between: int = 0
     drain: bool = False
 
 
-NO_BARRIERS = Barriers()
+def small_product(chip: ChipSpec) -> int:
+    """Return the elements of a product from which on the next on its tile of L0C needs no barrier."""
+    return chip.cube.interlocked_fractals * FRACTAL * FRACTAL
 
 
 class CubePipeline:
@@ -60,9 +64,10 @@ class CubePipeline:
         *,
         unit_flag: bool = False,
         own_flags: bool = False,
-        barriers: Barriers = NO_BARRIERS,
+        barriers: Barriers | None = None,
     ) -> None:
-        self._k, self._barriers = k, barriers
+        self._k = k
+        self._barriers = barriers or Barriers(between=small_product(k.chip) - 1)
         self._staged: BufferQueue | None = None
         sizes = {name: k.chip.buffers[name] // l0_buffers for name in ("L0A", "L0B")}
         unit = k.chip.alignment.fractal
@@ -134,7 +139,7 @@ class CubePipeline:
         product = CubeProduct(m, k, n, dtype, self._begun, hf32_bits, gemv=False, bias=bias)
         if isinstance(self.tiles, UnitFlagTiles):
             self.tiles.before(product)
-        if m * n <= self._barriers.before:
+        if m * n <= max(self._barriers.before, self._barriers.between if self._begun else 0):
             self._k.pipe_barrier("M")
         self._k.mmad(self.tiles.filling, self.left[half], self.right[half], *product)
         if m * n <= self._barriers.behind:

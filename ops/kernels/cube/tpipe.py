@@ -18,8 +18,6 @@ RAISED = 3
 """Number of flags M -> MTE1 that a TPipe sets when it begins."""
 CLEARED = 11
 """Cross-core flag, mode 0, that says that all cubes have cleared their shares (stated; ids 11 to 15 are the library's own)."""
-SMALL_PRODUCT = 10 * 256
-"""Most elements of a product which the cube finishes too fast: a barrier keeps the next Mmad behind it (arch22: stated)."""
 
 
 class RaisedQueue(BufferQueue[int]):

@@ -20,8 +20,8 @@ from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline
-from ascend_sim.ops.kernels.cube.tpipe import SMALL_PRODUCT, TPipePipeline
+from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline, small_product
+from ascend_sim.ops.kernels.cube.tpipe import TPipePipeline
 from ascend_sim.ops.kernels.grad_input.clearing import clear
 from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
@@ -206,7 +206,7 @@ class _DataBuilder:
         tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
         buffers = tiling.al0_buffers, tiling.cl0_buffers, tile_bytes
         if form.open_rows:
-            self.pipeline: CubePipeline = TPipePipeline(k, *buffers, barriers=Barriers(before=SMALL_PRODUCT))
+            self.pipeline: CubePipeline = TPipePipeline(k, *buffers, barriers=Barriers(before=small_product(k.chip)))
         else:
             self.pipeline = CubePipeline(k, *buffers, unit_flag=form.unit_flag)
 

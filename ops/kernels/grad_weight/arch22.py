@@ -17,8 +17,8 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline
-from ascend_sim.ops.kernels.cube.tpipe import SMALL_PRODUCT, ClearingPipe, PingPong, TPipePipeline, ping_pong
+from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline, small_product
+from ascend_sim.ops.kernels.cube.tpipe import ClearingPipe, PingPong, TPipePipeline, ping_pong
 from ascend_sim.ops.kernels.grad_weight.cube import (
     CubeBuilder,
     Image,
@@ -119,7 +119,7 @@ class OpenCubeBuilder(CubeBuilder):
 
     def cube_pipeline(self, tile_bytes: int) -> CubePipeline:
         """Return the pipeline with the flags of a TPipe and barriers, for L0C tiles of `tile_bytes` bytes."""
-        barriers = Barriers(behind=SMALL_PRODUCT - 1, drain=True)
+        barriers = Barriers(behind=small_product(self.k.chip) - 1, drain=True)
         return TPipePipeline(self.k, self.tiling.al0_buffers, self.tiling.cl0_buffers, tile_bytes, barriers=barriers)
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ascend_sim.check.accesses import Shapes
 from ascend_sim.check.subject import Subject
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
@@ -64,4 +65,4 @@ def subject_of(program: Program) -> Subject:
     device = Device(CHIP, with_values=False)
     tensors = [device.allocate(SIZE, name) for name in ("a", "b")]
     task = Task("random", "Random", "AIV", 1, tensors, lambda block: [program])
-    return Subject(CHIP, task, [program])
+    return Subject(CHIP, task, [program], Shapes(CHIP))

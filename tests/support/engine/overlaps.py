@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import Finding
-from ascend_sim.isa.base import PIPES
+from ascend_sim.isa.base import PIPES, Instruction
+from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, gm_operand
@@ -26,8 +27,15 @@ Pair = tuple[str, tuple[int, int], tuple[int, int]]
 """Space, and the (block, row) of the two instructions, in order."""
 
 
-def accesses(run: ProgramRun, bases: list[int]) -> list[tuple[str, tuple[int, int], str, set[int], bool, bool, int, int]]:
-    """Space, (block, row), pipe, bytes, writes, atomic, start, retirement of everything that a program touches."""
+def ordered_by(one: Instruction) -> str:
+    """Who keeps the row in order with others of its kind: the L2 its additions, the cube products of ten fractals and more."""
+    if isinstance(one, Mmad) and -(-one.m // 16) * -(-one.n // 16) >= 10:
+        return "cube"
+    return "L2" if one.atomic else ""
+
+
+def accesses(run: ProgramRun, bases: list[int]) -> list[tuple[str, tuple[int, int], str, set[int], bool, str, int, int]]:
+    """Space, (block, row), pipe, bytes, writes, who orders it, start, retirement of everything that a program touches."""
     found = []
     for row, view in enumerate(run.program):
         for writes, regions in ((False, view.instruction.reads()), (True, view.instruction.writes())):
@@ -41,7 +49,7 @@ def accesses(run: ProgramRun, bases: list[int]) -> list[tuple[str, tuple[int, in
                     for r in range(region.rows)
                     for byte in range(region.row_bytes)
                 }
-                entry = (region.space, (run.program.block, row), view.pipe, touched, writes, view.instruction.atomic)
+                entry = (region.space, (run.program.block, row), view.pipe, touched, writes, ordered_by(view.instruction))
                 found.append((*entry, int(run.start[row]), int(run.retire[row])))
     return found
 
@@ -50,18 +58,18 @@ def brute_force(runs: list[ProgramRun], bases: list[int]) -> set[Pair]:
     pairs: set[Pair] = set()
     everything = [access for run in runs for access in accesses(run, bases)]
     for one, other in combinations(everything, 2):
-        (space, a, pipe_a, bytes_a, writes_a, atomic_a, start_a, retire_a) = one
-        (space_b, b, pipe_b, bytes_b, writes_b, atomic_b, start_b, retire_b) = other
+        (space, a, pipe_a, bytes_a, writes_a, order_a, start_a, retire_a) = one
+        (space_b, b, pipe_b, bytes_b, writes_b, order_b, start_b, retire_b) = other
         if space != space_b or a == b or (space != "GM" and a[0] != b[0]):
             continue
-        if not (writes_a or writes_b) or (atomic_a and atomic_b):
+        if not (writes_a or writes_b) or (order_a and order_a == order_b):
             continue
         if not (start_a < retire_b and start_b < retire_a and bytes_a & bytes_b):
             continue
         if a[0] == b[0] and pipe_a == pipe_b:
             first_writes = writes_a if a[1] < b[1] else writes_b
-            if not first_writes or (space == "L0C" and pipe_a == "M"):
-                continue  # a pipe reads before it overwrites; the cube's additions are interlocked
+            if not first_writes:
+                continue  # a pipe reads before it overwrites
         pairs.add((space, *sorted((a, b))))  # type: ignore[arg-type]
     return pairs
 

@@ -177,6 +177,8 @@ def tile(k: KernelBuilder, tiles: UnitFlagTiles, steps: int, size: int, target: 
     """A tile of L0C that cube and Fixpipe hand over by the unit flag, now and then as a whole."""
     accumulator, m, n = tiles.acquire(), 16 * (1 + size % 3), 16 * (1 + steps % 4)
     for step in range(1 + steps % 3):
+        if step and m * n < 10 * 256:
+            k.pipe_barrier("M")
         product_into(k, tiles, accumulator, (m, 16, n), step > 0)
     if size % 4:
         tiles.drain(target, TilePiece(m, n, m if size % 5 else m + 16), "float16", 16, 32 * m)

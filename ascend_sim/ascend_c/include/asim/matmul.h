@@ -277,6 +277,8 @@ private:
             bool last = number + 1 == pieces, first = number == 0 && !partial;
             MmadParams p(m, n, k, UNIT_FLAG ? last ? 3 : 2 : 0, false, first && !has_bias_);
             LocalTensor<Sum> sum(TPosition::CO1, place_, 1 << 15);
+            // A tile of L0C below ten fractals does not interlock (configs/chips, cube.interlocked_fractals).
+            if (!first && asim::pieces_of(m, 16) * asim::pieces_of(n, 16) < 10) PipeBarrier<PIPE_M>(site);
             if (first && has_bias_) {
                 LocalTensor<Sum> table(TPosition::C2, 0, n);
                 Mmad(sum, l0a, l0b, table, p, site);
