@@ -57,7 +57,7 @@ def test_a_missing_case_and_broken_yaml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--chip", "ascend910b33"], ["did you mean ascend910b3?"]),
+        (["--chip", "ascend910b33"], ["did you mean ascend910b3"]),
         (["--chip", "missing.yaml"], ["missing.yaml", "No such file"]),
         (["--mode", "fast"], ["--mode fast", "full, functional, timing"]),
         (["--l2", "lukewarm"], ["lukewarm", "cold, warm, step"]),
@@ -162,7 +162,7 @@ def test_usage_errors_are_exit_code_2(case: Path) -> None:
 
 
 def test_unknown_chips() -> None:
-    assert "did you mean ascend910b3?" in refused("chips", "ascend910b33")
+    assert "did you mean ascend910b3" in refused("chips", "ascend910b33")
     assert "is a family, not a chip" in refused("chips", "dav-2201")
 
 
