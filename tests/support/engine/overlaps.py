@@ -28,7 +28,7 @@ Pair = tuple[str, tuple[int, int], tuple[int, int]]
 
 
 def ordered_by(one: Instruction) -> str:
-    """Who keeps the row in order with others of its kind: the L2 its additions, the cube products of ten fractals and more."""
+    """Name of the unit that orders a row: "L2" for additions, "cube" for products of ten fractals or more; "" for none."""
     if isinstance(one, Mmad) and -(-one.m // 16) * -(-one.n // 16) >= 10:
         return "cube"
     return "L2" if one.atomic else ""
