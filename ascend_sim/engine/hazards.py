@@ -2,8 +2,8 @@
 
 An access is in flight from its start to its retirement. On one pipe only a read or write of bytes that an earlier,
 unretired instruction writes counts (reading before a later write is in order); Mmads that share a large L0C tile
-interlock, and atomics to the same bytes are ordered by the L2. A product and a drain with the unit flag may be at one tile of L0C
-together as long as neither can overtake the other.
+interlock, and atomics to the same bytes are ordered by the L2. A product and a drain with the unit flag may be at one tile
+of L0C together as long as neither can overtake the other.
 
 This is how numpy finds them in the columns of programs; C finds the same while it runs or afterwards (compiled/hazards.c).
 """
