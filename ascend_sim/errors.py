@@ -37,8 +37,11 @@ class CycleLimitError(SimError):
     """Error of a run that takes more cycles than `max_cycles` allows."""
 
 
-class MemoryLimitError(SimError):
-    """Error raised, at any point of the work, when the process holds more memory than the limit."""
+class MemoryLimitError(BaseException):
+    """Error raised, at any point of the work, when the process holds more memory than the limit.
+
+    Like KeyboardInterrupt it is no Exception: work that goes on after another error must not go on after this one.
+    """
 
 
 class DeadlockError(SimError):

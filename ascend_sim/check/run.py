@@ -20,7 +20,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
-from ascend_sim.errors import MemoryLimitError, SimError
+from ascend_sim.errors import SimError
 from ascend_sim.host import collector_paused
 from ascend_sim.kernel.inspection import Fault, Inspection, inspect
 from ascend_sim.kernel.program import Program
@@ -87,15 +87,13 @@ def check_tasks(
 def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection]:
     """Return (programs of a task, the inspection with the faults that their builders found).
 
-    MemoryLimitError is raised; any other SimError of a block becomes a fault. `stamping` as in `inspect`.
+    A SimError of a block becomes a fault. `stamping` as in `inspect`.
     """
     programs: list[Program] = []
     with inspect(stamping) as inspection:
         for block in range(task.block_dim):
             try:
                 programs += task.build(block)
-            except MemoryLimitError:
-                raise
             except SimError as error:  # a kernel that is no `KernelFunction` breaks off
                 inspection.add(f"block {block}", str(error))
     return programs, inspection
@@ -241,8 +239,6 @@ def _timed(
     made = [replace(task, build=there.__getitem__) for task, there in zip(tasks, blocks, strict=True)]
     try:
         return Engine(Device(chip, with_values=False), engine=engine).run(made), ""
-    except MemoryLimitError:
-        raise
     except (SimError, LookupError) as error:
         return None, str(error).partition("\n")[0]
 

@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from ascend_sim.cli import stopping
-from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.errors import AclnnError, MemoryLimitError, SimError
 
 _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """Base class of click's errors, found from typer's, since typer may bring its own click."""
@@ -121,7 +121,7 @@ class CommandGroup(TyperGroup):
             else:
                 print(f"ascend-sim: {plain_text(text)}", file=sys.stderr)
             sys.exit(2)
-        except SimError as error:  # the limit of memory, where no command has begun
+        except (SimError, MemoryLimitError) as error:  # the limit of memory, where no command has begun
             print(f"ascend-sim: {error}", file=sys.stderr)
             sys.exit(2)
         except typer.Abort:
@@ -268,15 +268,15 @@ _MADE: list[list[Path]] = []
 
 @contextmanager
 def errors(as_json: bool) -> Iterator[None]:
-    """Turn SimError, OSError and MemoryError of the block into one line on stderr (JSON on stdout if `as_json`) and exit code
-    2.
+    """Turn SimError, MemoryLimitError, OSError and MemoryError of the block into one line on stderr (JSON on stdout if
+    `as_json`) and exit code 2.
 
     Folders that `make_folder` created in the block are removed in any case if they are empty.
     """
     made = len(_MADE)
     try:
         yield
-    except (SimError, OSError, MemoryError) as error:
+    except (SimError, MemoryLimitError, OSError, MemoryError) as error:
         status = error.status if isinstance(error, AclnnError) else None
         text = f"this machine has not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
         if as_json:

@@ -211,15 +211,11 @@ class Launch:
     def _inspected(self, inspection: Inspection, table: InstructionTable, block: int, core: str, sub_block: int) -> Program:
         """Return the program with the rows that the function wrote before it ended; an error that it raises is recorded as a
         fault.
-
-        MemoryLimitError is raised all the same.
         """
         k = self._builder(Kernel, table, block, core, sub_block)
         assert k.notes is not None
         try:
             self._write(k)
-        except MemoryLimitError as error:
-            raise MemoryLimitError(_told(error, self.kernel)) from None
         except (Exception, SystemExit) as error:
             k.notes.whole = False
             line = self.kernel.raised_at(error) or self.kernel.first_line
@@ -232,7 +228,10 @@ class Launch:
         return k
 
     def _write(self, k: Kernel) -> None:
-        _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
+        try:
+            _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
+        except MemoryLimitError as error:
+            raise MemoryLimitError(_told(error, self.kernel)) from None
 
     def _builder(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
         sizes = [tensor.nbytes for tensor in self.tensors]
@@ -373,6 +372,6 @@ def _said(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"it ends Python (exit code {error.code})"
     text = " ".join(str(error).split())
-    if isinstance(error, SimError):
+    if isinstance(error, SimError | MemoryLimitError):
         return text
     return explain_mistake(error) or (f"{type(error).__name__}: {text}" if text else type(error).__name__)

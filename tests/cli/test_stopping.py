@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from ascend_sim import run_case
+from ascend_sim.errors import MemoryLimitError
+
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 
 PATIENCE = 240.0
@@ -175,6 +178,18 @@ def test_more_memory_than_the_limit_is_one_line(started: Callable[..., subproces
     assert (process.returncode, out) == (2, "")
     assert err.startswith("ascend-sim: stopped: more than 0.05 GiB of memory") and len(err.splitlines()) == 1
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
+
+
+def test_work_that_goes_on_after_errors_ends_at_the_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial that is refused is left out; one in which the memory ends must not be."""
+
+    def beyond(*_: object, **__: object) -> None:
+        raise MemoryLimitError("stopped: more than 1 GiB of memory")
+
+    result = run_case("fp32_keep", mode="timing")
+    monkeypatch.setattr("ascend_sim.calls.trials.run_tasks", beyond)
+    with pytest.raises(MemoryLimitError):
+        result.to_dict()
 
 
 @pytest.mark.slow
