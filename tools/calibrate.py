@@ -132,7 +132,7 @@ class CostBench:
 
     def usable(self, rows: Sequence[MeasuredRow]) -> list[MeasuredRow]:
         """The rows that can be simulated; `notes` tells what was left out and assumed. SimError for a sealed row."""
-        refuse_sealed((row.cells for row in rows), "calibrate")
+        refuse_sealed(row.cells for row in rows)
         told = {row.kernel: Prediction(skipped=row.unlike) for row in rows if row.unlike}
         long = {
             row.kernel: Prediction(skipped="takes minutes")

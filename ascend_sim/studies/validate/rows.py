@@ -15,7 +15,6 @@ import csv
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from ascend_sim.studies.validate.kernel import (
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
 from ascend_sim.studies.validate.profile_order import moved_by, note_launches
 from ascend_sim.studies.validate.profiler_line import Line
-from ascend_sim.studies.validate.sealed import is_sealed
+from ascend_sim.studies.validate.sealed import is_sealed, measurement_files
 
 CHIPS = {"ascend910b_gen1": "ascend910b"}
 """Other names of chips in published tables: the first 910 with 30 cores."""
@@ -67,9 +66,7 @@ def sealed_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRo
 
 
 def _all_shipped(l2: str, told: Collection[str]) -> list[MeasuredRow]:
-    folder = Path(str(files("ascend_sim.configs"))) / "measurements"
-    paths = [*sorted(folder.glob("*.csv")), *sorted(folder.glob("later/*.csv"))]
-    return [row for path in paths for row in read_rows(path, l2, told=told)]
+    return [row for path in measurement_files() for row in read_rows(path, l2, told=told)]
 
 
 def read_rows(
@@ -243,6 +240,8 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
     launches = text.get("launches") or usual
     if launches not in LAUNCH_STATES:
         raise ConfigError(f"{where}: launches: {launches!r} given; allowed: {', '.join(LAUNCH_STATES)}")
+    if known == REPEATED and launches == "cold":
+        raise ConfigError(f"{where}: launches: 'cold' given; allowed with l2 {REPEATED!r}, where the same kernels ran: warm")
     unlike = _unlike(op_type, text.get("fused", "")) or LAUNCHES[op_type].unlike(labels, sizes)
     helps = LAUNCHES[op_type].helps if op_type in LAUNCHES else {}
     withheld = {column for name, columns in helps.items() if name not in told for column in columns}

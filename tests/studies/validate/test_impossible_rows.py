@@ -16,7 +16,7 @@ from ascend_sim.studies.validate.launches import LAUNCHES
 GOOD = {
     "chip": "ascend950pr_9579", "op_type": "conv2d", "dtype": "fp16", "N": "1", "Ci": "16", "Hi": "14", "Wi": "14",
     "Co": "32", "Ho": "14", "Wo": "14", "kh": "3", "kw": "3", "stride_h": "1", "stride_w": "1", "pad_h_total": "2",
-    "pad_w_total": "2", "dilation_h": "1", "groups": "1", "l2": "cold", "duration_us": "8.0",
+    "pad_w_total": "2", "dilation_h": "1", "groups": "1", "l2": "cold", "launches": "", "duration_us": "8.0",
 }  # fmt: skip
 IMPOSSIBLE: list[tuple[dict[str, str], str]] = [
     ({"groups": "3"}, "16 channels given; weight.shape[1] x groups is 15 (groups 3)"),
@@ -43,6 +43,7 @@ IMPOSSIBLE: list[tuple[dict[str, str], str]] = [
     ({"duration_us": "0"}, "duration_us: '0' given; must be a time above 0"),
     ({"duration_us": "soon"}, "duration_us: 'soon' given"),
     ({"l2": "lukewarm"}, "l2: 'lukewarm' given; allowed: cold, warm, repeated"),
+    ({"l2": "repeated", "launches": "cold"}, "launches: 'cold' given; allowed with l2 'repeated'"),
 ]  # fmt: skip
 
 

@@ -57,14 +57,74 @@ def test_a_planted_read_of_a_sealed_row_is_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.syspath_prepend(TOOLS)
     bench = importlib.import_module("calibrate").CostBench("ascend910b2", {}, tmp_path, 1)
     sealed, free = row_of(tmp_path, True), row_of(tmp_path, False)
-    refused = "the row of MatMul in run catlass is sealed; costs are fitted on open"
-    with pytest.raises(SimError, match=f"calibrate: {refused}"):
+    refused = "the row of MatMul in run catlass, 5 us, is sealed; costs are fitted on open"
+    with pytest.raises(SimError, match=f"^{refused}"):
         bench.usable([*free, *sealed])
     assert bench.usable(free) == free
     monkeypatch.setattr(fitted_on, "_rows", lambda _: [row.cells for row in (*sealed, *free)])
     with pytest.raises(SimError, match=f"planted.csv: K=8'?: {refused}"):
         fitted_on.selected("planted.csv: K=8")
     assert fitted_on.selected(f"planted.csv: M={first_m(False)}") == [free[0].cells]
+
+
+def copied(folder: Path, dropped: set[str], **changed: str) -> list[MeasuredRow]:
+    """A sealed product that ships, read from a file without some of its columns."""
+    sealed = next(row.cells for row in sealed_rows() if row.kernel.op_type == "MatMul")
+    cells = {name: value for name, value in (sealed | changed).items() if name not in dropped}
+    path = folder / "copy.csv"
+    path.write_text(f"{','.join(cells)}\n{','.join(cells.values())}\n")
+    return read_rows(path)
+
+
+NEEDED = {"chip", "op_type", "dtype", "duration_us", "M", "N", "K"}
+
+
+@pytest.mark.parametrize(
+    ("dropped", "changed"),
+    [
+        ({"run"}, {}),
+        ({"run", "series", "dtype_out", "trans_a", "trans_b"}, {}),
+        (set(), {"run": "mine"}),
+        (set(), {"format_in": "ND", "trans_a": "0"}),
+        ({"run"}, {"dtype": "float16", "op_type": "MatMulV2", "chip": "ASCEND910B2"}),
+        ({"run"}, {"M": "01024", "duration_us": "15.270"}),
+    ],
+)
+def test_a_copy_of_a_sealed_row_is_sealed_whatever_it_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropped: set[str], changed: dict[str, str]
+) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    calibrate = importlib.import_module("calibrate")
+    with pytest.raises(SimError, match=r"^the row of MatMul.* is sealed"):
+        calibrate.CostBench("ascend910b2", {}, tmp_path, 1).usable(copied(tmp_path, dropped, **changed))
+
+
+def test_the_columns_that_a_product_needs_tell_a_copy(tmp_path: Path) -> None:
+    (row,) = copied(tmp_path, set(next(row.cells for row in sealed_rows() if row.kernel.op_type == "MatMul")) - NEEDED)
+    assert set(row.cells) == NEEDED and is_sealed(row.cells)
+
+
+def test_a_measurement_of_ones_own_is_open(tmp_path: Path) -> None:
+    """Another time, another size or another chip is no copy of a sealed row."""
+    for changed in ({"duration_us": "29"}, {"M": "3"}, {"chip": "ascend910b1"}):
+        assert not is_sealed(copied(tmp_path, {"run"}, **changed)[0].cells)
+
+
+def test_a_sealed_row_from_a_profile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command says its name once."""
+    monkeypatch.syspath_prepend(TOOLS)
+    cells = next(row.cells for row in sealed_rows() if row.kernel.op_type == "MatMul")
+    m, n, k = (cells[name] for name in "MNK")
+    (tmp_path / "op_summary_1.csv").write_text(
+        "Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us),Block Dim,Input Shapes,Input Data Types,Input Formats,"
+        "Output Shapes,Output Data Types,Output Formats\n"
+        f'a,MatMul,AI_CORE,1,{cells["duration_us"]},20,"{m},{k};{k},{n}",FLOAT16;FLOAT16,ND;ND,"{m},{n}",FLOAT16,ND\n'
+    )
+    given = [str(tmp_path), "--chip", cells["chip"], "--out", str(tmp_path / "mine.yaml")]
+    assert importlib.import_module("calibrate").main(given) == 2
+    assert capsys.readouterr().err.startswith("calibrate: the row of MatMul, 15.27 us, is sealed; costs")
 
 
 @pytest.mark.fast
