@@ -44,6 +44,10 @@ from ascend_sim.settings import check_disarmed, check_limit, disarmed_warnings
 
 Array = NDArray[Any]
 
+_NOTHING_WARM = "launches 'warm' changes no time here: {}"
+_MANY = "code stays for {} launches on a kind of core (launch.kept_launches), and this run has more"
+_FREE = "the chip file has no cost of cold code for these kernels (launch.cold_us)"
+
 
 @dataclass(repr=False)
 class RunResult:
@@ -217,8 +221,10 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
         device.replay(job.before, job.held)
     for allocation in inputs if options["l2"] == "warm" else ():
         device.warm(allocation)
-    cached, repeated = device.cached(), options["launches"] == "warm"
+    cached, repeated, fetches = device.cached(), options["launches"] == "warm", device.priced_fetches(tasks)
     device.repeat(tasks if repeated else ())
+    unchanged = repeated and mode != "functional" and device.priced_fetches(tasks) == fetches
+    why = _MANY.format(chip.launch.kept_launches) if fetches else _FREE
     facts = RunFacts(chip, bounds=mode != "functional")
 
     def on_program(index: int, task: Task, program: Program) -> None:
@@ -250,7 +256,7 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
     problem = told["problem"] | {"accumulate": model.accumulate, "overflow": model.overflow}
     if job.disarmed:
         problem["disarmed"] = job.disarmed
-    warnings = (*told["warnings"], *experiment, *unused)
+    warnings = (*told["warnings"], *experiment, *([_NOTHING_WARM.format(why)] if unchanged else ()), *unused)
     report = replace(built, **{**told, "mode": mode, "problem": problem, "warnings": warnings})
     recording = None if timeline is None else Recording(chip, timeline, tasks, cached, repeated)
     return make(outputs, report, job.dtypes, findings, timeline, recording, tasks)

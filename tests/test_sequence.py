@@ -144,6 +144,26 @@ def test_a_disarmed_flag_is_an_experiment(run: Run) -> None:
     assert [text.rpartition(".")[2] for text in found.report.problem["disarmed"]] == [flag]
 
 
+@pytest.mark.parametrize(
+    ("chip", "mask", "why"),
+    [
+        ("ascend910b2", (True, True, True), "code stays for 4 launches on a kind of core"),
+        ("ascend910b2", (True, False, False), ""),
+        ("ascend950pr_9579", (True, False, False), "the chip file has no cost of cold code for these kernels"),
+    ],
+)
+def test_a_run_tells_that_warm_launches_change_no_time(chip: str, mask: tuple[bool, bool, bool], why: str) -> None:
+    ones = np.ones((1, 16, 4, 4), np.float16), np.ones((1, 16, 4, 4), np.float16), np.ones((16, 16, 1, 1), np.float16)
+    attributes = ((16,), (1, 1), (0, 0), (1, 1), False, (0, 0), 1, mask)
+    cold, warm = (
+        ascend_sim.convolution_backward(*ones, *attributes, mode="timing", chip=chip, launches=state).report
+        for state in ("cold", "warm")
+    )
+    found = [text for text in warm.warnings if text.startswith("launches 'warm' changes no time here: ")]
+    assert (warm.total_us == cold.total_us) is bool(found) is bool(why)
+    assert all(why in text for text in found) and set(warm.warnings) - set(cold.warnings) == set(found)
+
+
 def test_findings_of_the_checks_are_among_those_of_the_run() -> None:
     def waste(k: ascend_sim.Kernel, x: ascend_sim.Tensor, y: ascend_sim.Tensor) -> None:
         k.gm_to_ub(0, x)

@@ -57,6 +57,16 @@ class Device:
             if task.block_dim:
                 self.launch(task)
 
+    def priced_fetches(self, tasks: Sequence[Task]) -> list[int]:
+        """Return the indices of the tasks that would pay for cold code if all were launched now, in order; nothing is
+        recorded.
+        """
+        launched, costs = {kind: [*code] for kind, code in self._launched.items()}, self.chip.launch
+        priced = {*costs.cold_us, *costs.cold_per_block_us}
+        cold = [index for index, task in enumerate(tasks) if task.block_dim and self.launch(task)]
+        self._launched = launched
+        return [index for index in cold if priced & {kind for _, kind, _ in tasks[index].cores(self.chip, 0)}]
+
     def allocate(self, size: int, name: str) -> Allocation:
         """Reserve `size` bytes of GM and return the allocation, with bytes only if the device has values."""
         return self.gm.allocate(size, name, with_data=self.with_values)

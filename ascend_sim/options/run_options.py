@@ -127,10 +127,12 @@ class CacheOptions(TypedDict, total=False):
             "cold",
             "a text",
             '"cold": other kernels ran before, as in a training step, and each kernel fetches its code unless the call itself '
-            'launched it shortly before; "warm": the same call ran just before, as in a benchmark.',
+            'launched it shortly before; "warm": the same call ran just before, as in a benchmark, and left the '
+            "code of its last kernels (the chip's launch.kept_launches).",
             Shell(
                 ("run", "kernel", "run-network"),
-                "cold: other kernels ran before, and code is fetched; warm: the same call ran just before.",
+                "cold: other kernels ran before, and code is fetched; warm: the same call ran just before and left "
+                "the code of its last kernels.",
             ),
             choices=LAUNCH_STATES,
             case=True,
