@@ -73,12 +73,12 @@ def read_expectations(
     expected: Expectations | Callable[..., Expectations], inputs: Mapping[str, Any], outputs: Mapping[str, Array]
 ) -> dict[str, Expected]:
     """Return {output: Expected}; if `expected` is a function, it is called with the `inputs`, arrays and numbers, that its
-    parameters name.
+    parameters name. "x" names the list of "x[0]", "x[1]" among inputs and outputs.
 
     Raises SimError for names and shapes that the kernel does not have, and for anything but arrays of numbers.
     """
     if callable(expected):
-        expected = expected(**arguments_of(expected, inputs))
+        expected = expected(**arguments_of(expected, with_lists(inputs)))
     if not isinstance(expected, Mapping):
         if len(outputs) != 1:
             raise SimError(
@@ -86,8 +86,14 @@ def read_expectations(
                 f"{', '.join(outputs) or 'none'}"
             )
         expected = {next(iter(outputs)): expected}
+    lists = {name for name in with_lists(outputs) if name not in outputs}
+    given = {
+        name: value
+        for whole, values in expected.items()
+        for name, value in (((f"{whole}[{n}]", one) for n, one in enumerate(values)) if whole in lists else [(whole, values)])
+    }
     wanted = {}
-    for name, value in expected.items():
+    for name, value in given.items():
         if name not in outputs:
             raise SimError(f"expected: no output {name!r}; the kernel has {', '.join(outputs) or 'none'}")
         one = value if isinstance(value, Expected) else Expected(value)
@@ -101,6 +107,15 @@ def read_expectations(
             raise SimError(f"expected: {name} has shape {list(shape)}; the output has {list(outputs[name].shape)}")
         wanted[name] = one
     return wanted
+
+
+def with_lists(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tensors, and {"x": [x[0], x[1], ...]} for those of a list."""
+    found = dict(tensors)
+    for name, value in tensors.items():
+        if name.endswith("]"):
+            found.setdefault(name.partition("[")[0], []).append(value)
+    return found
 
 
 def _holds_numbers(values: Any) -> bool:

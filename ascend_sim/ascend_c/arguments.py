@@ -61,18 +61,19 @@ def entry_arguments(
 ) -> tuple[list[Argument], dict[StructureField, float]]:
     """Return (arguments in the order of the parameters, values of the structure fields set by name).
 
-    Tensors become pointers into GM. `registers_tiling`: the kernel's file registers the structure of the tiling data. Raises
-    SimError for too many tensors, wrong sizes, and bad field names and numbers.
+    Tensors become pointers into GM, those of a list ("x[0]", "x[1]") a table of pointers and shapes. `registers_tiling`: the
+    kernel's file registers the structure of the tiling data. Raises SimError for too many tensors, wrong sizes, and bad field
+    names and numbers.
     """
-    slots = list(tensors)
-    if len(slots) > MOST_TENSORS:
-        raise SimError(f"{len(slots)} tensors; a C++ kernel takes at most {MOST_TENSORS}")
+    if len(tensors) > MOST_TENSORS:
+        raise SimError(f"{len(tensors)} tensors; a C++ kernel takes at most {MOST_TENSORS}")
     given: list[Argument] = []
     by_name: dict[StructureField, Any] = {}
     loose = _loose_fields(parameters, fields)
     for number, one in enumerate(parameters):
         if one.is_tensor:
-            given.append(pointer_of(slots.pop(0)))
+            own = [tensor for tensor in tensors if tensor.name.partition("[")[0] == one.name]
+            given.append(pointer_of(own[0]) if own[0].name == one.name else _list_bytes(own))
         elif one.has_fields:
             value, own = fields.get(one.name), loose[one.name]
             if isinstance(value, Mapping):
@@ -130,6 +131,13 @@ def _structure(one: EntryParameter, value: Any, by_name: Mapping[str, Any], regi
 def pointer_of(tensor: Tensor) -> int:
     """Return the pointer of a tensor as C++ has it."""
     return ((tensor.address >> SLOT_SHIFT) + 1) << GM_SHIFT
+
+
+def _list_bytes(tensors: Sequence[Tensor]) -> bytes:
+    """Return the bytes behind a list of tensors (asim/lists.h, ListTensorDesc)."""
+    shapes = [word for n, one in enumerate(tensors) for word in (n << 32 | len(one.shape), *one.shape)]
+    words = [8 * (1 + len(shapes)), *shapes, *map(pointer_of, tensors)]
+    return np.array(words, np.uint64).tobytes()
 
 
 def _number(name: str, kind: int | None, value: Any) -> float:

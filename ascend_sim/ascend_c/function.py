@@ -175,6 +175,21 @@ class CppKernel(KernelFunction):
             remarks.append("SetL2CacheHint changes nothing here: the model of the L2 keeps all lines alike")
         return remarks
 
+    def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return {parameter: tensor}, with the tensors of a list as "x[0]", "x[1]".
+
+        Raises SimError for arguments that do not fit the entry.
+        """
+        found: dict[str, Any] = {}
+        for name, value in super().check(tensors, fields).items():
+            if not isinstance(value, list | tuple):
+                found[name] = value
+            elif not value:
+                raise SimError(f"kernel {self.name}: {name} is an empty list; a list has one tensor or more")
+            else:
+                found |= {f"{name}[{number}]": one for number, one in enumerate(value)}
+        return found
+
     def _signature(self) -> inspect.Signature:
         taken = {one.name for one in self.parameters}
         first = inspect.Parameter("k" if "k" not in taken else "k_", inspect.Parameter.POSITIONAL_ONLY)

@@ -26,8 +26,8 @@ _LIBRARY = {
 _BASICS = "kernel_basic_intf kernel_common kernel_cube_intf kernel_tensor kernel_tpipe kernel_type kernel_vec_intf"
 _STRUCTURES = "binary brcb data_copy fixpipe gather mm transpose unary"
 _OPERATORS = (
-    "atomic block_sync cache common data_copy determine_compute_sync fixpipe mm scalar set_atomic sys_var vec_binary "
-    "vec_binary_scalar vec_brcb vec_cmpsel vec_createvecindex vec_duplicate vec_gather vec_gather_mask vec_reduce "
+    "atomic block_sync cache common data_copy determine_compute_sync fixpipe list_tensor mm scalar set_atomic sys_var "
+    "vec_binary vec_binary_scalar vec_brcb vec_cmpsel vec_createvecindex vec_duplicate vec_gather vec_gather_mask vec_reduce "
     "vec_ternary_scalar vec_transpose vec_unary vec_vconv"
 )
 

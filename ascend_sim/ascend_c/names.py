@@ -55,6 +55,7 @@ _VALUES = (
     "ScalarCountLeadingZero ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit"
 )
 _ACCESS = "GetValue SetValue DataCacheCleanAndInvalid CacheLine DcciDst DataCachePreload DataSyncBarrier"
+_LISTS = "ListTensorDesc TensorDesc GetDesc GetDataPtr GetDataObj SetShapeAddr GetDim GetIndex GetShape"
 _MACROS = (
     "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT "
     "GET_TILING_DATA_MEMBER REGISTER_TILING_FOR_TILINGKEY TILING_KEY_IS TILING_KEY_VAR ASCEND_IS_AIC ASCEND_IS_AIV"
@@ -82,6 +83,7 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "flags between cores": ("CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"),
     "functions of elements": tuple(_ELEMENTS.split()),
     "functions of rows": tuple(_ROWS.split()),
+    "lists of tensors": tuple(_LISTS.split()),
     "macros": tuple(_MACROS.split()),
     "sizes and scalar functions": tuple(_VALUES.split()),
     "printing (to stderr)": ("printf", "PRINTF"),
@@ -97,7 +99,7 @@ _OF_MATMUL = "the Matmul library"
 _SORT = "sorting"
 _CROSS = "one core's flags for another"
 _NOT_HERE = "not an operation of dav-2201"
-_LISTS = "lists of tensors and shapes"
+_SHAPES = "shapes of tensors"
 _BUFFERS = "temporary buffers of the library"
 _CONVERTS = "arithmetic that converts or scales, by registers"
 _HALF_BYTES = "numbers of half a byte"
@@ -118,7 +120,7 @@ _REFUSED = {
         "Subs Divs AtomicAdd AtomicCas AtomicMax AtomicMin Scatter Interleave Truncate ReduceDataBlock ReducePairElem "
         "ReduceRepeat"
     ),
-    _LISTS: "ListTensorDesc TensorDesc ShapeInfo GetShape GetDim GetDesc GetDataPtr SetShapeAddr GetShapeSize",
+    _SHAPES: "ShapeInfo GetShapeSize",
     _BUFFERS: "PopStackBuffer",
     _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq Gatherb",
     _HALF_BYTES: "int4b_t",

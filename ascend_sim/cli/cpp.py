@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ascend_sim.ascend_c.function import CppKernel
     from ascend_sim.cli.page import RunFiles
 
-_TENSOR = re.compile(r"\w+=\w+:[\dx]+")
+_TENSOR = re.compile(r"\w+(\[\d+\])?=\w+:[\dx]+")
+_OF_LIST = re.compile(r"\[\d+\]$")
 _FORM = "NAME=DTYPE:SHAPE, for example x=float32:16384 or x=float16:32x64"
 
 
@@ -152,7 +153,7 @@ def _from_options(kernel: CppKernel, options: CppOptions, rng: np.random.Generat
                 raise SimError(f"{flag} {text}: allowed is {_FORM}")
             if name in found:
                 raise SimError(f"{flag} {text}: {name} is given twice")
-            if name not in {one.name for one in _tensors(kernel)}:
+            if _OF_LIST.sub("", name) not in {one.name for one in _tensors(kernel)}:
                 listed = ", ".join(one.name for one in _tensors(kernel)) or "none"
                 raise SimError(f"{flag} {text}: kernel {kernel.name} has no tensor {name}; it has {listed}")
             if flag == "--tensor" and rest.endswith(".npy"):
@@ -160,13 +161,23 @@ def _from_options(kernel: CppKernel, options: CppOptions, rng: np.random.Generat
             else:
                 dtype, shape = _form(flag, text, rest)
                 found[name] = _random(rng, dtype, shape) if flag == "--tensor" else empty(shape, dtype)
-    for one in _tensors(kernel):
-        if one.name not in found:
-            raise SimError(
-                f"kernel {kernel.name}: no tensor for {one.name}; give --tensor or --output {one.name}=DTYPE:SHAPE, or "
-                f"arguments(rng) in {kernel.sources[0].with_suffix('.py').name} beside the file"
-            )
-    return [found[one.name] for one in _tensors(kernel)], _numbers(kernel, options.arg or ())
+    return [_given(kernel, one.name, found) for one in _tensors(kernel)], _numbers(kernel, options.arg or ())
+
+
+def _given(kernel: CppKernel, name: str, found: Mapping[str, Any]) -> Any:
+    """Return the tensor of a parameter, or the list of its tensors "name[0]", "name[1]", from those given by options.
+
+    Raises SimError for the first that is missing.
+    """
+    many = sum(_OF_LIST.sub("", one) == name for one in found) - (name in found)
+    names = [f"{name}[{number}]" for number in range(many)] or [name]
+    missing = next((one for one in names if one not in found), None)
+    if missing is not None:
+        raise SimError(
+            f"kernel {kernel.name}: no tensor for {missing}; give --tensor or --output {missing}=DTYPE:SHAPE, or "
+            f"arguments(rng) in {kernel.sources[0].with_suffix('.py').name} beside the file"
+        )
+    return [found[one] for one in names] if many else found[name]
 
 
 def _form(flag: str, text: str, form: str) -> tuple[str, tuple[int, ...]]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import ascend_sim as asim
-from tests.support.ascend_c.kernels import OUT, made, needs_compiler, refusal, vector_kernel
+from tests.support.ascend_c.kernels import OUT, floats, made, needs_compiler, refusal, vector_kernel
 
 pytestmark = needs_compiler
 
@@ -136,3 +138,50 @@ def test_numbers_are_what_the_kernel_takes(tmp_path: Path) -> None:
     assert "'f'" in refusal(kernel, out, n=1), "a number is missing"
     assert "f: 'a' is no number" in refusal(kernel, out, n=1, f="a")
     assert "at most 64 bits" in refusal(kernel, out, n=1 << 64, f=0)
+
+
+LISTS = """
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y, float factor) {
+    ListTensorDesc from((__gm__ void *)x, 104, 3), to;
+    to.Init((__gm__ void *)y);
+    for (uint32_t i = from.GetSize(); i--;) {
+        uint64_t sizes[8];
+        TensorDesc<float> one; one.SetShapeAddr(sizes); from.GetDesc(one, i);
+        uint32_t count = 1;
+        for (uint32_t axis = 0; axis < one.GetDim(); axis++) count *= one.GetShape(axis);
+        GlobalTensor<float> out; out.SetGlobalBuffer(to.GetDataPtr<__gm__ float>(i));
+        LocalTensor<float> a(TPosition::VECCALC, i * 4096, 1024);
+        DataCopyPad(a, one.GetDataObj(), {1, count * 4, 0, 0, 0}, {});
+        SetFlag<HardEvent::MTE2_V>(i); WaitFlag<HardEvent::MTE2_V>(i);
+        Adds(a, a, factor + one.GetIndex(), count);
+        SetFlag<HardEvent::V_MTE3>(i); WaitFlag<HardEvent::V_MTE3>(i);
+        DataCopyPad(out, a, {1, count * 4, 0, 0, 0});
+        if (one.GetDataPtr() != from.GetDataPtr<__gm__ float>(i)) Trap();
+    }
+}"""
+SHAPES = ((64,), (3, 5), (2, 3, 7))
+
+
+def _plus(x: list[Any], factor: float) -> dict[str, Any]:
+    return {"y": [one + factor + number for number, one in enumerate(x)]}
+
+
+def test_lists_of_tensors(tmp_path: Path) -> None:
+    kernel = made(tmp_path, LISTS)
+    x = [floats(math.prod(shape)).reshape(shape) for shape in SHAPES]
+    y = [asim.empty(shape, "float32") for shape in SHAPES]
+    run = asim.launch(kernel, 1, x, y, factor=2.0, expected=_plus)
+    assert not run.findings and run.report.outputs and all(one["correct"] for one in run.report.outputs.values())
+    for number, values in enumerate(x):
+        assert np.array_equal(run.outputs[f"y[{number}]"], values + np.float32(2 + number))
+    assert not asim.check_kernel(kernel, 1, x, y, factor=2.0).findings
+
+
+def test_mistakes_with_lists_name_the_line(tmp_path: Path) -> None:
+    kernel, x, y = made(tmp_path, LISTS), [floats(8)] * 3, [asim.empty(8, "float32")] * 3
+    assert "x is an empty list" in refusal(kernel, [], y, factor=1.0)
+    assert "kernel.cpp:5: kernel kernel: ListTensorDesc: the argument is no list" in refusal(kernel, x[0], y, factor=1.0)
+    assert "kernel.cpp:5: kernel kernel: ListTensorDesc: a list of 2 tensors where" in refusal(kernel, x[:2], y, factor=1.0)
+    assert "a list of 80 bytes where the kernel says 104" in refusal(kernel, x, y, factor=1.0)
+    right = [np.zeros(shape, np.float32) for shape in SHAPES]
+    assert "kernel.cpp:12: kernel kernel: ListTensorDesc: tensor 2 of a list of 2" in refusal(kernel, right, y[:2], factor=1.0)

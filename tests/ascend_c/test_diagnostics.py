@@ -16,7 +16,7 @@ BROKEN = {
     "Add(d, a, b, 64)": "expected ';'",
     "Sort32(d, a, b, 1);": "Sort32 is not simulated (sorting); docs/ascend-c.md lists what is",
     "AscendC::Scatter(d, a, b, 0, 64);": "Scatter is not simulated (not an operation of dav-2201)",
-    "ListTensorDesc list;": "ListTensorDesc is not simulated (lists of tensors and shapes)",
+    "ShapeInfo shape;": "ShapeInfo is not simulated (shapes of tensors)",
     "float v = a.GetValue();": "too few arguments to function call",
     "SetLoadDataRepeat({0, 1, 0});": "SetLoadDataRepeat is not simulated (kernels of the cube core)",
     "IBSet(xg, d, 0, 0);": "IBSet is not simulated (one core's flags for another)",
@@ -54,7 +54,7 @@ BROKEN = {
     "constexpr int n = a.GetSize();": "constexpr",
     "#error stop": "stop",
     "GM_ADDR tiling = x; GET_TILING_DATA(t, tiling);": "GET_TILING_DATA: of which structure? REGISTER_TILING_DEFAULT",
-    "TensorDesc<float> one; one.GetShape(0); two.Foo();": "TensorDesc is not simulated (lists of tensors and shapes)",
+    "ShapeInfo one; GetShapeSize(one); two.Foo();": "ShapeInfo is not simulated (shapes of tensors)",
 }
 
 

@@ -87,6 +87,15 @@ def test_options_give_arguments(file: Path) -> None:
             np.testing.assert_array_equal(outputs["z"], x * np.float32(3.5))
 
 
+def test_a_list_of_tensors_has_its_numbers(file: Path) -> None:
+    text = file.read_text().replace("(__gm__ float *)x", "ListTensorDesc((__gm__ void *)x).GetDataPtr<float>(1)")
+    file.write_text(text)
+    given = ("--tensor", "x[1]=float32:64", "--output", "z=float32:64", "--arg", 1, "--arg", 1, "--blocks", 1)
+    code, out, _ = command("kernel", file, "--tensor", "x[0]=float32:8", *given, "--json")
+    assert code == 0 and list(json.loads(out)["problem"]["tensors"]) == ["x[0]", "x[1]", "z"]
+    assert command("kernel", file, *given)[2].startswith("ascend-sim: kernel scale: no tensor for x[0]; give --tensor or")
+
+
 def test_out_may_name_a_tensor(file: Path) -> None:
     given = ("--tensor", "x=float32:8x8", "--out", "z=float32:64", "--arg", 1, "--arg", 1, "--blocks", 1)
     assert command("kernel", file, *given)[0] == 0

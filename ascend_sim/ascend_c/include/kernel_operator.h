@@ -18,4 +18,5 @@
 #include "asim/cube.h"
 #include "asim/matmul_client.h"
 #include "asim/launch.h"
+#include "asim/lists.h"
 #include "asim/machine.h"

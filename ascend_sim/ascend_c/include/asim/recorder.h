@@ -36,6 +36,9 @@ constexpr bool ON_CUBE = true;
 constexpr bool ON_CUBE = false;
 #endif
 
+// A pointer into GM is (slot + 1) << GM_SHIFT plus an offset, with slots of at most MOST_TENSORS (recorder.py).
+constexpr int GM_SHIFT = 40, MOST_TENSORS = 64;
+
 // Registers of the machine on which the effect of a word depends.
 struct Registers {
     int64_t counting = 0, mask_high = -1, mask_low = -1, atomic = 0;
