@@ -86,14 +86,8 @@ def read_expectations(
                 f"{', '.join(outputs) or 'none'}"
             )
         expected = {next(iter(outputs)): expected}
-    lists = {name for name in with_lists(outputs) if name not in outputs}
-    given = {
-        name: value
-        for whole, values in expected.items()
-        for name, value in (((f"{whole}[{n}]", one) for n, one in enumerate(values)) if whole in lists else [(whole, values)])
-    }
     wanted = {}
-    for name, value in given.items():
+    for name, value in _by_output(expected, outputs).items():
         if name not in outputs:
             raise SimError(f"expected: no output {name!r}; the kernel has {', '.join(outputs) or 'none'}")
         one = value if isinstance(value, Expected) else Expected(value)
@@ -107,6 +101,13 @@ def read_expectations(
             raise SimError(f"expected: {name} has shape {list(shape)}; the output has {list(outputs[name].shape)}")
         wanted[name] = one
     return wanted
+
+
+def _by_output(expected: Mapping[str, Any], outputs: Mapping[str, Array]) -> dict[str, Any]:
+    """Return {output: its expected value}, with the values of a list of outputs each by its own name."""
+    lists = {name for name in with_lists(outputs) if name not in outputs}
+    found = {name: value for name, value in expected.items() if name not in lists}
+    return found | {f"{name}[{n}]": one for name in lists & expected.keys() for n, one in enumerate(expected[name])}
 
 
 def with_lists(tensors: Mapping[str, Any]) -> dict[str, Any]:

@@ -72,8 +72,8 @@ def entry_arguments(
     loose = _loose_fields(parameters, fields)
     for number, one in enumerate(parameters):
         if one.is_tensor:
-            own = [tensor for tensor in tensors if tensor.name.partition("[")[0] == one.name]
-            given.append(pointer_of(own[0]) if own[0].name == one.name else _list_bytes(own))
+            places = [tensor for tensor in tensors if tensor.name.partition("[")[0] == one.name]
+            given.append(pointer_of(places[0]) if places[0].name == one.name else _list_bytes(places))
         elif one.has_fields:
             value, own = fields.get(one.name), loose[one.name]
             if isinstance(value, Mapping):

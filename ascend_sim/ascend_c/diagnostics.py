@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from linecache import getline
 from pathlib import Path
 
-from ascend_sim.ascend_c.errors import CompileError, shown
+from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import is_public
 from ascend_sim.ascend_c.names import REFUSED
+from ascend_sim.kernel.inspection import shown_file
 
 _SAID = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|note): (?P<text>.*)$")
 _NAMES = re.compile(r"'(?:[\w:]*::)?(\w+)'")
@@ -58,7 +59,7 @@ def told(said: str, ours: Sequence[Path]) -> str:
             others.setdefault(f"the kernel cannot be compiled: {text}")
             continue
         code = getline(place["file"], int(place["line"])).strip()
-        where = f"{shown(place['file'])}:{place['line']}"
+        where = f"{shown_file(place['file'])}:{place['line']}"
         told_of = f"{where}: error: {text}" + (f"\n    {code}" if code else "")
         if _REFUSAL in text:
             found[place["file"], place["line"]] = told_of
@@ -89,7 +90,7 @@ def undefined(said: str, sources: Sequence[Path]) -> CompileError | None:
         for number, line in enumerate(source.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             if re.search(rf"\b{re.escape(name)}\b", line):
                 why = f"{name} is declared and has no definition"
-                return CompileError(f"{shown(str(source))}:{number}: error: {why}\n    {line.strip()}")
+                return CompileError(f"{shown_file(str(source))}:{number}: error: {why}\n    {line.strip()}")
     return None
 
 

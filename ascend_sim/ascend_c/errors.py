@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.inspection import Line
 
@@ -20,9 +18,3 @@ class CompileError(SimError):
     """Error of the C++ compiler: one to three lines for each error, file and line first."""
 
     whole = True
-
-
-def shown(file: str) -> str:
-    """Return a file's path for messages: relative to the working folder if the file lies in it."""
-    path = Path(file)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

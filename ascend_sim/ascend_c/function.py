@@ -19,7 +19,7 @@ from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.ahead import Blocks, contents_known
 from ascend_sim.ascend_c.arguments import StructureField, entry_arguments, entry_parameters, pointer_of
 from ascend_sim.ascend_c.auto_sync import orders
-from ascend_sim.ascend_c.errors import SourceError, shown
+from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.names import ARCHITECTURES
 from ascend_sim.ascend_c.recorder import (
     ALL_CORES,
@@ -45,7 +45,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import CrossCore
 from ascend_sim.kernel.function import KernelFunction, Race
-from ascend_sim.kernel.inspection import Line
+from ascend_sim.kernel.inspection import Line, shown_file
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.keywords import near_names
@@ -331,7 +331,7 @@ def cpp_kernel(
     paths = [Path(one).absolute() for one in (file, *more)]
     for one in paths[1:]:
         if not one.is_file():
-            raise SimError(f"{shown(str(one))}: there is no such file; give a C++ file")
+            raise SimError(f"{shown_file(str(one))}: there is no such file; give a C++ file")
     for folder in include:
         if not Path(folder).is_dir():
             raise SimError(f"include {folder}: there is no such folder")

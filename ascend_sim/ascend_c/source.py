@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ascend_sim.ascend_c.errors import shown
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.kernel.inspection import shown_file
 
 SUFFIXES = (".cpp", ".cc", ".cxx", ".asc")
 """Suffixes of files that hold C++ kernels."""
@@ -56,16 +56,16 @@ def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
     """
     there = entries(path)
     if not there:
-        raise SimError(f'{shown(str(path))}: no kernel; one begins with extern "C" __global__ __aicore__ void NAME(')
+        raise SimError(f'{shown_file(str(path))}: no kernel; one begins with extern "C" __global__ __aicore__ void NAME(')
     listed = ", ".join(dict.fromkeys(one.name for one in there))
     if name is None:
         if len(there) > 1:
-            raise SimError(f"{shown(str(path))}: several kernels; give one of {listed}")
+            raise SimError(f"{shown_file(str(path))}: several kernels; give one of {listed}")
         return there[0].name, there[0]
     for one in there:
         if one.name == name.partition("<")[0].strip().rpartition("::")[2]:
             return name, one
-    raise SimError(f"{shown(str(path))}: no kernel {name!r}; give one of {listed}")
+    raise SimError(f"{shown_file(str(path))}: no kernel {name!r}; give one of {listed}")
 
 
 def _closing(text: str, begin: int) -> int:

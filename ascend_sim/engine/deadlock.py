@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ascend_sim.engine.core_flag import double_set
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag
+from ascend_sim.kernel.inspection import inspect, shown_file
+from ascend_sim.kernel.program import Program
 
 if TYPE_CHECKING:
     from ascend_sim.engine.machine import RunningProgram
 
 
-def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]], tasks: Sequence[Task]) -> str:
+_MOST = 8
+"""Most programs whose pipes are listed."""
+
+
+class ShownRows:
+    """Rows of programs in words, each with the line of the kernel that wrote it.
+
+    Programs without notes of their lines are built again for them, once.
+    """
+
+    def __init__(self) -> None:
+        self._noted: dict[tuple[int, int], Sequence[Program]] = {}
+
+    def shown(self, task: Task, program: Program, row: int) -> str:
+        """Return a row in words, behind "FILE:LINE, " if the line is known."""
+        noted = program
+        if program.notes is None:
+            noted = next(one for one in self._built(task, program.block) if one.where == program.where)
+        line = noted.notes.line(row) if noted.notes is not None and len(noted) == len(program) else None
+        return f"{program[row]}" if line is None else f"{shown_file(line[0])}:{line[1]}, {program[row]}"
+
+    def _built(self, task: Task, block: int) -> Sequence[Program]:
+        key = id(task), block
+        if key not in self._noted:
+            with inspect():
+                self._noted[key] = task.build(block)
+        return self._noted[key]
+
+
+def describe(runs: Mapping[RunningProgram, Task], events: Sequence[tuple[Task, str]], tasks: Sequence[Task]) -> str:
     """Return the text of a deadlock: lost sets, then for each waiting pipe its row and what it waits for, then circles of
     waiting.
 
-    `runs` are the unfinished programs; `events` are (task, name of the other stream's event that it waits for).
+    `runs` are the unfinished programs with their tasks; `events` are (task, name of the other stream's event that it waits
+    for).
     """
     lines = [
         f"deadlock: nothing can happen any more and {len(runs)} programs have not finished"
@@ -27,34 +59,45 @@ def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]],
     for run in runs:  # what may be the cause of all that follows
         for flag, number in sorted(run.lost_sets().items()):
             lines.append(f"  {run.program.where}: {double_set(run.program, flag, number)}")
-    for run in runs:
-        edges: dict[str, str] = {}
-        for pipe, row, issued in run.stuck():
-            view = run.program[row]
-            instruction = view.instruction
-            if not issued:
-                reason = "its issue: the scalar unit stands before it"
-                edges[pipe] = "S"
-            else:
-                reason = _lack(run, pipe, instruction, edges)
-            lines.append(f"  {run.program.where} {pipe}: at {view} waits for {reason}")
-        scalar = run.scalar_stuck()
-        if scalar is not None:
-            row, pipe = scalar
-            if pipe == "S":
-                reason = _lack(run, pipe, run.program[row].instruction, edges)
-            else:
-                reason = "every pipe to be idle" if pipe == "ALL" else f"a place in the queue of {pipe}"
-                held = [stuck for stuck, source in edges.items() if source != "S"]
-                edges["S"] = pipe if pipe != "ALL" else next(iter(held), "S")
-            lines.append(f"  {run.program.where} S: {'at' if pipe == 'S' else 'before'} {run.program[row]} waits for {reason}")
-        circle = _circle(edges)
-        if circle:
-            lines.append(f"  {run.program.where}: they wait in a circle: {' -> '.join(circle)}")
+    rows = ShownRows()
+    standing = [(run, task) for run, task in runs.items() if run.stuck() or run.scalar_stuck() is not None]
+    for run, task in standing[:_MOST]:
+        lines += _stands(run, task, rows)
+    if len(standing) > _MOST:
+        lines.append(f"  and {len(standing) - _MOST} further programs")
     for task, event in events:
         recorders = ", ".join(other.name for other in tasks if event in other.record_events)
         lines.append(f"  stream {task.stream}: {task.name} waits for event {event!r} from {recorders or 'nobody'}")
     return "\n".join(lines)
+
+
+def _stands(run: RunningProgram, task: Task, rows: ShownRows) -> list[str]:
+    """Return a line for each pipe of a program that waits, and one for a circle of them."""
+    lines = []
+    edges: dict[str, str] = {}
+    for pipe, row, issued in run.stuck():
+        instruction = run.program[row].instruction
+        if not issued:
+            reason = "its issue: the scalar unit stands before it"
+            edges[pipe] = "S"
+        else:
+            reason = _lack(run, pipe, instruction, edges)
+        lines.append(f"  {run.program.where} {pipe}: at {rows.shown(task, run.program, row)} waits for {reason}")
+    scalar = run.scalar_stuck()
+    if scalar is not None:
+        row, pipe = scalar
+        if pipe == "S":
+            reason = _lack(run, pipe, run.program[row].instruction, edges)
+        else:
+            reason = "every pipe to be idle" if pipe == "ALL" else f"a place in the queue of {pipe}"
+            held = [stuck for stuck, source in edges.items() if source != "S"]
+            edges["S"] = pipe if pipe != "ALL" else next(iter(held), "S")
+        before = "at" if pipe == "S" else "before"
+        lines.append(f"  {run.program.where} S: {before} {rows.shown(task, run.program, row)} waits for {reason}")
+    circle = _circle(edges)
+    if circle:
+        lines.append(f"  {run.program.where}: they wait in a circle: {' -> '.join(circle)}")
+    return lines
 
 
 def _lack(run: RunningProgram, pipe: str, instruction: Instruction, edges: dict[str, str]) -> str:

@@ -180,7 +180,7 @@ class Engine:
         )
         self._cores = {kind: _Cores(self.env, self._core_order(count)) for kind, count in self._core_counts().items()}
         self._events: dict[str, simpy.Event] = {}
-        self._unfinished: list[RunningProgram] = []
+        self._unfinished: dict[RunningProgram, Task] = {}
         self._tickets = 0
         self._cold: set[int] = set()
         self._held_up: dict[int, tuple[Task, str]] = {}
@@ -371,13 +371,13 @@ class Engine:
             start_us = launch.core_start_us[program.core_kind]  # type: ignore[index]
             begin = now + self.chip.cycles(start_us + prologue_us + self._fetch_us(index, task, program.core_kind))
             core_run = self._machine.core(program, begin, order_of(index, program), cross, bases)
-            self._unfinished.append(core_run)
+            self._unfinished[core_run] = task
             runs.append((core_run, core))
             over.append(core_run.run())
         for event in over:
             yield event
         for core_run, core in runs:
-            self._unfinished.remove(core_run)
+            del self._unfinished[core_run]
             if self._watch:
                 self._watch.add(index, core_run, core, now)
             if self._store:

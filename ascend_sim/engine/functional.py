@@ -20,10 +20,11 @@ from threadpoolctl import ThreadpoolController
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.engine.compiled.values import CompiledValues, Workspace, rows_for_python
+from ascend_sim.engine.deadlock import ShownRows
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, local_memory, raise_fault
-from ascend_sim.errors import DeadlockError, SimError
+from ascend_sim.errors import DeadlockError
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.sync import CrossCounter, WaitFlag, cross_counter, cross_members
@@ -37,6 +38,8 @@ _Order = tuple[NDArray[np.int64], list[int]]
 """Rows that have values or cross-core flags, in an order of execution; rows at which pipes deadlock."""
 _Running = Generator[bool, bool | None, None]
 """A program that runs: it yields True if it advanced, and is sent True when all programs stand."""
+_Waiting = tuple[_Running, "_CrossFlags"]
+"""A program that runs, and its cross-core flags."""
 _AHEAD = 8
 """Blocks that are built together; few, so that a run of many blocks needs little memory."""
 
@@ -90,7 +93,7 @@ class FunctionalEngine:
         self.findings[:] = found
 
     def run(self, tasks: Sequence[Task]) -> None:
-        """Execute every task in the given order. Raises SimError when programs wait for cross-core flags that nobody raises."""
+        """Execute every task in the given order. Raises DeadlockError when programs wait for flags that nobody raises."""
         self._tasks = tasks
         self._run(tasks, None)
 
@@ -129,13 +132,15 @@ class FunctionalEngine:
             yield ready
 
     def _run_task(self, task: Task, blocks: Iterable[Sequence[_Ready]]) -> None:
-        """Execute the programs of a task block by block, returning to those that wait for cross-core flags. Raises SimError if
-        all wait.
+        """Execute the programs of a task block by block, returning to those that wait for cross-core flags. Raises
+        DeadlockError if all wait.
         """
         raised: _Raised = defaultdict(Counter)
-        waiting: list[_Running] = []
+        waiting: list[_Waiting] = []
         for block, programs in enumerate(blocks):
-            waiting += [self._execute(ready, raised) for ready in programs]
+            for ready in programs:
+                flags = _CrossFlags(ready, raised)
+                waiting.append((self._execute(ready, flags), flags))
             waiting, _ = _advance(waiting)
             if self._progress:
                 self._progress(task.name, block + 1, task.block_dim)
@@ -143,10 +148,10 @@ class FunctionalEngine:
         while waiting:
             waiting, progressed = _advance(waiting, stand)
             if stand and not progressed:
-                raise SimError(f"{task.name}: {len(waiting)} programs wait for cross-core flags that nobody raises")
+                raise _all_wait(task, [flags for _, flags in waiting])
             stand = not progressed or None
 
-    def _execute(self, ready: _Ready, raised: _Raised) -> _Running:
+    def _execute(self, ready: _Ready, flags: _CrossFlags) -> _Running:
         """Run one program as a generator that yields at each wait for a cross-core flag that is not raised yet.
 
         It yields True if the program advanced since the last yield. Once it is sent True, its pipes go on by their queues.
@@ -163,7 +168,6 @@ class FunctionalEngine:
             ready.values = values
         else:
             values.run_again(local)
-        flags = _CrossFlags(ready, raised)
         got_on, stand = True, None
         for row in self._run_rows(ready, values, flags):
             while not stand and not flags.take(row):
@@ -232,17 +236,17 @@ def _built_ahead(task: Task) -> Iterator[Sequence[Program]]:
             yield blocks.pop(0)
 
 
-def _advance(programs: list[_Running], stand: bool | None = None) -> tuple[list[_Running], bool]:
+def _advance(programs: list[_Waiting], stand: bool | None = None) -> tuple[list[_Waiting], bool]:
     """Advance every program until it ends or waits; return (programs that wait, True if any advanced).
 
     `stand` is sent to each: True if all of them wait.
     """
     left = []
     progressed = False
-    for program in programs:
+    for program, flags in programs:
         try:
             progressed = program.send(stand) or progressed
-            left.append(program)
+            left.append((program, flags))
         except StopIteration:
             progressed = True
     return left, progressed
@@ -252,13 +256,15 @@ class _CrossFlags:
     """Cross-core flags of a task as one of its programs sees them: the parts `raised` by all, and those that it has taken."""
 
     def __init__(self, ready: _Ready, raised: _Raised) -> None:
-        self._task, self._program = ready.task, ready.program
+        self._task, self.program = ready.task, ready.program
         self._raised = raised
+        self.stands = 0
+        """Row of the last wait for a flag that was not raised."""
         self._taken: Counter[CrossCounter] = Counter()
-        self._core = (self._program.block, self._program.core_kind, self._program.sub_block)
+        self._core = (self.program.block, self.program.core_kind, self.program.sub_block)
 
     def _instruction(self, row: int) -> Any:
-        return self._program.table.instructions[self._program.rows[row, 0]]
+        return self.program.table.instructions[self.program.rows[row, 0]]
 
     def set(self, row: int) -> None:
         """Raise the program's part of the flag that is set at `row`."""
@@ -267,8 +273,9 @@ class _CrossFlags:
     def take(self, row: int) -> bool:
         """Take the flag for which `row` waits and return True; return False if it is not raised."""
         flag = cross_counter(self._instruction(row), self._core)
-        parts = _parts(self._task, flag, self._program.table.chip)
+        parts = _parts(self._task, flag, self.program.table.chip)
         if sum(count > self._taken[flag] for count in self._raised[flag].values()) < parts:
+            self.stands = row
             return False
         self._taken[flag] += 1
         return True
@@ -318,11 +325,25 @@ def _threads() -> ThreadpoolController:
 
 def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockError:
     """Return the DeadlockError for a program whose pipes stand at the rows `stuck`, waits for flags that are never set."""
+    rows = ShownRows()
     lines = [f"deadlock: {task.name}: {len(stuck)} pipes of {program.where} wait for flags that are never set"]
     for row in stuck:
         flag = program[row].instruction
         assert isinstance(flag, WaitFlag)
-        lines.append(f"  {program.where} {flag.destination}: at {program[row]} waits for flag {flag.flag} from {flag.source}")
+        at = rows.shown(task, program, row)
+        lines.append(f"  {program.where} {flag.destination}: at {at} waits for flag {flag.flag} from {flag.source}")
+    return DeadlockError("\n".join(lines))
+
+
+def _all_wait(task: Task, stuck: Sequence[_CrossFlags]) -> DeadlockError:
+    """Return the DeadlockError for programs that all wait for cross-core flags."""
+    rows = ShownRows()
+    lines = [f"deadlock: {task.name}: {len(stuck)} programs wait for cross-core flags that nobody raises"]
+    for one in stuck:
+        view = one.program[one.stands]
+        flag: Any = view.instruction
+        at = rows.shown(task, one.program, one.stands)
+        lines.append(f"  {one.program.where} {view.pipe}: at {at} waits for cross-core flag {flag.flag} (mode {flag.mode})")
     return DeadlockError("\n".join(lines))
 
 

@@ -14,14 +14,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, update_wrapper
-from pathlib import Path
 from threading import local
 from typing import Any, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import MemoryLimitError, RowError, SimError
 from ascend_sim.isa.forms import copies_whole_blocks
-from ascend_sim.kernel.inspection import Inspection, Line, current_inspection
+from ascend_sim.kernel.inspection import Inspection, Line, current_inspection, shown_file
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.mistakes import explain_mistake
 from ascend_sim.kernel.program import InstructionTable, Key, Program
@@ -360,10 +359,8 @@ def _refuse_result(returned: Any) -> None:
 def _told(error: BaseException, kernel: KernelFunction, line: Line | None = None) -> str:
     """Return an error as one line "FILE:LINE: kernel NAME: text"; the line is `line`, or that in the error's traceback."""
     line = line or kernel.raised_at(error)
-    own = Path(kernel.first_line[0] if line is None else line[0])
-    if own.is_relative_to(Path.cwd()):
-        own = own.relative_to(Path.cwd())
-    where = str(own) if line is None else f"{own}:{line[1]}"
+    own = shown_file((line or kernel.first_line)[0])
+    where = own if line is None else f"{own}:{line[1]}"
     return f"{where}: kernel {kernel.name}: {_said(error)}"
 
 

@@ -28,6 +28,12 @@ Line = tuple[str, int]
 """File and line."""
 
 
+def shown_file(file: str) -> str:
+    """Return a file's path for messages: relative to the working folder if the file lies in it."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+
+
 @frozen
 class Fault:
     """Builder's refusal under inspection: core in words, source line, reason, and the check (`tool`) that reports it."""

@@ -146,7 +146,7 @@ def test_an_order_that_only_pipes_of_their_own_allow() -> None:
     given = asim.launch(crossing, 1, *tensors, chip=ON_ITS_PIPE)
     assert given.findings == [] and not given.outputs["y"].any() and given.outputs["between"].all()
     assert errors(crossing, tensors, ON_ITS_PIPE) == []
-    with pytest.raises(DeadlockError, match=r"block 0 AIV0 S: at 0 S cross_core_wait_flag .* waits for cross-core flag 2"):
+    with pytest.raises(DeadlockError, match=r"AIV0 S: at .*py:125, 0 S cross_core_wait_flag .* for cross-core flag 2"):
         asim.launch(crossing, 1, *tensors, chip=STOPS)
     assert errors(crossing, tensors, STOPS) == ["deadlock"]
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ascend_sim as asim
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import DeadlockError, SimError
+from ascend_sim.kernel.inspection import shown_file
 from ascend_sim.kernel.program import Program
 from tests.support.engine.machine import CHIP, changed, program, quiet, run_one, task_of
 from tests.support.engine.random_programs import SIZES
@@ -206,3 +208,30 @@ def test_a_cross_core_flag_left_raised() -> None:
     programs = [[program(QUIET, kind, write, sub_block=s) for kind, s, write in cores]]
     with pytest.raises(SimError, match=r"block 0 AIV1: cross-core flag 4 \(mode 2\) is still raised 1 times at the end"):
         run(programs, "MIX")
+
+
+def test_a_kernel_that_waits_for_ever_names_its_lines() -> None:
+    """Each row stands behind file and line of the kernel, in every mode; at most eight programs are listed."""
+
+    @asim.kernel_function(core="AIV")
+    def inner(k: asim.Kernel, y: asim.Tensor) -> None:
+        flag = k.flag("V", "MTE3", "late")
+        k.wait_flag(flag)
+        k.pipe_barrier("ALL")
+        k.set_flag(flag)
+
+    @asim.kernel_function(core="AIV", all_cores=True)
+    def outer(k: asim.Kernel, y: asim.Tensor) -> None:
+        if k.block:
+            k.cross_core_set(5, 0, "MTE3")
+        k.cross_core_wait(5, 0, "MTE3")
+
+    for kernel, line, said in ((inner, 3, "waits for flag 0 from V"), (outer, 4, "waits for cross-core flag 5 (mode 0)")):
+        file, first = kernel.first_line
+        at = f"{shown_file(file)}:{first + line}, "
+        for mode in ("full", "functional", "timing"):
+            with pytest.raises(DeadlockError) as error:
+                asim.launch(kernel, 12, asim.empty(64, "float32"), mode=mode)
+            rows = [one for one in str(error.value).splitlines() if said in one]
+            assert rows and all(at in one for one in rows), error.value
+            assert mode == "functional" or ("and 4 further programs" in str(error.value) and len(rows) == 8)
