@@ -6,6 +6,7 @@ what they write beside the store is lost (asc-devkit, GlobalTensor.SetValue: cor
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,10 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
 
 SCALAR = PIPE_INDEX["S"]
+STAYS = "scalar stores to GM whose lines of the data cache reach it only when the program ends (assumed, not stated): "
+"""Begin of the remark on stores that no row of their program writes back."""
+_MOST = 4
+"""Most lines of such stores that are listed."""
 
 
 def lost_stores(subject: Subject) -> list[tuple[Accesses, Disorder]]:
@@ -40,8 +45,7 @@ def lost_stores(subject: Subject) -> list[tuple[Accesses, Disorder]]:
     size = subject.chip.scalar.data_cache_line_bytes
     start, form, place = a.start[a.footprint], a.form[a.footprint], a.place.copy()
     begin = start // size * size
-    for program in np.unique(a.program(np.flatnonzero(stored))).tolist():
-        mine = np.flatnonzero(stored & (a.owner[a.footprint] // WIDTH == program))
+    for program, mine in _by_program(a, stored):
         place[mine] = _written_back(subject, program, a.row[mine], begin[mine])
     whole = subject.shapes.number(Region("dst", "GM", size))
     lines = np.where(stored, begin, start), np.where(stored, whole, form)
@@ -50,6 +54,28 @@ def lost_stores(subject: Subject) -> list[tuple[Accesses, Disorder]]:
         _in_no_order(subject, over, stored | ~writes, start, form),
         _in_no_order(subject, over, stored | (writes & ~scalar), *lines),
     ]
+
+
+def stores_left(subject: Subject) -> list[str]:
+    """Return a remark with the lines of the stores that no row of their program writes back; [] without any, and on chips that
+    cannot write lines back.
+    """
+    a, size = subject.accesses["GM"], subject.chip.scalar.data_cache_line_bytes
+    stored = (a.owner[a.footprint] % WIDTH == SCALAR) & a.writes[a.footprint]
+    lines: dict[str, None] = {}
+    for program, mine in _by_program(a, stored) if subject.chip.scalar.cleans_data_cache else ():
+        back = _written_back(subject, program, a.row[mine], a.start[a.footprint[mine]] // size * size)
+        left, notes = a.row[mine][back == (subject.synced[program].pipe == SCALAR).sum()], subject.programs[program].notes
+        rows = left if notes is None else left[np.unique(notes.numbers(left), return_index=True)[1]]
+        lines |= {subject.place(program, row).said(): None for row in rows.tolist()}
+    more = f" and {len(lines) - _MOST} further lines" if len(lines) > _MOST else ""
+    return [STAYS + ", ".join([*lines][:_MOST]) + more] if lines else []
+
+
+def _by_program(a: Accesses, chosen: Bits) -> Iterator[tuple[int, Ints]]:
+    """Yield each program with `chosen` accesses, and their numbers."""
+    for program in np.unique(a.program(np.flatnonzero(chosen))).tolist():
+        yield program, np.flatnonzero(chosen & (a.owner[a.footprint] // WIDTH == program))
 
 
 def _written_back(subject: Subject, number: int, rows: Ints, lines: Ints) -> Ints:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ascend_sim.check.accesses import Shapes
+from ascend_sim.check.cached_lines import stores_left
 from ascend_sim.check.contents import Contents
 from ascend_sim.check.findings import REMARK, TOOLS, CheckFinding, CheckReport, shown, sort_findings
 from ascend_sim.check.memory import find_memory_faults
@@ -190,6 +191,8 @@ def _look(
         reads = contents.find(subject, {one.space for one in wrong if one.level == "ERROR"})
         found += [*wrong, *races, *([] if stuck else reads), *faults]
         right = subject.index not in refused and all(one.level != "ERROR" for one in (*wrong, *races, *reads, *faults))
+        if "initcheck" in tools and right:
+            remarks += stores_left(subject)
         if "synccheck" in tools and right:
             redundant, kept = find_redundant(subject, strict)  # only in a kernel without other errors
             found += redundant
