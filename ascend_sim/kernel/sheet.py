@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Conditions, Guard, Laid, Place, Stamp, Stamps
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Conditions, Laid, Place, Stamp, Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
@@ -349,37 +349,44 @@ class _Piece:
         found = _asked_of(limits, sizes, every, rows)
         if found.wrong().any():
             return False
-        behind = 0
-        for stamp, begin in zip(self.stamps, self.first.tolist(), strict=True):
-            place = self.where[begin : begin + stamp.axes].tolist()
-            stamp.ways = Conditions.of(_ways(found, behind, stamp, place) if len(stamp.moves) else ())
-            behind += len(stamp.rows)
+        for stamp, conditions in zip(self.stamps, self._conditions(found), strict=True):
+            stamp.ways = conditions
         return True
+
+    def _conditions(self, found: Asked) -> list[Conditions]:
+        """Return, for each stamp of the piece, the conditions on a place under which its rows stay within their limits.
+
+        `found` has the operands of the rows at the present places.
+        """
+        axes = [stamp.axes for stamp in self.stamps]
+        places = np.zeros((len(axes), max(axes)), np.int64)
+        for place, begin, count in zip(places, self.first, axes, strict=True):
+            place[:count] = self.where[begin : begin + count]
+        lengths = np.array([len(stamp.rows) for stamp in self.stamps])
+        counts = [len(stamp.moves) for stamp in self.stamps]
+        cell, axis, step = np.concatenate([stamp.moves for stamp in self.stamps]).T
+        cell = cell + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts)
+        new = np.diff(cell, prepend=-1) != 0
+        steps = np.zeros((np.count_nonzero(new), places.shape[1]), np.int64)
+        steps[np.cumsum(new) - 1, axis] = step
+        row, column = np.divmod(cell[new], ROW)
+        of = np.repeat(np.arange(len(axes)), counts)[new]
+        offset, extent, limit, unit = (one[column - 1, row] for one in found)
+        start = offset - (steps * places[of]).sum(1)  # at place 0
+        asked = extent > 0
+        columns = np.column_stack([of, steps, unit, -start % unit, -start, limit - extent - start])[asked]
+        columns = columns[np.lexsort(columns.T[-3::-1])]
+        first = np.flatnonzero((np.diff(columns[:, :-2], axis=0, prepend=-1) != 0).any(1))
+        guards = columns[first]
+        guards[:, -2] = np.maximum.reduceat(columns[:, -2], first)
+        guards[:, -1] = np.minimum.reduceat(columns[:, -1], first)
+        ends = np.searchsorted(guards[:, 0], np.arange(1, len(axes)))
+        found_here = zip(np.split(guards[:, 1:], ends), axes, strict=True)
+        return [Conditions.of_columns(one[:, :count], one[:, -4:]) for one, count in found_here]
 
 
 def _asked_of(limits: Numbers, sizes: Sequence[int], every: Numbers, rows: Numbers) -> Asked:
     return asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T)
-
-
-def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[Guard]:
-    """Return the conditions on a stamp's place under which its rows stay within their limits.
-
-    `found` has the operands of its rows, from index `first` on, at `place`.
-    """
-    steps: dict[int, list[int]] = {}
-    for cell, axis, step in stamp.moves.tolist():
-        steps.setdefault(cell, [0] * stamp.axes)[axis] = step
-    cells = np.array([*steps])
-    at = cells % ROW - 1, cells // ROW + first
-    room: dict[tuple[Place, int, int], tuple[int, int]] = {}
-    asks = zip(*[column[at].tolist() for column in found], strict=True)
-    for by, (offset, extent, limit, unit) in zip(steps.values(), asks, strict=True):
-        if extent > 0:
-            start = offset - sum([step * one for step, one in zip(by, place, strict=True)])  # at place 0
-            key = tuple(by), unit, -start % unit
-            low, high = room.get(key, (-_FAR, _FAR))
-            room[key] = max(low, -start), min(high, limit - extent - start)
-    return [Guard(*key, *span) for key, span in room.items()]
 
 
 class Asked(NamedTuple):

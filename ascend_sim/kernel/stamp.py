@@ -234,8 +234,14 @@ class Conditions(NamedTuple):
     @classmethod
     def of(cls, guards: Sequence[Guard]) -> Conditions:
         """Return the conditions of these guards."""
-        numbers = np.array([one[1:] for one in guards], np.int64).reshape(-1, 4).T
-        return cls([one[:2] for one in guards], np.array([one.steps for one in guards], np.int64).T, *numbers)
+        steps = np.array([one.steps for one in guards], np.int64)
+        return cls.of_columns(steps, np.array([one[1:] for one in guards], np.int64).reshape(-1, 4))
+
+    @classmethod
+    def of_columns(cls, steps: NDArray[np.int64], numbers: NDArray[np.int64]) -> Conditions:
+        """Return the conditions of guards given as arrays: `steps` [guard][axis] and (unit, rest, low, high) [guard][4]."""
+        keys = zip(map(tuple, steps.tolist()), numbers[:, 0].tolist(), strict=True)
+        return cls([*keys], steps.T, *numbers.T)
 
 
 FAR = 1 << 62

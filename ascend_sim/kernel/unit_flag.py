@@ -53,7 +53,7 @@ class UnitFlagTiles(BufferQueue[int]):
     def __init__(self, builder: KernelBuilder, name: str, addresses: Sequence[int]) -> None:
         super().__init__(builder, name, "M", "FIX", addresses)
         self._waits: int | None = None
-        self._last: Mmad | None = None
+        self._last: CubeProduct | None = None
         self._drains: tuple[FixpipeUnitFlag | None, ...] = (None,) * len(addresses)
         builder.carry(self, "_waits", "_last", "_drains")
 
@@ -67,12 +67,12 @@ class UnitFlagTiles(BufferQueue[int]):
         """Append the wait for the flag that lets `product` overwrite the tile acquired last; only the first product of a tile
         needs it.
         """
-        self._last = Mmad(*product)
+        self._last = product
         if self._waits is not None:
-            self._builder.wait_flag(self._free[self._waits], self._early(self._waits, self._last))
+            self._builder.wait_flag(self._free[self._waits], self._early(self._waits, product))
             self._waits = None
 
-    def _early(self, index: int, product: Mmad) -> int:
+    def _early(self, index: int, product: CubeProduct) -> int:
         """Return the number of cycles by which a product into tile `index` may begin before its flag arrives; 0 if no drain is
         noted.
 
@@ -82,7 +82,7 @@ class UnitFlagTiles(BufferQueue[int]):
         if drain is None:
             return 0
         self._drained(index, None)
-        return before_free(product, drain, self._builder.chip) or 0
+        return before_free(Mmad(*product), drain, self._builder.chip) or 0
 
     def _drained(self, index: int, drain: FixpipeUnitFlag | None) -> None:
         """Note `drain` as the one that last read tile `index`; None forgets it."""
@@ -97,7 +97,7 @@ class UnitFlagTiles(BufferQueue[int]):
         drain = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add)
         early = 0
         if self._last is not None:
-            early, self._last = before_full(self._last, drain, self._builder.chip) or 0, None
+            early, self._last = before_full(Mmad(*self._last), drain, self._builder.chip) or 0, None
         self.publish()
         index = self._taken % len(self._addresses)
         self._builder.wait_flag(self._full[index], early)
