@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -112,12 +113,9 @@ def library(
     with the compiler's errors.
     """
     chosen = compiler()
-    options = [
-        *FLAGS,
-        *CORE_FLAGS[core],
-        *(f"-I{folder}" for folder in (*include, HEADERS)),
-        *(f"-D{one}" for one in defines),
-    ]
+    ours = [*FLAGS, *CORE_FLAGS[core], f"-I{HEADERS}"]
+    added = [*(f"-I{folder}" for folder in include), *(f"-D{one}" for one in defines)]
+    options = [*added, *ours]
     key = _hash(chosen.identity, _headers(), header(), FORWARD, *PUBLIC, stub, *options, *map(str, sources))
     folder = cache_folder() / "kernels"
     folder.mkdir(exist_ok=True)
@@ -126,7 +124,10 @@ def library(
     if kept is not None:
         return kept
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        made, used = _compiled(chosen, sources, stub, options, Path(scratch))
+        headers = _generated(folder)
+        ours.append(f"-I{headers}")
+        precompiled = None if added else _precompiled(chosen, ours, folder)
+        made, used = _compiled(chosen, sources, stub, [*added, *ours], Path(scratch), precompiled)
         name = f"{_hash(key, *sorted(used), *used.values())}.so"
         if not (folder / name).exists():
             os.replace(made, folder / name)
@@ -148,17 +149,51 @@ def _kept(manifest: Path, folder: Path) -> Path | None:
         return None
 
 
+def _generated(folder: Path) -> Path:
+    """Return the folder of generated headers in `folder`, which is written if it is missing."""
+    found = folder / f"{_hash(header(), FORWARD, *PUBLIC)}.headers"
+    if not found.is_dir():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            made = Path(scratch) / "headers"
+            write_headers(made)
+            (made / "asim").mkdir()
+            (made / "asim" / "words.h").write_text(header())
+            with suppress(OSError):  # another process was first
+                os.rename(made, found)
+    return found
+
+
+def _precompiled(chosen: Compiler, options: Sequence[str], folder: Path) -> Path | None:
+    """Return the precompiled kernel_operator.h for `options` in `folder`, made if it is missing; None if that fails."""
+    found = folder / f"{_hash(chosen.identity, _headers(), *options)}.pch"
+    if not found.is_file():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            made = Path(scratch) / "made.pch"
+            command = [*chosen.compile, *options, *_PRECOMPILE, str(HEADERS / API), "-o", str(made)]
+            _run(command)
+            with suppress(OSError):
+                os.replace(made, found)
+    return found if found.is_file() else None
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(cache_folder() / "zig"))
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
 def _compiled(
-    chosen: Compiler, sources: Sequence[Path], stub: str, options: Sequence[str], scratch: Path
+    chosen: Compiler,
+    sources: Sequence[Path],
+    stub: str,
+    options: Sequence[str],
+    scratch: Path,
+    precompiled: Path | None,
 ) -> tuple[Path, dict[str, str]]:
     """Compile and link in the folder `scratch`; return (path of the library, {user's file: digest of its content}).
 
-    Raises CompileError. Launches by host code are removed from the sources before.
+    Raises CompileError. Launches by host code are removed from the sources before. A file that includes kernel_operator.h is
+    compiled with the `precompiled` one, and again without it if that fails.
     """
-    write_headers(scratch)
-    (scratch / "asim").mkdir()
-    (scratch / "asim" / "words.h").write_text(header())
-    environment = os.environ | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(cache_folder() / "zig"))
     objects, used = [], {}
     plain = [_without_launches(one, scratch / f"plain{number}.cpp") for number, one in enumerate(sources)]
     (scratch / "entry.cpp").write_text(f"#include {json.dumps(str(plain[0]))}\n{stub}")
@@ -170,7 +205,6 @@ def _compiled(
         command = [
             *chosen.compile,
             *options,
-            f"-I{scratch}",
             "-MD",
             "-MF",
             str(rules),
@@ -179,21 +213,30 @@ def _compiled(
             "-o",
             str(made),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        user = sources[number]
+        fits = precompiled is not None and _API.search(user.read_text(errors="replace")) and not (user.parent / API).exists()
+        done = _run([*command, "-include-pch", str(precompiled)]) if fits else None
+        if done is None or done.returncode:
+            done = _run(command)
         if done.returncode or not made.exists():
-            raise CompileError(told(done.stderr, (scratch, HEADERS, *chosen.headers)))
+            raise CompileError(told(done.stderr, (scratch.parent, HEADERS, *chosen.headers)))
         objects.append(str(made))
+        known = scratch.parent, HEADERS, *chosen.headers
         for path in _prerequisites(rules.read_text()):
-            if not path.is_relative_to(scratch) and not path.is_relative_to(HEADERS):
+            if not any(path.is_relative_to(folder) for folder in known):
                 used[str(path)] = _hash(path.read_bytes())
     made = scratch / "kernel.so"
-    done = subprocess.run([*chosen.link, "-o", str(made), *objects], capture_output=True, text=True, env=environment)
+    done = _run([*chosen.link, "-o", str(made), *objects])
     if done.returncode or not made.exists():
         said = (done.stderr.strip().splitlines() or ["no reason given"])[0]
         raise CompileError(f"{sources[0]}: cannot be linked: {said}")
     return made, used
 
 
+API = "kernel_operator.h"
+"""The header with the whole API, which is precompiled."""
+_API = re.compile(rf'^\s*#\s*include\s*["<]{re.escape(API)}[">]', re.MULTILINE)
+_PRECOMPILE = ("-Xclang", "-fno-pch-timestamp", "-x", "c++-header")
 _LAUNCH = re.compile(r"\b\w+\s*(?:<[^<>;]*>\s*)?<<<[^;]*?>>>\s*\(")
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ascend_sim.check.cached_lines import STAYS
-
 if TYPE_CHECKING:
     from ascend_sim.kernel.program import Program
 
@@ -51,6 +49,8 @@ def verdict_of(
             if not refused or stage == "bounds":  # the rows of a refused call are missing from the other stages
                 stages[stage] = {"passed": all(one["level"] != "ERROR" for one in mine), "findings": mine}
         unknown += [f"the simulator cannot run this kernel: {one['title'].removeprefix('refused: ')}" for one in refused]
+        from ascend_sim.check.cached_lines import STAYS
+
         unknown += [text for text in check["remarks"] if text.startswith(STAYS)]
     if report is None:
         unknown.append("nothing was run: values, cycles")

@@ -24,12 +24,12 @@ KERNEL = vector_kernel("Duplicate(d, VALUE, 64);", tensors="x")
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that were run to compile or link."""
+    """The commands that were run to compile or link kernels."""
     found: list[list[str]] = []
     real = subprocess.run
 
     def run(command: list[str], *rest: Any, **more: Any) -> Any:
-        if "-o" in command:
+        if "-o" in command and "c++-header" not in command:
             found.append(command)
         return real(command, *rest, **more)
 
@@ -88,6 +88,29 @@ def test_a_spoiled_cache_is_made_anew(file: Path, runs: list[list[str]]) -> None
 
 
 @needs_compiler
+def test_the_api_is_compiled_once_for_all_kernels(file: Path, runs: list[list[str]]) -> None:
+    folder = cpp_kernel(file)._recorder(()).library.parent
+    (precompiled,) = folder.glob("*.pch")
+    time = precompiled.stat().st_mtime_ns
+    other = written(file.parent, KERNEL.replace("VALUE", "2"), "other.cpp")
+    cpp_kernel(other)
+    assert precompiled.stat().st_mtime_ns == time and all(one[-1] == str(precompiled) for one in (runs[0], runs[2]))
+    cpp_kernel(file, defines=("MORE",))
+    file.with_name("kernel_operator.h").write_text("#include <kernel_operator.h>\n#define MINE 3\n")
+    cpp_kernel(written(file.parent, KERNEL.replace("VALUE", "MINE"), "mine.cpp"))
+    assert len(runs) == 8 and not any("-include-pch" in one for one in runs[4:])
+
+
+@needs_compiler
+def test_a_spoiled_precompiled_header_is_left_out(file: Path, runs: list[list[str]]) -> None:
+    folder = cpp_kernel(file)._recorder(()).library.parent
+    next(folder.glob("*.pch")).write_text("no header")
+    file.write_text(file.read_text() + "// more\n")
+    assert cpp_kernel(file)._recorder(()).library.is_file()
+    assert len(runs) == 5 and "-include-pch" in runs[2] and "-include-pch" not in runs[3]
+
+
+@needs_compiler
 def test_many_compile_at_the_same_time(file: Path) -> None:
     code = f"import ascend_sim; print(ascend_sim.cpp_kernel({str(file)!r})._recorder(()).library)"
     with ThreadPoolExecutor() as pool:
@@ -95,7 +118,7 @@ def test_many_compile_at_the_same_time(file: Path) -> None:
         own = list(pool.map(lambda _: str(cpp_kernel(file)._recorder(()).library), range(4)))
     found = {*own, *(one.communicate()[0].strip() for one in processes)}
     assert len(found) == 1
-    left = [one for one in Path(own[0]).parent.iterdir() if one.suffix not in (".so", ".json")]
+    left = [one for one in Path(own[0]).parent.iterdir() if one.suffix not in (".so", ".json", ".pch", ".headers")]
     assert not left, "no scratch folder stays"
 
 
