@@ -104,16 +104,10 @@ def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspac
     return [step.make(chip, allocations) for step in plan.steps]
 
 
-def tasks_without_values(plan: Plan, chip: ChipSpec, *, warm: bool = False) -> tuple[Device, list[Task]]:
-    """Return (a fresh device, the launches of a plan on it), with tensors that hold no values; `warm`: the L2 holds all
-    tensors and the workspace.
-    """
+def tasks_without_values(plan: Plan, chip: ChipSpec) -> tuple[Device, list[Task]]:
+    """Return (a fresh device, the launches of a plan on it), with tensors that hold no values."""
     device = Device(chip, with_values=False)
-    held = {one.name: device.allocate(one.size, one.name) for one in plan.tensors.values() if one.role != "workspace"}
-    workspace = device.allocate(plan.workspace_bytes, "workspace")
-    for allocation in (*held.values(), workspace) if warm else ():
-        device.warm(allocation)
-    return device, bind(plan, chip, held, workspace)
+    return device, place(plan, device, {})[0]
 
 
 def roles_of(plan: Plan) -> dict[str, str]:

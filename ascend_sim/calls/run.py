@@ -116,7 +116,7 @@ class CallJob(Job):
     @cached_property
     def trials(self) -> Trials:
         """Return the trials of changes of the call, for advice."""
-        return Trials(self.operator, self.given, self.attributes, self.options, self.chip)
+        return Trials(self.operator, self.given, self.attributes, self.options, self.chip, self.before)
 
     @property
     def as_case(self) -> Callable[[], Case]:

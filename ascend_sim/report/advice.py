@@ -4,15 +4,15 @@ for statement in statements(chip, kernel, problem, commands, trials):
     statement.text, statement.command       # command "" where no command of this program changes it as this run was made
     statement.change, statement.gain        # {"batch": 2}, and the cycles that twice the batch saves against two of these calls
 
-A change that a statement names was tried (`TrialSource`: one block of the changed kernel), and its gain is what that gave, of
-the whole kernel. Where no change was found the gain is the cost of the part, stated as "at most" (tools/promises.py tries the
-statements of ten layers and compares).
+A change that a statement names was tried (`TrialSource`: the changed kernel in the changed call), and its gain is what that
+gave. Where that would take long, one block was tried, and the statement says so. Where no change was found the gain is the cost
+of the part, stated as "at most" (tools/promises.py tries the statements of ten layers and compares).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
@@ -26,7 +26,7 @@ _WORTH_SAYING = 0.05
 _WORTH_DOING = 0.08
 """Changes of a setting that save less are not named: one block tells the whole kernel to some 1 %."""
 _WORTH_TRYING = 0.03
-"""Changes that save less of one block are not tried on all of them."""
+"""Changes of a setting that save less of one block, or batches that cost more, are not tried on all blocks."""
 _ONCE = ("start", "launch", "idle cores")
 """Parts that one and the same change helps: more work in one launch."""
 _STEPS: Mapping[str, Sequence[tuple[str, int, int]]] = {
@@ -40,8 +40,8 @@ _STEPS: Mapping[str, Sequence[tuple[str, int, int]]] = {
 }
 """Fields of a tiling and the factor (up, down) that may make a part smaller; each is tried where the kernel has it."""
 _BUFFERS_AT_MOST = 2
-_TRIED_WHOLE = 100_000
-"""Instructions of a kernel that is tried with all its blocks: what they cost one another is seen then."""
+ESTIMATED = "estimated from one block"
+"""Words for a gain that is not of the whole kernel."""
 _CAUSES = {
     "launch": "launching",
     "start": "the start of the cores and the first loads, before the first Mmad",
@@ -55,6 +55,13 @@ _PRECISIONS = {1: "down to half precision or HF32 where it can", 2: "in float16"
 """cubeMathType that multiplies float32 faster."""
 
 
+class Added(NamedTuple):
+    """Cycles that a kernel takes more with a change; `whole`: simulated in the changed call, else told from one block."""
+
+    cycles: int
+    whole: bool
+
+
 class TrialSource(Protocol):
     """Interface of an object that tries changes of the call by simulation (`calls.trials`)."""
 
@@ -62,9 +69,9 @@ class TrialSource(Protocol):
     def batch(self) -> int:
         """Return the batch of the call; 0 where it has none."""
 
-    def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
-        """Return the number of cycles that `kernel` takes more with a change, with all its blocks (`whole`) or one; None if
-        unknown.
+    def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> Added | None:
+        """Return the cycles that `kernel` takes more with a change, of all its blocks (`whole`, if that is soon done) or one;
+        None if unknown.
         """
 
 
@@ -75,7 +82,7 @@ class Statement:
     `change` is the change whose `gain` the text promises, {} for none: {"batch": f} a batch f times as large, {"channels": c}
     channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is the saving in
     cycles of the whole kernel for the same work (one call of a larger batch against f of these), None where nothing is
-    promised. `at_most`: no change was found, and `gain` is the cost of the parts.
+    promised. `at_most`: no change was found, and `gain` is the cost of the parts. `estimated`: the gain is told from one block.
     """
 
     parts: tuple[str, ...]
@@ -85,6 +92,7 @@ class Statement:
     change: Mapping[str, Any]
     gain: int | None
     at_most: bool = False
+    estimated: bool = False
 
 
 def statements(
@@ -114,6 +122,15 @@ class _Advice:
     change: Mapping[str, Any] | None = None
     gain: int | None = None
     at_most: bool = False
+    estimated: bool = False
+
+
+class _Best(NamedTuple):
+    """A change of the call and the cycles that it saves; `estimated`: told from one block."""
+
+    change: Mapping[str, Any]
+    gain: int
+    estimated: bool
 
 
 @frozen
@@ -149,6 +166,7 @@ class _Speaker:
             advice.change or {},
             advice.gain,
             advice.at_most,
+            advice.estimated,
         )
 
     @property
@@ -170,28 +188,28 @@ class _Speaker:
     def _run(self, change: Mapping[str, Any]) -> str:
         return self.commands.run(change) if self.commands is not None else ""
 
-    def _added(self, change: Mapping[str, Any], *, whole: bool = True) -> int | None:
-        """Return the number of cycles that the kernel takes more with a change of the call, below zero for a gain; None without
-        trials or if unknown.
-
-        All its blocks are tried; only one if `whole` is False or the kernel has over 100,000 instructions.
+    def _added(self, change: Mapping[str, Any], *, whole: bool = True) -> Added | None:
+        """Return the cycles that the kernel takes more with a change of the call, below zero for a gain; None without trials or
+        if unknown.
         """
-        if self.trials is None:
-            return None
-        short = sum(self.kernel["counts"]["instructions"].values()) <= _TRIED_WHOLE
-        return self.trials.added(self._name, change, whole=whole and short)
+        return None if self.trials is None else self.trials.added(self._name, change, whole=whole)
 
-    def _best(self, changes: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], int] | None:
-        """Return (the change that saves most, cycles saved); None if none saves 8 % of the kernel.
+    def _best(self, changes: Sequence[Mapping[str, Any]]) -> _Best | None:
+        """Return the change that saves most; None if none saves 8 % of the kernel.
 
         One block chooses among several, which costs a tenth of trying each as a whole; the gain is that of the chosen one.
         """
-        costs = [(cost, change) for change in changes if (cost := self._added(change, whole=len(changes) == 1)) is not None]
-        chosen = min(costs, key=lambda pair: pair[0], default=None)
-        if chosen is None or chosen[0] > -_WORTH_TRYING * self._elapsed:
+        costs = [(cost.cycles, change) for change in changes if (cost := self._added(change, whole=len(changes) == 1))]
+        least, chosen = min(costs, key=lambda pair: pair[0], default=(0, {}))
+        if least > -_WORTH_TRYING * self._elapsed or (added := self._added(chosen)) is None:
             return None
-        added = self._added(chosen[1])
-        return None if added is None or added > -_WORTH_DOING * self._elapsed else (chosen[1], -added)
+        return None if added.cycles > -_WORTH_DOING * self._elapsed else _Best(chosen, -added.cycles, not added.whole)
+
+    def _advised(self, words: str, best: _Best) -> _Advice:
+        return _Advice(words, self._run(best.change), best.change, best.gain, estimated=best.estimated)
+
+    def _less(self, best: _Best) -> str:
+        return _told_from(f"takes {self._share(best.gain)} less", best.estimated)
 
     def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
         """Return (causes in words, advice) for the `parts` that cost the same in every launch (such as start and launch) and
@@ -205,22 +223,22 @@ class _Speaker:
             causes.append(f"only {blocks} of {cores} cores have a block ({self._share(self._parts['idle cores'])})")
             more = self._best([{"block_dim": {self._name: cores}}])
             if more is not None:
-                words = f"{cores} blocks take {self._share(more[1])} less"
-                return _list(causes), _Advice(words, self._run(more[0]), *more)
+                words = _told_from(f"{cores} blocks take {self._share(more.gain)} less", more.estimated)
+                return _list(causes), self._advised(words, more)
         factor = max(2, cores // blocks) if "idle cores" in parts else 2
-        added = self._added({"batch": factor})
+        added = self._added({"batch": factor}, whole=False)
+        if added is None or added.cycles <= (factor - 1 + _WORTH_TRYING) * self._elapsed:
+            added = self._added({"batch": factor})
         if added is None or self.trials is None:
             return _list(causes), _Advice("It comes once a launch: fewer and larger launches have less of it")
-        gain = (factor - 1) * self._elapsed - added
+        gain = (factor - 1) * self._elapsed - added.cycles
         times = "twice" if factor == 2 else f"{factor} times"
         change = f"{self._share(abs(gain), factor)} {'less' if gain > 0 else 'more'}"
-        words = (
-            f"It comes once a launch: {times} the batch in one launch takes {change} than "
-            f"{'two' if factor == 2 else factor} of these"
-        )
+        told = f"takes {change} than {'two' if factor == 2 else factor} of these"
+        words = f"It comes once a launch: {times} the batch in one launch {_told_from(told, not added.whole)}"
         batches = [self.trials.batch, factor * self.trials.batch]
         command = self.commands.sweep("batch", batches) if self.commands is not None else ""
-        return _list(causes), _Advice(words, command, {"batch": factor}, gain)
+        return _list(causes), _Advice(words, command, {"batch": factor}, gain, estimated=not added.whole)
 
     def _told(self, part: str) -> tuple[str, _Advice]:
         """Return (cause in words, advice) for a part of the waterfall."""
@@ -255,10 +273,8 @@ class _Speaker:
         tried = {field: value for field, value in steps.items() if value != tiling[field]}
         best = self._best([{"tiling": {self._name: {field: value}}} for field, value in tried.items()])
         if best is not None:
-            change, gain = best
-            ((field, value),) = change["tiling"][self._name].items()
-            words = f"{field}={value} (now {tiling[field]}) takes {self._share(gain)} less"
-            return _Advice(words, self._run(change), change, gain)
+            ((field, value),) = best.change["tiling"][self._name].items()
+            return self._advised(f"{field}={value} (now {tiling[field]}) {self._less(best)}", best)
         words = f"Without it the kernel takes at most {self._share(cycles)} less"
         if self._name not in settable_kernels():
             return _Advice(words, gain=cycles, at_most=True)
@@ -282,10 +298,8 @@ class _Speaker:
         if best is None:
             arch = self.chip.identity.arch
             return cause, _Advice(f"No tiling of this kernel avoids it ({arch}); chips that split the kernel by the stride do")
-        change, gain = best
-        mode = change["tiling"][self._name]["kernelSplitMode"]
-        words = f"A split of the kernel by the stride (kernelSplitMode {mode}) takes {self._share(gain)} less"
-        return cause, _Advice(words, self._run(change), change, gain)
+        mode = best.change["tiling"][self._name]["kernelSplitMode"]
+        return cause, self._advised(f"A split of the kernel by the stride (kernelSplitMode {mode}) {self._less(best)}", best)
 
     def _channels(self) -> tuple[str, _Advice]:
         block = self.chip.cube.n0
@@ -308,10 +322,9 @@ class _Speaker:
         best = self._best([{"cube_math_type": number} for number in _PRECISIONS])
         if best is None:
             return None
-        change, gain = best
-        number = change["cube_math_type"]
-        words = f"cubeMathType {number} ({_PRECISIONS[number]}) takes {self._share(gain)} less, with fewer bits"
-        return self._said(("ideal",), cycles, "the cube multiplies float32", _Advice(words, self._run(change), change, gain))
+        number = best.change["cube_math_type"]
+        words = f"cubeMathType {number} ({_PRECISIONS[number]}) {self._less(best)}, with fewer bits"
+        return self._said(("ideal",), cycles, "the cube multiplies float32", self._advised(words, best))
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
@@ -324,6 +337,11 @@ def _step(field: str, value: int, up: int, down: int) -> int:
     if field.endswith("Pbuffer"):
         return min(value * up, _BUFFERS_AT_MOST)
     return max(FRACTAL, value * up // down // FRACTAL * FRACTAL)
+
+
+def _told_from(words: str, estimated: bool) -> str:
+    """Return words on a gain, with the note that it is estimated if it is."""
+    return f"{words} ({ESTIMATED})" if estimated else words
 
 
 def layer_words(problem: Mapping[str, Any]) -> str:

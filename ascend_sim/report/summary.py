@@ -14,7 +14,7 @@ from html import escape
 from textwrap import shorten
 from typing import Any
 
-from ascend_sim.report.advice import settable_kernels
+from ascend_sim.report.advice import ESTIMATED, settable_kernels
 from ascend_sim.report.certainty import LEVEL
 from ascend_sim.report.html import wrong_words
 from ascend_sim.report.ladder import asks_table
@@ -98,8 +98,8 @@ def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = 
         lines.append("no advice: the timeline was not kept; --out or --html keep it")
     room = min(_ADVICE, (_LINES - 1 - len(lines)) // 2)  # an advice and its command
     for number, one in enumerate(summary["statements"][:room], 1):
-        gain = f"   {-one['gain_us']:.1f} us" if one["gain_us"] is not None else ""
-        lines.append(f"{number}  {', '.join(one['kernels'])}: {one['what']}{gain}   ({KINDS[one['kind']]})")
+        gain = f"   {words}" if (words := gain_words(one)) else ""
+        lines.append(f"{number}  {', '.join(one['kernels'])}: {one['what']}{gain}   ({kind_words(one)})")
         if one["command"]:
             lines.append(f"   {one['command']}")
     return [*lines, more] if more else lines
@@ -121,6 +121,20 @@ def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
     elif other[1] > interval["of_us"] / 2:
         ends += f"; measured mostly on {other[0].removeprefix('ascend')}"
     return f"{total:,.1f} us   ({ends})"
+
+
+def gain_words(advice: Mapping[str, Any]) -> str:
+    """Return the gain of an advice as text, "-6.0 us"; an estimate has two digits, "about -40 us". "" without a gain."""
+    us = advice["gain_us"]
+    if us is None or not advice.get("estimated"):
+        return "" if us is None else f"{-us:.1f} us"
+    rounded = float(f"{us:.1e}")
+    return f"about {-rounded:,.{int(rounded < 10)}f} us"
+
+
+def kind_words(advice: Mapping[str, Any]) -> str:
+    """Return the words on how the gain of an advice is known, and on its way to a device."""
+    return KINDS[advice["kind"]].replace("simulated", ESTIMATED if advice.get("estimated") else "simulated", 1)
 
 
 def before_words(summary: Mapping[str, Any]) -> str:
@@ -163,8 +177,8 @@ def summary_html(report: Mapping[str, Any]) -> str:
     l2 = f"; {before_words(summary)}" if summary["l2"] else ""
     advice = [
         f"<li>{escape(', '.join(one['kernels']))}: {escape(one['what'])} "
-        + (f"<b>{-one['gain_us']:.1f} us</b> " if one["gain_us"] is not None else "")
-        + f'<span class="faint">({escape(KINDS[one["kind"]])})</span>'
+        + (f"<b>{words}</b> " if (words := gain_words(one)) else "")
+        + f'<span class="faint">({escape(kind_words(one))})</span>'
         + command_html(one["command"])
         + "</li>"
         for one in summary["statements"]
@@ -213,6 +227,7 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
                 known["kernels"] += one["kernels"]
             if one["gain_us"] is not None:
                 known["gain_us"] = round((known["gain_us"] or 0.0) + one["gain_us"], 4)
+                known["estimated"] |= one["estimated"]
     order = {"simulated": 0, "stand-in": 0, "table": 0, "own kernel": 0, "room": 2, "cause": 2}
     helps = [one for one in found.values() if one["gain_us"] is None or one["gain_us"] > 0]
     return sorted(helps, key=lambda one: (order.get(one["kind"], 1), -(one["gain_us"] or 0.0)))
@@ -239,6 +254,7 @@ def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping
         "what": shorten(what, _LINE, placeholder=" ..."),
         "kind": kind,
         "gain_us": None if us is None else round(us, 4),
+        "estimated": said["estimated"],
         "command": said["command"],
         "change": dict(change),
     }

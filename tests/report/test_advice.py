@@ -11,7 +11,7 @@ import typer.main
 
 from ascend_sim.cli import app
 from ascend_sim.options.commands import PythonCalls, ShellCommands
-from ascend_sim.report.advice import layer_words, statements
+from ascend_sim.report.advice import ESTIMATED, Added, layer_words, statements
 from ascend_sim.report.waterfall import WORDS
 from tests.support.report.layers import kernels, layer
 from tests.support.report.small_kernels import CHIP
@@ -24,10 +24,10 @@ class Tried:
 
     batch = 20
 
-    def __init__(self, added: int | None) -> None:
-        self.cost = added
+    def __init__(self, added: int | None, *, whole: bool = True) -> None:
+        self.cost = None if added is None else Added(added, whole)
 
-    def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
+    def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> Added | None:
         return self.cost
 
 
@@ -92,9 +92,9 @@ def test_advice_names_fields_of_the_kernels_own_tiling() -> None:
     asked: list[str] = []
 
     class WatchedTrials(Tried):
-        def added(self, name: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
+        def added(self, name: str, change: Mapping[str, Any], *, whole: bool) -> Added | None:
             asked.extend(change.get("tiling", {}).get(name, {}))
-            return 0
+            return self.cost
 
     for part in WORDS:
         kernel["waterfall"] = {"ideal": 10, part: 90}
@@ -113,13 +113,42 @@ def test_the_gain_is_that_of_all_blocks_and_one_block_chooses() -> None:
     wholes: list[str] = []
 
     class BothWays(Tried):
-        def added(self, name: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
+        def added(self, name: str, change: Mapping[str, Any], *, whole: bool) -> Added | None:
             (field,) = change["tiling"][name]
             wholes.extend([field] if whole else [])
-            return -30 if whole else {"baseM": -40, "baseN": -60}[field]
+            return Added(-30 if whole else {"baseM": -40, "baseN": -60}[field], whole)
 
     (one,) = statements(CHIP, kernel, {}, MINE, BothWays(0))
     assert one.gain == 30 and "baseN=" in one.text and wholes == ["baseN"]
+
+
+def test_a_gain_of_one_block_says_so_in_its_sentence() -> None:
+    """Every change of every part: the words and the mark stand together, and only where no whole kernel was tried."""
+    kernel, seen = dict(kernels(layer())["grad_input"]), set()
+    for part in WORDS:
+        kernel["waterfall"] = {"ideal": 10, part: 90}
+        problem = {"stride": [2, 2], "compute_dtype": "float32"}
+        for whole in (True, False):
+            for one in statements(CHIP, kernel, problem, MINE, Tried(-50, whole=whole)):
+                tried = bool(one.change) and "channels" not in one.change
+                assert one.estimated == (tried and not whole) == (ESTIMATED in one.text), one.text
+                seen |= set(one.change)
+    assert seen == {"tiling", "block_dim", "batch", "channels", "cube_math_type"}
+
+
+@pytest.mark.parametrize(("added", "asked"), [(104, [False]), (102, [False, True]), (50, [False, True])])
+def test_a_batch_that_costs_more_in_one_block_is_not_tried_whole(added: int, asked: list[bool]) -> None:
+    """The kernel takes 100 cycles: two calls take 200, and a call of twice the batch so many more than one."""
+    kernel = dict(kernels(layer())["grad_input"]) | {"waterfall": {"ideal": 10, "start": 90}}
+    wholes: list[bool] = []
+
+    class BatchTried(Tried):
+        def added(self, name: str, change: Mapping[str, Any], *, whole: bool) -> Added | None:
+            wholes.append(whole)
+            return Added(added, whole)
+
+    (one,) = statements(CHIP, kernel, {}, MINE, BatchTried(0))
+    assert wholes == asked and one.gain == 100 - added and one.estimated == (asked == [False])
 
 
 def test_a_layer_in_words() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import ascend_sim as asim
 from ascend_sim.report.html import report_html
-from ascend_sim.report.summary import KINDS, head_words, lines_of, summary_of
+from ascend_sim.report.summary import KINDS, gain_words, head_words, lines_of, summary_html, summary_of
 from tests.support.cli.commands import run, write_case
 from tests.support.launched import CHIP, move
 
@@ -107,6 +107,33 @@ def test_equal_changes_and_searches_of_a_kernel_are_one_advice(report: dict[str,
     assert len(commands) == len(set(commands))
     kinds = [one["kind"] in ("simulated", "stand-in", "own kernel") for one in advice]
     assert kinds == sorted(kinds, reverse=True)  # what was simulated stands first
+
+
+@pytest.mark.parametrize(
+    ("gain", "words"), [(60.08, "about -60 us"), (123.4, "about -120 us"), (4.04, "about -4.0 us"), (9.96, "about -10 us")]
+)
+def test_an_estimate_is_told_as_one(report: dict[str, Any], gain: float, words: str) -> None:
+    (kernel,) = (one for one in report["kernels"] if one["name"] == "grad_input")
+    cycles = gain * sum(kernel["waterfall"].values()) / kernel["task_us"]
+    change = {"tiling": {"grad_input": {"baseN": 16}}}
+    said = dict(kernel["statements"][0], change=change, at_most=False, gain=cycles, estimated=True)
+    summary = summary_of(report | {"kernels": [kernel | {"statements": [said]}]})
+    (line,) = (line for line in lines_of(summary) if line.startswith("1  "))
+    assert line.endswith(f"   {words}   (estimated from one block on a stand-in; aclnn cannot set it)")
+    assert f"<b>{words}</b>" in summary_html(report | {"summary": summary})
+    (sure,) = summary_of(report | {"kernels": [kernel | {"statements": [said | {"estimated": False}]}]})["statements"]
+    assert gain_words(sure) == f"-{gain:.1f} us" and "(simulated" not in line
+
+
+def test_one_estimate_makes_a_sum_of_gains_one(report: dict[str, Any]) -> None:
+    batch = {"change": {"batch": 2}, "gain": 900, "at_most": False}
+    kernels = [
+        kernel | {"statements": [dict(kernel["statements"][0], **batch, estimated=kernel["name"] == "grad_weight")]}
+        for kernel in report["kernels"]
+        if kernel.get("statements")
+    ]
+    (one,) = summary_of(report | {"kernels": kernels})["statements"]
+    assert len(one["kernels"]) == 2 and one["estimated"]
 
 
 def test_a_change_that_costs_more_than_it_saves_is_no_advice() -> None:
