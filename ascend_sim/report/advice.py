@@ -197,9 +197,9 @@ class _Speaker:
     def _best(self, changes: Sequence[Mapping[str, Any]]) -> _Best | None:
         """Return the change that saves most; None if none saves 8 % of the kernel.
 
-        One block chooses among several, which costs a tenth of trying each as a whole; the gain is that of the chosen one.
+        One block chooses, which costs a tenth of trying each as a whole; the gain is that of the chosen one.
         """
-        costs = [(cost.cycles, change) for change in changes if (cost := self._added(change, whole=len(changes) == 1))]
+        costs = [(cost.cycles, change) for change in changes if (cost := self._added(change, whole=False))]
         least, chosen = min(costs, key=lambda pair: pair[0], default=(0, {}))
         if least > -_WORTH_TRYING * self._elapsed or (added := self._added(chosen)) is None:
             return None
