@@ -39,6 +39,9 @@ BROKEN = {
     "Mmad(one, two, three);": "use of undeclared identifier 'one'",
     "std::vector<int> v;": "no member named 'vector' in namespace 'std'",
     "throw 1;": "cannot use 'throw' with exceptions disabled",
+    "TQue<TPosition::VECIN, 1> q; q.EnQue<TPosition::VECIN, TPosition::VECCALC>(a);": (
+        "EnQue and DeQue with positions: GM to VECIN, VECOUT to GM and VECIN to VECOUT are simulated"
+    ),
     "Matmul<float> mm;": "too few template arguments for alias template 'Matmul'",
     "using N = MatmulType<TPosition::A1, CubeFormat::NZ, half>; Matmul<N, N, N> mm;": (
         "error: Matmul: A, B, C and the bias at TPosition::GM, VECIN, VECOUT and VECCALC are simulated"

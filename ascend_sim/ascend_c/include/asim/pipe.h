@@ -152,29 +152,12 @@ public:
         asim::refuse(site, "AllocTensor: all %d buffers of the queue are in use; FreeTensor gives one back", count_);
     }
     template <class T> void AllocTensor(LocalTensor<T> &tensor, ASIM_SITE) { tensor = AllocTensor<T>(site); }
-    template <class T> bool EnQue(const LocalTensor<T> &tensor, ASIM_SITE) {
-        int index = index_of(site, "EnQue", tensor);
-        if (length_ == (depth ? depth : count_))
-            asim::refuse(site, "EnQue: the queue is full, its depth is %d; DeQue takes one out", depth ? depth : count_);
-        asim::QueueBuffer &buffer = asim::pool->buffers[first_ + index];
-        if (depth) buffer.full_event = asim::pool->take_queue_event(site, FULL);
-        asim::set_flag(site, FULL, buffer.full_event);
-        fifo_[(head_ + length_++) % MOST] = index;
-        return true;
+    template <class T> bool EnQue(const LocalTensor<T> &tensor, ASIM_SITE) { return put<FULL>(site, tensor); }
+    template <TPosition from, TPosition to, class T> bool EnQue(const LocalTensor<T> &tensor, ASIM_SITE) {
+        return put<event_of<from, to>()>(site, tensor);
     }
-    template <class T> LocalTensor<T> DeQue(ASIM_SITE) {
-        check(site, "DeQue");
-        if (!length_) asim::refuse(site, "DeQue: the queue is empty; EnQue puts a tensor in");
-        asim::QueueBuffer &buffer = asim::pool->buffers[first_ + fifo_[head_]];
-        head_ = (head_ + 1) % MOST;
-        length_--;
-        asim::wait_flag(site, FULL, buffer.full_event);
-        if (depth) {
-            asim::pool->release_event(FULL, buffer.full_event);
-            buffer.full_event = -1;
-        }
-        return LocalTensor<T>(POSITION, buffer.address, buffer.bytes / sizeof(T));
-    }
+    template <class T> LocalTensor<T> DeQue(ASIM_SITE) { return take<T, FULL>(site); }
+    template <TPosition from, TPosition to, class T> LocalTensor<T> DeQue(ASIM_SITE) { return take<T, event_of<from, to>()>(site); }
     template <class T> void DeQue(LocalTensor<T> &tensor, ASIM_SITE) { tensor = DeQue<T>(site); }
     template <class T> void FreeTensor(LocalTensor<T> &tensor, ASIM_SITE) {
         int index = index_of(site, "FreeTensor", tensor);
@@ -203,6 +186,36 @@ public:
     }
 
 private:
+    // The event of a tensor that goes from one position to another, where both ends of the queue are in the Unified Buffer.
+    template <TPosition from, TPosition to> static constexpr HardEvent event_of() {
+        static_assert((from == TPosition::GM && to == TPosition::VECIN) || (from == TPosition::VECOUT && to == TPosition::GM) ||
+                          (from == TPosition::VECIN && to == TPosition::VECOUT),
+                      "EnQue and DeQue with positions: GM to VECIN, VECOUT to GM and VECIN to VECOUT are simulated");
+        return asim::event_between(from, to, true);
+    }
+    template <HardEvent event, class T> bool put(asim::Site site, const LocalTensor<T> &tensor) {
+        int index = index_of(site, "EnQue", tensor);
+        if (length_ == (depth ? depth : count_))
+            asim::refuse(site, "EnQue: the queue is full, its depth is %d; DeQue takes one out", depth ? depth : count_);
+        asim::QueueBuffer &buffer = asim::pool->buffers[first_ + index];
+        if (depth) buffer.full_event = asim::pool->take_queue_event(site, event);
+        asim::set_flag(site, event, buffer.full_event);
+        fifo_[(head_ + length_++) % MOST] = index;
+        return true;
+    }
+    template <class T, HardEvent event> LocalTensor<T> take(asim::Site site) {
+        check(site, "DeQue");
+        if (!length_) asim::refuse(site, "DeQue: the queue is empty; EnQue puts a tensor in");
+        asim::QueueBuffer &buffer = asim::pool->buffers[first_ + fifo_[head_]];
+        head_ = (head_ + 1) % MOST;
+        length_--;
+        asim::wait_flag(site, event, buffer.full_event);
+        if (depth) {
+            asim::pool->release_event(event, buffer.full_event);
+            buffer.full_event = -1;
+        }
+        return LocalTensor<T>(POSITION, buffer.address, buffer.bytes / sizeof(T));
+    }
     friend class TPipe;
     template <TPosition other> friend class TBufPool;
     void check(asim::Site site, const char *call) const {
