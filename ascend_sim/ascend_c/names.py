@@ -100,6 +100,7 @@ _SORT = "sorting"
 _CROSS = "one core's flags for another"
 _NOT_HERE = "not an operation of dav-2201"
 _SHAPES = "shapes of tensors"
+_SLICES = "copies of slices"
 _BUFFERS = "temporary buffers of the library"
 _CONVERTS = "arithmetic that converts or scales, by registers"
 _HALF_BYTES = "numbers of half a byte"
@@ -121,8 +122,9 @@ _REFUSED = {
         "ReduceRepeat"
     ),
     _SHAPES: "ShapeInfo GetShapeSize",
+    _SLICES: "SliceInfo",
     _BUFFERS: "PopStackBuffer",
-    _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq Gatherb",
+    _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq Gatherb VdeqInfo",
     _HALF_BYTES: "int4b_t",
     _FUNCTIONS: ("TransposeParamsExt TransposeType SoftmaxFlashV2 AscendQuant DropOut"),
 }

@@ -16,6 +16,7 @@ BROKEN = {
     "Add(d, a, b, 64)": "expected ';'",
     "Sort32(d, a, b, 1);": "Sort32 is not simulated (sorting); docs/ascend-c.md lists what is",
     "AscendC::Scatter(d, a, b, 0, 64);": "Scatter is not simulated (not an operation of dav-2201)",
+    "SliceInfo slices[2];": "SliceInfo is not simulated (copies of slices)",
     "ShapeInfo shape;": "ShapeInfo is not simulated (shapes of tensors)",
     "float v = a.GetValue();": "too few arguments to function call",
     "SetLoadDataRepeat({0, 1, 0});": "SetLoadDataRepeat is not simulated (kernels of the cube core)",

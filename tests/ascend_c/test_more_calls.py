@@ -53,6 +53,14 @@ CALLS = {
     ),
     "auto m = b[64].ReinterpretCast<uint8_t>(); a.SetSize(64); m = a > b; PipeBarrier<PIPE_V>(); "
     "Select(d, m, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64)": lambda x: np.maximum(x, x[::-1]),
+    "auto m = b[64].ReinterpretCast<uint8_t>(); CompareScalar(m, a, 0.5f, CMPMODE::GT, (uint64_t)64, 1, {1, 1, 8, 8}); "
+    "PipeBarrier<PIPE_V>(); Select(d, m, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64)": lambda x: np.where(x > 0.5, x, x[::-1]),
+    "auto m = b[64].ReinterpretCast<uint8_t>(); Duplicate(a[64], 2.0f, 64); PipeBarrier<PIPE_V>(); "
+    "uint64_t whole[2] = {~0ull, 0}; Compares(m, a, 0.5f, CMPMODE::LE, whole, 1, {1, 2, 8, 8}); PipeBarrier<PIPE_V>(); "
+    "Select(d, m, b, 7.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64)": lambda x: np.where(
+        np.concatenate((x.reshape(8, 8)[::2].reshape(-1), np.full(32, 2))) <= 0.5, x[::-1], 7
+    ),
+    "Duplicate(d, Cast<float, int32_t, RoundMode::CAST_CEIL>(2.25f) + 0.5f, 64)": lambda x: np.full(64, 3.5, np.float32),
     "WholeReduceSum<float>(a, a, 64, 1, 1, 1, 8); PipeBarrier<PIPE_V>(); DataCopy(d, a, 64)": lambda x: np.concatenate(
         (x[None].sum(axis=1), x[1:])
     ),

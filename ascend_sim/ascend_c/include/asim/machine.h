@@ -22,6 +22,7 @@ template <class T, class U, RoundMode mode> inline U ScalarCast(T value) {
     else if (mode == RoundMode::CAST_RINT) return (U)(rest == 0.5 ? 2 * std::round(wide / 2) : std::round(wide));
     else return (U)std::trunc(wide);
 }
+template <class T, class U, RoundMode mode> inline U Cast(T value) { return ScalarCast<T, U, mode>(value); }
 
 template <class T> inline void SetPadValue(T value, ASIM_SITE) { asim::set_copy_padding(site, asim::bits(value)); }
 inline void DisableDmaAtomic(ASIM_SITE) { asim::set_atomic_none(site); }

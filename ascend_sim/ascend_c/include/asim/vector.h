@@ -269,11 +269,22 @@ inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, 
     asim::record(site, asim::Word::vcmpvs, {asim::at(dst), asim::at(src)},
                  {asim::format_of<T>(), (int64_t)mode, asim::immediate<T>(value), (int64_t)(count * sizeof(T) / 256), 1, 1, 8, 8});
 }
-
+template <class T, class U, bool sets = true, class M>
+inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
+                          const M, uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {
+    asim::record(site, asim::Word::vcmpvs, {asim::at(dst), asim::at(src)},
+                 {asim::format_of<T>(), (int64_t)mode, asim::immediate<T>(value), repeat, p.dstBlkStride, p.srcBlkStride,
+                  p.dstRepStride, p.srcRepStride});
+}
 template <class T, class U>
 inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
                      uint32_t count, ASIM_SITE) {
     CompareScalar(dst, src, value, mode, count, site);
+}
+template <class T, class U, bool sets = true, class M>
+inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
+                     const M mask, uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {
+    CompareScalar<T, U, sets>(dst, src, value, mode, mask, repeat, p, site);
 }
 // The forms without dst leave their bits in the mask register, by which a selection without a mask chooses.
 template <class T, bool sets = true>
