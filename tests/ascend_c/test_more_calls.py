@@ -61,6 +61,8 @@ CALLS = {
         np.concatenate((x.reshape(8, 8)[::2].reshape(-1), np.full(32, 2))) <= 0.5, x[::-1], 7
     ),
     "Duplicate(d, Cast<float, int32_t, RoundMode::CAST_CEIL>(2.25f) + 0.5f, 64)": lambda x: np.full(64, 3.5, np.float32),
+    "FixpipeParamsV220 p(1, 2, 3, 4, false, QuantMode_t::NoQuant, 0, 1, 2, 3, 5, true); "
+    "if (!p.isChannelSplit || p.unitFlag != 5) Trap(); Adds(d, a, 1.0f, 64)": lambda x: x + 1,
     "WholeReduceSum<float>(a, a, 64, 1, 1, 1, 8); PipeBarrier<PIPE_V>(); DataCopy(d, a, 64)": lambda x: np.concatenate(
         (x[None].sum(axis=1), x[1:])
     ),

@@ -108,9 +108,10 @@ struct FixpipeParamsV220 {
     FixpipeParamsV220(uint16_t columns, uint16_t rows, uint16_t source, uint32_t destination, bool relu)
         : nSize(columns), mSize(rows), srcStride(source), dstStride(destination), deqScalar(0), reluEn(relu) {}
     FixpipeParamsV220(uint16_t columns, uint16_t rows, uint16_t source, uint32_t destination, bool relu, QuantMode_t mode,
-                      int64_t scale, uint16_t matrices, uint16_t src_matrix, uint16_t dst_matrix, uint8_t unit)
+                      int64_t scale, uint16_t matrices, uint16_t src_matrix, uint16_t dst_matrix, uint8_t unit,
+                      bool split = false)
         : nSize(columns), mSize(rows), srcStride(source), dstStride(destination), quantPre(mode), deqScalar(scale), ndNum(matrices),
-          srcNdStride(src_matrix), dstNdStride(dst_matrix), reluEn(relu), unitFlag(unit) {}
+          srcNdStride(src_matrix), dstNdStride(dst_matrix), reluEn(relu), unitFlag(unit), isChannelSplit(split) {}
     uint16_t nSize = 0, mSize = 0, srcStride = 0;
     uint32_t dstStride = 0;
     QuantMode_t quantPre = QuantMode_t::NoQuant;
