@@ -12,7 +12,7 @@ import typer
 
 from ascend_sim.cli.app import errors
 from ascend_sim.cli.options import Case, command
-from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.progress import Progress, ProgressLine
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.cli.values import parse_index
 from ascend_sim.errors import SimError
@@ -48,12 +48,16 @@ def explain_command(
                 progress=progress,
                 **asked,
             )
+        with closing(ProgressLine("following the loads back to the tensors")):
+            text = "" if json_output else explain_page(explanation, console().width).rstrip("\n")
+            data = explain_data(explanation) if json_output else None
+            page = explain_html(explanation) if html is not None else ""
         if json_output:
-            print(json.dumps(explain_data(explanation), indent=1))
+            print(json.dumps(data, indent=1))
         else:
-            print_text(explain_page(explanation, console().width).rstrip("\n"))
+            print_text(text)
         if html is not None:
             with atomic_write(html) as file:
-                file.write(explain_html(explanation).encode())
+                file.write(page.encode())
             print(f"wrote {html}", file=sys.stderr if json_output else sys.stdout)
     raise typer.Exit(0 if explanation.agrees else 1)

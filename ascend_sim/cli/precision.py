@@ -43,7 +43,7 @@ def precision(
 
     with errors(printed.json_output):
         printed.check()
-        with closing(Progress("rows")) as progress:
+        with closing(Progress("rows", at_once=True)) as progress:
             table = run.precision(
                 case,
                 chips=chips.split(",") if chips else None,

@@ -63,13 +63,14 @@ def validate(
             "start times."
         ),
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print every group, pipe, small program and note.")] = False,
     long: Annotated[bool, typer.Option("--long", help="Run the rows that take minutes too (MatMul of 8192 and more).")] = False,
     jobs: Jobs = None,
 ) -> None:
     """Compare simulated with measured kernels: errors of task, core and pipe times by chip and operator."""
     from ascend_sim.report.files import atomic_write
     from ascend_sim.runtime.workers import usable_cores
-    from ascend_sim.studies.validate import pages, scatter
+    from ascend_sim.studies.validate import pages, scatter, summary
     from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
     from ascend_sim.studies.validate.run import INTERRUPTED
     from ascend_sim.studies.validate.run import validate as run_rows
@@ -103,11 +104,12 @@ def validate(
         shipped = rows is None and chip is None
         points = pages.group_points(compare_points(shipped_points())) if shipped else []
         if files.json_output:
-            figures = pages.to_dict(compared) | ({"points": pages.points_dict(points)} if shipped else {})
-            print(json.dumps(figures, indent=1))
+            verdict = summary.ValidationSummary.of(compared)
+            figures = {"summary": verdict and verdict.to_dict(), **pages.to_dict(compared)}
+            print(json.dumps(figures | ({"points": pages.points_dict(points)} if shipped else {}), indent=1))
         else:
-            pages.render(compared, console())
-            for line in pages.points_text(points):
+            (pages.render if full else summary.render_summary)(compared, console())
+            for line in pages.points_text(points) if full else ():
                 print_text(line)
             if written := [str(path) for path in (files.csv_output, files.plot) if path is not None]:
                 print_text(f"wrote {', '.join(written)}")

@@ -94,22 +94,29 @@ class Provenance:
 
         Bytes that no program wrote are in no hop.
         """
-        left = np.arange(len(addresses))
-        if not len(left):
+        if not len(addresses):
             return
-        for row in self.writers(reader, space, int(addresses.min()), int(addresses.max()) + 1):
+        order = np.argsort(addresses, kind="stable")
+        ordered, missing = addresses[order], np.ones(len(addresses), np.bool_)
+        left = len(addresses)
+        for row in self.writers(reader, space, int(ordered[0]), int(ordered[-1]) + 1):
             instruction = self.instruction(row)
             flow = flow_of(instruction, self.programs[row[0]].program.table.chip)
-            hit, source = flow.find(addresses[left] - self.address(row, "dst", space))
+            start = self.address(row, "dst", space)
+            low, high = np.searchsorted(ordered, (start + flow.touched[0], start + flow.touched[-1] + 1)).tolist()
+            asked = low + np.flatnonzero(missing[low:high])
+            hit, source = flow.find(ordered[asked] - start)
             if not hit.any():
                 continue
+            found = asked[hit]
             reads = instruction.reads()
             origin = reads[0].space if reads else space
             if reads:
                 source = np.where(source == CONSTANT, CONSTANT, source + self.address(row, "src0", origin))
-            yield Hop(row, left[hit], origin, source)
-            left = left[~hit]
-            if not len(left):
+            yield Hop(row, order[found], origin, source)
+            missing[found] = False
+            left -= len(found)
+            if not left:
                 return
 
     def origins(self, reader: Row | None, space: str, addresses: Addresses) -> Addresses:

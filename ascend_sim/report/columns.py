@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 Row = tuple[str, ...]
+Item = TypeVar("Item")
 PIPE_WIDTH = 100
 """Columns of text where neither a terminal nor COLUMNS says how many there are."""
 GAP = 2
@@ -87,12 +89,14 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return [piece for line in lines for piece in whole(line, width, subsequent_indent=own + indent)]
 
 
-def middle_out(rows: Sequence[Row], most: int) -> list[Row]:
-    """Return at most `most` rows and one row with the number of those left out, from the middle; all rows if they fit."""
-    if len(rows) <= most + 1:
-        return list(rows)
+def middle_out(items: Sequence[Item], most: int, row: Callable[[Item], Row]) -> list[Row]:
+    """Return the `row` of at most `most` items and one row with the number of items left out, from the middle; all rows if
+    they fit. An item left out costs no row.
+    """
+    if len(items) <= most + 1:
+        return [row(item) for item in items]
     tail = most // 3
-    return [*rows[: most - tail], (f"... {len(rows) - most} more",), *rows[-tail:]]
+    return [*map(row, items[: most - tail]), (f"... {len(items) - most} more",), *map(row, items[-tail:])]
 
 
 def many(count: int, thing: str) -> str:

@@ -9,7 +9,8 @@ results stays at a few times `_SLAB_BYTES`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import ceil, gcd, prod
 from typing import Any
 
@@ -40,9 +41,11 @@ def grad_input_reference(
     _check_shape("weight", weight, _weight_shape(problem))
     groups, c_in = problem.groups, problem.c_in // problem.groups
     taps = list(_taps(problem))
-    by_tap = _float64(weight).reshape(groups, problem.c_out // groups, c_in, len(taps)).transpose(0, 3, 2, 1)
-    matrix = by_tap.reshape(groups, len(taps) * c_in, problem.c_out // groups)
     powers = _powers(absolute)
+    by_tap = _float64(weight).reshape(groups, problem.c_out // groups, c_in, len(taps))
+    if set(_strides(problem)) == {1} and problem.c_out <= problem.c_in:
+        return _gathered(_mirrored(problem), grad_output, by_tap[..., ::-1].transpose(0, 2, 1, 3), powers)
+    matrix = by_tap.transpose(0, 3, 2, 1).reshape(groups, len(taps) * c_in, problem.c_out // groups)
     matrices = [power(matrix) for power in powers]
     results = [np.zeros(_input_shape(problem)) for _ in powers]
     for box in _slabs(problem):
@@ -69,19 +72,11 @@ def grad_weight_reference(
     """
     _check_shape("grad_output", grad_output, _output_shape(problem))
     _check_shape("input", input, _input_shape(problem))
-    groups, c_in = problem.groups, problem.c_in // problem.groups
-    taps = list(_taps(problem))
-    powers = _powers(absolute)
-    sums = [np.zeros((groups, problem.c_out // groups, c_in * len(taps))) for _ in powers]
+    groups, powers = problem.groups, _powers(absolute)
+    taps = problem.k_d * problem.k_h * problem.k_w
+    sums = [np.zeros((groups, problem.c_out // groups, problem.c_in // groups * taps)) for _ in powers]
     for box in _slabs(problem):
-        inside, local, window_shape = _window(problem, box)
-        window = np.zeros((groups, c_in, *window_shape))
-        window[local] = _by_group(input[inside], groups)
-        positions = [part.stop - part.start for part in box]
-        columns = np.empty((groups, c_in, len(taps), *positions))
-        for index, tap in enumerate(taps):
-            columns[:, :, index] = _tap_view(problem, window, tap, positions)
-        matrix = columns.reshape(groups, c_in * len(taps), prod(positions))
+        matrix = _im2col(problem, input, box)
         gradient = _columns(grad_output, box, groups)
         for power, total in zip(powers, sums, strict=True):
             total += power(gradient) @ power(matrix).transpose(0, 2, 1)
@@ -120,6 +115,44 @@ def products_per_element(problem: ConvProblem) -> dict[str, int]:
         "grad_weight": positions,
         "grad_bias": positions,
     }
+
+
+def _mirrored(problem: ConvProblem) -> ConvProblem:
+    """Return the convolution of grad_output, with its taps mirrored, that gives grad_input where all strides are 1."""
+    p = problem
+    reach = [(taps - 1) * dilation for taps, dilation in zip((p.k_d, p.k_h, p.k_w), _dilations(p), strict=True)]
+    return replace(
+        p, c_in=p.c_out, d_in=p.d_out, h_in=p.h_out, w_in=p.w_out, c_out=p.c_in, d_out=p.d_in, h_out=p.h_in, w_out=p.w_in,
+        pad_front=reach[0] - p.pad_front, pad_up=reach[1] - p.pad_up, pad_left=reach[2] - p.pad_left,
+    )  # fmt: skip
+
+
+def _gathered(
+    problem: ConvProblem, x: Array, weight: _Float64, powers: Sequence[Callable[[_Float64], _Float64]]
+) -> tuple[_Float64, ...]:
+    """Return the sums of the convolution of `x` with `weight` [groups, C_out/groups, C_in/groups, taps], for each power."""
+    factor = weight.reshape(*weight.shape[:2], -1)
+    results = [np.empty(_output_shape(problem)) for _ in powers]
+    for box in _slabs(problem):
+        matrix = _im2col(problem, x, box)
+        for power, result in zip(powers, results, strict=True):
+            target = _by_group(result[box[0], :, box[1], box[2], box[3]], problem.groups)
+            target[...] = (power(factor) @ power(matrix)).reshape(target.shape)
+    return tuple(results)
+
+
+def _im2col(problem: ConvProblem, x: Array, box: _Box) -> _Float64:
+    """Return the elements of `x` that a box of output positions reads, as [groups, C_in/groups x taps, positions]."""
+    groups, c_in = problem.groups, problem.c_in // problem.groups
+    inside, local, window_shape = _window(problem, box)
+    window = np.zeros((groups, c_in, *window_shape))
+    window[local] = _by_group(x[inside], groups)
+    positions = [part.stop - part.start for part in box]
+    taps = list(_taps(problem))
+    columns = np.empty((groups, c_in, len(taps), *positions))
+    for index, tap in enumerate(taps):
+        columns[:, :, index] = _tap_view(problem, window, tap, positions)
+    return columns.reshape(groups, c_in * len(taps), prod(positions))
 
 
 def _powers(absolute: bool) -> list[Callable[[_Float64], _Float64]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ascend_sim.report.columns import columns, wrapped
+from ascend_sim.report.columns import columns, middle_out, wrapped
 from ascend_sim.report.grid import Grid, say
 
 
@@ -43,3 +44,15 @@ def test_paragraphs_break_at_blanks_only() -> None:
     with console.capture() as capture:
         say(console, "\n[bold] is no markup here, [/] neither")
     assert capture.get() == "\n[bold] is no markup\n  here, [/] neither\n"
+
+
+@pytest.mark.fast
+def test_only_the_items_that_are_shown_cost_a_row() -> None:
+    asked: list[int] = []
+
+    def row(item: int) -> tuple[str, ...]:
+        asked.append(item)
+        return str(item), "x"
+
+    assert middle_out(range(100), 6, row)[4] == ("... 94 more",)
+    assert asked == [0, 1, 2, 3, 98, 99]

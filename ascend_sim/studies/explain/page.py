@@ -25,7 +25,7 @@ from ascend_sim.studies.explain.formula_text import formula_lines
 from ascend_sim.studies.explain.run import Explanation
 from ascend_sim.studies.explain.text import (
     about,
-    box_of_load,
+    box,
     element,
     explain_page,
     gemm_lines,
@@ -249,14 +249,13 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
         name, base = found
         side = next(s for s in ("left", "right") if maps[s].tensor == name)
         area = maps[side].area((real - base) // explanation.itemsize(name))
-    what = "zeros" if not instruction.reads() else box_of_load(explanation, row)
     run = explanation.provenance.programs[row[0]]
     pipe = PIPES[int(run.program.per_row("pipe")[row[1]])]
     return {
         "time": _times(explanation, row),
         "pipe": pipe,
         "name": instruction.name,
-        "what": what,
+        "what": box(explanation, origins),
         "side": side,
         "area": area,
         "bytes": instruction.writes()[0].total,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -167,8 +168,8 @@ def part_lines(explanation: Explanation, part: SumPart, width: int | None = None
     ]
     inner = None if width is None else width - 2
     loads = sorted({load.row for m in part.mmads for side in (m.left, m.right) for load in side.l1_loads})
-    rows = [_load_row(explanation, row) for row in loads]
-    lines += ["to L1", *(f"  {line}" for line in columns(middle_out(rows, _MOST_LOADS), ">", inner))] if rows else []
+    rows = middle_out(loads, _MOST_LOADS, partial(_load_row, explanation))
+    lines += ["to L1", *(f"  {line}" for line in columns(rows, ">", inner))] if rows else []
     if not rows:
         lines.append("nothing is brought to L1: this tile meets padding alone, and the cube multiplies zeros by zeros")
     window = _window(explanation, part)
@@ -186,7 +187,7 @@ def part_lines(explanation: Explanation, part: SumPart, width: int | None = None
         "L0C then",
         "bits",
     )
-    table = [head, *middle_out([_mmad_row(explanation, n, m) for n, m in enumerate(part.mmads)], _MOST_MMADS)]
+    table = [head, *middle_out([*enumerate(part.mmads)], _MOST_MMADS, partial(_mmad_row, explanation))]
     lines += [f"  {line}" for line in columns(table, ">>>  >>>>", inner)]
     if 0 < sum(len(real_products(m)) for m in part.mmads) <= MOST_PRODUCTS:
         lines += ["", "what they multiply (the zeros left out)"]
@@ -203,20 +204,14 @@ def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
     targets = instruction.writes()
     space, total = targets[0].space, sum(target.total for target in targets)
     address = explanation.provenance.address(row, "dst", space)
-    what = "zeros" if not instruction.reads() else box_of_load(explanation, row)
     return (
         _cycles(explanation, row),
         _pipe(explanation, row),
         instruction.name,
-        what,
+        box(explanation, origins_of_load(explanation, row)),
         f"{total:,} bytes",
         f"{space}+{address:#x}",
     )
-
-
-def box_of_load(explanation: Explanation, row: Row) -> str:
-    """Return the part of the caller's tensor that a load reads as text, "weight[0..15, 0..31, 0..2]"; "zeros" for none."""
-    return box(explanation, origins_of_load(explanation, row))
 
 
 def origins_of_load(explanation: Explanation, row: Row) -> Array:
@@ -243,6 +238,7 @@ def tensor_of(explanation: Explanation, origin: int) -> tuple[str, int] | None:
 
 
 def box(explanation: Explanation, origins: Array) -> str:
+    """Return the box of the caller's numbers at GM bytes `origins` as text, "weight[0..15, 0..31, 0..2]"; "zeros" for none."""
     real = origins[origins != CONSTANT]
     found = tensor_of(explanation, int(real[0])) if len(real) else None
     if found is None:
@@ -289,7 +285,8 @@ def real_products(mmad: Multiplication) -> Array:
     return np.flatnonzero((mmad.left.origins != CONSTANT) & (mmad.right.origins != CONSTANT))
 
 
-def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tuple[str, ...]:
+def _mmad_row(explanation: Explanation, numbered: tuple[int, Multiplication]) -> tuple[str, ...]:
+    number, mmad = numbered
     real = real_products(mmad)
     return (
         str(number),
@@ -330,13 +327,16 @@ def _as_multiplied(explanation: Explanation, mmad: Multiplication) -> Iterable[s
 
 def _other_parts(explanation: Explanation, parts: Sequence[SumPart]) -> list[str]:
     lines = [f"the other {len(parts)} parts, in the order in which they were added"]
-    rows = [("core", "cycles", "mmads", "products", "last partial sum")]
-    for part in parts:
-        last = part.mmads[-1]
-        count = sum(len(real_products(m)) for m in part.mmads)
-        core = str(explanation.provenance.programs[part.owner].core)
-        rows.append((core, _cycles(explanation, last.row), str(len(part.mmads)), f"{count:,}", _number(last.partial)))
-    return [*lines, *(f"  {line}" for line in columns(middle_out(rows, _MOST_MMADS), ">>>>>"))]
+    head = ("core", "cycles", "mmads", "products", "last partial sum")
+    rows = [head, *middle_out(parts, _MOST_MMADS, partial(_part_row, explanation))]
+    return [*lines, *(f"  {line}" for line in columns(rows, ">>>>>"))]
+
+
+def _part_row(explanation: Explanation, part: SumPart) -> tuple[str, ...]:
+    last = part.mmads[-1]
+    count = sum(len(real_products(m)) for m in part.mmads)
+    core = str(explanation.provenance.programs[part.owner].core)
+    return core, _cycles(explanation, last.row), str(len(part.mmads)), f"{count:,}", _number(last.partial)
 
 
 # -- the way out -------------------------------------------------------------------------------------------------------
@@ -346,11 +346,9 @@ def out_lines(explanation: Explanation, width: int | None = None) -> list[str]:
     """Return a table of the instructions after the cube, each with its destination and the element's value and bits there; at
     most `width` wide (None: any width), cut in the middle if long.
     """
-    rows: list[tuple[str, ...]] = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
-    for step in explanation.way:
-        if isinstance(step, ItemStep):
-            rows.append(_step_row(explanation, step))
-    return columns(middle_out(rows, 3 * _MOST_MMADS), ">", width)
+    head = ("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")
+    steps = [step for step in explanation.way if isinstance(step, ItemStep)]
+    return columns([head, *middle_out(steps, 3 * _MOST_MMADS, partial(_step_row, explanation))], ">", width)
 
 
 def _step_row(explanation: Explanation, step: ItemStep) -> tuple[str, ...]:

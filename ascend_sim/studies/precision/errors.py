@@ -33,13 +33,19 @@ def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
     }
 
 
+def _finite(result: Array, reference: Array) -> tuple[Array, Array]:
+    """Return both arrays where both are finite; as they are, without a copy, where everything is."""
+    both = np.isfinite(result) & np.isfinite(reference)
+    return (result, reference) if both.all() else (result[both], reference[both])
+
+
 def effective_bits(result: Array, reference: Array) -> float:
     """Return -log2(mean |error| / mean |reference|) over the elements finite in both.
 
     Infinity where there is no error, minus infinity where there is one and the reference is 0.
     """
-    both = np.isfinite(result) & np.isfinite(reference)
-    error, size = np.abs(result[both] - reference[both]).sum(), np.abs(reference[both]).sum()
+    result, reference = _finite(result, reference)
+    error, size = np.abs(result - reference).sum(), np.abs(reference).sum()
     if not error:
         return math.inf
     return -math.log2(error / size) if size else -math.inf
@@ -50,9 +56,9 @@ def mean_error(result: Array, reference: Array) -> float:
 
     0 where the reference is 0 or no element is finite.
     """
-    both = np.isfinite(result) & np.isfinite(reference)
-    size = np.abs(reference[both]).sum()
-    return float((result[both] - reference[both]).sum() / size) if size else 0.0
+    result, reference = _finite(result, reference)
+    size = np.abs(reference).sum()
+    return float((result - reference).sum() / size) if size else 0.0
 
 
 def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
@@ -61,8 +67,9 @@ def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
     "counts"[i] is the number of wrong elements with floor(log2(ratio)) = "low" + i, the outer bins holding what lies beyond;
     "exact" counts the elements without error, "undefined" those that are not finite.
     """
-    both = np.isfinite(result) & np.isfinite(reference)
-    error, size = np.abs(result[both] - reference[both]), np.abs(reference[both])
+    elements = result.size
+    result, reference = _finite(result, reference)
+    error, size = np.abs(result - reference), np.abs(reference)
     wrong = error > 0
     with np.errstate(divide="ignore"):
         binades = np.floor(np.log2(error[wrong] / size[wrong]))
@@ -72,5 +79,5 @@ def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
         "low": HISTOGRAM_LOW,
         "counts": counts.tolist(),
         "exact": int(np.count_nonzero(~wrong)),
-        "undefined": int(result.size - np.count_nonzero(both)),
+        "undefined": int(elements - result.size),
     }

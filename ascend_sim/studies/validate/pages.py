@@ -52,6 +52,11 @@ class Errors:
         sizes = [abs(error) for error in errors]
         return cls(len(errors), fmean(sizes), median(sizes), fmean(errors), max(errors, key=abs))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the errors as plain data, in percent."""
+        sizes = {"mean_pct": self.mean, "median_pct": self.median, "bias_pct": self.bias, "worst_pct": self.worst}
+        return {"rows": self.rows, **sizes}
+
 
 @frozen
 class Group:
@@ -244,15 +249,21 @@ def assumed_lines(compared: Sequence[RowComparison]) -> list[str]:
 def render(compared: Sequence[RowComparison], console: Console) -> None:
     """Print a table of errors by chip and operator, one of small programs, and lines on skipped rows and assumptions."""
     groups = group_by(compared)
-    _print("Task time, predicted against measured", HEADS, table_rows(groups), console)
-    _print("Small programs, predicted against measured", PROGRAM_HEADS, program_rows(groups), console)
-    errors = blind(compared)
-    lines = [] if errors is None else [blind_line(errors)]
-    for line in (*lines, *before_lines(compared), *skipped_lines(groups), *assumed_lines(compared)):
+    print_table("Task time, predicted against measured", HEADS, table_rows(groups), console)
+    print_table("Small programs, predicted against measured", PROGRAM_HEADS, program_rows(groups), console)
+    for line in note_lines(compared, groups):
         say(console, line)
 
 
-def _print(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], console: Console) -> None:
+def note_lines(compared: Sequence[RowComparison], groups: Sequence[Group]) -> list[str]:
+    """Return the lines below the tables: small programs, states at the start, skipped rows and assumptions."""
+    errors = blind(compared)
+    lines = [] if errors is None else [blind_line(errors)]
+    return [*lines, *before_lines(compared), *skipped_lines(groups), *assumed_lines(compared)]
+
+
+def print_table(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], console: Console) -> None:
+    """Print the rows below a title; nothing without rows."""
     if not rows:
         return
     marked = [
@@ -310,26 +321,15 @@ def points_dict(groups: Sequence[PointGroup]) -> list[dict[str, Any]]:
 
 
 def _plain(group: Group) -> dict[str, Any]:
-    def errors(found: Errors | None) -> dict[str, Any] | None:
-        if found is None:
-            return None
-        return {
-            "rows": found.rows,
-            "mean_pct": found.mean,
-            "median_pct": found.median,
-            "bias_pct": found.bias,
-            "worst_pct": found.worst,
-        }
-
     return {
         "chip": group.chip,
         "op_type": group.op_type,
         "series": group.series,
         "kernels": group.kernels,
-        "task": errors(group.task),
+        "task": group.task and group.task.to_dict(),
         "rank_correlation": group.rank,
-        "core": errors(group.core),
-        "pipes": {pipe: errors(of) for pipe, of in group.pipes.items()},
+        "core": group.core and group.core.to_dict(),
+        "pipes": {pipe: of.to_dict() for pipe, of in group.pipes.items()},
         "skipped": dict(group.skipped),
     }
 

@@ -54,7 +54,7 @@ def lines_of(*rows: dict[str, str]) -> str:
 def validated(folder: Path, text: str, *options: str) -> tuple[Any, list[dict[str, str]]]:
     (folder / "rows.csv").write_text(text, encoding="utf-8")
     table = folder / "all.csv"
-    arguments = ["validate", "--rows", str(folder / "rows.csv"), "--csv", str(table), "--jobs", "1", *options]
+    arguments = ["validate", "--rows", str(folder / "rows.csv"), "--csv", str(table), "--jobs", "1", "--full", *options]
     done = CliRunner().invoke(app, arguments)
     return done, list(csv.DictReader(table.open(encoding="utf-8"))) if table.exists() else []
 
