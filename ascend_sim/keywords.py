@@ -1,4 +1,4 @@
-"""Errors for keywords that a function does not know: they name the nearest one that it knows."""
+"""Near names for errors: of keywords that a function does not know, and of layers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def near_hint(name: str, known: Collection[str]) -> str:
 
     near = get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def near_known(name: str, known: Collection[str]) -> list[str]:
+    """Return up to three known names: those that contain `name`, else those that are like it or begin like it."""
+    from difflib import get_close_matches
+
+    inside = [one for one in known if name and name in one]
+    whole = {one[: len(name)]: one for one in reversed(list(known))} | {one: one for one in known}
+    return (inside or list(dict.fromkeys(whole[part] for part in get_close_matches(name, whole, n=3))))[:3]
 
 
 def near_names(function: Function) -> Function:

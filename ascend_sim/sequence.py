@@ -27,7 +27,7 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.options.run_options import STEP, AnyRunOptions
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs, Report, RunFacts
-from ascend_sim.report.summary import lines_of
+from ascend_sim.report.summary import summary_text
 from ascend_sim.report.words import words
 from ascend_sim.runtime import (
     Allocation,
@@ -77,7 +77,7 @@ class RunResult:
 
     def __str__(self) -> str:
         more = "more: " + ("report.to_dict()" if self.recording is None else 'write_html("page.html"), report.to_dict()')
-        return "\n".join(lines_of(self.report.to_dict()["summary"], more))
+        return summary_text(self.report.to_dict()["summary"], more)
 
     @property
     def _title(self) -> str:

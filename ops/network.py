@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
+from ascend_sim.keywords import near_known
 from ascend_sim.ops.case_entries import Case, CountedFromOne, FileEntry, choices, explain_error, spelled
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
@@ -159,7 +159,7 @@ def place_of_layer(network: str, layer: str) -> tuple[Network, int, str]:
 
 def _no_layer(network: str, name: str, loaded: Network) -> str:
     names = [layer.name for layer in loaded.layers]
-    near = [one for one in names if name and name in one][:3] or get_close_matches(name, names, n=3)
+    near = near_known(name, names)
     hint = f"; did you mean {', '.join(f'{network}:{one}' for one in near)}?" if near else ""
     some = names[: _MOST_LISTED if len(names) > _MOST_LISTED else None]
     more = "" if len(some) == len(names) else ", ..."

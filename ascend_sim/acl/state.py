@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from ascend_sim.acl.enums import ACL_SUCCESS, CODE_NAMES
 from ascend_sim.acl.memory import DeviceBlock
 from ascend_sim.acl.out import DeviceRecorder
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.errors import SimError
+from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.keywords import near_names
 from ascend_sim.options.run_options import CONFORMANCES
 
@@ -75,7 +76,10 @@ class Process:
 
     def chip(self) -> ChipSpec:
         """Return the chip: the setting's, else that of ASCEND_SIM_CHIP, else ascend910b3. Raises ConfigError."""
-        return self.settings.chip or load_chip(os.environ.get("ASCEND_SIM_CHIP") or _DEFAULT_CHIP)
+        try:
+            return self.settings.chip or load_chip(os.environ.get("ASCEND_SIM_CHIP") or _DEFAULT_CHIP)
+        except ConfigError as error:
+            raise ConfigError(f"ASCEND_SIM_CHIP: {error}") from None
 
     def conformance(self) -> str:
         """Return the operators' check profile: the setting's, else ASCEND_SIM_CONFORMANCE, else "library".
@@ -104,10 +108,14 @@ class Process:
         watched.
 
         The second and later devices are recorded in device_N below that folder. Raises SimError for an unknown chip, profile or
-        mode.
+        mode, with its message on stderr: a program that prints a status alone does not show it.
         """
-        self.conformance()
-        chip, mode, out = self.chip(), self.mode(), os.environ.get("ASCEND_SIM_OUT")
+        try:
+            self.conformance()
+            chip, mode, out = self.chip(), self.mode(), os.environ.get("ASCEND_SIM_OUT")
+        except SimError as error:
+            print(f"ascend-sim: {error}", file=sys.stderr)
+            raise
         recorder = None
         if out:
             self.recorded += 1

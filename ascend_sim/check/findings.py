@@ -136,14 +136,17 @@ class CheckFinding(Finding):
         return lines
 
     def brief(self) -> str:
-        """Return the finding in one line: of two accesses the source lines and the tensor, else kind, title and places."""
+        """Return the finding in one line: of two accesses the source lines and the tensor, else kind, title and places; with
+        its advice.
+        """
         head = f"{self.kind}, {self.count} times" if self.count > 1 else self.kind
         held = f"{self.tensor} in {self.space}" if self.tensor else self.space
+        advice = f"; {self.advice}" if self.advice else ""
         if len(self.places) == 2 and all(place.access for place in self.places):
             early, late = self.places
-            return f"{head}: {late.said()} {late.access}s {held}, {early.said()} {early.access}s it, in no order"
+            return f"{head}: {late.said()} {late.access}s {held}, {early.said()} {early.access}s it, in no order{advice}"
         where = "".join(f"; {place.said()}" for place in self.places)
-        return f"{head}: {self.title.rstrip(':')}{where}"
+        return f"{head}: {self.title.rstrip(':')}{where}{advice}"
 
     def render(self) -> str:
         """Return the finding as lines in the form of the vendor's sanitizer."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from ascend_sim.report.columns import PIPE_WIDTH, wrapped
+from ascend_sim.report.columns import text_width, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,12 +22,7 @@ def console() -> Console:
     """Return a rich console on stdout: as wide as the terminal or COLUMNS, else `PIPE_WIDTH`."""
     from rich.console import Console
 
-    return Console(width=None if _width_is_known() else PIPE_WIDTH)
-
-
-def _width_is_known() -> bool:
-    """Return True if a terminal or COLUMNS sets the width of stdout."""
-    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(width=text_width())
 
 
 def _may_have_colours() -> bool:
@@ -38,9 +32,8 @@ def _may_have_colours() -> bool:
 
 def print_text(text: str, indent: str = "    ") -> None:
     """Print lines of text to stdout; a line wider than the terminal is wrapped with an indent."""
-    width = get_terminal_size().columns if _width_is_known() else PIPE_WIDTH
     for line in text.split("\n"):
-        print("\n".join(wrapped(line, width, indent)))
+        print("\n".join(wrapped(line, text_width(), indent)))
 
 
 def print_summary(report: Report, check: Sequence[str] = (), findings: Sequence[str] = ()) -> None:

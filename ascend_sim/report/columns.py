@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
+from shutil import get_terminal_size
 from typing import TypeVar
 
 Row = tuple[str, ...]
@@ -14,6 +17,12 @@ PIPE_WIDTH = 100
 GAP = 2
 """Blanks between columns."""
 _BETWEEN_FIELDS = "   "
+
+
+def text_width(otherwise: int = PIPE_WIDTH) -> int:
+    """Return the columns of a line of text on stdout: those of the terminal or of COLUMNS, else `otherwise`."""
+    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return get_terminal_size().columns if known else otherwise
 
 
 def columns(rows: Sequence[Row], align: str = "", width: int | None = None) -> list[str]:

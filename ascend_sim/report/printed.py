@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from html import escape
 from io import StringIO
 from itertools import groupby
-from shutil import get_terminal_size
 from typing import Any
 
 from rich.console import Console
 
-from ascend_sim.report.columns import PIPE_WIDTH
+from ascend_sim.report.columns import PIPE_WIDTH, text_width
 from ascend_sim.report.grid import Grid
 
 UNLIMITED = 10_000
@@ -22,10 +19,8 @@ UNLIMITED = 10_000
 
 def printed(draw: Callable[[Console], object], width: int = PIPE_WIDTH) -> str:
     """Return the text that `draw` prints on a console, without colors; `width` holds if no terminal or COLUMNS sets another."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
-        width = get_terminal_size().columns
     text = StringIO()
-    draw(Console(file=text, width=width, force_terminal=False, color_system=None))
+    draw(Console(file=text, width=text_width(width), force_terminal=False, color_system=None))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 

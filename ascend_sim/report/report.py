@@ -32,7 +32,7 @@ from ascend_sim.report.advice import Statement, statements
 from ascend_sim.report.certainty import as_row, interval, together
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.roofline import PIPE_KEYS, LeastWork, Rooflines
-from ascend_sim.report.summary import lines_of, summary_of
+from ascend_sim.report.summary import summary_of, summary_text
 from ascend_sim.report.waterfall import waterfall
 
 Outputs = Mapping[str, Mapping[str, Any]]
@@ -149,7 +149,7 @@ class Report:
         return {**data, "summary": summary_of(data, self.commands.name if self.commands is not None else "")}
 
     def __str__(self) -> str:
-        return "\n".join(lines_of(self.to_dict()["summary"]))
+        return summary_text(self.to_dict()["summary"])
 
     def __repr__(self) -> str:
         time = "no times" if self.total_us is None else f"{self.total_us:,.2f} us"

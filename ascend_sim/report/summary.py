@@ -16,6 +16,7 @@ from typing import Any
 
 from ascend_sim.report.advice import ESTIMATED, settable_kernels
 from ascend_sim.report.certainty import LEVEL
+from ascend_sim.report.columns import text_width, wrapped
 from ascend_sim.report.html import wrong_words
 from ascend_sim.report.ladder import asks_table
 from ascend_sim.report.waterfall import WORDS
@@ -27,8 +28,10 @@ _LINES = 15
 _SHOWN = 2
 """Lines of each kind of trouble: wrong outputs, findings, warnings."""
 _PARTS = 5
+_NOTE = 280
+"""Characters of a finding or a warning, three rows of a terminal with its remedy."""
 _LINE = 160
-"""Characters of a finding or a warning."""
+"""Characters of a piece of advice."""
 KINDS = {
     "simulated": "simulated",
     "stand-in": "simulated on a stand-in; aclnn cannot set it",
@@ -90,7 +93,7 @@ def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = 
     lines.append("   ".join(told))
     for word in ("wrong", "findings", "warnings"):
         before = "warning: " if word == "warnings" else ""
-        lines += [shorten(f"{before}{one}", _LINE, placeholder=" ...") for one in summary[word][:_SHOWN]]
+        lines += [shorten(f"{before}{one}", _NOTE, placeholder=" ...") for one in summary[word][:_SHOWN]]
         if len(summary[word]) > _SHOWN:
             lines.append(f"... and {len(summary[word]) - _SHOWN} more {word.replace('wrong', 'wrong outputs')}")
     lines += check
@@ -103,6 +106,13 @@ def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = 
         if one["command"]:
             lines.append(f"   {one['command']}")
     return [*lines, more] if more else lines
+
+
+def summary_text(summary: Mapping[str, Any], more: str = "") -> str:
+    """Return a summary's lines as text, as wide as `text_width` says; commands are not wrapped, to be copied."""
+    lines = lines_of(summary, more)
+    pieces = ([line] if line.startswith("   ") else wrapped(line, text_width(), "   ") for line in lines)
+    return "\n".join(piece for parts in pieces for piece in parts)
 
 
 def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:

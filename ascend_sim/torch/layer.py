@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Unpack
 
@@ -19,6 +18,7 @@ from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import run_call
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.keywords import near_known
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.commands import PythonCalls
@@ -110,7 +110,7 @@ def layer_named(rows: Sequence[LayerRow], name: str, settings: CallSettings) -> 
         raise SimError(f"layer {name!r} given; allowed are names{some}")
     if name in found:
         return SimulatedLayer(name, found[name], settings)
-    near = [one for one in found if name and name in one][:3] or get_close_matches(name, list(found), n=3)
+    near = near_known(name, found)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     some = ", ".join(list(found)[:_LISTED]) + (", ..." if len(found) > _LISTED else "")
     raise SimError(f"no layer {name!r} was seen{hint or f'; seen: {some or 0}'}")

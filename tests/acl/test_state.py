@@ -78,10 +78,13 @@ def test_masked_outputs_may_be_null_as_the_public_examples_have_them():
     assert call[0] == acl.ACLNN_SUCCESS
 
 
-def test_a_profile_in_the_environment_that_there_is_not(monkeypatch):
-    monkeypatch.setenv("ASCEND_SIM_CONFORMANCE", "strict")
+@pytest.mark.parametrize("name", ["ASCEND_SIM_CONFORMANCE", "ASCEND_SIM_MODE", "ASCEND_SIM_CHIP"])
+def test_a_wrong_name_in_the_environment_is_told_on_stderr_too(name, monkeypatch, capsys):
+    monkeypatch.setenv(name, "strict")
     ok(acl.aclInit(None))
-    refused(acl.aclrtSetDevice(0), "no device", "ASCEND_SIM_CONFORMANCE", "strict")
+    refused(acl.aclrtSetDevice(0), "no device", name, "strict")
+    told = capsys.readouterr().err
+    assert told.startswith(f"ascend-sim: {name}") and "'strict'" in told and told.count("\n") == 1
 
 
 # -- determinism ------------------------------------------------------------------------------------------------------

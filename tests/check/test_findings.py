@@ -74,5 +74,5 @@ def test_a_race_names_the_calls_and_what_they_touch() -> None:
         'k.data_copy("GM", "UB", held.address, a.address, 64)',
         'k.data_copy("UB", "GM", b.address, held.address, 64)',
     ]
-    assert race.brief().startswith("RAW: ") and race.brief().endswith(" writes it, in no order")
+    assert race.brief().startswith("RAW: ") and race.brief().endswith(f" writes it, in no order; {race.advice}")
     assert race.places[0].where().endswith(f": {race.places[0].call}")

@@ -168,6 +168,7 @@ def test_a_name_goes_before_a_number_and_may_hold_a_colon(varied: Path) -> None:
             r"no layer 'conv2_1_3' in resnet50; did you mean resnet50:conv2_1_3x3\?; allowed are names and",
         ),
         ("resnet50:conv2_1_4x4", r"did you mean resnet50:conv2_1_3x3, "),
+        ("convnext_tiny:stage9", r"did you mean convnext_tiny:stage\d_1\w*, convnext_tiny:stage\d_1\w*, convnext_tiny:stage"),
         ("resnet50:54", "no layer '54' in resnet50; allowed are names and numbers from 1 to 53: conv1, "),
         ("resnet50:0", "no layer '0'"),
         ("resnet50:", "no layer given in resnet50"),

@@ -197,6 +197,13 @@ def test_python_and_json_have_the_same_block(tmp_path: Path, monkeypatch: pytest
     assert "summary" not in figures and report_html(figures, str(result))
 
 
+def test_a_printed_result_keeps_to_its_width_but_for_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = str(asim.run_case("resnet18:conv3_1_a", mode="timing")).splitlines()
+    assert max(len(line) for line in lines if not line.startswith("   ascend-sim ")) <= 100 < max(map(len, lines)) + 40
+    assert any(line.startswith("   (") for line in lines), "no line is long enough to be wrapped"
+
+
 def test_how_sure_a_time_is() -> None:
     interval = {"of_us": 10.0, "low_us": 5.0, "high_us": 20.4, "unmeasured_us": {}, "other_chips_us": {}}
     assert head_words(10.0, interval) == "10.0 us   (80 %: 5 to 20 us)"

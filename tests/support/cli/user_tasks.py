@@ -182,7 +182,7 @@ TASKS = (
         "own kernel",
         "where is the race",
         "ascend-sim kernel double.py --disarm loaded",
-        r"RAW: double\.py:\d+ `k\.muls",
+        r"RAW: double\.py:\d+ `k\.muls(.*\n)+.*a flag MTE2 -> V",
         code=1,
     ),
     UserTask("own kernel", "is there a mistake in it", "ascend-sim check double.py", r"SUMMARY: 0 errors"),
@@ -416,5 +416,13 @@ TASKS = (
         r"Missing option '--vary'",
         code=2,
     ),
+    UserTask("refused", "a stage that the network has not", "ascend-sim run convnext_tiny:stage9", r"stage4_1", code=2),
+    UserTask(
+        "validate",
+        "is the model any good",
+        "ascend-sim validate --rows rows.csv --jobs 1",
+        r"^task time off by \d+\.\d % in the mean .*bias -",
+    ),
+    UserTask("compare", "what takes the time, in Python", 'print(ascend_sim.run_case("by_hand"))', r"grad_weight \d+ %"),
     UserTask("teacher", "a number of grad_weight", "ascend-sim explain by_hand --weight 0,0,1,1", r"16 products"),
 )
