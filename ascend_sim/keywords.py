@@ -29,7 +29,9 @@ def near_known(name: str, known: Collection[str]) -> list[str]:
     """Return up to three known names: those that contain `name`, else those that are like it or begin like it."""
     from difflib import get_close_matches
 
-    inside = [one for one in known if name and name in one]
+    if not name:
+        return []
+    inside = [one for one in known if name in one]
     whole = {one[: len(name)]: one for one in reversed(list(known))} | {one: one for one in known}
     return (inside or list(dict.fromkeys(whole[part] for part in get_close_matches(name, whole, n=3))))[:3]
 
