@@ -307,13 +307,9 @@ def make_folder(out: Path) -> None:
 
     Raises SimError if a file has its name or it cannot be created or written.
     """
-    if out.exists() and not out.is_dir():
-        raise SimError(f"--out {out}: there is a file of that name; give a folder")
     from ascend_sim.report import files
 
-    there = out.is_dir()
     try:
         _MADE.append(files.make_folder(out))
-    except OSError as error:
-        cannot = "write in" if there else "make"
-        raise SimError(f"--out {out}: cannot {cannot} that folder: {error.strerror or error}") from None
+    except SimError as error:
+        raise SimError(f"--out {error}") from None

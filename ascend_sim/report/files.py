@@ -48,16 +48,22 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
 def make_folder(folder: Path) -> list[Path]:
     """Create a folder for output and its parents; return those that did not exist, the innermost first.
 
-    Raises OSError if it cannot be created, or no file can be written in it; no new folder is left then.
+    Raises SimError if a file has its name, it cannot be created, or no file can be written in it; no new folder is left then.
     """
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    missing: list[Path] = []
+    cannot = "make"
     try:
+        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        if not missing:
+            if not folder.is_dir():
+                raise SimError(f"{folder}: there is a file of that name; give a folder")
+            cannot = "write in"
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
-    except OSError:
+    except OSError as error:
         remove_empty(missing)
-        raise
+        raise SimError(f"{folder}: cannot {cannot} that folder: {error.strerror or error}") from None
     return missing
 
 

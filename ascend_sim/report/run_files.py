@@ -46,8 +46,8 @@ def write_run(
             raise SimError("msprof: needs a mode with time (full or timing)")
         check_msprof(out)
     with ExitStack() as stack:
+        stack.callback(remove_empty, make_folder(out))
         try:
-            stack.callback(remove_empty, make_folder(out))
             folder = stack.enter_context(staging(out))
         except OSError as error:
             raise SimError(f"{out}: cannot write in that folder: {error.strerror or error}") from None

@@ -92,9 +92,12 @@ def test_folders_that_were_made_for_nothing_go_again(tmp_path):
 
 
 def test_a_folder_that_cannot_be_made_leaves_none_of_those_around_it(tmp_path):
-    with pytest.raises(OSError, match="too long"):
+    with pytest.raises(SimError, match=r"cannot make that folder: .*too long"):
         make_folder(tmp_path / "a" / ("b" * 300))
     assert not os.listdir(tmp_path)
+    (tmp_path / "a").touch()
+    with pytest.raises(SimError, match="a: there is a file of that name; give a folder"):
+        make_folder(tmp_path / "a")
 
 
 def test_a_full_disk_leaves_no_folder(tmp_path, monkeypatch):
