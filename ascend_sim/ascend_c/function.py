@@ -8,8 +8,10 @@ run = asim.launch(add, 8, x, y, asim.empty(x.shape, "float32"), length=x.size)
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import signal
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +21,7 @@ from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.ahead import Blocks, contents_known
 from ascend_sim.ascend_c.arguments import StructureField, entry_arguments, entry_parameters, pointer_of
 from ascend_sim.ascend_c.auto_sync import orders
+from ascend_sim.ascend_c.confinement import JUDGED
 from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.names import ARCHITECTURES
 from ascend_sim.ascend_c.recorder import (
@@ -80,6 +83,8 @@ class CppKernel(KernelFunction):
         self.sources, self.named, self.entry = sources, named, entry
         self.include, self.defines, self.limits = include, defines, limits
         self.auto_sync = auto_sync
+        self.words: dict[CrossCore, set[bytes]] = defaultdict(set)
+        """Digests of each core's recordings, in a process that judges."""
         self._recorders: dict[tuple[str, tuple[StructureField, ...]], ProgramRecorder] = {}
         core = self._kind_of_core()
         self.kinds = {"MIX": ("AIC", "AIV"), "MIX_1_1": ("AIC", "AIV")}.get(core, (core,))
@@ -209,6 +214,8 @@ class CppKernel(KernelFunction):
     def _write(self, k: Kernel, tensors: Sequence[Tensor], fields: Mapping[str, Any]) -> None:
         given, by_name = entry_arguments(self.parameters, tensors, fields, bool(self._tiling_structure))
         recording = self._recorded(k, tensors, given, by_name)
+        if JUDGED in os.environ:
+            self.words[k.block, k.core_kind, k.sub_block].add(recording.digest())
         append(k, recording, len(tensors), self.auto_sync)
         if recording.how != FINE:
             raise SourceError(_ended(recording, self.limits), recording.last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -42,6 +43,10 @@ class WordStream:
         if len(self.pieces) != 1:
             self.pieces[:] = [np.concatenate([np.empty((0, ROW), np.int64), *self.pieces])]
         return self.pieces[0]
+
+    def digest(self) -> bytes:
+        """Return a digest of the recorded words, equal for equal programs."""
+        return hashlib.sha256(repr(self.shapes).encode() + self.rows.tobytes()).digest()
 
 
 class WordReader:

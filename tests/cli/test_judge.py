@@ -101,6 +101,26 @@ def test_twenty_cheats_are_planted() -> None:
     assert len(CHEATS) >= 20
 
 
+COUNTS = """#include <sys/mman.h>
+static volatile int *recorded;
+__attribute__((constructor)) static void begin() { recorded = (int *)mmap(0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0); }
+"""
+
+
+def test_a_kernel_that_runs_other_calls_than_it_was_checked_with_fails(tmp_path: Path) -> None:
+    file = case(tmp_path / "faces", f"bool first = !*recorded; *recorded = 1; {IN} if (first) PipeBarrier<PIPE_ALL>();"
+                                    f"Adds(d, a, 1.0f, 64); {OUT}")  # fmt: skip
+    file.write_text(COUNTS + file.read_text())
+    code, (found,) = judged(str(file))
+    assert code == 1 and found["stage"] == "values" and found["race"]["passed"]
+    assert found["values"]["messages"] == ["the kernel makes other calls in its run than in the check"]
+
+
+def test_an_input_that_is_overwritten_is_told(tmp_path: Path) -> None:
+    code, (found,) = judged(str(case(tmp_path / "spoils", f"{GOOD} DataCopy(xg, d, 64);")))
+    assert code == 0 and found["unknown"][-1] == "values: the kernel writes x, of which its file expects nothing", found
+
+
 def test_work_of_the_scalar_unit_is_told(tmp_path: Path) -> None:
     _, (found,) = judged(str(case(tmp_path / "scalar", SCALAR, WIDE)))
     assert found["stage"] == "values" and found["values"]["scalar_computed"] and not found["passed"]
