@@ -117,7 +117,8 @@ def test_a_kernel_that_runs_other_calls_than_it_was_checked_with_fails(tmp_path:
 
 
 def test_an_input_that_is_overwritten_is_told(tmp_path: Path) -> None:
-    code, (found,) = judged(str(case(tmp_path / "spoils", f"{GOOD} DataCopy(xg, d, 64);")))
+    arguments = ARGUMENTS.replace("x + 1", '{"z": x + 1}')
+    code, (found,) = judged(str(case(tmp_path / "spoils", f"{GOOD} DataCopy(xg, d, 64);", arguments)))
     assert code == 0 and found["unknown"][-1] == "values: the kernel writes x, of which its file expects nothing", found
 
 
