@@ -145,7 +145,9 @@ class Case(FileEntry):
     deterministic: StrictBool | None = Field(default=None, description="Left out: the default of chip and profile.")
     conformance: Literal["documented", "library"] = Field(default="documented", description="Whose rules accept the call.")
     l2: Literal["cold", "warm"] = Field(default="cold", description="warm: the input tensors are in the L2 before.")
-    launches: Literal["cold", "warm"] = Field(default="cold", description="warm: the same call ran just before.")
+    launches: Literal["cold", "warm"] = Field(
+        default="cold", description="warm: the same call ran just before and left the code of its last kernels."
+    )
     tiling: dict[str, TilingFields] = Field(default={}, description="The vendor's tiling fields, by cube kernel.")
     block_dim: dict[str, CountedFromOne] = Field(
         default={}, description="Blocks to launch, by cube kernel; a bare number means each."
