@@ -150,8 +150,8 @@ MISSED = """Where an aim is missed, what was tried and what would decide:
 - **TransData of the 910B2**: in the step's order its bias falls, its mean error does not: rows of equal shape differ threefold
   by what the L2 held. Addresses of the tensors, or hit rates, would decide.
 - **The first 910's rank**: blocks by other rules rank no higher (next table). A second network, or the tiling, would decide.
-- **8192^3 of the 910B1**: the cost of lines read at once was fitted on it and two other samples; alone it would take more, and
-  the 910B3's rows, which are too slow, less. L2 counters of a product with shared operands would decide.
+- **8192^3 of the 910B1**: core and pipes agree with the counters within 6 %; the task takes 8 to 13 % more than the mean of its
+  cores. Times of each core would decide. The cost of lines read at once was fitted on it and two other samples.
 - **MatMulV3 and Cast of a language model on a 910B4** (aims: 10 and 25 %): no open row. Of that profile
   `configs/measurements/later/launches.csv` has 203 groups of vector kernels, none of these;
   of a Cast of 4096 x 128 the dtypes are not told."""

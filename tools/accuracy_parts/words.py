@@ -14,7 +14,7 @@ MEASURED = """## How it is measured
 on the first 910, matrix products, microbenchmarks and whole calls on A2, A3 and 950PR. A row is one kernel, which runs alone,
 or a call, whose kernels run one after the other. Of whole calls the even rows are kept back. Inputs are in the L2 as far as
 they fit, unless the source cleared it; AlexNet's products find what [earlier
-kernels](accuracy-tables.md#a-training-step-in-its-order) left, whose dirty lines stand there beside measured ones.
+kernels](accuracy-tables.md#a-training-step-in-its-order) left.
 
 **Inputs of a prediction.** The table above is told nothing, as a user is: sizes and dtype of the row. "told" (`ascend-sim
 validate --told block_dim,tiling`) also takes from the row what the measured library had decided.
