@@ -40,7 +40,7 @@ class CycleLimitError(SimError):
 class MemoryLimitError(BaseException):
     """Error raised, at any point of the work, when the process holds more memory than the limit.
 
-    Like KeyboardInterrupt it is no Exception: work that goes on after another error must not go on after this one.
+    Like KeyboardInterrupt it is not an Exception: work that goes on after another error must not go on after this one.
     """
 
 

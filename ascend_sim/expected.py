@@ -134,7 +134,7 @@ def _kind(given: object) -> str:
 def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return those inputs that the parameters of `function` name; all of them if it takes `**`.
 
-    Raises SimError for a parameter without default that is no input.
+    Raises SimError for a parameter without default that is not an input.
     """
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):

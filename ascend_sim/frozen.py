@@ -2,7 +2,7 @@
 
 A dataclass writes the source of six methods as its module is imported and has Python compile each. A command makes objects of a
 third of the classes that it imports, and hardly any object is ever printed or compared. So a class gets its `__init__` and its
-fields when somebody makes an object of it, asks for its fields or derives a dataclass from it, and `__repr__`, `__eq__` and
+fields when code makes an object of it, reads its fields or derives a dataclass from it, and `__repr__`, `__eq__` and
 `__hash__` when they are called; later they are a dataclass's own.
 """
 
@@ -20,7 +20,7 @@ _MADE_LATER = ("__repr__", "__eq__", "__hash__")
 _TAKEN = ("__module__", "__qualname__", "__post_init__")
 """Attributes of a class on which the generated `__init__` and its error texts depend."""
 _LOCK = RLock()
-"""Lock of a thread that writes methods; no attribute is ever missing meanwhile, and who looks one up waits."""
+"""Lock of a thread that writes methods; no attribute is missing meanwhile: a look-up waits."""
 
 
 class _Unwritten:

@@ -86,7 +86,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, ArgumentKind] | None = None) -> None:
     """Raise SimError for the first argument of a wrong kind or, for texts with choices, of another value.
 
-    `own` has the kinds of arguments that are no options.
+    `own` has the kinds of arguments that are not options.
     """
     kinds = {name: ArgumentKind(option.kind, KINDS[option.kind]) for name, _, option in options_in(options) if option.kind}
     check_kinds(given, kinds | dict(own or {}))

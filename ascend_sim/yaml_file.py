@@ -26,7 +26,7 @@ MOST_DEPTH = 32
 MOST_VALUES = 100_000
 """Most scalars, lists and mappings of a file; those behind an alias count each time."""
 SECTIONS = "must be a mapping of sections"
-"""Sentence of `read_yaml` for a file of sections that is no mapping."""
+"""Sentence of `read_yaml` for a file of sections that is not a mapping."""
 _LEAST_INT, _MOST_INT = -(1 << 63), (1 << 63) - 1
 _MERGE = "tag:yaml.org,2002:merge"
 _INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
@@ -57,7 +57,7 @@ class _Limited(Composer, SafeConstructor):
             if anchor in self._of_anchor:
                 below = self._of_anchor[anchor]
                 if below is None:
-                    raise ComposerError(None, None, f"alias {anchor!r} stands inside of what it means", mark)
+                    raise ComposerError(None, None, f"alias {anchor!r} is used inside its own value", mark)
                 self._count(below, mark)
         else:
             self._count(1, mark)
@@ -94,7 +94,7 @@ class _Limited(Composer, SafeConstructor):
             value = super().construct_object(node, deep)
         except (ValueError, OverflowError) as error:  # no such day, more digits than Python reads
             why = str(error).partition(";")[0]
-            raise ConstructorError(None, None, f"a value that cannot be: {why}", node.start_mark) from None
+            raise ConstructorError(None, None, f"impossible value: {why}", node.start_mark) from None
         if type(value) is int and not _LEAST_INT <= value <= _MOST_INT:
             raise ConstructorError(None, None, "a whole number beyond 64 bits (-2^63 to 2^63 - 1)", node.start_mark)
         return value
@@ -111,7 +111,7 @@ class _Loader(_Limited, yaml.SafeLoader):
 def read_yaml(path: Path, what: str) -> dict[Any, Any]:
     """Return the mapping in a YAML file.
 
-    Raises ConfigError in one line (file, line, column, fault); `what` is the sentence for a file that is no mapping.
+    Raises ConfigError in one line (file, line, column, fault); `what` is the sentence for a file that is not a mapping.
     """
     try:
         # Without O_NONBLOCK the opening of a pipe would wait for a writer.

@@ -48,7 +48,7 @@ class NetworkFile(FileEntry):
 
 @frozen
 class Network:
-    """A named list of layers in forward order, with the batch that their shapes hold; `source` tells where they come from.
+    """A named list of layers in forward order, with the batch that their shapes hold; `source` names their origin.
 
     `address` is the name or path of the network for commands; `rescaled` is True after `at` has changed the batch.
     """
@@ -74,8 +74,8 @@ class Network:
         size = shape[axis] * batch
         if size % self.batch:
             raise ConfigError(
-                f"layer {layer.name}: batch: {batch} given; {shape[axis]} images at the network's batch {self.batch} are "
-                f"no whole number at {batch}"
+                f"layer {layer.name}: batch: {batch} given; {shape[axis]} images at the network's batch {self.batch} do "
+                f"not scale to a whole number at {batch}"
             )
         shape[axis] = size // self.batch
         return layer.model_copy(update={"input": layer.input.model_copy(update={"shape": tuple(shape)})})

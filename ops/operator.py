@@ -5,8 +5,8 @@
         ...
     OPERATORS.add(Scale())          # ascend_sim.ops.operators
 
-A call goes arguments -> checks -> accept -> plan; the plan's kernels run; the outputs are judged against `sums`. What an
-operator leaves out (a formula, a search of tilings) is refused in one line when somebody asks for it.
+A call goes arguments -> checks -> accept -> plan; the plan's kernels run; the outputs are judged against `sums`. A part that
+an operator leaves out (a formula, a search of tilings) is refused in one line when a command needs it.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
 
     def checked(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        """Return the result of `check`; a refusal's message also tells if the other conformance profile accepts the call."""
+        """Return the result of `check`; a refusal's message also says if the other conformance profile accepts the call."""
         result = self.check(arguments, product, conformance, deterministic)
         (other,) = (name for name in CONFORMANCES if name != conformance)
         if result.failure is None or self.check(arguments, product, other, deterministic).failure is not None:
@@ -188,7 +188,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
         This default raises SimError: an operator overrides it if such calls are known.
         """
-        raise SimError(f"{self.name}: nothing is known of calls of {op_type} by a graph")
+        raise SimError(f"{self.name}: graph calls of {op_type} are not simulated")
 
     def plan(self, call: Call, chip: ChipSpec) -> Plan:
         """Return the plan of an accepted call on this chip (`kernels`), with its limits checked.
@@ -279,7 +279,7 @@ class Operator(ABC, Generic[Arguments, Call]):
     def factors(self, call: Call, output: str) -> tuple[str, ...]:
         """Return the names, in plans, of the two tensors whose elements an output's products multiply.
 
-        (): the output is no sum of products, and its infinities and NaN are those of `sums` itself.
+        (): the output is not a sum of products, and its infinities and NaN are those of `sums` itself.
         """
         return ()
 

@@ -59,7 +59,7 @@ class PlanStep:
 class Plan:
     """Steps in launch order and their tensors; `place` gives every intermediate its offset in the workspace.
 
-    `warnings` tell the caller which part of the request the plan does not carry out.
+    `warnings` name the parts of the request that the plan does not carry out.
     """
 
     tensors: dict[str, PlanTensor] = field(default_factory=dict)

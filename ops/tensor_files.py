@@ -111,7 +111,7 @@ def _check_names(path: Path, names: list[str], expected: Mapping[str, Any]) -> N
 
 
 def _check_header(path: Path, name: str, headers: Mapping[str, Header]) -> None:
-    """Raise TensorFileError for an entry that is no array of numbers, or for a dtype entry that is no short text."""
+    """Raise TensorFileError for an entry that is not an array of numbers, or for a dtype entry that is not a short text."""
     if headers[name].dtype is None:
         raise TensorFileError(f"{path}: {name}: {headers[name].fault}")
     label = headers.get(name + _SUFFIX)

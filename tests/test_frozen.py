@@ -112,7 +112,7 @@ QUESTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "equal in its own way": lambda of: [of["OwnEquality"](1) == of["OwnEquality"](-1), of["Keyed"](1) == 8],
     "set": lambda of: put(of["Point"](1), "x"),
     "set below": lambda of: put(of["Deeper"](1), "x"),
-    "set what is no field": lambda of: put(of["Point"](1), "more"),
+    "set what is not a field": lambda of: put(of["Point"](1), "more"),
     "deleted": lambda of: drop(of["Point"](1), "x"),
     "deleted below": lambda of: drop(of["Plain"](1), "z"),
     "set more below": lambda of: put(of["Plain"](1), "more"),

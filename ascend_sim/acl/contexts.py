@@ -138,14 +138,14 @@ def aclrtSynchronizeDevice() -> None:
 def aclrtGetMemInfo(attr: int) -> tuple[int, int]:
     """Return ret, the free bytes and the total bytes of HBM. Refuses the DDR kinds of memory."""
     if attr not in (aclrtMemAttr.ACL_HBM_MEM, aclrtMemAttr.ACL_HBM_MEM_HUGE, aclrtMemAttr.ACL_HBM_MEM_NORMAL):
-        raise Refused("argument", f"attr = {attr!r}: {device().chip.name} has HBM alone (ACL_HBM_MEM)")
+        raise Refused("argument", f"attr = {attr!r}: {device().chip.name} has only HBM; allowed is ACL_HBM_MEM")
     memory = device().memory
     return memory.capacity - memory.used, memory.capacity
 
 
 def _device_number(number: Any) -> None:
     if integer("deviceId", number, *_INT32) != 0:
-        raise Refused("no device", f"deviceId = {number}: the simulator has device 0 alone")
+        raise Refused("no device", f"deviceId = {number}: the simulator has only device 0")
 
 
 # -- contexts ---------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def aclrtDestroyContext(context: Any) -> None:
     """
     known = _context(context)
     if known.implicit:
-        raise Refused("argument", "the default context of a device goes with aclrtResetDevice")
+        raise Refused("argument", "a default context cannot be destroyed; aclrtResetDevice removes it")
     device().run_to_idle()
     device().waited_for()
     known.live = False

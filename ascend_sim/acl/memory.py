@@ -1,7 +1,7 @@
-"""Simulated device memory as the host sees it: integer addresses that are never given out twice.
+"""Simulated device memory as the host sees it: integer addresses that are never returned twice.
 
-Addresses are virtual, as on the chip. A freed or foreign address is therefore always recognised, also after its place in
-HBM has been given to somebody else; what kernels and the L2 see is that place.
+Addresses are virtual, as on the chip. A freed or foreign address is therefore always recognised, even when its place in HBM
+belongs to a new block. Kernels and the L2 use that place.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class DeviceMemory:
             inside = address - block.address
             raise Refused(
                 "foreign pointer",
-                f"{address:#x} lies {inside} bytes into {block.address:#x}; aclrtMalloc gave out the latter",
+                f"{address:#x} lies {inside} bytes inside the block at {block.address:#x}; free that address",
             )
         self._device.gm.free(block.allocation)
         block.live = False
@@ -164,7 +164,7 @@ class DeviceMemory:
         messages.
 
         The keywords are the reasons of its refusals: a freed block (`gone`), a foreign address, a range past its block's end
-        (`beyond`), a value that is no integer (`wrong`).
+        (`beyond`), a value that is not an integer (`wrong`).
         """
         if not isinstance(address, int | np.integer) or isinstance(address, bool):
             raise Refused(wrong, f"{name} must be a device address (an int), not {type(address).__name__}")
@@ -182,7 +182,7 @@ class DeviceMemory:
         if block is None or address >= block.address + block.size:
             raise Refused(
                 foreign,
-                f"{name} {address:#x} is no address that aclrtMalloc gave out on this device (or it was freed long ago)",
+                f"{name} {address:#x} is not an address that aclrtMalloc returned on this device, or it was freed long ago",
             )
         if not block.live:
             raise Refused(gone, f"{name} {address:#x} lies in memory that was freed ({block.size} bytes at {block.address:#x})")

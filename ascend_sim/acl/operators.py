@@ -235,7 +235,7 @@ def _executor(operator: str, executor: Any) -> aclOpExecutor:
     if not isinstance(executor, aclOpExecutor):
         raise Refused(_WRONG, f"executor is {type(executor).__name__}, not what {operator}GetWorkspaceSize returned")
     if executor.used:
-        raise Refused(_WRONG, "the executor was used before; it is good for one call")
+        raise Refused(_WRONG, "the executor was used before; each call needs one of its own")
     if not executor.owner.open:
         raise Refused(_WRONG, "the executor was made before the device was reset")
     if executor.operator != operator:
@@ -257,7 +257,7 @@ def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
     if workspace is None:
         raise Refused("aclnn null", f"workspace is a null pointer; the call needs {plan.workspace_bytes} bytes")
     if given < plan.workspace_bytes:
-        raise Refused(_WRONG, f"workspaceSize = {given}: the call needs {plan.workspace_bytes} bytes (phase one said so)")
+        raise Refused(_WRONG, f"workspaceSize = {given}: the call needs {plan.workspace_bytes} bytes, as phase one returned")
     space = _range("workspace", workspace, plan.workspace_bytes)
     if space.offset % WORKSPACE_ALIGNMENT:
         address = space.block.address + space.offset

@@ -1,6 +1,6 @@
 """ASCEND_SIM_OUT: report, trace and timeline of all kernels that a device ran, in the files of `ascend-sim run --out`.
 
-Copies, memsets and events are no kernels and have no row. Their waits are moved to the kernels of the same stream, so that
+Copies, memsets and events are not kernels and have no row. Their waits are moved to the kernels of the same stream, so that
 `ascend-sim report` runs the kernels again in the same order.
 """
 

@@ -209,7 +209,7 @@ _NO_CONTEXT = "this thread has no context; call aclrtSetDevice, aclrtCreateConte
 def call(*outputs: Any, family: str = "acl", needs: str = "context", handle: bool = False) -> Callable[[_Function], _Function]:
     """Decorator of a C function: nothing that a caller passes makes it raise; it ends in a code and a message.
 
-    `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init", "device" (somebody has opened it) or
+    `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init", "device" (it is open) or
     "context" (the calling thread has one on it); `family` chooses the codes; `handle` marks a function that returns a
     pointer (None on failure) instead of a status. The function itself returns its out-parameters (nothing, one, or a
     tuple), or raises Refused.

@@ -76,7 +76,7 @@ class Event:
 def stream_of(stream: Any, gone: str = "handle gone", foreign: str = "foreign handle") -> Stream:
     """Return the stream of an argument; None means the current context's default stream, made at its first use.
 
-    `gone` and `foreign` are the reasons for refusing a destroyed stream and an object that is no stream.
+    `gone` and `foreign` are the reasons for refusing a destroyed stream and an object that is not a stream.
     """
     if stream is None:
         context = current_context()
@@ -120,10 +120,10 @@ def aclrtCreateStream() -> Stream:
 def aclrtDestroyStream(stream: Any) -> None:
     """Run all queued work, destroy a stream and return ret; refuses the default stream."""
     if stream is None:
-        raise Refused("null pointer", "stream is a null pointer; the default stream is not destroyed")
+        raise Refused("null pointer", "stream is a null pointer; the default stream cannot be destroyed")
     known = stream_of(stream)
     if known is known.context.default_stream:
-        raise Refused("argument", "the default stream is not destroyed")
+        raise Refused("argument", "the default stream cannot be destroyed")
     device().run_to_idle()
     device().waited_for(known.number)
     known.live = False
@@ -223,7 +223,7 @@ def aclrtEventElapsedTime(startEvent: Any, endEvent: Any) -> float:
             raise Refused("event not recorded", f"{name} is not complete; synchronise its stream first")
     start, end = (record.cycle for record in records)
     if start is None or end is None:
-        raise Refused("no time", "functional mode has no simulated time; ascend_sim.use(mode='full')")
+        raise Refused("no time", "functional mode has no simulated time; call ascend_sim.use(mode='full') first")
     return device().chip.us(end - start) / 1e3
 
 
@@ -236,4 +236,4 @@ def _recorded(event: Any, name: str = "event") -> _Record:
 
 def _refuse_dropped(record: _Record) -> None:
     if record.state == "dropped":
-        raise Refused("work failed", f"{record.name} was queued behind work that could not run")
+        raise Refused("work failed", f"{record.name} was queued after work that could not run")

@@ -167,8 +167,9 @@ class _Block:
             session.answer(self._asked(rows[-1]))
 
     def _message(self, session: Session, asked: Mapping[str, int]) -> Iterator[bool]:
-        """Answer with the first of the vector cores in the bits of `cores`, from number `first` on, whose message waits; yield
-        until one has sent any.
+        """Answer with the number of a vector core that sent a message; until then yield True if the block got on, else False.
+
+        The cores are those in the bits of `cores`; the search begins with number `first`.
         """
         block, kind, _ = self.core
         vectors = sum(one == block and other != kind for one, other, _ in self.whole.cores)
@@ -321,11 +322,11 @@ def _deadlock(stuck: Sequence[_Block]) -> None:
         line = f" (line {block.stands[1]})" if block.stands is not None else ""
         told.append(f"{block.name} for {what}{line}")
     more = f" and {len(stuck) - 8} further blocks" if len(stuck) > 8 else ""
-    raise SourceError(f"deadlock: waiting for ever are {'; '.join(told)}{more}", stuck[0].stands)
+    raise SourceError(f"deadlock: these blocks wait for ever: {'; '.join(told)}{more}", stuck[0].stands)
 
 
 def contents_known(contents: Sequence[NDArray[Any] | None] | None) -> Sequence[NDArray[Any] | None]:
     """Return `contents`, the values of a launch's tensors. Raises SimError for None: a program built without a launch."""
     if contents is None:
-        raise SimError("scalar code reads memory: its values come from the tensors of a launch, and there is none")
+        raise SimError("scalar code reads memory, but this program was built without the tensors of a launch")
     return contents

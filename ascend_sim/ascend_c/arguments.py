@@ -85,7 +85,7 @@ def entry_arguments(
             given.append(_number(one.name, one.kind, fields[one.name]))
     for _, name in by_name:
         if not _FIELD.fullmatch(name):
-            raise SimError(f"{name!r} is no field of a structure; allowed are names like count, shape.rows and parts[1]")
+            raise SimError(f"{name!r} is not a field of a structure; allowed are names like count, shape.rows and parts[1]")
     return given, {field: _number(field[1], None, value) for field, value in by_name.items()}
 
 
@@ -152,7 +152,7 @@ def _number(name: str, kind: int | None, value: Any) -> float:
         try:  # half and bfloat16 of ml_dtypes
             value = float(value)
         except (TypeError, ValueError):
-            raise SimError(f"{name}: {value!r} is no number") from None
+            raise SimError(f"{name}: {value!r} is not a number") from None
     if kind == INTEGER:
         if not whole:
             raise SimError(f"{name}: {value!r}; the kernel takes a whole number")

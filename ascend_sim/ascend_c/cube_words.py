@@ -65,7 +65,7 @@ def _positive(name: str, counts: Mapping[str, int]) -> None:
     """Raise SimError for a count below 1; `counts` has the vendor's parameter names."""
     for what, count in counts.items():
         if count < 1:
-            raise SimError(f"{name}: {what} = {count}; it is at least 1")
+            raise SimError(f"{name}: {what} = {count}; allowed is 1 or more")
 
 
 def _increasing(name: str, f: Fields) -> None:
@@ -215,11 +215,11 @@ def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """
     dtype = _format("Mmad", f["source"], ("float16", "bfloat16", "float32", "int8"))
     if f["source"] != f["target"]:
-        raise SimError(f"Mmad: operands of {dtype} and {FORMATS[f['target']]}; both are of one format")
+        raise SimError(f"Mmad: operands of {dtype} and {FORMATS[f['target']]}; both must have one format")
     _format("Mmad, result", f["format"], ("int32",) if dtype == "int8" else ("float32",))
     _positive("Mmad", {"m": f["m"], "n": f["n"], "k": f["k"]})
     if f["k_aligned"] and dtype == "float32" and ceil_div(f["k"], 8) % 2:
-        raise SimError(f"Mmad: kDirectionAlign with k = {f['k']} is not simulated; the next multiple of 8 is one of 16")
+        raise SimError(f"Mmad: kDirectionAlign with k = {f['k']} is not simulated; k rounded up to 8 must be a multiple of 16")
     bits = 0
     if dtype == "float32" and f["control"] >> _HF32 & 1:
         if f["control"] >> _HF32_TRUNCATES & 1:
@@ -246,7 +246,7 @@ def _arithmetic(f: Fields, source: str, dtype: str) -> Quantisation | None:
             raise SimError(f"Fixpipe: deqScalar {f['scale']:#x} has an offset, which is not simulated")
         scale = float(struct.unpack("<f", struct.pack("<I", f["scale"] & 0xFFFFFFFF))[0])
         if not scale:
-            raise SimError("Fixpipe: deqScalar 0; a scale is no zero")
+            raise SimError("Fixpipe: deqScalar is 0; a scale other than 0 is allowed")
     by_column = mode in (_VREQ8, _VDEQF16)
     if not (scale or by_column or relu):
         return None
@@ -269,7 +269,7 @@ def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
     dtype = _format("Fixpipe, output", f["format"], targets)
     added, keep = atomic_of(f["atomic"])
     if added and added != dtype:
-        raise SimError(f"Fixpipe: an atomic operation on {added} and an output of {dtype}; both are of one format")
+        raise SimError(f"Fixpipe: an atomic operation on {added} and an output of {dtype}; both must have one format")
     pre, size = _arithmetic(f, source, dtype), storage(dtype).itemsize
     place = (f["configuration"] >> 8 & 0xFF) * SCALES_UNIT
     m, n, padded, atomic, more = f["m"], f["n"], f["src_stride"], bool(added), (keep,) if keep else ()

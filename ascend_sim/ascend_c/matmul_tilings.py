@@ -44,7 +44,7 @@ def cube_tiling_bytes(fields: Mapping[str, int]) -> bytes:
     """Return the bytes of a TCubeTiling with these fields, the others 0. Raises SimError for an unknown field."""
     unknown = [name for name in fields if name not in CUBE_FIELDS]
     if unknown:
-        raise SimError(f"{unknown[0]!r} is no field of TCubeTiling; its fields are {', '.join(CUBE_FIELDS)}")
+        raise SimError(f"{unknown[0]!r} is not a field of TCubeTiling; its fields are {', '.join(CUBE_FIELDS)}")
     return np.array([fields.get(name, 0) for name in CUBE_FIELDS], np.int32).tobytes()
 
 
@@ -67,7 +67,7 @@ class MatmulApiTiling:
     def SetBType(self, position: Any, format: Any, dtype: Any, transposed: bool = False) -> int:
         """Set B's type. Raises SimError if it is another than A's; return 0."""
         if DataType(dtype).value != self._dtype:
-            raise SimError(f"SetBType: {DataType(dtype).value}; A is {self._dtype}, and both are of one type")
+            raise SimError(f"SetBType: {DataType(dtype).value}; A is {self._dtype}, and both must have one type")
         return 0
 
     def SetCType(self, position: Any, format: Any, dtype: Any) -> int:
@@ -111,7 +111,7 @@ class MatmulApiTiling:
     def SetBufferSpace(self, l1: int = -1, l0c: int = -1, ub: int = -1, bt: int = -1) -> int:
         """Set bytes of the buffers; -1 takes all, which is the only choice here. Raises SimError for others; return 0."""
         if any(size not in (-1, 0) for size in (l1, l0c, ub, bt)):
-            raise SimError(f"SetBufferSpace({l1}, {l0c}, {ub}, {bt}): -1, the whole buffer, is possible")
+            raise SimError(f"SetBufferSpace({l1}, {l0c}, {ub}, {bt}): allowed is -1, the whole buffer")
         return 0
 
     def GetTiling(self, tiling: dict[str, int] | None = None) -> dict[str, int]:

@@ -183,7 +183,7 @@ class ProgramRecorder:
         """Raise SimError for a process that ended by itself; the next program starts a new one."""
         self._process = None
         _end(process, self._control, self._owner)
-        raise SimError(f"the process that records {self.library.name} ended by itself (code {process.returncode})")
+        raise SimError(f"the process that records {self.library.name} ended unexpectedly (exit code {process.returncode})")
 
     def _running(self) -> subprocess.Popen[bytes]:
         """Return the recording process; start one if there is none, it has ended, or it belongs to the parent of a fork."""

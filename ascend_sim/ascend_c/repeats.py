@@ -39,7 +39,7 @@ class WordRows(NamedTuple):
 def dtype_of(number: int) -> str:
     """Return the number format with a recorded number. Raises SimError for none of the machine's."""
     if not 0 < number < len(FORMATS):
-        raise SimError("elements of a type that is no number format of the machine")
+        raise SimError("the elements have an unknown number format")
     return FORMATS[number]
 
 
@@ -86,7 +86,7 @@ def in_repeats(name: str, f: Fields) -> list[tuple[Fields, tuple[int, ...]]]:
         return [(f, ())]
     count, per = f["mask_low"], REPEAT // max(_sizes(f))
     if count < 1:
-        raise SimError(f"{name}: a count of {count} elements; it is at least 1")
+        raise SimError(f"{name}: a count of {count} elements; allowed is 1 or more")
     strides = strides_of(name, f)
     gaps = any(f.get(f"{side}_block", 1) != 1 for side in sides_of(name, f))
     if count > per:
@@ -110,7 +110,7 @@ def in_repeats(name: str, f: Fields) -> list[tuple[Fields, tuple[int, ...]]]:
 
 
 def _adjoining(name: str, f: Fields) -> tuple[int, ...]:
-    """Return the strides of operands whose repeats adjoin."""
+    """Return the repeat stride in bytes of each operand, the result first, if the repeats of all operands adjoin."""
     target, source = _sizes(f)
     per = REPEAT // max(target, source)
     results = {**dict.fromkeys(OF_BLOCKS, REPEAT // BLOCK_BYTES * target), "vcpadd": REPEAT // 2}

@@ -58,7 +58,7 @@ class Session:
         """Read to the end of the program and return the recording. Raises SimError if scalar code reads memory."""
         if self.goes_on():
             self.close()
-            raise SimError("scalar code reads memory, and nobody here knows what it holds")
+            raise SimError("scalar code reads memory, whose contents are unknown without a launch")
         return self.recording
 
     def close(self) -> None:

@@ -64,7 +64,7 @@ class WordReader:
         self._parts: list[NDArray[np.int64]] = []
 
     def feed(self, data: bytes) -> None:
-        """Append received bytes, and decode the frames that are complete. Raises SimError for bytes that are no frame."""
+        """Append received bytes, and decode the frames that are complete. Raises SimError for bytes that are not a frame."""
         self.size += len(data)
         self._data += data
         at = 0
@@ -92,8 +92,8 @@ class WordReader:
             self.broken()
 
     def broken(self) -> NoReturn:
-        """Raise SimError: the bytes received are no recording."""
-        raise SimError(f"the recorder of the kernel wrote {self.size} bytes that are no recording; it was ended from outside")
+        """Raise SimError: the bytes received are not a recording."""
+        raise SimError(f"the recorder of the kernel wrote {self.size} bytes that are not a recording; another process ended it")
 
     def _frame(self, kind: int, body: NDArray[np.int64]) -> None:
         """Add one frame to the recording: a shape, a source line, rows, a question for a value, or the end. Malformed frames
@@ -130,7 +130,7 @@ class WordReader:
 
 
 def read(data: bytes) -> WordStream:
-    """Return the whole recording in `data`. Raises SimError for bytes that are no complete recording."""
+    """Return the whole recording in `data`. Raises SimError for bytes that are not a complete recording."""
     reader = WordReader()
     reader.feed(data)
     reader.check_end()

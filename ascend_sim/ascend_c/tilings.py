@@ -24,7 +24,7 @@ def softmax_tiling(rows: int, columns: int) -> dict[str, int]:
 
 
 def layer_norm_tiling(batch: int, sequence: int, columns: int, used: int | None = None) -> dict[str, int]:
-    """Return the fields of LayerNormTiling for batch x sequence rows of `columns` elements, of which `used` are no padding
+    """Return the fields of LayerNormTiling for batch x sequence rows of `columns` elements, of which `used` are not padding
     (None: all).
     """
     used = columns if used is None else used
@@ -84,4 +84,4 @@ def _up(value: int, unit: int) -> int:
 def _at_least_one(counts: dict[str, int]) -> None:
     for name, count in counts.items():
         if count < 1:
-            raise SimError(f"{name} = {count}; it is at least 1")
+            raise SimError(f"{name} = {count}; allowed is 1 or more")

@@ -103,7 +103,7 @@ def _copy_element(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 def _clean(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     if f["side"] not in (0, 2):
-        raise SimError("DataCacheCleanAndInvalid: CACHELINE_ALL and CACHELINE_OUT are simulated")
+        raise SimError("DataCacheCleanAndInvalid: this range is not simulated; CACHELINE_ALL and CACHELINE_OUT are")
     return CleanDataCache, f["lines"] == 1
 
 

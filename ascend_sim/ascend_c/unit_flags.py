@@ -94,7 +94,7 @@ def with_unit_flags(
         if not mode:
             continue
         if mode not in (SETS, ASKS) or (mode == ASKS and word.name != "mad"):
-            raise SimError(f"{word.name}: unitFlag {mode} is not simulated; 0 and 3, of Mmad 2 too, are")
+            raise SimError(f"{word.name}: unitFlag {mode} is not simulated; allowed are 0 and 3, and 2 for Mmad")
         one = k.table.instructions[rows[row, 0]]
         if word.name == "mad":
             tiles.product(row, int(rows[row, 1]), mode, one)

@@ -265,7 +265,7 @@ def _gather_mask(name: str, f: Fields, chip: ChipSpec) -> Key:
     count, block = f["mask_low"] if f["counting"] else REPEAT // size, f["src_block"] * BLOCK_BYTES
     if count < 1 or (block != BLOCK_BYTES and count * size % BLOCK_BYTES):
         raise SimError(
-            f"GatherMask: mask {count}; it is at least 1, and with a src0BlockStride of {f['src_block']} whole blocks"
+            f"GatherMask: mask {count}; it must be at least 1, and fill whole blocks with src0BlockStride {f['src_block']}"
         )
     blocks = () if block == BLOCK_BYTES else (BLOCK_BYTES, block)
     strides = (f["src_repeat"] * BLOCK_BYTES, f["bits_repeat"] * BLOCK_BYTES) if repeat > 1 else (0, 0)

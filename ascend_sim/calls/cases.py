@@ -98,7 +98,7 @@ def commands_of(case: str | Path, loaded: Case, options: CaseOptions, file: str 
 def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) -> tuple[CheckResult, list[Rule]]:
     """Return (result, rules) of all rules that the operator checks for a case, as `ascend-sim explain-status` prints them.
 
-    Contradicting shapes and values that no rule allows are no error here: the result has the status that a call gets.
+    Contradicting shapes and values that no rule allows are not an error here: the result has the status that a call gets.
     """
     loaded = case if isinstance(case, Case) else load_case(case, as_given=True)
     chip = chip_of(of_this_case(loaded, StatusOptions(**options))["chip"])

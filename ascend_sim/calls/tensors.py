@@ -118,7 +118,7 @@ def fresh_like(array: Array) -> tuple[Array, Array]:
 def flat_storage(array: Array) -> tuple[Array, tuple[int, ...] | None, int]:
     """Return (flat memory under an array, strides in elements or None if contiguous, offset of the first element).
 
-    The memory of a strided view is copied. A view whose strides are no whole elements, or an empty one, is copied to
+    The memory of a strided view is copied. A view whose strides are not whole elements, or an empty one, is copied to
     contiguous.
     """
     if array.flags.c_contiguous:

@@ -109,7 +109,7 @@ def _in_no_order(subject: Subject, a: Accesses, chosen: Bits, start: Ints, form:
     """Return the accesses of `a` that are `chosen`, each at its `start` with its `form`, and the pairs with a scalar store
     that nothing orders; the knowledge that orders all others is noted as needed.
 
-    Where far too many share bytes none is told.
+    Where far too many share bytes, none is returned.
     """
     some = np.flatnonzero(chosen)
     f = a.footprint[some]

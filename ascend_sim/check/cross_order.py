@@ -124,7 +124,7 @@ class CrossMatches:
         self.released: list[list[int]] = []
         self.of: list[CrossCounter] = []
         self.woken: list[int] = []
-        """Programs that waited for what has been released since somebody looked."""
+        """Programs whose waits were released since this list was last emptied."""
         self._counters: dict[CrossCounter, Counter] = {}
         self._met: dict[tuple[int, int], tuple[CrossCounter, Counter]] = {}
 
@@ -140,7 +140,7 @@ class CrossMatches:
         return known
 
     def set(self, index: int, item: int, code: int) -> None:
-        """Record that row `item` of program `index` raises a counter's part; a complete turn wakes who waits for it."""
+        """Record that row `item` of program `index` raises a counter's part; a complete turn wakes the waiting programs."""
         group, counter = self._counter(index, code)
         raised, arrived = counter.parts[index], counter.arrived
         turn = len(raised)

@@ -18,7 +18,7 @@ LEVELS = ("ERROR", "WARNING")
 _CALL = 48
 """Characters of a call in the one-line form."""
 REMARK = "REMARK"
-"""The level of what is told and is no mistake."""
+"""The level of a remark: it is reported, but is not a mistake."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -174,8 +174,8 @@ class CheckFinding(Finding):
 class CheckReport:
     """Result of a check: its findings, and the numbers of checked programs and rows.
 
-    `unused` has memory that nobody uses. It is no mistake, for a right kernel may read a part of its input; `remarks` begin
-    with its texts.
+    `unused` lists unused memory. It is not a mistake, for a correct kernel may read a part of its input; `remarks` begin with
+    its texts.
     """
 
     chip: str

@@ -1,4 +1,4 @@
-"""memcheck: addresses outside a tensor or a buffer, unaligned ones, cores that write the same bytes, memory nobody uses."""
+"""memcheck: addresses outside a tensor or a buffer, unaligned ones, cores that write the same bytes, unused memory."""
 
 from __future__ import annotations
 

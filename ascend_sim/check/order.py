@@ -1,11 +1,11 @@
-"""Order of the programs of one task, whatever anything costs: vector clocks over pipes and cores.
+"""Order of the programs of one task, independent of costs: vector clocks over pipes and cores.
 
 A row starts after the rows that its clock counts have retired. Clocks grow at waits, barriers and cross-core waits only, and
 what one pipe knows another learns through a flag; so order is transitive. Nothing here asks for cycles: two accesses that are
 ordered here are ordered on every chip, and two that are not may meet on some.
 
-The unit flag hands over a tile of L0C and nothing else: what a pipe learns by it counts in L0C, and the other spaces are put in
-order as if nobody had waited (`TaskOrder.clocks_in`).
+The unit flag hands over only a tile of L0C. Order that a pipe learns by it counts in L0C; the other spaces are ordered without
+these waits (`TaskOrder.clocks_in`).
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class TaskOrder:
         return found
 
     def part(self, part: Ints, out: Bits) -> Clocks:
-        """Return the clocks at the events `part`, the first of some tracks, as if the rows `out` were not there either.
+        """Return the clocks at the events `part`, the first ones of some tracks, in an order without the rows `out` as well.
 
-        Knowledge that sets hand from core to core is taken unchanged from this order. The next call overwrites the clocks.
+        Clocks that sets hand from core to core stay those of this order. The next call overwrites the result.
         """
         known, retired = self._scratch
         if len(self._changed):

@@ -55,7 +55,7 @@ class Questions:
     def unordered(self, clocks: Clocks, most: int | None = None) -> tuple[Ints, Ints]:
         """Return two arrays of accesses (indices in `a`), the pairs that nothing orders.
 
-        For each access there is at most one from each other footprint; with `most`, only the first so many pairs.
+        For each access there is at most one from each other footprint; with `most`, only the first `most` pairs.
         """
         none = np.empty(0, np.int64)
         first, second, found = [none], [none], 0

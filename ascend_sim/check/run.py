@@ -95,7 +95,7 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
         for block in range(task.block_dim):
             try:
                 programs += task.build(block)
-            except SimError as error:  # a kernel that is no `KernelFunction` breaks off
+            except SimError as error:  # a kernel that is not a `KernelFunction` breaks off
                 inspection.add(f"block {block}", str(error))
     return programs, inspection
 
@@ -137,7 +137,7 @@ def check_timeline(
     """Check the programs of a finished run and return the report, with the cycles of that run; `roles` and `tools` as in
     `check_tasks`.
 
-    A builder's refusals are no findings here: they ended the run before.
+    A builder's refusals are not findings here: they ended the run before.
     """
     programs = [[run.program for run in timeline.of(index)] for index in range(len(tasks))]
     report = check_programs(chip, tasks, programs, roles=roles, tools=tools)

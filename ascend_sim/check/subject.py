@@ -77,8 +77,8 @@ class Subject:
 
     @cached_property
     def pairs(self) -> dict[str, Pairs | None]:
-        """Return {space: pairs of footprints that share a byte and must be in order}; None for a space with so many that
-        `halves` compares them.
+        """Return {space: pairs of footprints that share a byte and must be in order}; None for a space with too many pairs,
+        which `halves` compares.
         """
         return {space: sharing_pairs(a, self.shapes) for space, a in self.accesses.items()}
 

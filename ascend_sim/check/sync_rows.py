@@ -34,16 +34,16 @@ FlagKey = tuple[str, str, int]
 
 @frozen
 class Unpaired:
-    """A set that nobody waits for, or a wait that no set ends, at `row` of `program`, `count` times.
+    """A set without a wait, or a wait that no set ends, at `row` of `program`, `count` times.
 
-    In a list of overflows it is a set beyond the maximum, which is its count.
+    In a list of overflows it is a set beyond the maximum, and `count` is the maximum.
     """
 
     program: int
     row: int
     count: int
     missing: tuple[str, ...] = ()
-    """For cross-core flags: who has not raised his part."""
+    """For cross-core flags: the cores that have not raised their part."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 BLOCK_BYTES = 32
 """Bytes of a data block of local memory, which holds the C0 channels of a pixel: addresses and lengths are whole blocks."""
 FRACTAL = 16
-"""Rows and columns of a cube fractal; output channels are stored in blocks of so many (ops-nn BLOCK_CUBE: stated)."""
+"""Rows and columns of a cube fractal; output channels are stored in blocks of this size (ops-nn BLOCK_CUBE: stated)."""
 FRACTAL_BYTES = FRACTAL * BLOCK_BYTES
 """Bytes of an operand's fractal in L0A or L0B: 16 rows (or columns) of one block each."""
 ACCUMULATOR_BYTES = 4

@@ -52,7 +52,7 @@ class Leaf:
 
 @frozen
 class Quantity:
-    """Annotation of a number field of a chip: the unit of its `Leaf` in the file ("": it is no leaf) and its bounds.
+    """Annotation of a number field of a chip: the unit of its `Leaf` in the file ("": it is not a leaf) and its bounds.
 
     A number lies `above`, is at `least` or at `most` so much; `only` is the single value that layouts are written for. Reading
     a file leaves the plain number.

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal, Self
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of a chip; an unknown key of a file is refused.
+    """Base class of the parts of a chip. An unknown key of a file is refused.
 
-    Copies and dumps have the names that the models of cases have.
+    `model_copy` and `model_dump` are named as in pydantic's models, which cases use.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, object]] = {"extra": "forbid"}

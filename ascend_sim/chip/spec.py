@@ -55,7 +55,7 @@ _PATH_KEY = re.compile(r"(?P<source>\w+)->(?P<destination>\w+)(:(?P<variant>\w+)
 _FAMILY = "dav-"
 _VENDOR = "ascend"
 _VECTOR_ONLY = ":aiv"  # variant of a path: the port of a vector-only core
-_OUTSIDE = ("GM", "FILL")  # ends of a path that are no buffer of a core; FILL is a constant
+_OUTSIDE = ("GM", "FILL")  # ends of a path that are not buffers of a core; FILL is a constant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class ChipSpec(Section):
         return tuple(dict.fromkeys(pipe for kind in self.cores.kinds.values() for pipe in kind.pipes))
 
     def to_json(self) -> str:
-        """Return all numbers and sources as JSON text for `from_json`; it is no chip file, which `load_chip` reads."""
+        """Return all numbers and sources as JSON text for `from_json`; it is not a chip file, which `load_chip` reads."""
         sources = {place: [source.unit, source.text, source.fitted_on] for place, source in self.sources.items()}
         return json.dumps({"chip": self.model_dump(mode="json"), "sources": sources})
 

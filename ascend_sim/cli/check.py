@@ -156,7 +156,7 @@ def _program(path: Path, devices: list[DeviceRecorder], tools: list[str] | None,
     launching = [one for one in devices if one.launched]
     if not launching and (not devices or "memcheck" not in wanted):
         what = "it launches nothing" if devices else "it opens no device"
-        raise SimError(f"{path}: {what}, so that nothing can be checked (what stands under __main__ is not run)")
+        raise SimError(f"{path}: {what}, so there is nothing to check (code under __main__ is not run)")
     whole = CheckReport(devices[-1].chip.name, wanted, leaks() if "memcheck" in wanted else [])
     for one in launching:
         report = one.check(wanted)

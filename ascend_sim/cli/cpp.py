@@ -60,7 +60,7 @@ class CppOptions:
         for one in fields(self):
             if getattr(self, one.name):
                 name = {"with_file": "with", "auto_sync": "auto-sync"}.get(one.name, one.name)
-                raise SimError(f"--{name}: {subject} is no C++ file; this option is for C++ kernels")
+                raise SimError(f"--{name}: {subject} is not a C++ file; this option is for C++ kernels")
 
 
 def is_cpp(path: Path) -> bool:

@@ -72,7 +72,7 @@ def _meanings(status: int) -> tuple[str, list[str]]:
 
     if status not in CODE_NAMES:
         known = ", ".join(map(str, CODE_NAMES))
-        raise SimError(f"{status}: no such status; known are {known}. explain-status takes a case too, and tells which it gets")
+        raise SimError(f"{status}: no such status; known are {known}. explain-status CASE prints the status of a case")
     found = [f"a call's first phase: {MEANINGS[Status(status)]}"] if status in list(MEANINGS) else []
     found += [f"acl (assumed): {one.when}" for one in ASSUMED_CODES.values() if one.code == status]
     if status in list(MEANINGS):

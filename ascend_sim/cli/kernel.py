@@ -216,7 +216,7 @@ def check_file(
 def run_file(file: Path, what: str = "a kernel") -> ModuleType:
     """Run a Python file with its folder on sys.path and return its module; `what` names its purpose in errors.
 
-    Raises SimError with file and line if it fails, does not exist or is no Python file.
+    Raises SimError with file and line if it fails, does not exist or is not a Python file.
     """
     if not file.is_file():
         found = "that is a folder" if file.is_dir() else "there is no such file"

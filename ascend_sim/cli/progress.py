@@ -62,7 +62,7 @@ class Progress:
         if not sys.stderr.isatty() or (self._bar is None and now - self._begin < PROGRESS_AFTER_SECONDS):
             return
         if self._counted is None or self._counted[0] != name or done < self._counted[1]:
-            self._counted = (name, done, now)  # what was done before is no measure of the rate
+            self._counted = (name, done, now)  # what was done before is not a measure of the rate
         self._show(f"{name}: {self._unit}")
         assert self._bar is not None
         left = self._left(done, total, now)

@@ -111,7 +111,9 @@ def run_network(
     begin = time.monotonic()
     with errors(files.json_output):
         if passes.forward + passes.training + (tilings.tile or tilings.tiling is not None) > 1:
-            raise SimError("--forward, --training and tilings (--tile, --tiling) go alone: tilings are the backward pass's")
+            raise SimError(
+                "--forward, --training and --tile or --tiling exclude each other: tilings belong to the backward pass"
+            )
         if tilings.tile and files.out is None:
             raise SimError("--tile: needs a folder for what it finds (--out DIR)")
         if tilings.tile and tilings.tiling is not None:
@@ -119,7 +121,7 @@ def run_network(
         if files.html is not None:
             check_html(files.html, files.out)
         elif files.layer_pages:
-            raise SimError("--layer-pages: pages of layers stand beside that of the network (--html FILE)")
+            raise SimError("--layer-pages: needs the page of the network (--html FILE)")
         loaded = load_network(network)
         layers = [layer.name for layer in loaded.layers]
         found = None if tilings.tiling is None else read_tilings(tilings.tiling, layers)

@@ -55,7 +55,7 @@ _COMPUTED = (
     Gather,
     GatherMask,
 )
-"""Instructions whose results are no bytes or items of one source: functions, sums, bits, and moves that depend on the
+"""Instructions whose results are not bytes or items of one source: functions, sums, bits, and moves that depend on the
 values.
 """
 
@@ -172,9 +172,9 @@ class _Probe:
         return result
 
     def converted(self, touched: Offsets, before: str, after: str) -> Offsets:
-        """Return 1 + the first source byte of the item behind each byte of `touched`; 0 where the instruction writes zeros.
+        """Return for each byte of `touched` 1 + the first byte of the source item that it comes from; 0 for written zeros.
 
-        `before` and `after` are the items' formats; it is probed with 0 and 1, which are exact in every format.
+        `before` and `after` are the formats of source and result. The probe uses 0 and 1, which are exact in every format.
         """
         dtype = storage(before)
         one = np.ones(1, dtype)

@@ -48,8 +48,8 @@ class FunctionalEngine:
     """Runs tasks in the given order for their values; `findings` lists what went wrong.
 
     `on_program` is called with a task's index, the task and each of its programs, in block order. `engine` as in `Engine`: the
-    compiled one runs in C what moves bytes. With `keep` the built programs stay, as long as their rows take at most so many
-    bytes: `run_again` then computes other values without building anything.
+    compiled one moves bytes in C. With `keep` the built programs stay as long as their rows take at most `keep` bytes:
+    `run_again` then computes other values without building them again.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class FunctionalEngine:
         self.findings[:] = found
 
     def run(self, tasks: Sequence[Task]) -> None:
-        """Execute every task in the given order. Raises DeadlockError when programs wait for flags that nobody raises."""
+        """Execute every task in the given order. Raises DeadlockError when programs wait for flags that no program raises."""
         self._tasks = tasks
         self._run(tasks, None)
 

@@ -222,7 +222,7 @@ class HazardList:
             for record in np.concatenate([*parts, shared.records])[:LIMIT]:
                 findings.append(Finding("hazard", task.name, _words(record, tasks, tables), clash=_clash(record)))
             if total > LIMIT:
-                findings.append(Finding("hazard", task.name, f"{total - LIMIT} hazards more; the first {LIMIT} are told"))
+                findings.append(Finding("hazard", task.name, f"{total - LIMIT} more hazards; the first {LIMIT} are listed"))
         return findings
 
 

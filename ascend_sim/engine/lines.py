@@ -29,7 +29,7 @@ _AT_ONCE = 1 << 20
 class Footprint:
     """Lines of a region, relative to the line of its address.
 
-    `touched` counts lines row by row (the port and the L2 move so many); `lines` are the distinct ones, ascending.
+    `touched` counts lines row by row, as the port and the L2 move them; `lines` are the distinct ones, ascending.
     `tails` are the positions in `lines` of lines in which a row of at least a line ends; `partial` of those not covered
     whole. `whole` is (first, end) if no line between is left out, else None.
     """

@@ -37,27 +37,27 @@ class Quantisation:
         return self.by_column or bool(self.scale)
 
     def __post_init__(self) -> None:
-        """Raise SimError for a source that L0C never holds, for a flag that is no bool, and for a scale it cannot hold."""
+        """Raise SimError for a source that L0C never holds, for a flag that is not a bool, and for a scale it cannot hold."""
         if self.source not in SUMS:
             raise SimError(f"quantisation: source {self.source!r}; L0C holds {' or '.join(SUMS)}")
         for name in ("by_column", "relu"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise SimError(f"quantisation: {name} {getattr(self, name)!r}; True or False is allowed")
         if not isinstance(self.scale, int | float | np.number):
-            raise SimError(f"quantisation: scale {self.scale!r}; a number is allowed, scales of columns are by_column=True")
+            raise SimError(f"quantisation: scale {self.scale!r}; a number is allowed; by_column=True takes one for each column")
         if self.by_column and self.scale:
-            raise SimError(f"quantisation: scale {self.scale} with by_column; one of both is given")
+            raise SimError(f"quantisation: scale {self.scale} with by_column=True; give one of them")
         normal = np.finfo(np.float32)
         if self.scale and not float(normal.tiny) <= abs(self.scale) <= float(normal.max):
             raise SimError(
-                f"quantisation: scale {self.scale}; it has 8 bits of exponent and 10 of mantissa, and is no infinity, NaN or "
+                f"quantisation: scale {self.scale}; it has 8 bits of exponent and 10 of mantissa, and is not infinity, NaN or "
                 f"subnormal (asc-devkit, Fixpipe L0C to GM)"
             )
 
 
 @frozen
 class Scaling:
-    """Arithmetic of the Fixpipe in `Moves`: one `scale` for all items (0: none), or a place with one for each; ReLU before."""
+    """Arithmetic of the Fixpipe in `Moves`: ReLU, then a product with one `scale` (0: none), or with `scales`, one per item."""
 
     scale: float = 0.0
     scales: Place | None = None

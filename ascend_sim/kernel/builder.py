@@ -169,8 +169,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         """
         if not isinstance(cycles, int | np.integer) or isinstance(cycles, bool) or cycles < 0:
             raise SimError(
-                f"block {self.block} {self.core_kind}: scalar({cycles!r}): a whole number of cycles from 0; time does not "
-                f"run backwards"
+                f"block {self.block} {self.core_kind}: scalar({cycles!r}): allowed is a whole number of cycles from 0"
             )
         self._emit((Scalar, cycles))
 
@@ -200,7 +199,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         shape = source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand
         if keep:
             if not atomic_add or l2_bypass:
-                raise SimError(f"data_copy: keep={keep!r} needs the format in atomic_add, and no l2_bypass")
+                raise SimError(f"data_copy: keep={keep!r} needs atomic_add=FORMAT and excludes l2_bypass")
             return self._emit((DataCopyExtreme, *shape, keep), dst, src)
         self._emit((DataCopyPastL2 if l2_bypass else DataCopy, *shape), dst, src)
 
@@ -411,6 +410,5 @@ class Closed(dict[Key, int]):
 
     def get(self, key: Key, default: Any = None) -> Any:
         raise SimError(
-            f"{self.where}: {key[0].__name__} after the program was made; a kernel's builder is good for the call that it "
-            f"was given to"
+            f"{self.where}: {key[0].__name__} after the program was made; a builder works only during the kernel's call"
         )

@@ -155,7 +155,7 @@ def misread_sums(program: Program) -> Iterator[RowError]:
 
 
 def _left(instruction: Instruction) -> str:
-    """Return the format of the numbers that an instruction writes to L0C; `_UNKNOWN` if it is no product, "" without one."""
+    """Return the format of the numbers that an instruction writes to L0C; `_UNKNOWN` if it is not a product, "" without one."""
     if isinstance(instruction, Mmad):
         return instruction.result
     return _UNKNOWN if any(region.space == "L0C" for region in instruction.writes()) else ""

@@ -59,13 +59,13 @@ class CubeMethods:
     def _load_squares(self, dst: int, src: int, held: int, rows: Span, columns: Span) -> None:
         """Load part of an NZ matrix of 1-byte items as the right operand [K, N], in transposed squares of 32 x 32.
 
-        Raises SimError for rows, columns and `held` that are no whole squares.
+        Raises SimError for rows, columns and `held` that are not whole squares.
         """
         side = BLOCK_BYTES
         if any(count % side for count in (held, *rows, *columns)):
             raise SimError(
                 f"to L0B: rows {rows.start} to {rows.start + rows.length} of {held}, {columns.length} columns from "
-                f"{columns.start}: 1-byte items are turned in squares of {side} (asc-devkit, LoadDataWithTranspose)"
+                f"{columns.start}: 1-byte items are transposed in squares of {side} (asc-devkit, LoadDataWithTranspose)"
             )
         across, square = columns.length // side, 2 * FRACTAL_BYTES
         first = src + (columns.start // side * held + rows.start) * side
@@ -94,7 +94,7 @@ class CubeMethods:
     def _load_fractals(self, dst: int, src: int, piece: MatrixPiece) -> None:
         """Load part of a matrix stored [N, K] as the right operand: a copy of its fractals, which have the order of L0B.
 
-        One load if the piece has all rows, otherwise one for each C0 columns. Raises SimError for rows that are no whole
+        One load if the piece has all rows, otherwise one for each C0 columns. Raises SimError for rows that are not whole
         fractals.
         """
         dtype, held, (row, rows), (column, columns) = piece
@@ -255,4 +255,4 @@ class CubeMethods:
 def refuse_both(what: str, atomic_add: bool, keep: str) -> None:
     """Raise SimError if `atomic_add` is set: a copy to GM cannot add and keep an extreme (`keep`) at once."""
     if atomic_add:
-        raise SimError(f"{what}: atomic_add and keep={keep!r}; a copy does one of them")
+        raise SimError(f"{what}: atomic_add and keep={keep!r} given; a copy takes one of them")

@@ -3,7 +3,7 @@
 with inspect() as inspection:
     programs = task.build(0)
 inspection.faults                    # what the builder would have refused
-programs[0].notes.line(7)            # ("matmul.py", 31): who wrote row 7
+programs[0].notes.line(7)            # ("matmul.py", 31): the line that wrote row 7
 """
 
 from __future__ import annotations

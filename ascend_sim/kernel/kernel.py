@@ -255,7 +255,7 @@ class Kernel(TracedLoops, KernelBuilder):
         Raises SimError unless its class is a frozen dataclass whose methods keep to what `Instruction` says.
         """
         if not isinstance(instruction, Instruction):
-            raise SimError(f"emit: {instruction!r} is no instruction; derive its class from ascend_sim.Instruction")
+            raise SimError(f"emit: {instruction!r} is not an instruction; derive its class from ascend_sim.Instruction")
         kind = type(instruction)
         key = (kind, *(getattr(instruction, name) for name in _parameters(kind)))  # type: ignore[arg-type]
         try:
@@ -440,4 +440,4 @@ def _address(what: str, place: int | Tensor | LocalTensor) -> int:
     try:
         return index(place)
     except TypeError:
-        raise SimError(f"emit: {what}: {place!r} is no address; a tensor or a whole number is allowed") from None
+        raise SimError(f"emit: {what}: {place!r} is not an address; a tensor or a whole number is allowed") from None

@@ -90,7 +90,7 @@ class LocalTensor:
         """
         start, count, step = slice_of(index, size)
         if not count or step < 1:
-            raise SimError(f"{self}: {index} selects nothing of {size}, or goes backwards")
+            raise SimError(f"{self}: {index} selects no elements of {size}, or has a step below 1")
         return start, count, step
 
     def view(self, dtype: str) -> LocalTensor:

@@ -46,7 +46,7 @@ class MaskRegisterMethods:
     def select_by_register(self, dst: Tensor, on_true: Tensor, on_false: Tensor) -> None:
         """dst[i] = on_true[i] where bit i of the mask register is set, else on_false[i]; each repeat takes the same bits.
 
-        Raises SimError for operands of another shape than dst, and for more than a repeat that are no whole repeats.
+        Raises SimError for operands of another shape than dst, and for more than one repeat but not whole repeats.
         """
         what = "select_by_register"
         count = self._run(what, dst)
@@ -56,7 +56,7 @@ class MaskRegisterMethods:
                 raise SimError(f"{what}: {name} must have the shape of dst; they are {one} and {dst}")
         per, size = self.chip.vector.repeat_bytes // size_of(dst.dtype), self.chip.vector.repeat_bytes
         if count > per and count % per:
-            raise SimError(f"{what}: {count} {dst.dtype} elements are no whole repeats of {per} (one mask for each repeat)")
+            raise SimError(f"{what}: {count} {dst.dtype} elements are not whole repeats of {per} (one mask for each repeat)")
         layout = (count,) if count <= per else (per, count // per, size, size, size)
         self._emit((SelectByRegister, dst.dtype, *layout), dst.address, on_true.address, on_false.address)
 
@@ -69,7 +69,7 @@ class MaskRegisterMethods:
         self._emit((StoreMaskRegister,), self._bytes_of("store_mask_register", dst))
 
     def _bytes_of(self, what: str, tensor: Tensor) -> int:
-        """Return the address of a tensor of 128 bits. Raises SimError for a tensor that is none."""
+        """Return the address of a tensor of 128 bits. Raises SimError for any other tensor."""
         if self._run(what, tensor) < MASK_REGISTER_BYTES or tensor.dtype != "uint8":
             raise SimError(f"{what}: the register has {MASK_REGISTER_BYTES} uint8 elements; the tensor is {tensor}")
         return tensor.address

@@ -40,7 +40,7 @@ class BufferQueue(Generic[Place]):
     Producer side: `acquire()` (waits until the buffer is free, returns its address) ... writes ... `publish()`. Consumer side:
     `take()` (waits until it is full, returns its address) ... reads ... `release()`. `with queue.write() as address:` and `with
     queue.read() as address:` are these pairs. A publish without an acquire and a release without a take are refused. `close()`
-    at the end of the program takes back the releases that nobody waits for, so that all flags end at zero; `settle()` waits for
+    at the end of the program takes back the releases without a wait, so that all flags end at zero; `settle()` waits for
     them. `opener` is the pipe that waits for a free buffer, if another pipe than the producer touches it first. Flags count the
     buffers from `first`.
     """

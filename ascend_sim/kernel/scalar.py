@@ -50,7 +50,8 @@ class ScalarMethods:
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
             if not limits.min <= value <= limits.max or value != int(value):
-                raise SimError(f"scalar_store: {value} is no {dst.dtype}: whole numbers from {limits.min} to {limits.max} are")
+                allowed = f"whole numbers from {limits.min} to {limits.max}"
+                raise SimError(f"scalar_store: {value} does not fit {dst.dtype}; allowed are {allowed}")
         self._emit((ScalarStore, space, size, cached), dst.address, bits_of_number(value, dtype))
 
     def scalar_copy(self, dst: LocalTensor, src: LocalTensor) -> None:
@@ -60,13 +61,13 @@ class ScalarMethods:
         """
         sides = _one_element("scalar_copy", dst), _one_element("scalar_copy", src)
         if sides[0] != sides[1] or dst.dtype != src.dtype:
-            raise SimError(f"scalar_copy: {dst} and {src}; both are elements of UB of one format")
+            raise SimError(f"scalar_copy: {dst} and {src}; both must be elements of UB with one format")
         self._emit((ScalarCopy, *sides[0]), dst.address, src.address)
 
     def clean_data_cache(self, dst: Tensor | None = None) -> None:
         """Write the line of the first element of `dst` back from the data cache and drop it; without `dst` all lines.
 
-        Raises SimError for what is no tensor in GM.
+        Raises SimError for what is not a tensor in GM.
         """
         if dst is not None and not isinstance(dst, Tensor):
             raise SimError(f"clean_data_cache: {dst!r} is not in GM; the data cache holds lines of GM")
@@ -76,10 +77,10 @@ class ScalarMethods:
 def _one_element(what: str, element: Any) -> tuple[str, int]:
     """Return ("GM" or "UB", bytes) of a tensor with one element.
 
-    Raises SimError for more elements and for what is no tensor.
+    Raises SimError for more elements and for what is not a tensor.
     """
     if not isinstance(element, Tensor | LocalTensor):
-        raise SimError(f"{what}: {element!r} is no tensor; give one element of a tensor of GM or of the Unified Buffer")
+        raise SimError(f"{what}: {element!r} is not a tensor; give one element of a tensor of GM or of the Unified Buffer")
     count = element.size if isinstance(element, Tensor) else element.rows * element.columns
     if count != 1:
         raise SimError(f"{what}: {element} has {count} elements; the scalar unit reads and writes one at a time")

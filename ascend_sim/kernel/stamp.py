@@ -57,7 +57,7 @@ class Moving:
         return f"({' + '.join(f'{step} * where[{i}]' for i, step in enumerate(self.steps))} + {self.start})"
 
     def _refuse(self, what: str) -> NoReturn:
-        raise SimError(f"stamped loop: {what} is not the same for every `where`; it belongs in `what`")
+        raise SimError(f"stamped loop: {what} differs between places (`where`); pass it in `what`")
 
     def __add__(self, other: Any) -> Any:
         if type(other) is Moving:

@@ -151,7 +151,7 @@ class Tensor:
         try:
             first, count, step = slice_of(part, size)
         except (TypeError, ValueError):
-            raise SimError(f"{self}: {part} of dimension {axis}: slices take whole numbers") from None
+            raise SimError(f"{self}: slice {part} of dimension {axis}: allowed are whole numbers, with a step from 1") from None
         if step < 0:
             raise SimError(f"{self}: a slice of dimension {axis} steps by {step}; steps are 1 or more")
         return first, count, step

@@ -8,8 +8,8 @@ are the same: the answers that the body got (`tracked`), the phase of the kernel
 outside (`loop_body`, `snapshot`). Elsewhere the body runs again.
 
 The rows are those of the plain loop. Where turns hang together, or the source is not understood, the loop is a plain one. A
-counter in a module is state that nobody sees. So the first repetition of each stamp in a launch runs all the same and is
-compared, and later ones ever more rarely.
+counter in a module is state that the loop cannot see. So the body runs for the first repetition of each stamp in a launch, and
+the rows are compared; later repetitions are compared ever more rarely.
 """
 
 from __future__ import annotations

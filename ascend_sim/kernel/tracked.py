@@ -8,7 +8,7 @@
 
 A `Tracked` is affine in the numbers of the loop. Any other question is answered for the number at which the body runs, and the
 `Trace` notes under which condition the answer is the same elsewhere. A number that is taken for what it is (an index of a list,
-a key of a dictionary, a text) fixes the place. A `Tracked` is no `int`: C code of Python would read an `int` without asking it.
+a key of a dictionary, a text) fixes the place. A `Tracked` is not an `int`: Python's C code would read an `int` without asking.
 """
 
 from __future__ import annotations

@@ -422,7 +422,7 @@ class VectorMethods:
 def _check_local(what: str, *tensors: object) -> None:
     for tensor in tensors:
         if not isinstance(tensor, LocalTensor):
-            where = f"{tensor} is in GM" if isinstance(tensor, GlobalTensor) else f"{tensor!r} is no tensor"
+            where = f"{tensor} is in GM" if isinstance(tensor, GlobalTensor) else f"{tensor!r} is not a tensor"
             raise SimError(
                 f"{what}: {where}; a vector instruction works on tensors in UB: k.local_tensor, and k.gm_to_ub brings them in"
             )

@@ -89,7 +89,7 @@ def hybrid_window(x: Number, source: str) -> tuple[int, int]:
 
     From float32 both have 14 bits and thr is the tail of the mantissa; from float16 they have 2 bits and thr is the last bit of
     the pattern followed by a 1. One exponent below the smallest value, -23, the window starts at the leading 1, as if -1 bits
-    were kept. Raises SimError if `x` is no value of `source`. Source: asc-devkit, Reg Cast.md, float and half to hifloat8_t
+    were kept. Raises SimError if `x` is not a value of `source`. Source: asc-devkit, Reg Cast.md, float and half to hifloat8_t
     (stated). That a float16 subnormal is normalised first, but gives its own last bit to thr, is inferred.
     """
     fields, width = {"float32": (23, 14), "float16": (10, 2)}[source]

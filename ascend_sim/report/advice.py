@@ -24,7 +24,7 @@ _SHOWN = 3
 _WORTH_SAYING = 0.05
 """Parts below this share of the kernel are not spoken of."""
 _WORTH_DOING = 0.08
-"""Changes of a setting that save less are not named: one block tells the whole kernel to some 1 %."""
+"""Changes of a setting that save less are not named: one block predicts the whole kernel to some 1 %."""
 _WORTH_TRYING = 0.03
 """Changes of a setting that save less of one block, or batches that cost more, are not tried on all blocks."""
 _ONCE = ("start", "launch", "idle cores")

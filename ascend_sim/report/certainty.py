@@ -3,10 +3,10 @@
     sure = interval(load_chip("ascend910b2"), "TransData", us=53.7)
     sure.low_us, sure.high_us, sure.kernels, sure.chips, sure.borrowed
 
-`configs/measurements/errors.yaml` has measured over predicted times of kernels that were told nothing, by kind (architecture,
-operator, grouped or not, version of the library), chip and network; `tools/measured_errors.py` makes it. The prediction is the
-one that ships. Where costs were fitted on a kernel, the file also has what costs that were fitted without its layer miss it by:
-of both scatters the larger counts, so that a fit makes no kind surer than it is and a bad fit hides nothing.
+`configs/measurements/errors.yaml` has measured over predicted times of kernels, predicted without measured facts, by kind
+(architecture, operator, grouped or not, version of the library), chip and network; `tools/measured_errors.py` makes it. The
+prediction is the one that ships. Where costs were fitted on a kernel, the file also has the error of costs that were fitted
+without its layer. The larger of both scatters counts, so a fit makes no kind surer than it is and a bad fit hides nothing.
 
 The logarithm of such a ratio is the sum of what a network and a kernel have of their own. A network's variance is the same
 for all kinds and pooled over those with several networks, so that a kind measured in one network alone is not taken for surer
@@ -45,7 +45,7 @@ MADE = 0.85
 err more (chosen on open rows: 80 to 85 % of the kernels of networks that were left out lie inside).
 """
 LONG_US = 100
-"""Predicted time from which a kernel counts as long: its launch is no large part of it (chosen, not fitted)."""
+"""Predicted time from which a kernel counts as long: its launch is not a large part of it (chosen, not fitted)."""
 ENOUGH = 8
 """Kernels of a size, or of a size on one chip, that are enough for an interval of their own (chosen, not fitted)."""
 MANY = 20

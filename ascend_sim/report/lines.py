@@ -1,6 +1,6 @@
 """Source lines of a kernel's instructions.
 
-note_lines(recording)                      # builds the programs once more and notes who writes each row
+note_lines(recording)                      # builds the programs again and notes the line that writes each row
 line_table(recording)                      # what a page or a file keeps of them
 """
 

@@ -26,10 +26,10 @@ from ascend_sim.report.lines import line_table
 from ascend_sim.runtime import Recording
 
 LIMIT = 4 << 20
-"""Bytes of packed blocks in a page, unless told otherwise: with the script that draws figures it stays below 10 MB."""
+"""Most bytes of packed blocks in a page by default: with the script that draws figures it stays below 10 MB."""
 _OPERANDS = ("dst", "src0", "src1")
 _STILL = {WAIT: "flag", CROSS_WAIT: "cross-core"}
-"""Cause of a stall by the kind of row that is no work: it is drawn as standing still."""
+"""Cause of a stall by the kind of row that is not work: it is drawn as standing still."""
 
 
 class PackedBlocks:
@@ -100,7 +100,7 @@ def told_instructions(table: InstructionTable) -> list[dict[str, Any]]:
     "spaces" of its operands and "path".
 
     A flag's instruction also has "flag", a wait for a flag "waits" (False if it is disarmed). "idle" of an instruction that
-    is no work names the stall that it counts as.
+    is not work names the stall that it counts as.
     """
     told = []
     for place, instruction in enumerate(table.instructions):

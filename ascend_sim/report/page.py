@@ -105,7 +105,7 @@ def open_run(folder: str | Path) -> StoredRun:
 
 
 def _stored_report(path: Path, digest: str) -> dict[str, Any]:
-    """Return the report in a file. Raises SimError if it is no report, of another version, or its digest is not `digest`."""
+    """Return the report in a file. Raises SimError if it is not a report, of another version, or its digest is not `digest`."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

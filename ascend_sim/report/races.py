@@ -14,7 +14,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.runtime import Recording
 
 _SHOWN = 20
-"""Findings of a group that are told one by one."""
+"""Findings of a group that are listed one by one."""
 
 
 @frozen

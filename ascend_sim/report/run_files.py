@@ -19,7 +19,7 @@ from ascend_sim.report.trace import write_trace
 from ascend_sim.runtime import Recording
 
 TRACE_LIMIT = 500_000
-"""Events in trace.json.gz at most, unless told otherwise; beyond, cores are left out."""
+"""Most events of trace.json.gz by default; beyond, cores are left out."""
 RESULTS = ("gradients", "outputs")
 """Names of the results of a run: the name of their file."""
 _FILES = ("report.json", "trace.json.gz", "timeline.npz", "report.html", *(f"{results}.npz" for results in RESULTS))

@@ -140,7 +140,7 @@ def changes(chip: ChipSpec) -> list[Change]:
 
 
 _WORTH_SAYING = 0.05
-"""Parts below this share of a kernel call for no faster chip, and what saves less is not told."""
+"""Share of a kernel below which a part needs no faster chip; changes that save less are not listed."""
 _MOST_ROWS = 300_000
 """Instructions of a run that is run again unasked."""
 _RATES = {

@@ -21,7 +21,7 @@ _WAITS = {
     ("M", "MTE1"): "operands in L0A and L0B", ("M", "FIX"): "room in L0C", ("FIX", "M"): "results in L0C",
     ("MTE2", "V"): "room in UB", ("V", "MTE2"): "data in UB", ("V", "MTE3"): "room in UB", ("MTE3", "V"): "results in UB",
 }  # fmt: skip
-"""(who waits, for whose flag) -> what the flag stands for in a pipeline of buffers."""
+"""(waiting pipe, setting pipe) -> meaning of the flag in a pipeline of buffers."""
 _NAMES = {
     "M": "the cube (M)", "V": "the vector unit (V)", "FIX": "the Fixpipe", "core start": "the start of the cores",
     "launch": "launching", "dispatch": "the dispatch of blocks", "latency": "latency after the work", "flag": "flag latency",

@@ -5,7 +5,7 @@ run.timeline.tasks[0].finish                 # cycles; copies and events have ro
 
 Time comes first, as in every engine here: the Timeline of all streams together, bandwidth and cores shared. Values follow
 one task at a time, in the order in which tasks finish. Tasks that overlap in time must not share memory that one of them
-writes; such a pair is a race, and who queues the tasks reports it (`overlapping`).
+writes; such a pair is a race, which the caller reports (`overlapping`).
 """
 
 from __future__ import annotations

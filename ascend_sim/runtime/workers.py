@@ -262,7 +262,7 @@ def _gone(parent: Any) -> bool:
 def _portable(error: Exception) -> Exception:
     """Return the error itself if another process can unpickle it to an equal one, else a SimError with its type and text.
 
-    An error that is no SimError gets its traceback as a note.
+    An error that is not a SimError gets its traceback as a note.
     """
     if not isinstance(error, SimError):
         error.add_note("".join(traceback.format_exception(error)))

@@ -32,10 +32,10 @@ _DEATHS = 2
 _AHEAD = 2
 """Items under way for each process, so that none waits for the next."""
 _CONNECT_SECONDS = 4
-"""Until somebody who does not answer is given up; Dask itself would ask for half a minute."""
+"""Seconds to wait for an answer; Dask itself would wait for half a minute."""
 _LOOK_SECONDS = 0.5
 _QUIET = "ignore:resource_tracker:UserWarning"
-"""Filter for warnings of joblib's helper process, which tells of folders when a command was killed, and removes them."""
+"""Filter for warnings of joblib's helper process about folders of a killed command, which it removes."""
 
 
 @frozen
@@ -173,7 +173,7 @@ class Cluster(Pool):
         try:
             socket.create_connection((parts.hostname, port), timeout=_CONNECT_SECONDS).close()
         except OSError as error:
-            raise SimError(f"scheduler {self.address}: nobody answers: {error.strerror or error}") from None
+            raise SimError(f"scheduler {self.address}: no answer: {error.strerror or error}") from None
 
     def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
         from distributed import Client, wait
@@ -210,7 +210,7 @@ class Cluster(Pool):
                     else:  # lost: nobody has it any more
                         give(name, item)
         except (OSError, TimeoutError, CancelledError):  # the connection was lost
-            raise SimError(f"the scheduler {self.address} is gone; what was finished is kept") from None
+            raise SimError(f"the scheduler {self.address} was lost; finished results are kept") from None
         finally:
             with suppress(Exception):
                 client.cancel(list(under_way), force=True)

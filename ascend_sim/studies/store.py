@@ -37,9 +37,9 @@ RESULTS = "results.sqlite"
 VERSION = 2
 """Version of the tables (`pragma user_version`); increased when a column is removed or changes its meaning."""
 Claim = Literal["mine", "theirs", "done"]
-"""State of a result's claim: this process; another one that lives; nobody any more, for it is there."""
+"""State of a result's claim: this process holds it; another live process holds it; the result exists."""
 _APPLICATION = 0x41534354
-"""Mark that tells such a file from other SQLite databases (`pragma application_id`)."""
+"""Mark of a store among SQLite databases (`pragma application_id`)."""
 _TABLES = {"studies", "results", "claims"}
 _SCHEMA = (
     "create table studies (id integer primary key, identity text not null unique, what text not null)",

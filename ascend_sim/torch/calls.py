@@ -18,7 +18,7 @@ from ascend_sim.runtime import KernelMoves
 
 CONV = "conv"
 MATMUL = "matmul"
-"""The name of a matrix product C = A x B, which is no operator but a kernel alone."""
+"""The name of a matrix product C = A x B, which is not an operator but only a kernel."""
 PARTS = ("output", "grad_input", "grad_weight", "grad_bias")
 """Parts of a layer's time by output; layout conversions are a further part."""
 

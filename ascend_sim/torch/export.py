@@ -39,8 +39,8 @@ def export_network(model: torch.nn.Module, *inputs: Any, path: str | Path | None
                 torch.func.functional_call(model, fakes, given, named)
             except (DataDependentOutputException, DynamicOutputShapeException) as error:
                 raise SimError(
-                    f"{name}: what it computes depends on values ({error}), and shapes alone go through it; "
-                    f"run it under simulate(...) and write what was seen with .to_network(path)"
+                    f"{name}: its results depend on values ({error}), but only shapes are traced; "
+                    f"run it under simulate(...) and write the network with .to_network(path)"
                 ) from error
             except SimError:
                 raise
@@ -51,7 +51,7 @@ def export_network(model: torch.nn.Module, *inputs: Any, path: str | Path | None
 
 
 def _check(model: Any, path: Any) -> None:
-    """Raise SimError for a model that is no plain nn.Module or has lazy parameters, and a path that cannot be written."""
+    """Raise SimError for a model that is not a plain nn.Module or has lazy parameters, and a path that cannot be written."""
     if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
         raise SimError(f"model is {_shown(model)}; allowed is a torch.nn.Module that is not traced or scripted")
     lazy = [name for name, one in (*model.named_parameters(), *model.named_buffers()) if is_lazy(one)]

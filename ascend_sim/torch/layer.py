@@ -56,7 +56,7 @@ class SimulatedLayer:
         SimError if there was none, and for a matrix product.
         """
         if self.row.layer.kind == MATMUL:
-            raise SimError(f"{self.name}: a matrix product, which is no call of a convolution operator")
+            raise SimError(f"{self.name}: a matrix product, which is not a call of a convolution operator")
         found = next((call for call in self.row.calls if call.forward == forward), None)
         if found is None:
             seen = "forward" if not forward else "backward"

@@ -199,7 +199,7 @@ def _named_by_node(sim: Watcher, layer: CalledLayer) -> CalledLayer:
 
 def _name(sim: Watcher, signed: Any) -> str:
     """Return the name of the layer `signed`, recorded for an autograd node alone or first in a tuple; the running module's name
-    if it is no layer.
+    if it is not a layer.
     """
     layer = signed[0] if isinstance(signed, tuple) else signed
     return layer.name if isinstance(layer, CalledLayer) else sim.names.here()

@@ -25,7 +25,7 @@ _ATTRIBUTES = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
 def network_of(rows: Sequence[LayerRow], name: str, path: str | Path | None = None) -> Network:
     """Return the recorded layers as a Network; with `path` also write it as a file. Raises SimError without a convolution.
 
-    A file has no strides: its tensors are contiguous. Matrix products are left out, since they are no operator.
+    A file has no strides: its tensors are contiguous. Matrix products are left out, since they are not operators.
     """
     convolutions = [row for row in rows if row.layer.kind != MATMUL]
     if not convolutions:
@@ -36,7 +36,7 @@ def network_of(rows: Sequence[LayerRow], name: str, path: str | Path | None = No
     batch = (layers[0].input.shape or ())[layers[0].batch_axis]
     if path is not None:
         products = len(rows) - len(convolutions)
-        text = f"# Matrix products are no convolutions: {products} of the model are not in it.\n" if products else ""
+        text = f"# Matrix products are not convolutions: {products} of the model are not in it.\n" if products else ""
         text += yaml.safe_dump({"name": name, "batch": batch}, sort_keys=False)
         text += f"defaults: {{dtype: {dtype}}}\nlayers:\n"
         for entry in entries:

@@ -129,7 +129,7 @@ def lines_of(summary: Mapping[str, Any]) -> list[str]:
 
 
 def render(summary: Mapping[str, Any], console: Console) -> None:
-    """Print a summary; the next line is not wrapped, so that it can be copied."""
+    """Print a summary; its line "next: COMMAND" is not wrapped, so that it can be copied."""
     for line in lines_of(summary):
         if line.startswith("next: "):
             console.print(line, soft_wrap=True, highlight=False, markup=False)

@@ -212,7 +212,7 @@ def _remarks(losses: dict[str, list[float]], steps: int, seen: bool) -> Iterator
     for name, values in losses.items():
         wrong = [step for step, loss in enumerate(values) if not math.isfinite(loss)]
         if wrong:
-            yield f"{name}: {len(wrong)} of {len(values)} losses are no finite number, the first in step {wrong[0]}"
+            yield f"{name}: {len(wrong)} of {len(values)} losses are not finite, the first in step {wrong[0]}"
     if not seen:
         yield "no convolution or gradient of one ran: nothing was computed on the chip"
 

@@ -1,4 +1,4 @@
-// y = x / (1 + exp(-1.702 x)) of a vector of any length: tiling data by value, a tail that is no whole block, a buffer for
+// y = x / (1 + exp(-1.702 x)) of a vector of any length: tiling data by value, a tail that is not a whole block, a buffer for
 // what lies between.
 #include "kernel_operator.h"
 

@@ -29,7 +29,7 @@ def tilings_that_fit(
     """Yield every tiling of the grid of `kernel` ("grad_input", "grad_weight") that fits, each once.
 
     `fixed` are the user's fields by the vendor's names, each in place of an axis; `chip` None: a 910B. Raises
-    TilingError for a field that nobody can set, or values that no tiling can have.
+    TilingError for a field that cannot be set, or values that no tiling can have.
     """
     given = TILINGS[kernel].given(fixed or {})
     found = grad_input_tilings(inp, given, chip) if kernel == "grad_input" else grad_weight_tilings(inp, given, chip)

@@ -48,7 +48,7 @@ class ChannelsLastMap(PlainMap):
         SimError if `pitches.pixel` is not one block: pixels cannot be spread apart.
         """
         if pitches.pixel != BLOCK_BYTES:
-            raise SimError("a map NDHWC is loaded in runs of pixels: its convolution has no stride")
+            raise SimError("an NDHWC map is loaded in runs of pixels, which allows no stride")
         width, rows, pixels = self.volume[2], box.rows.length, box.columns.length
         if pixels == width and pitches.row == width * pitches.pixel:  # rows adjoin
             rows, pixels = 1, rows * pixels

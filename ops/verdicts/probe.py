@@ -6,7 +6,7 @@ grows with the sum, is as large as several of them. So the same programs get two
 exact: numbers of few binary digits with random signs, magnitudes in [1/2, 1), so that every partial sum has at most 24 digits
     and float32 holds it exactly whatever the order. The result must be the exact sum, rounded as the output is: one
     product lost, doubled or exchanged, one rounding on the way too many, and the element is another one. Products are at
-    least 1/4 large; where an ULP of the result is larger, a single product is found with the `least_chance` told.
+    least 1/4 large; where an ULP of the result is larger, a single product is found with probability `least_chance`.
 leaning: positive numbers with all digits. Sums must be within the verdict's bound, and the results that are not the correctly
     rounded ones must lie on both sides (`numerics.direction`): an accumulator that cuts digits off errs to one.
 """
@@ -212,7 +212,7 @@ class _Outcome:
     def sums(self, name: str) -> tuple[Sums, Mapping[str, Array], Array]:
         """Return (float64 sums for output `name`, all inputs, the run's array of that output).
 
-        The sums are of the operands as the cube rounds them; of unrounded ones for an output that is no sum of products.
+        The sums are of the operands as the cube rounds them; of unrounded ones for an output that is not a sum of products.
         """
         operator, call = self.probe.operator, self.probe.call
         operands = self.inputs

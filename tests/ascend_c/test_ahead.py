@@ -122,7 +122,7 @@ def test_without_syncall_blocks_race(tmp_path: Path) -> None:
 
 def test_a_block_that_does_not_come_is_a_deadlock(tmp_path: Path) -> None:
     text = vector_kernel("float v = xg.GetValue(0);\nif (GetBlockIdx()) SyncAll();", tensors="x")
-    with pytest.raises(SimError, match=r"deadlock: waiting for ever are block 1 for flag cross-core 14 .line 5."):
+    with pytest.raises(SimError, match=r"deadlock: these blocks wait for ever: block 1 for flag cross-core 14 .line 5."):
         asim.launch(made(tmp_path, text), 2, floats(8))
 
 

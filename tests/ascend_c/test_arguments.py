@@ -34,7 +34,7 @@ def test_a_structure_by_value(tmp_path: Path) -> None:
         assert (asim.launch(kernel, 1, asim.empty(8, "float32"), **fields).outputs["z"] == 7).all()
     assert "10 bytes; the structure has 24" in refusal(kernel, asim.empty(8, "float32"), t=bytes(10))
     assert "no member named 'wrong'" in refusal(kernel, asim.empty(8, "float32"), wrong=1)
-    assert "'count; abort()' is no field" in refusal(kernel, asim.empty(8, "float32"), t={"count; abort()": 1})
+    assert "'count; abort()' is not a field" in refusal(kernel, asim.empty(8, "float32"), t={"count; abort()": 1})
 
 
 TWO_STRUCTURES = """
@@ -136,7 +136,7 @@ def test_numbers_are_what_the_kernel_takes(tmp_path: Path) -> None:
     assert (asim.launch(kernel, 1, out, n=np.int32(1), f=np.float16(2)).outputs["z"] == 3).all()
     assert "n: 1.5; the kernel takes a whole number" in refusal(kernel, out, n=1.5, f=0)
     assert "'f'" in refusal(kernel, out, n=1), "a number is missing"
-    assert "f: 'a' is no number" in refusal(kernel, out, n=1, f="a")
+    assert "f: 'a' is not a number" in refusal(kernel, out, n=1, f="a")
     assert "at most 64 bits" in refusal(kernel, out, n=1 << 64, f=0)
 
 

@@ -246,7 +246,7 @@ def test_wrong_tilings_and_calls_are_refused(kernel: Any, name: str) -> None:
 
 def test_a_rest_of_int8_is_refused(kernel: Any) -> None:
     tensors, _ = operands("int8", (64, 40, 64))
-    with pytest.raises(SimError, match="B of int8_t with K or N of a tile that is no multiple of 32"):
+    with pytest.raises(SimError, match="B of int8_t with K or N of a tile that is not a multiple of 32"):
         run(kernel, "int8", tensors, tiling((64, 40, 64)))
 
 

@@ -82,12 +82,12 @@ def test_bytes_are_int32_in_order() -> None:
 
 
 def test_wrong_calls_are_refused() -> None:
-    with pytest.raises(SimError, match="'baseQ' is no field of TCubeTiling; its fields are usedCoreNum, M, N"):
+    with pytest.raises(SimError, match="'baseQ' is not a field of TCubeTiling; its fields are usedCoreNum, M, N"):
         cube_tiling_bytes({"baseQ": 1})
     with pytest.raises(SimError, match=r"GetTiling: SetShape\(M, N, K\) comes first"):
         MatmulApiTiling(CHIP).GetTiling()
-    with pytest.raises(SimError, match="SetBType: int8; A is float16, and both are of one type"):
+    with pytest.raises(SimError, match="SetBType: int8; A is float16, and both must have one type"):
         host().SetBType(TPosition.GM, CubeFormat.ND, DataType.DT_INT8)
-    with pytest.raises(SimError, match=r"SetBufferSpace\(1024, -1, -1, -1\): -1, the whole buffer, is possible"):
+    with pytest.raises(SimError, match=r"SetBufferSpace\(1024, -1, -1, -1\): allowed is -1, the whole buffer"):
         host().SetBufferSpace(1024)
     assert host().SetBufferSpace(-1, -1, -1) == 0

@@ -72,7 +72,7 @@ PLANTED = {
         "unpaired set_flag",
         f"DataCopy(a, xg, 64);\n{WAIT}\nif (bug) SetFlag<HardEvent::V_MTE2>(3);  // here\nAdds(d, a, 1.0f, 64);\n{STORE}",
     ),
-    "a length that is no whole block": Planted(
+    "a length that is not a whole block": Planted(
         "a count is a multiple of 32 bytes",
         f"DataCopy(a, xg, bug ? 63 : 64);  // here\n{WAIT}\nAdds(d, a, 1.0f, 64);\n{STORE}",
     ),
@@ -153,8 +153,8 @@ PLANTED = {
         f"{QUEUE} auto one = in.AllocTensor<float>(); DataCopy(one, xg, 64);\nif (!bug) in.EnQue(one);\n"
         f"one = in.DeQue<float>();  // here\nAdds(d[64], one, 1.0f, 64); in.FreeTensor(one); Duplicate(d, 1.0f, 64);\n{STORE}",
     ),
-    "a tensor that is no buffer of the queue": Planted(
-        "is no buffer of this queue",
+    "a tensor that is not a buffer of the queue": Planted(
+        "is not a buffer of this queue",
         f"{QUEUE} auto one = in.AllocTensor<float>(); DataCopy(one, xg, 64);\nin.EnQue(bug ? d[128] : one);  // here\n"
         f"one = in.DeQue<float>();\nAdds(d[64], one, 1.0f, 64); in.FreeTensor(one); Duplicate(d, 1.0f, 64);\n{STORE}",
     ),

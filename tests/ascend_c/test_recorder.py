@@ -74,7 +74,7 @@ def test_a_process_that_ends_in_the_middle_is_told(recorder: ProgramRecorder, mo
     assert process is not None
     process.kill()
     monkeypatch.setattr(process, "poll", lambda: None)
-    with pytest.raises(SimError, match="ended by itself"):
+    with pytest.raises(SimError, match="ended unexpectedly"):
         turns(recorder, 1)
     assert turns(recorder, 2) == 2
 

@@ -44,7 +44,7 @@ def test_a_recording_is_read() -> None:
     ),
 )
 def test_bytes_that_are_no_recording_are_refused(data: bytes) -> None:
-    with pytest.raises(SimError, match="that are no recording"):
+    with pytest.raises(SimError, match="that are not a recording"):
         read(data)
 
 

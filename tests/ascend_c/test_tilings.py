@@ -39,7 +39,7 @@ def test_tilings_of_rows_have_their_shapes() -> None:
 
 
 def test_a_shape_below_one_is_refused() -> None:
-    with pytest.raises(SimError, match="K = 0; it is at least 1"):
+    with pytest.raises(SimError, match="K = 0; allowed is 1 or more"):
         matmul_tiling(CHIP, (16, 16, 0))
     with pytest.raises(SimError, match="rows = 0"):
         softmax_tiling(0, 8)

@@ -210,7 +210,7 @@ def test_a_program_that_launches_nothing_is_no_clean_one(tmp_path: Path) -> None
     code, text = command(opens)
     assert code == 0 and "nothing was launched: looked at is device memory alone" in " ".join(text.split())
     code, text = command(opens, "--tool", "racecheck")
-    assert code == 2 and f"{opens}: it launches nothing, so that nothing can be checked" in " ".join(text.split())
+    assert code == 2 and f"{opens}: it launches nothing, so there is nothing to check" in " ".join(text.split())
     code, text = command(without)
     assert code == 2 and f"{without}: it opens no device" in " ".join(text.split())
 

@@ -56,8 +56,8 @@ def test_what_makes_losses_less_than_they_seem_is_said(tmp_path: Path, monkeypat
     arguments = ["compare-training", "train.py", "--steps", "5", "--precisions", "fp32"]
     remarks = [
         "training() ended after 4 of 5 steps",
-        "torch: 2 of 4 losses are no finite number, the first in step 1",
-        "fp32: 2 of 4 losses are no finite number, the first in step 1",
+        "torch: 2 of 4 losses are not finite, the first in step 1",
+        "fp32: 2 of 4 losses are not finite, the first in step 1",
         "no convolution or gradient of one ran: nothing was computed on the chip",
     ]
     done = CliRunner().invoke(app, arguments)

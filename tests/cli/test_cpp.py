@@ -164,7 +164,7 @@ REFUSED = {
         "other.py",
         "--entry",
         "scale",
-    ): "--entry: other.py is no C++ file; this option is for C++ kernels",
+    ): "--entry: other.py is not a C++ file; this option is for C++ kernels",
 }
 
 

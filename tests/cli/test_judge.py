@@ -37,7 +37,7 @@ CHEATS: dict[str, tuple[str, str]] = {
     "the buffer as it was": (f"{IN} {OUT}", "init"),
     "the program ends": (f"_exit(0); {GOOD}", "bounds"),
     "the end of a recording": ("asim::end(asim::Ending::FINE, 0, {\"\", 0}, \"\");", "init"),
-    "bytes that are no recording": ("char junk[64] = {9}; (void)!write(asim::recorder.pipe, junk, 64); _exit(0);", "bounds"),
+    "bytes that are not a recording": ("char junk[64] = {9}; (void)!write(asim::recorder.pipe, junk, 64); _exit(0);", "bounds"),
     "rows of unknown words": (
         f"{GOOD} asim::flush(); int64_t row[5] = {{999, 0, 0, 0, 0}}; asim::frame(asim::Frame::ROWS, 40); asim::send(row, 40);",
         "bounds"),

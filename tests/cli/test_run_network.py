@@ -57,4 +57,4 @@ def test_rows_of_the_page_are_links_to_pages_of_layers(small: Path, tmp_path: Pa
     assert {link for link, _ in links} == {f"net-layers/{first['layer']}.html"}
     assert f"{first['us']:.1f}" in (tmp_path / links[0][0]).read_text()
     alone = CliRunner().invoke(app, ["run-network", str(small), "--layer-pages", "1"])
-    assert alone.exit_code == 2 and "--layer-pages: pages of layers stand beside" in alone.stderr
+    assert alone.exit_code == 2 and "--layer-pages: needs the page of the network" in alone.stderr

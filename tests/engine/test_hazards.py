@@ -181,4 +181,4 @@ def test_the_list_of_each_task_is_limited_and_says_how_many_there_are() -> None:
         everything = brute_force([run], [tensor.base for tensor in tensors])
         assert len(told) == LIMIT
         assert len(said(told)) == LIMIT and said(told) <= everything
-        assert beyond.text == f"{len(everything) - LIMIT} hazards more; the first {LIMIT} are told"
+        assert beyond.text == f"{len(everything) - LIMIT} more hazards; the first {LIMIT} are listed"

@@ -54,7 +54,7 @@ def broken(**changes: Any) -> type[asim.Instruction]:
 @pytest.mark.parametrize(
     ("instruction", "told"),
     [
-        ("nothing", "'nothing' is no instruction"),
+        ("nothing", "'nothing' is not an instruction"),
         (type("Plain", (asim.Instruction,), {"name": "plain"})(), "Plain must be a frozen dataclass"),
         (broken(name="")(), "has no name"),
         (broken(pipe=lambda s, c: "W")(), "pipe\\(\\) is 'W'; pipes are S, MTE1"),
@@ -131,5 +131,5 @@ def test_what_is_no_address_is_refused(place: Any) -> None:
     def squares_nowhere(k: asim.Kernel, x: asim.Tensor) -> None:
         k.emit(Square(64), place)
 
-    with pytest.raises(asim.KernelError, match=rf"emit: Square: {place!r} is no address"):
+    with pytest.raises(asim.KernelError, match=rf"emit: Square: {place!r} is not an address"):
         asim.launch(squares_nowhere, 1, np.zeros(64, np.float32), chip=CHIP)

@@ -130,7 +130,7 @@ def test_a_product_of_int8_is_exact_where_the_vector_unit_takes_it_out(chip: str
 
 def test_squares_of_one_byte_items_are_whole() -> None:
     a, b, bias = np.zeros((48, 128), np.int8), np.zeros((128, 48), np.int8), np.zeros(48, np.int32)
-    with pytest.raises(SimError, match="columns from 0: 1-byte items are turned in squares of 32"):
+    with pytest.raises(SimError, match="columns from 0: 1-byte items are transposed in squares of 32"):
         ascend_sim.launch(product, 1, a[:, :96], b[:96], bias, ascend_sim.empty((48, 48), "int32"))
 
 

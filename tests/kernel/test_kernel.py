@@ -88,7 +88,7 @@ def test_cores_that_keep_the_same_extreme_share_bytes_and_others_do_not() -> Non
     ("chip", "options", "said"),
     [
         ("ascend910b3", {"keep": "sum"}, "keep is 'sum'; allowed are max, min"),
-        ("ascend910b3", {"keep": "max", "atomic_add": True}, "atomic_add and keep='max'; a copy does one of them"),
+        ("ascend910b3", {"keep": "max", "atomic_add": True}, "atomic_add and keep='max' given; a copy takes one of them"),
         ("ascend310p3", {"keep": "max"}, "atomic_max of float32; add is possible"),
     ],
 )
@@ -109,7 +109,7 @@ def test_what_no_copy_keeps_is_refused(chip: str, options: dict[str, object], sa
         (lambda k: k.fixpipe_nd(0, 0, 16, 16, 16, "float32", 64, True, keep="min"), "atomic_add and keep='min'"),
         (lambda k: k.fixpipe_nd(0, 0, 16, 16, 16, "float8_e4m3fn", 64, keep="min"), "dtype float8_e4m3fn"),
         (lambda k: k.fixpipe(0, 0, 16, 16, 16, "float32", 16, 1024, keep="sum"), "keep is 'sum'; allowed are max, min"),
-        (lambda k: k.data_copy("L1", "GM", 0, 0, 64, keep="max"), "keep='max' needs the format in atomic_add"),
+        (lambda k: k.data_copy("L1", "GM", 0, 0, 64, keep="max"), "keep='max' needs atomic_add=FORMAT"),
         (lambda k: k.data_copy("GM", "L1", 0, 0, 64, atomic_add="float32", keep="max"), "to L1: only GM"),
     ],
 )  # fmt: skip

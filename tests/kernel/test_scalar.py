@@ -152,11 +152,11 @@ def test_refusals() -> None:
     assert "x[64] float32 has 64 elements; the scalar unit reads and writes one at a time" in refused(
         lambda k, x, t: k.scalar_load(x)
     )
-    assert "scalar_load: 3 is no tensor" in refused(lambda k, x, t: k.scalar_load(3))
-    assert "2147483648 is no int32" in refused(lambda k, x, t: k.scalar_store(t[0:1], 1 << 31))
-    assert "0.5 is no int32" in refused(lambda k, x, t: k.scalar_store(t[0:1], 0.5))
+    assert "scalar_load: 3 is not a tensor" in refused(lambda k, x, t: k.scalar_load(3))
+    assert "2147483648 does not fit int32" in refused(lambda k, x, t: k.scalar_store(t[0:1], 1 << 31))
+    assert "0.5 does not fit int32" in refused(lambda k, x, t: k.scalar_store(t[0:1], 0.5))
     for number in (nan, inf):
-        assert f"{number} is no int32" in refused(lambda k, x, t, n=number: k.scalar_store(t[0:1], n))
+        assert f"{number} does not fit int32" in refused(lambda k, x, t, n=number: k.scalar_store(t[0:1], n))
     assert "'a'; a number is allowed" in refused(lambda k, x, t: k.scalar_store(t[0:1], "a"))
     assert "is not in GM; the data cache holds lines of GM" in refused(lambda k, x, t: k.clean_data_cache(t))
 
@@ -186,6 +186,6 @@ def test_extremes_with_their_index_and_a_copy_of_one() -> None:
 
 
 def test_what_does_not_go_together() -> None:
-    assert "both are elements of UB of one format" in refused(lambda k, x, t: k.scalar_copy(x[0], t[0:1]))
+    assert "both must be elements of UB with one format" in refused(lambda k, x, t: k.scalar_copy(x[0], t[0:1]))
     assert "dst must have two elements for each of 1 rows" in refused(lambda k, x, t: k.reduce_min_index(t[:3], t[3:8]))
     assert "src must have twice the elements of dst" in refused(lambda k, x, t: k.pair_reduce_sum(t[:3], t[8:16]))

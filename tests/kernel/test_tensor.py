@@ -71,8 +71,8 @@ def test_rows_of_a_piece_with_gaps_keep_their_distance() -> None:
         ((slice(8, 12),), "the piece \\[8:12\\] has no elements"),
         ((slice(None, None, -1),), "steps by -1"),
         ((1.5,), "whole numbers and slices are allowed"),
-        ((slice(0, 1.5),), "slices take whole numbers"),
-        ((slice(0, 4, 0),), "slices take whole numbers"),
+        ((slice(0, 1.5),), "allowed are whole numbers, with a step from 1"),
+        ((slice(0, 4, 0),), "allowed are whole numbers, with a step from 1"),
     ],
 )
 def test_an_index_that_there_is_not_is_refused(index: tuple[object, ...], told: str) -> None:

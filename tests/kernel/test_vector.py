@@ -262,7 +262,7 @@ REFUSALS: list[tuple[Callable[[KernelBuilder], object], str]] = [
     (lambda k: k.add(t(8), t(8), t(8), mask=1 << 64), "mask 0x10000000000000000 does not select from a repeat of 64 elements"),
     (lambda k: k.add(t(8, "bfloat16"), t(8, "bfloat16"), t(8, "bfloat16")), "ascend910b3 (dav-2201) has no add of bfloat16"),
     (lambda k: k.cast(t(8, "bfloat16"), t(8, "float16")), "does not cast float16 to bfloat16"),
-    (lambda k: k.adds(t(8, "int32"), t(8, "int32"), 0.5), "scalar 0.5 is no int32"),
+    (lambda k: k.adds(t(8, "int32"), t(8, "int32"), 0.5), "scalar 0.5 does not fit int32"),
     (lambda k: k.vector("pair_reduce", t(8), t(16)), "vector: no instruction 'pair_reduce'; there are " + ", ".join(named())),
     (lambda k: k.vector("pair_reduce_sum", t(8)), "vector: pair_reduce_sum takes 1 operands besides dst, not 0"),
     (lambda k: k.vector("pair_reduce_sum", t(8), 1.0), "pair_reduce_sum: 1.0 stands where a tensor in UB is taken"),

@@ -195,7 +195,7 @@ def test_filled_channels_take_no_longer() -> None:
 
 
 def test_what_is_below_zero_says_that_it_was_saved() -> None:
-    """Planes of a 3-D kernel that lie in padding are never multiplied; they are no zeros."""
+    """Planes of a 3-D kernel that lie in padding are never multiplied; they are not zeros."""
     shapes = (2, 48, 8, 20, 20), (2, 32, 8, 20, 20), (48, 32, 3, 3, 3)
     result = ascend_sim.convolution_backward(
         *(TensorSpec(shape, "float16") for shape in shapes),

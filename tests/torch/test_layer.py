@@ -61,7 +61,7 @@ def test_what_is_no_layer_is_told(sim: Any) -> None:
         sim[0]  # type: ignore[index]
     with pytest.raises(SimError, match="no layer '#2' was seen; did you mean 0#2"):
         sim["#2"]
-    with pytest.raises(SimError, match="3: a matrix product, which is no call of a convolution operator"):
+    with pytest.raises(SimError, match="3: a matrix product, which is not a call of a convolution operator"):
         sim["3"].case()
     with simulate() as seen, torch.no_grad():
         torch.nn.Conv2d(3, 4, 1)(torch.randn(1, 3, 4, 4))

@@ -35,7 +35,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     def at_least(least: int) -> Callable[[str], int]:
         def whole(text: str) -> int:
             if not text.isdecimal() or int(text) < least:
-                raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least}")
+                raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
             return int(text)
 
         return whole

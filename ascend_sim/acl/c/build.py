@@ -213,7 +213,7 @@ def _python_library() -> list[str]:
     name, folder = sysconfig.get_config_var("LDLIBRARY") or "", sysconfig.get_config_var("LIBDIR") or ""
     version = sysconfig.get_config_var("LDVERSION")
     if not header.is_file():
-        raise SimError(f"there is no {header}: the C interface needs Python's headers (Debian and Ubuntu: python3-dev)")
+        raise SimError(f"{header} is missing: the C interface needs Python's headers (Debian and Ubuntu: python3-dev)")
     if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
         raise SimError(f"{sys.executable} has no shared library ({name}): the C interface needs a Python built with one")
     return [f"-L{folder}", f"-Wl,-rpath,{folder}", f"-lpython{version}"]

@@ -70,7 +70,7 @@ class Function:
 
     @property
     def inputs(self) -> tuple[CParameter, ...]:
-        """Return the parameters that are no out-parameters, in order; they are the parameters of the Python function."""
+        """Return the parameters that are not out-parameters, in order; they are the parameters of the Python function."""
         return tuple(parameter for parameter in self.parameters if parameter.kind != "out")
 
     @property

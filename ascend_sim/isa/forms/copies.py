@@ -336,8 +336,8 @@ class AnyFill(Way):
         return Fill(route.removeprefix("->"), BLOCK_BYTES)
 
     def whole_items(self, i: Fill) -> str:
-        """Return the refusal of a size that is no whole items of 2 bytes, or ""."""
-        return f"{i.size} bytes are no whole items of 2" if i.size % 2 else ""
+        """Return the refusal of a size that is not whole items of 2 bytes, or ""."""
+        return f"{i.size} bytes are not whole items of 2" if i.size % 2 else ""
 
 
 class BlockFill(AnyFill):

@@ -68,7 +68,7 @@ class ProductWithBias(ProductWay):
     def whole_bias(self, i: Mmad) -> str:
         """Return the refusal of a bias that begins inside a unit of the bias table, or ""."""
         if i.has_bias and i.bias % BIAS_UNIT:
-            return f"bias = {i.bias} is no multiple of {BIAS_UNIT} bytes"
+            return f"bias = {i.bias} is not a multiple of {BIAS_UNIT} bytes"
         return ""
 
 
@@ -188,7 +188,7 @@ class DrainPieceRows(Way):
         """Return the refusal of rows or columns that begin inside an element, or ""."""
         for name, stride, count in (("row_stride", i.row_stride, i.m), ("column_stride", i.column_stride, i.n)):
             if count > 1 and stride % _item(i):
-                return f"{name} = {stride} bytes is no whole elements"
+                return f"{name} = {stride} bytes are not whole elements"
         return ""
 
     def from_first(self, i: FixpipeDn) -> str:

@@ -1,4 +1,4 @@
-"""Forms: a `Form` is one instruction word of a chip, with fields of so many bits, each in its unit, and rules across fields."""
+"""Forms: a `Form` is one instruction word of a chip: fields, each with its bits and unit, and rules across fields."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class Img2ColV1(Way):
     def whole_blocks(self, i: LoadData3D) -> str:
         """Return the refusal of columns that begin inside a block, or ""."""
         if i.k_start % i.c0:
-            return f"k_start = {i.k_start} is no multiple of {i.c0}"
+            return f"k_start = {i.k_start} is not a multiple of {i.c0}"
         return ""
 
 
@@ -227,7 +227,7 @@ class Img2ColRuns(Img2Col):
     def whole_runs(self, i: LoadData3D) -> str:
         """Return the refusal of runs that end inside a block of C0, or ""."""
         if i.k_repeat > 1 and i.k_extent % i.c0:
-            return f"k_extent = {i.k_extent} of {i.k_repeat} runs is no multiple of {i.c0}"
+            return f"k_extent = {i.k_extent} of {i.k_repeat} runs is not a multiple of {i.c0}"
         return ""
 
 

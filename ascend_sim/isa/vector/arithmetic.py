@@ -190,7 +190,7 @@ class VectorScalar(Elementwise):
 def immediate(dtype: str, value: float, what: str) -> Any:
     """Return the scalar operand `value` as a number of `dtype`, rounded to a float format.
 
-    Raises SimError, begun by `what`, for what is no real number, and if an integer format cannot hold it.
+    Raises SimError, begun by `what`, for what is not a real number, and if an integer format cannot hold it.
     """
     held = storage(dtype)
     if not isinstance(value, Real | np.bool_):
@@ -200,5 +200,6 @@ def immediate(dtype: str, value: float, what: str) -> Any:
             return np.asarray(value).astype(held)[()]
     limits = np.iinfo(held)
     if not np.isfinite(value) or value != int(value) or not limits.min <= value <= limits.max:
-        raise SimError(f"{what}: scalar {value} is no {dtype}: whole numbers from {limits.min} to {limits.max} are")
+        allowed = f"whole numbers from {limits.min} to {limits.max}"
+        raise SimError(f"{what}: scalar {value} does not fit {dtype}; allowed are {allowed}")
     return held.type(int(value))

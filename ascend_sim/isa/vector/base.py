@@ -180,7 +180,7 @@ def operands_fit(
     sources: tuple[int, ...] = (),
     blocks: tuple[int, ...] = (),
 ) -> None:
-    """Raise SimError if pieces of dst overlap or a stride is no multiple of blocks.
+    """Raise SimError if pieces of dst overlap or a stride is not a multiple of blocks.
 
     `layout` is that of dst, `sources` are the strides of the sources.
     """
@@ -315,7 +315,7 @@ class Elementwise(RowsInstruction):
         return super().pipe(chip)
 
     def _fit(self, chip: ChipSpec, *src_strides: int) -> None:
-        """Raise SimError if rows or blocks of dst overlap, or a stride is no multiple of blocks; `src_strides` are the
+        """Raise SimError if rows or blocks of dst overlap, or a stride is not a multiple of blocks; `src_strides` are the
         sources'.
         """
         operands_fit(chip, f"{self.name} {self.operation}", self.dtype, self._dst, src_strides, self.blocks)
@@ -341,7 +341,7 @@ def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
 
 
 def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_stride: int, *src_strides: int) -> None:
-    """Raise SimError if rows of dst overlap, or if a stride is no multiple of a block; one row always fits."""
+    """Raise SimError if rows of dst overlap, or if a stride is not a multiple of a block; one row always fits."""
     if rows == 1:
         return
     if dst_stride < count * size_of(dtype):

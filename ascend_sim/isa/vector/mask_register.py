@@ -1,6 +1,6 @@
 """The vector unit's mask register: a comparison or a load sets its 128 bits, and a selection chooses by them in every repeat.
 
-The register is no buffer: no region names it, so that a check does not look at it. A program that uses it
+The register is not a buffer: no region names it, so that a check does not look at it. A program that uses it
 sets it before.
 """
 

@@ -51,7 +51,10 @@ class ReducePieces(VectorInstruction):
         if self.piece not in REDUCES:
             raise SimError(f"reduce_pieces: piece {self.piece!r}; allowed are {', '.join(REDUCES)}")
         if self.order not in ORDERS or (self.order and (self.piece != "repeat" or self.operation == "sum")):
-            raise SimError(f"reduce_pieces: order {self.order!r} of {self.operation} of a {self.piece}")
+            raise SimError(
+                f"reduce_pieces: order {self.order!r} of {self.operation} of a {self.piece}; max and min of a repeat have one "
+                f"of {', '.join(map(repr, ORDERS[1:]))}"
+            )
 
     @property
     def opcode(self) -> str:

@@ -80,7 +80,7 @@ class TransposeBlocks(VectorInstruction):
     def pipe(self, chip: ChipSpec) -> str:
         last, c0 = self.first + self.channels, 32 // self.itemsize
         if not 0 <= self.first < last <= c0:
-            raise SimError(f"transpose_blocks: rows {self.first} to {last} of a block of {c0}")
+            raise SimError(f"transpose_blocks: rows {self.first} to {last} given; allowed are rows 0 to {c0} of a block")
         return super().pipe(chip)
 
     def _cost_key(self) -> tuple[str, int]:
@@ -202,7 +202,10 @@ class Scatter(VectorInstruction):
 
     def pipe(self, chip: ChipSpec) -> str:
         if chip.vector.repeat_bytes % (self.columns * size_of(self.dtype)):
-            raise SimError(f"scatter: rows of {self.columns} {self.dtype} elements do not fill a register")
+            raise SimError(
+                f"scatter: rows of {self.columns} {self.dtype} elements; whole rows must fill a register of "
+                f"{chip.vector.repeat_bytes} bytes (chip file, vector.repeat_bytes)"
+            )
         return super().pipe(chip)
 
     def reads(self) -> tuple[Region, ...]:

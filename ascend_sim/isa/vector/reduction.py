@@ -121,7 +121,7 @@ class ReduceWithIndex(ReduceRows):
 
     def __post_init__(self) -> None:
         if self.operation not in ("max", "min"):
-            raise SimError(f"reduce_with_index: operation {self.operation!r}; max and min have an index")
+            raise SimError(f"reduce_with_index: operation {self.operation!r}; allowed are max and min")
         super().__post_init__()
         if self.order not in _ORDERS:
             raise SimError(f"reduce_with_index: order {self.order!r}; allowed are {', '.join(_ORDERS)}")

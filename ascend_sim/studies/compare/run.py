@@ -53,7 +53,7 @@ def compare_runs(
     opened = tuple(open_sources(runs, case, chip, progress))
     kernels = tuple(_kernels(opened))
     if not kernels:
-        raise SimError("compare: nothing to compare: none of the runs launched a kernel")
+        raise SimError("compare: nothing to compare: no run launched a kernel")
     reports = [run.report for run in opened]
     calls = [_call(run) for run in opened]
     if any("disarmed" in one for one in calls):

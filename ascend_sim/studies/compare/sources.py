@@ -64,7 +64,7 @@ def open_sources(
     if case is None:
         for one, kind in zip(given, kinds, strict=True):
             if kind in ("tiling", "chip"):
-                raise SimError(f"{one}: a {kind}, which cannot run by itself; --case says which case it is for")
+                raise SimError(f"{one}: a {kind}, which cannot run by itself; give its case with --case")
     elif not {"tiling", "chip"} & set(kinds):
         raise SimError(f"--case {case}: none of the runs uses it; a tiling or a chip would")
     if chip is not None and not {"case", "tiling"} & set(kinds):
@@ -76,7 +76,7 @@ def _kind(given: Given) -> Kind:
     if isinstance(given, Result | KernelRun):
         return "result"
     if not isinstance(given, str | Path):
-        raise SimError(f"compare: a {type(given).__name__} given; allowed are names, paths, and what a call or launch gave")
+        raise SimError(f"compare: a {type(given).__name__} given; allowed are names, paths, and results of a call or launch")
     name, path = str(given), Path(given)
     if not name.strip():
         raise SimError(f"compare: {name!r} given; allowed are a case, a folder of `run --out`, a tiling, a chip, a timeline")

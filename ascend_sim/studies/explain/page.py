@@ -56,7 +56,7 @@ def explain_html(explanation: Explanation) -> str:
     Raises SimError for an element that no Mmad added to.
     """
     if not explanation.parts:
-        raise SimError(f"{element(explanation)}: no mmad adds to it, so a page has nothing to step through; see the text")
+        raise SimError(f"{element(explanation)}: no mmad adds to it, so a page has no steps to show; print the text instead")
     template = files("ascend_sim.studies.explain").joinpath("explain.html").read_text(encoding="utf-8")
     data = json.dumps(explain_data(explanation), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return template.replace("{{title}}", element(explanation)).replace("{{data}}", data)

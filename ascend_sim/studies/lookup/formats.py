@@ -222,7 +222,7 @@ _HIGHEST_EXPONENT = 5000
 def _parse(value: str | float) -> Fraction | float:
     """Return the exact number as a Fraction, or a float for an infinity, NaN and -0.
 
-    Raises SimError for text that is no decimal, over 400 characters long, or with an exponent above 5,000.
+    Raises SimError for text that is not a decimal, over 400 characters long, or with an exponent above 5,000.
     """
     exponent = re.search(r"[eE][-+]?([0-9]+)", str(value))
     if len(str(value)) > _LONGEST or (exponent and int(exponent[1]) > _HIGHEST_EXPONENT):
@@ -240,7 +240,7 @@ def _parse(value: str | float) -> Fraction | float:
 
 
 def _is_finite_text(value: str | float) -> bool:
-    """Return True for a text of a number; False for inf and nan, and for what is no text. "1e400" is one though Python reads
+    """Return True for a text of a number; False for inf and nan, and for what is not text. "1e400" is one though Python reads
     it as infinity.
     """
     return isinstance(value, str) and not value.strip().lower().lstrip("+-").startswith(("inf", "nan"))

@@ -82,7 +82,7 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
     """Run a point's call and return its figures as plain data; a refused call has a "status" (None without a code) and a
     "reason".
 
-    It returns Failed for a failure that is no property of the call (an engine that cannot be used, a limit of memory).
+    It returns Failed for a failure that is not a property of the call (an engine that cannot be used, a limit of memory).
 
     "us" and "cycles" of the whole call, "X_us" of each output's kernel and "layout_us" of those beside; of each cube kernel X
     "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck",

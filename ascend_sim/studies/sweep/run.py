@@ -42,8 +42,8 @@ Row = Mapping[str, Any]
 class Sweep(ShownResult):
     """Result of `sweep`, each point a row: the varied fields, "status" (0: ran), "reason", and the columns of `measure`.
 
-    Rows are in the order of the combinations, the last field running fastest. `reused` points were in the store. One that was
-    interrupted is not `complete`: it has the rows that were finished.
+    Rows are in the order of the combinations, the last field running fastest. `reused` points were in the store. An
+    interrupted sweep is not `complete`: it has the finished rows.
     """
 
     case: str
@@ -139,12 +139,11 @@ def sweep(
 
     A field is one of a case file ("stride", "cube_math_type", "data.seed"), a size of the layer ("batch", "in_channels",
     "kernel_size", ...), a tiling field of a cube kernel ("baseM" of each that has it, "grad_input.baseM"), "chip", or a number
-    of the chip ("chip.memory.hbm_gb_per_s"). `out` is a folder with the
-    store; `jobs` processes share the points, or the workers of the Dask `scheduler` ("tcp://HOST:PORT"). An interrupt
-    (Ctrl-C) ends it with the points that were finished, if there are any.
+    of the chip ("chip.memory.hbm_gb_per_s"). `out` is a folder with the store. `jobs` processes share the points, or the
+    workers of the Dask `scheduler` ("tcp://HOST:PORT"). An interrupt (Ctrl-C) ends it with the finished points, if any.
 
-    Raises ConfigError for a field that is none, and where no combination of values can be; SimError for a store or a scheduler
-    that cannot be used.
+    Raises ConfigError for an unknown field, and if no combination of values can run; SimError for a store or a scheduler that
+    cannot be used.
     """
     how = SweepOptions(**options)
     check_options(SweepOptions, {name: value for name, value in how.items() if value is not None})

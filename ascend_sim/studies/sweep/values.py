@@ -43,7 +43,7 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
     if match is not None:
         return name, _range(text, match)
     if re.match(rf"{_NUMBER}:", values):
-        raise ConfigError(f"--vary {text!r}: {values} is no range of numbers; {_ALLOWED}")
+        raise ConfigError(f"--vary {text!r}: {values} is not a range of numbers; {_ALLOWED}")
     # As YAML says it in a file; a path with a colon in it is still a text.
     found = parse_yaml(f"values: [{values}]", f"--vary {text!r}", _ALLOWED)["values"]
     if not found or any(value is None or isinstance(value, dict) for value in found):
@@ -54,8 +54,8 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
 def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[Sequence[Any]]]:
     """Return {fields that vary together: their settings}; each setting is a tuple with a value for each field.
 
-    A name with commas is a group; a value that is no list counts as one setting. Raises ConfigError for a field that is named
-    twice, and for a setting of several fields that has not as many values.
+    A name with commas is a group; a value that is not a list counts as one setting. Raises ConfigError for a field given
+    twice, and for a setting of several fields with another number of values.
     """
     found: dict[tuple[str, ...], list[Sequence[Any]]] = {}
     for text, given in vary.items():

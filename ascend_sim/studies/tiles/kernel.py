@@ -126,7 +126,7 @@ class CubeKernel:
         """Return (device in the kernel's L2 state, the kernel's task on it). Raises TilingError for fields that do not fit.
 
         `fields` None launches the kernel as the call does. {} launches the kernel that takes fields with those that it chooses
-        itself: on 910B not the older grad_weight kernel, whose tiling nobody can set.
+        itself: on 910B not the older grad_weight kernel, which takes no tiling.
         """
         plan, step = self._step(fields)
         if self.l2 == IN_CALL:

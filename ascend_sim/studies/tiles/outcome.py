@@ -95,7 +95,7 @@ class SearchOutcome(ShownResult):
         """
         chip = self.kernel.chip
         if not _exists(chip):
-            return "not at all", f"{chip.name} is no chip that ships with this simulator: no device has these numbers"
+            return "not at all", f"{chip.name} is not a chip that ships with this simulator: no device has these numbers"
         if asks_table(self.call["ladder"]):
             return "tuned table", (
                 "aclnn's library looks this problem up in its tuned tilings (ops-nn, *_runtime_kb.json); a row there sets the "

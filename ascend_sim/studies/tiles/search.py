@@ -37,7 +37,7 @@ _AHEAD = 16
 _HELD = 2 * _AHEAD
 """Launches of tilings with sharper bounds that are held for their simulation: a block of each is built."""
 _NAMED = {"own", "call"}
-"""Names of results in a store that are no tilings of the grid."""
+"""Names of results in a store that are not tilings of the grid."""
 _TELL_SECONDS = 0.2
 _TOGETHER = 2048
 """Tilings that get their bounds together, at most; fewer where listing them takes longer than `_TELL_SECONDS`."""

@@ -27,7 +27,7 @@ from ascend_sim.studies.validate.launch import Launched
 def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:
     """Return (operator, measured us or None) of each kernel of a call in order; [] if the row names none.
 
-    Raises ValueError for a time that is no number.
+    Raises ValueError for a time that is not a number.
     """
     found = []
     for entry in kernel.label("kernels").split():
@@ -54,7 +54,7 @@ class ConvCall(ConvRow):
         plan, inputs = self.plan(kernel, chip)
         named, planned = [name for name, _ in named_kernels(kernel)], [step.op_type for step in plan.steps]
         if named and Counter(named) != Counter(planned):
-            raise SimError(f"the call ran {', '.join(named)}; known here is what {', '.join(planned)} do")
+            raise SimError(f"the call ran {', '.join(named)}; the simulated call runs {', '.join(planned)}")
         allocations = {t.name: device.allocate(t.size, t.name) for t in plan.tensors.values() if t.role != "workspace"}
         tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
         return tasks, [allocations[name] for name in inputs]
@@ -76,7 +76,7 @@ class FilterCall(ConvCall):
         call = replace(call, outputs={name: replace(one, dtype="float32") for name, one in call.outputs.items()})
         filters = [name for name, _ in named_kernels(kernel) if name.startswith("Conv")]
         if len(filters) != 1:
-            raise SimError(f"kernels: {len(filters)} that make dW; one is needed")
+            raise SimError(f"kernels: {len(filters)} of them make dW; the row must name one")
         return OPERATORS.of_pass(self.direction).graph_plan(call, chip, filters[0]), ("input", "grad_output")
 
 

@@ -92,7 +92,7 @@ class ConvRow(MeasuredLaunch):
         }
         pads = [kernel[f"pad_{axis}_total"] for axis in axes]
         if any(pad % 2 for pad in pads):
-            raise SimError(f"pads of {pads}: a call has as many before as behind")
+            raise SimError(f"pads of {pads}: padding before and behind must be equal, so totals are even")
         entries: dict[str, Any] = {
             "name": kernel.op_type,
             "dtype": dtype,

@@ -24,7 +24,7 @@ class MeasuredLaunch:
     columns: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
     helps: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Columns that a prediction gets only when it is told: what the measured library decided, not what was asked of it."""
+    """Columns that a prediction gets only on request: decisions of the measured library, not arguments of its call."""
 
     launches: ClassVar[str] = "cold"
     """The state of the code before a row that says none; see LAUNCH_STATES."""

@@ -315,7 +315,7 @@ class Add(MicroBenchmark):
 
 class Timed(MicroBenchmark):
     """Base of predictions for small programs whose measured time is not that of a launch: `us` returns the time, and there
-    is no task.
+    is not a task.
     """
 
     def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:

@@ -30,7 +30,7 @@ HALF = 2
 """Bytes of an fp16 element: streams and the add are of halves."""
 KIB = 1024
 STEADY = 192
-"""Instructions of each core after which a stream that goes on tells nothing new."""
+"""Instructions of each core after which a longer stream measures nothing new."""
 TENSOR = 512 * KIB
 """Bytes in GM that a single transfer may touch; they lie in the L2."""
 

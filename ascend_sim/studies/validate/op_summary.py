@@ -72,8 +72,8 @@ def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
     """Return a line of a profiler's table in the columns of `rows`, without chip; a launch that cannot be simulated has
     "skipped", the reason.
 
-    `own` are columns that the user may have added; they win over inferred sizes. Raises ValueError for text that is no shape or
-    number.
+    `own` are columns that the user may have added; they win over inferred sizes. Raises ValueError for text that is neither
+    a shape nor a number.
     """
     line = Line(cells)
     row = {"op_type": STATIC.get(line["type"], line["type"]), "duration_us": line["duration"]}

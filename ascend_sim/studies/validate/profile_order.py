@@ -22,7 +22,7 @@ from ascend_sim.studies.validate.kernel import MeasuredKernel
 from ascend_sim.studies.validate.profiler_line import Line, ProfiledTensor
 
 _BINARY = ("type", "input types", "input formats", "output types", "output formats")
-"""Columns that tell the code of two launches apart."""
+"""Columns by which the code of two launches differs."""
 _REMEMBERED = 4
 """L2 sizes of traffic before a kernel that are replayed: each line of a first-in first-out cache is gone after one."""
 _BUFFERS = 2
@@ -169,7 +169,7 @@ def _order(lines: Sequence[dict[str, str]]) -> list[int]:
 
 
 def _start(line: Line) -> float | None:
-    """Return the line's start time in us; None for an empty cell or one that is no number."""
+    """Return the line's start time in us; None for an empty cell or one that is not a number."""
     try:
         return line.number("start")
     except ValueError:

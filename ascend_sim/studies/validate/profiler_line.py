@@ -71,7 +71,7 @@ class Line:
     def tensors(self, side: str) -> list[ProfiledTensor]:
         """Return the operands of one side ("input" or "output"); [] if their cells are empty.
 
-        A scalar has an empty shape, a missing dtype or format is "". Raises ValueError for text that is no shape.
+        A scalar has an empty shape, a missing dtype or format is "". Raises ValueError for text that is not a shape.
         """
         if not self[f"{side} shapes"] and not self[f"{side} types"]:
             return []

@@ -1,12 +1,12 @@
 """Measured rows: read from a file of one's own, from a profiler's tables, or as they ship with the package.
 
-A row is one launch. Columns of a file of one's own: chip, op_type, dtype, duration_us, what the kernel's size needs
-(`launches`), `block_dim` for the cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts
-of it). Lines that begin with # are comments, other columns are carried along. Nothing of a row but its sizes,
-what is known of the launches before it (columns l2, where a source cleared it or repeated the kernel, and launches: warm
-where the same kernel ran shortly before) and the version of the library where the row names one
-(column library, of whole calls), reaches the simulator unless it is `told`: the row's
-blocks, of a MatMul its tiling as far as it is known.
+A row is one launch. Columns of a file of one's own: chip, op_type, dtype, duration_us, the sizes of the kernel (`launches`),
+`block_dim` for the cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts of it). Lines
+that begin with # are comments, other columns are carried along.
+
+Only these facts of a row reach the simulator: its sizes; the state before it (column l2, where a source cleared it or repeated
+the kernel; column launches, warm where the same kernel ran shortly before); and the version of the library (column library, of
+whole calls). Two more reach it if `told` names them: the row's blocks, and the known tiling of a MatMul.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _read_file(
 def _parsed(
     path: Path, heads: Sequence[str], numbered: Iterable[tuple[int, str]]
 ) -> Iterator[tuple[str, dict[str, str] | ConfigError]]:
-    """Yield (place in words, {column: text}) for every numbered line, or (place, ConfigError) for one that is no CSV."""
+    """Yield (place in words, {column: text}) for every numbered line, or (place, ConfigError) for one that is not CSV."""
     for number, line in numbered:
         where = f"{path}, line {number}"
         try:
@@ -187,7 +187,7 @@ def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str
 def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> MeasuredRow:
     """Return the row of a line of a profiler's table; one that cannot be simulated has the reason in `unlike`.
 
-    Raises ConfigError, with the place `where`, for cells that are no shape or number.
+    Raises ConfigError, with the place `where`, for cells that are not a shape or a number.
     """
     try:
         row = {"chip": chip, "launches": cells.get("launches", ""), **op_summary.to_row(cells, COLUMNS)}

@@ -208,7 +208,7 @@ def simulate(kernel: MeasuredKernel) -> Prediction:
         return Prediction(skipped=str(error))
     except ValidationError as error:
         return Prediction(skipped=explain_error(Layer, error.errors()[0]))
-    except Exception as error:  # a defect of ours is no reason to lose the rows that are finished
+    except Exception as error:  # a defect of ours must not lose the finished rows
         return Prediction(skipped=f"a defect of the simulator: {type(error).__name__}: {' '.join(str(error).split())}")
     low, high = (math.fsum(one["interval"][end] for one in figures) for end in ("low_us", "high_us"))
     if isinstance(launch, ConvCall):

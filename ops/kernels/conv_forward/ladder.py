@@ -43,7 +43,7 @@ def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
     """Return the tiling of a one-row problem in strips as wide as a tile; a refusal if one tile has the whole row."""
     rows = of_rows(inp, buffers)
     if inp.problem.w_out <= rows.base_m:
-        return Refusal(f"a tile of {rows.base_m} pixels has the whole row of {inp.problem.w_out}")
+        return Refusal(f"a tile of {rows.base_m} pixels already holds the whole row of {inp.problem.w_out}")
     return _strips(inp, buffers)
 
 

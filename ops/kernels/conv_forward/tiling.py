@@ -32,7 +32,7 @@ class ConvForwardTiling:
     """Tiling of the forward convolution: L0C tiles of `base_m` pixels x `base_n` channels, `base_k` of K per Mmad,
     `slices` C_in blocks per L1 load, on `block_dim` cores.
 
-    With `split_wo` y is cut into strips of so many columns, each with tiles of its own; 0 for whole rows. `l1_buffers`:
+    With `split_wo` y is cut into strips of that width, each with its own tiles; 0 for whole rows. `l1_buffers`:
     2 if L1 gets the next loads while it is read, 1 where it has no room for both.
     """
 

@@ -47,7 +47,7 @@ _BUFFERS = [name for name in ConvTiling.VENDOR if name.endswith("_buffers")]
 
 
 def check_block(tiling: ConvTiling, inp: TilingInput) -> None:
-    """Raise TilingError where a side of the base block is no multiple of its unit, a step, number of buffers or
+    """Raise TilingError where a side of the base block is not a multiple of its unit, a step, number of buffers or
     block_dim is out of range, or L0 cannot hold the block.
     """
     names = type(tiling).VENDOR

@@ -78,8 +78,8 @@ class BlockTiling:
     def given(cls, overrides: Mapping[str, Any]) -> dict[str, int]:
         """Return a user's fields (vendor's names) under our names.
 
-        Raises TilingError for an unknown or derived field, a value that is no whole number of at least 1 (0 for
-        `MAY_BE_ZERO`), or a side of a base block that is no multiple of its unit.
+        Raises TilingError for an unknown or derived field, a value that is not a whole number of at least 1 (0 for
+        `MAY_BE_ZERO`), or a side of a base block that is not a multiple of its unit.
         """
         allowed = {vendor: ours for ours, vendor in cls.VENDOR.items() if ours not in cls.DERIVED}
         allowed["blockDim"] = "block_dim"
@@ -96,7 +96,7 @@ class BlockTiling:
         return {allowed[name]: value for name, value in overrides.items()}
 
     def but(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed; TypeError for a name that is no field."""
+        """Return a copy with some fields changed; TypeError for a name that is not a field."""
         if not changes.keys() <= self.__dict__.keys():
             raise TypeError(f"no such field: {', '.join(changes.keys() - self.__dict__.keys())}")
         # The searches make hundreds of copies for a call: `dataclasses.replace` takes several times as long.

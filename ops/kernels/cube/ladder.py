@@ -130,7 +130,7 @@ def attempt(find: Callable[..., T | Refusal], *arguments: Any) -> T | Refusal:
 
 
 def answered(answer: T | Refusal) -> T:
-    """Return an answer that is no refusal; raise TilingError with the reason of a refusal."""
+    """Return an answer that is not a refusal; raise TilingError with the reason of a refusal."""
     if isinstance(answer, Refusal):
         raise TilingError(answer.reason)
     return answer

@@ -53,7 +53,7 @@ class CubePipeline:
     queue_type: type[BufferQueue[int]] = BufferQueue
     """Type of the queues of L0A and L0B."""
     row_unit: int = FRACTAL
-    """Unit to which the rows of products and tiles are rounded up, because a load fills so many."""
+    """Unit to which the rows of products and tiles are rounded up: the rows that a load fills."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 class Variant:
     """Properties of one chip family's grad_input kernel.
 
-    `task_unit`: a task begins with a multiple of so many pixels, 0 for whole rows. `slice_c0`: L1 holds output channels
+    `task_unit`: a task begins at a multiple of it, in pixels; 0 for whole rows. `slice_c0`: L1 holds output channels
     in blocks of C0, else in units of a base block (inferred from tests of dav-3510). `whole_slices`: baseK divides, or
     is a multiple of, K of such a block. `keeps_operands`: L1 keeps an operand from tile to tile, stepM and stepN of
     them, and a core gets all its images in one task (singleCoreBatch); then the number of blocks that a call asks for
@@ -59,7 +59,7 @@ class GradInputTiling(ConvTiling):
     `single_core_batch` is for coupled chips: a core gets that many images of one such part; 0 deals tasks one by one.
     `load_b2` is 2 for a 1x1 kernel, 1 where a base block holds every tap, else 0; `init_output` is 1 where dx must be
     cleared first; `weights_resident` is ours: the weights of a task stay in L1. With `split_wi` (ours) dx is cut into strips
-    of so many columns, each with tasks of its own, and M is the pixels of one; 0 for whole rows.
+    of that many columns, each with its own tasks, and M is the pixels of one; 0 for whole rows.
 
     Only the kernel that reads NCDHW (dav-3510) has the rest: tasks of `single_core_din` depths; with `full_load` the weights
     stay in L1 from task to task; `kernel_split` is 1 (both axes), 2 (rows) or 0, and then M is one part's pixels; `load_b1` is

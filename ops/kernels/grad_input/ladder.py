@@ -252,7 +252,7 @@ def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:
     if isinstance(rows, Refusal):
         return rows
     if q.inp.problem.w_in <= rows.tiling.base_m:
-        return Refusal(f"a tile of {rows.tiling.base_m} pixels has the whole row of {q.inp.problem.w_in}")
+        return Refusal(f"a tile of {rows.tiling.base_m} pixels already holds the whole row of {q.inp.problem.w_in}")
     return _in_fitting_strips(q)
 
 

@@ -37,8 +37,8 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
     """Return the tasks of one core, with channels padded to C0. Tasks are numbered with real groups slowest, then
     strips, pixels, (batch, depth), channels fastest.
 
-    With `single_core_batch` a core gets one part of pixels and channels for so many images, and pixels count fastest
-    (assumed). dav-3510 has the order of `_tile_tasks`.
+    With `single_core_batch` a core gets one part of pixels and channels for that number of images, and pixels count
+    fastest (assumed). dav-3510 has the order of `_tile_tasks`.
     """
     if variant_of(inp).tile_tasks:
         return _tile_tasks(tiling, inp, core)

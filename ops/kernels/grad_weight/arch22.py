@@ -75,8 +75,8 @@ def copied_rows(problem: ConvProblem, pixels: Span, first: int, rows: int) -> In
     """Return the input rows that are loaded for the run `pixels` of a task's gradOutput pixels; the task has `rows`
     rows from row `first` on.
 
-    Their number is that of the most rows that a run of so many pixels may touch, whatever its first pixel, without rows
-    beyond the image or the task.
+    Their number is the most rows that a run of that length touches, whatever its first pixel, without rows beyond the
+    image or the task.
     """
     p = problem
     beyond = (p.k_h - 1) * p.dilation_h + 1 - p.stride_h

@@ -240,7 +240,7 @@ def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
         return rows
     pixels, width = rows.tiling.base_k * rows.tiling.step_kb, q.inp.problem.w_out
     if pixels >= width:
-        return Refusal(f"one load of {pixels} pixels has the whole row of {width}")
+        return Refusal(f"one load of {pixels} pixels already holds the whole row of {width}")
     return _fewest_strips(q, comfortable=True)
 
 
@@ -302,7 +302,7 @@ def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
     if q.fields:
         return Refusal(OTHER_KERNEL.format(q.op_type), warns=True)
     if q.fields is not None:
-        return Refusal("the call asks for the kernel whose tiling has fields")
+        return Refusal("the call asks for the kernel with tiling fields")
     # The program takes a kernel plane at a time, where the library lets a tile reach into the next.
     planes = problem.problem.k_d // tiling.cuts.planes
     crosses = planes > 1 and tiling.share.n // planes % (tiling.tile.n_bl1 * tiling.tile.n_l0) != 0

@@ -147,7 +147,7 @@ def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) 
 
 def _side_steps(stays: bool, extent: int, base: int) -> list[int]:
     """Return how many base blocks along a side L1 may hold: 1, and if its operand `stays` in L1 (templates 1 and 2)
-    also 2, 4, 8 as far as the side's `extent` has so many.
+    also 2, 4, 8 as far as the side's `extent` has that many blocks.
     """
     return [step for step in STEPS if step == 1 or (stays and step < 2 * ceil_div(extent, base))]
 

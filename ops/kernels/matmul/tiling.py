@@ -192,7 +192,7 @@ def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -
         if getattr(tiling, name) not in (1, 2):
             raise TilingError(f"{tiling.VENDOR[name]} = {getattr(tiling, name)}; allowed are 1 and 2")
     if tiling.al0_buffers != tiling.bl0_buffers:
-        raise TilingError(f"dbL0A = {tiling.al0_buffers} and dbL0B = {tiling.bl0_buffers}; both halves turn together")
+        raise TilingError(f"dbL0A = {tiling.al0_buffers} and dbL0B = {tiling.bl0_buffers}; both must be equal")
     overflow = _overflow(tiling, problem, chip)
     if overflow is not None:
         raise TilingError(overflow)

@@ -182,7 +182,7 @@ def require_positive(name: str, **sizes: int) -> None:
     """Raise SimError for a size below 1, since an empty tensor needs no kernel."""
     for what, size in sizes.items():
         if size < 1:
-            raise SimError(f"{name}: {what} is {size}; a kernel is launched for 1 or more")
+            raise SimError(f"{name}: {what} is {size}; allowed is 1 or more")
 
 
 def padded(nbytes: int) -> int:

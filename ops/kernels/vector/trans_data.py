@@ -6,7 +6,7 @@ decides which side is loaded and which stored.
 
 Where copies count whole blocks (the 910 and 310P) plain rows are loaded rounded up. From C0 to plain a row of a block
 or more backs off: the pixels of its last block are transposed once more, behind the others (`backed_off`). Shorter rows
-lie back to back in UB; where a tile of them is no whole blocks either, one core converts everything and merges. The
+lie back to back in UB; where a tile of them is not whole blocks either, one core converts everything and merges. The
 library's kernels back off too, where a last unit is smaller than a block (CANN 8.1.RC1, tbe,
 trans_data_negative_target_ntc: stated). Shorter rows: ours.
 """

@@ -1,14 +1,14 @@
 """TransData of fp32 weight gradients from FRACTAL_Z in blocks of 16 channels to the plain layout, unit by unit as in
 the library's kernel.
 
-Its tiling and its steps are those of the TransData to a tensor whose last axis is no channel axis (CANN 8.1.RC1, tbe,
+Its tiling and its steps are those of the TransData to a tensor whose last axis is not a channel axis (CANN 8.1.RC1, tbe,
 trans_data_negative_target_ntc: stated). A unit is some output channels of some channel blocks and one run of kernel
 positions. Its blocks are ordered by output channels, a line of UB for each, transposed as pairs of 16-bit halves,
 ordered by channels, and transposed back. Where all channels of an output channel are few, several of them share one
 line. One axis alone is dealt out to the cores, as in the other direction (`trans_data_units`). A single position is
 transposed too: unlike there, no way of the kernel only moves (ways 2001 to 2003: stated).
 
-Where copies count whole blocks (the 910 and 310P) a line, or a channel of a run, that is no whole blocks backs off: its
+Where copies count whole blocks (the 910 and 310P) a line, or a channel of a run, that is not whole blocks backs off: its
 last 8 elements are copied once more behind its whole blocks before the second transposition. The library's kernel backs
 off by units: a last one that is smaller than a block begins earlier (stated). Another difference: chips that transpose
 32-bit elements transpose large kernels once; here they do not.

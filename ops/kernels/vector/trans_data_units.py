@@ -1,6 +1,6 @@
 """TransData of 16-bit weights to FRACTAL_Z, unit by unit as in the library's kernel.
 
-Its tiling and its steps are those of the TransData for tensors whose last axis is no channel axis (CANN 8.1.RC1, tbe,
+Its tiling and its steps are those of the TransData for tensors whose last axis is not a channel axis (CANN 8.1.RC1, tbe,
 trans_data_positive_source_ntc and its tiling: stated). A unit is some output channels of one channel block and one run of
 kernel positions. Small kernels take 16 output channels at once and are transposed twice: all rows to [ci][position][16 co],
 which are ordered by position, then each position to [co][C0]. Kernels of 32 positions and more are transposed once, one output

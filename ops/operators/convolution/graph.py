@@ -30,7 +30,7 @@ def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -
     if op_type != CONV2D or call.family.layout.plain or not call.forward or call.rank != 4:
         kind = f"{call.rank - 2}-D{'' if call.forward else ' transposed'} convolution"
         known = f"{CONV2D} of 2-D convolutions, where maps are in blocks of channels"
-        raise SimError(f"{op_type} of a {kind} on {chip.name}: of a graph's calls is known {known}")
+        raise SimError(f"{op_type} of a {kind} on {chip.name} is not simulated; known graph calls are {known}")
     return _Operator(call, chip).plan()
 
 

@@ -102,11 +102,11 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
         "stride_w = 100; 1 to 63 pixels",
     ),
     "columns that begin inside a block": (
-        A2, lambda k: k.load_data_3d("L0A", 0, 0, 2, WINDOW, Span(0, 32), Span(8, 16)), "k_start = 8 is no multiple of 16",
+        A2, lambda k: k.load_data_3d("L0A", 0, 0, 2, WINDOW, Span(0, 32), Span(8, 16)), "k_start = 8 is not a multiple of 16",
     ),
     "zeros of part of a block": (A2, lambda k: k.fill("L1", 0, 40), "block_num counts 32-byte blocks; 40 bytes"),
     "zeros of part of a fractal": (OLD, lambda k: k.fill("L1", 0, 544), "repeat counts 512-byte fractals; 544 bytes"),
-    "zeros of part of an item": (A2, lambda k: k.fill("UB", 0, 3), "3 bytes are no whole items of 2"),
+    "zeros of part of an item": (A2, lambda k: k.fill("UB", 0, 3), "3 bytes are not whole items of 2"),
     "what the bias table holds": (A2, rows("L1", "BT", 32), "len_burst counts 64-byte units; 32 bytes"),
     "several rows as one": (NEW, lambda k: k.mmad(0, 0, 0, 16, 16, 16, "float16", False, gemv=True), "m = 16 with gemv"),
     "one row as fractals": (

@@ -293,7 +293,7 @@ def test_rows_that_would_lie_over_each_other() -> None:
 
 @pytest.mark.parametrize("scalar", [0.5, 1 << 31, -(1 << 31) - 1])
 def test_a_scalar_that_an_integer_format_lacks(scalar: float) -> None:
-    with pytest.raises(SimError, match=r"scalar .* is no int32: whole numbers from -2147483648 to 2147483647 are"):
+    with pytest.raises(SimError, match=r"scalar .* does not fit int32; allowed are whole numbers from -2147483648 to "):
         VectorScalar("adds", "int32", 8, scalar=scalar).pipe(CHIP)
 
 

@@ -110,12 +110,12 @@ def test_a_value_that_is_no_number(dtype: str, value: Any) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_an_integer_format_has_no_infinity(value: float) -> None:
-    with pytest.raises(SimError, match="is no int32: whole numbers from"):
+    with pytest.raises(SimError, match="does not fit int32; allowed are whole numbers from"):
         Duplicate("int32", 8, value).pipe(CHIP)
 
 
 def test_a_value_that_an_integer_format_lacks() -> None:
-    with pytest.raises(SimError, match=r"duplicate: scalar 1\.5 is no int32"):
+    with pytest.raises(SimError, match=r"duplicate: scalar 1\.5 does not fit int32"):
         Duplicate("int32", 8, 1.5).pipe(CHIP)
 
 

@@ -94,7 +94,7 @@ def test_transpose_blocks(
 
 
 def test_more_channels_than_a_block_holds_are_refused() -> None:
-    with pytest.raises(SimError, match=r"transpose_blocks: rows 4 to 20 of a block of 16"):
+    with pytest.raises(SimError, match=r"transpose_blocks: rows 4 to 20 given; allowed are rows 0 to 16 of a block"):
         TransposeBlocks(True, 2, 16, 4, 32, first=4).pipe(CHIP)
 
 
@@ -128,7 +128,7 @@ def test_rows_that_are_not_aligned_are_copied_before_they_turn() -> None:
 
 def test_a_turn_takes_the_channels_of_one_block() -> None:
     assert TransposeBlocks(True, 2, 12, 16, 32, first=4).pipe(CHIP) == "V"
-    with pytest.raises(SimError, match=r"rows 5 to 17 of a block of 16$"):
+    with pytest.raises(SimError, match=r"rows 5 to 17 given; allowed are rows 0 to 16 of a block$"):
         TransposeBlocks(True, 2, 12, 16, 32, first=5).pipe(CHIP)
 
 

@@ -199,7 +199,7 @@ def test_results_begin_where_the_unit_can_write_them(instruction: Any, unit: int
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: ReduceWithIndex(1, 8, 32, "sum"), "operation 'sum'; max and min have an index"),
+        (lambda: ReduceWithIndex(1, 8, 32, "sum"), "operation 'sum'; allowed are max and min"),
         (lambda: ReduceWithIndex(1, 8, 32, "max", "float32", "place"), "order 'place'; allowed are value index"),
     ],
 )

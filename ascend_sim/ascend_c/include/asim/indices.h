@@ -8,7 +8,7 @@ namespace AscendC {
 template <class T> inline void asim_progression(asim::Site site, const LocalTensor<T> &dst, T first, T step, int64_t count) {
     using Wide = std::conditional_t<asim::is_float<T>, float, int64_t>;
     constexpr int64_t BLOCK = 32 / (int64_t)sizeof(T), LANES = asim_lanes<T>;
-    if (count < 1) asim::refuse(site, "a count of %lld elements; it is at least 1", (long long)count);
+    if (count < 1) asim::refuse(site, "a count of %lld elements; allowed is 1 or more", (long long)count);
     for (int64_t i = 0; i < BLOCK && i < count; i++) dst.SetValue(i, (T)((Wide)first + (Wide)step * (Wide)i), site);
     if (count <= BLOCK) return;
     asim_between(site, HardEvent::S_V);

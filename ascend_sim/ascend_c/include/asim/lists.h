@@ -31,7 +31,7 @@ public:
     ListTensorDesc(void *data, uint32_t length = ~0u, uint32_t count = ~0u, ASIM_SITE) { Init(data, length, count, site); }
     void Init(void *data, uint32_t length = ~0u, uint32_t count = ~0u, ASIM_SITE) {
         if ((uint64_t)data >> asim::GM_SHIFT <= asim::MOST_TENSORS)
-            asim::refuse(site, "ListTensorDesc: the argument is no list; give the kernel a list of tensors there");
+            asim::refuse(site, "ListTensorDesc: the argument is not a list; give the kernel a list of tensors there");
         const uint64_t *words = (const uint64_t *)data;
         shapes_ = words + 1;
         addresses_ = words + words[0] / sizeof(uint64_t);

@@ -347,7 +347,7 @@ private:
             asim::refuse(site, "Matmul: A of int8_t transposed is not simulated");
         } else {
             int64_t deep = asim::pieces_of(k, 32), across = asim::pieces_of(outer, 32), high = asim::up(k, 16) / 32;
-            if (k % 32 || outer % 32) asim::refuse(site, "Matmul: B of int8_t with K or N of a tile that is no multiple of 32 is not simulated, but transposed");
+            if (k % 32 || outer % 32) asim::refuse(site, "Matmul: B of int8_t with K or N of a tile that is not a multiple of 32 is not simulated, but transposed");
             for (int64_t i = 0; i < deep; i++)
                 LoadDataWithTranspose(to[i * across * 1024], from[i * 1024], LoadData2dTransposeParams(0, across, high, 1, 0), site);
         }

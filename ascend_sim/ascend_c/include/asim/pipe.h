@@ -230,7 +230,7 @@ private:
             if (!buffer.taken) asim::refuse(site, "%s: the tensor's buffer is free already; AllocTensor takes it", call);
             return index;
         }
-        asim::refuse(site, "%s: the tensor at %s address %lld is no buffer of this queue", call,
+        asim::refuse(site, "%s: the tensor at %s address %lld is not a buffer of this queue", call,
                      asim::hardware_of(POSITION) == Hardware::UB ? "UB" : asim::name_of(asim::hardware_of(POSITION)), (long long)address);
     }
     int first_ = 0, count_ = 0, next_ = 0, head_ = 0, length_ = 0, fifo_[MOST] = {};

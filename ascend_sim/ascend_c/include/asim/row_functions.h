@@ -324,7 +324,7 @@ template <class T, class pattern> inline void reduce(Site site, const char *call
     static_assert(rows || std::is_same_v<pattern, AscendC::Pattern::Reduce::RA>, "the patterns AR and RA are simulated");
     int64_t stride = shape[1];
     if (padded) stride = (stride + IN_BLOCK<T> - 1) / IN_BLOCK<T> * IN_BLOCK<T>;
-    if (stride % IN_BLOCK<T>) refuse(site, "%s: rows of %u elements are no whole blocks of 32 bytes; srcInnerPad true says that they are filled up", call, shape[1]);
+    if (stride % IN_BLOCK<T>) refuse(site, "%s: rows of %u elements are not whole blocks of 32 bytes; srcInnerPad true says that they are filled up", call, shape[1]);
     RowShape given = {shape[0], shape[1], stride};
     if (rows) reduce_rows(site, call, word, fold, dst, src, space, given, mean ? 1.0f / shape[1] : 1);
     else reduce_columns(site, call, fold, dst, src, given, mean ? 1.0f / shape[0] : 1);

@@ -104,7 +104,7 @@ public:
     uint32_t GetLength() const { return bytes_; }
     void SetSize(uint32_t elements) { bytes_ = elements * sizeof(T); }
     TPosition GetPosition() const { return position_; }
-    // An address in the simulated buffer; it is no memory of this process.
+    // An address in the simulated buffer; it is not memory of this process.
     T *GetPhyAddr() const { return (T *)(uint64_t)address_; }
     T *GetPhyAddr(uint32_t offset) const { return GetPhyAddr() + offset; }
     T GetValue(uint32_t index, ASIM_SITE) const {

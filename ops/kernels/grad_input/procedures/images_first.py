@@ -25,7 +25,7 @@ def few_images(q: TilingQuestion) -> GradInputTiling:
     cores = inp.cores if q.chip is None else q.chip.cores.aic
     first = 2 * inp.images > cores and inp.cores in (cores, min(inp.images, cores))
     if first and covers_grad_input_1001(inp):
-        raise TilingError(f"grad_input: {inp.images} images are dealt out to {cores} cores before anything is cut")
+        raise TilingError(f"grad_input: the library gives whole images to the cores, for {inp.images} images on {cores} cores")
     return vendor_grad_input_1001(inp)
 
 

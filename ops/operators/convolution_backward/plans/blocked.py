@@ -189,7 +189,9 @@ class BlockedPlan(Gradients):
         """Append TransData of the weights to FRACTAL_Z; return the tensor. TilingError if groups do not divide C_out."""
         p = self.p
         if p.c_out % p.groups:
-            raise TilingError(f"{self.fractal_z} of weights: {p.c_out} output channels in {p.groups} groups")
+            raise TilingError(
+                f"{self.fractal_z} of weights: {p.c_out} output channels; they must be a multiple of {p.groups} groups"
+            )
         weights = FractalZ.of(self.inp, self.itemsize)
         size = weights.total_bytes(self.inp.real_groups)
         target = self.result.tensor(f"weight.{self.fractal_z}", self.storage, self.fractal_z, size)

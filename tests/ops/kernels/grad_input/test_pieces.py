@@ -142,7 +142,7 @@ def test_kernels_that_run_only_when_they_are_cut(name: str) -> None:
 @part_of_cases(2)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_weights_beyond_l1_on_the_910b(dtype: str) -> None:
-    """A block of channels under 32x32 taps fills L1; the map is no multiple of the kernel, so that no MatMul does it."""
+    """A block of channels under 32x32 taps fills L1; the map is not a multiple of the kernel, so that no MatMul does it."""
     call = RankedCall((67, 66), (32, 32), (32, 32), (0, 0), (1, 1), c_in=3, c_out=20, dtype=dtype)
     result = call.run(BLOCKED, "functional")
     np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())

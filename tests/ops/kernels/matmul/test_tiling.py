@@ -232,7 +232,7 @@ def test_every_wait_matters() -> None:
 
 
 def test_the_barrier_behind_the_zeros_matters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """B stored [N, K] with an N that is no whole fractal: MTE2 writes zeros, then B over them."""
+    """B stored [N, K] with an N that is not a whole fractal: MTE2 writes zeros, then B over them."""
     ragged = (replace(PROBLEM, n=40, transpose_b=True), {})
     assert not goes_wrong(ragged)
     monkeypatch.setattr(KernelBuilder, "pipe_barrier", lambda self, pipe: None)

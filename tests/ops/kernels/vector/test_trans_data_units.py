@@ -108,7 +108,7 @@ def test_every_weight_of_one_position_is_in_one_unit_that_fits(c_out: int, cin1:
 
 
 def test_one_position_of_whole_blocks_is_moved() -> None:
-    """Not so where channels are no whole blocks, or two planes are two positions."""
+    """Not so where channels are not whole blocks, or two planes are two positions."""
     chip, space = load_chip("ascend910b2"), Allocation(0, 10**9, "weight", None)
     shapes = [(64, 64, 1, 1), (64, 60, 1, 1), (64, 64, 2, 1), (64, 64, 1, 2)]
     turned = []

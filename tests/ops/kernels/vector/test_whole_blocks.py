@@ -1,4 +1,4 @@
-"""Rows that are no whole blocks: what a 910A is told instead, and that every byte but theirs stays."""
+"""Rows that are not whole blocks: what a 910A is told instead, and that every byte but theirs stays."""
 
 from __future__ import annotations
 

@@ -125,5 +125,5 @@ def test_fp32_inputs_that_are_computed_in_fp16_are_cast_and_come_back_in_fp32() 
 )
 def test_other_operators_of_a_graph_are_not_known(chip: str, op_type: str, more: dict[str, object]) -> None:
     call = accepted(chip, "float16", {"input": [1, 16, 5, 5], "weight": [16, 16, 2, 2]}, 1, **more)
-    with pytest.raises(SimError, match=f"{op_type} of a 2-D.*on {chip}: of a graph's calls is known Conv2D"):
+    with pytest.raises(SimError, match=f"{op_type} of a 2-D.*on {chip} is not simulated; known graph calls are Conv2D"):
         OPERATOR.graph_plan(call, load_chip(chip), op_type)
