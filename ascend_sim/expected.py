@@ -165,21 +165,21 @@ def _judge(wanted: Expected, output: Array, dtype: str, model: ValueModel) -> di
         same = np.asarray(output == np.asarray(wanted.values))  # float64 does not hold all of 64 bits
         off[~same] = np.maximum(off[~same], np.finfo(np.float64).tiny)
         verdict = Verdict.of(output.astype(np.float64), reference, off, _tolerance(wanted, reference))
-        return figures | {"compute_dtype": dtype} | _told(verdict) | {"vendor_matched_ratio": None} | verdict.wrong_figures()
+        return figures | {"compute_dtype": dtype} | _summary(verdict) | {"vendor_matched_ratio": None} | verdict.wrong_figures()
     values = decode(output, dtype) if output.dtype == np.uint8 else output
     metrics = compare(values, reference, dtype=dtype)
     if wanted.has_tolerance:
         wide = values.astype(np.float64)
         equal = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
         verdict = Verdict.of(wide, reference, np.where(equal, 0.0, np.abs(wide - reference)), _tolerance(wanted, reference))
-        return figures | _told(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
+        return figures | _summary(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
     squares = np.broadcast_to(np.square(np.asarray(wanted.magnitude, np.float64)), reference.shape)
     verdict = check_correct(
         output, reference, squares, wanted.products, [dtype], precision=wanted.precision, saturate=model.saturate
     )
     if wanted.products == 1 and not squares.any() and verdict.max_abs_error < _SMALL * np.abs(reference).max(initial=0.0):
         figures["bound"] = "rounding"
-    return figures | _told(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
+    return figures | _summary(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
 
 
 def _tolerance(wanted: Expected, reference: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -187,6 +187,6 @@ def _tolerance(wanted: Expected, reference: NDArray[np.float64]) -> NDArray[np.f
     return np.where(np.isfinite(reference), (wanted.atol or 0.0) + (wanted.rtol or 0.0) * np.abs(reference), 0.0)
 
 
-def _told(verdict: Verdict) -> dict[str, Any]:
+def _summary(verdict: Verdict) -> dict[str, Any]:
     plain = verdict.to_dict()
     return {name: plain[name] for name in ("correct", "worst_error_over_bound", "max_abs_error")}

@@ -177,7 +177,7 @@ class LaunchJob(Job):
         wanted = read_expectations(self.options["expected"], inputs, outputs)
         return partial(judge_outputs, wanted, outputs, self.dtypes, model)
 
-    def told(self) -> dict[str, Any]:
+    def report_fields(self) -> dict[str, Any]:
         """Return the report's "problem" (kernel, tensors, core, blocks, plain fields, cache states) and no warnings."""
         started = self.made.started
         fields = {**self.kernel.defaults(), **self.fields}

@@ -183,7 +183,7 @@ class Job(ABC):
         """Return a function that judges the outputs and returns the report's entries; None if there is no reference."""
 
     @abstractmethod
-    def told(self) -> dict[str, Any]:
+    def report_fields(self) -> dict[str, Any]:
         """Return the report's fields that only the job knows: at least "problem" and "warnings"."""
 
 
@@ -252,7 +252,7 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
     timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
     verdicts = job.verdicts(outputs, model, timeline) if mode != "timing" else None
     built = Report.build(chip, outcome.timeline, tasks, facts, l2=options["l2"], findings=findings, verdicts=verdicts)
-    told = job.told()
+    told = job.report_fields()
     problem = told["problem"] | {"accumulate": model.accumulate, "overflow": model.overflow}
     if job.disarmed:
         problem["disarmed"] = job.disarmed

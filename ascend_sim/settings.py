@@ -49,8 +49,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _looks_on(value: Any) -> bool:
-    return all(callable(getattr(value, told, None)) for told in ("watch", "started", "retired"))
+def _is_observer(value: Any) -> bool:
+    return all(callable(getattr(value, name, None)) for name in ("watch", "started", "retired"))
 
 
 KINDS: dict[str, Callable[[Any], bool]] = {
@@ -68,7 +68,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "True, False or None": or_none(is_flag),
     "a chip's name, the path of a chip file or a ChipSpec": lambda value: isinstance(value, str | Path | ChipSpec),
     "a function or None": or_none(callable),
-    "an object with the methods watch, started and retired, or None": or_none(_looks_on),
+    "an object with the methods watch, started and retired, or None": or_none(_is_observer),
     "True, False or a number of instructions, 2 or more": lambda value: is_flag(value) or (_counts(value) and value > 1),
     'the name of a flag, or a list of such, like ["L0"]': lambda value: _is_text(value) or _is_names(value),
     'flags per kernel, like {"grad_input": ["L0"]}, or None': or_none(_is_names_by_kernel),

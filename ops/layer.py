@@ -34,7 +34,7 @@ class Layer(ConvolutionFields, FileEntry):
     )
 
     @property
-    def said(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """Return the entries that the layer gives, by the names of case fields, without name and kind; a bias of none
         is {"bias": False}.
         """

@@ -106,7 +106,7 @@ def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, An
 def text_of(layer: Layer) -> str:
     """Return a layer's text: the shapes of input and weight, and the attributes beside defaults (`layer_text`)."""
     shapes = {name: getattr(layer, name).shape or () for name in ("input", "weight")}
-    return layer_text(shapes, {name: value for name, value in layer.said.items() if value is not None})
+    return layer_text(shapes, {name: value for name, value in layer.given.items() if value is not None})
 
 
 def address_of(name: str) -> tuple[str, str] | None:

@@ -374,7 +374,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
         Raises pydantic's ValidationError for an invalid one.
         """
-        said = layer.said
+        said = layer.given
         if self.layer_direction == "forward":
             said.pop("output_mask", None)
         return self.case.model_validate({"operator": self.name, **said})

@@ -210,7 +210,7 @@ class CopyJob(Job):
         right = bool((outputs["y"] == self.values).all())
         return lambda: {"y": {"correct": right}}
 
-    def told(self) -> dict[str, Any]:
+    def report_fields(self) -> dict[str, Any]:
         return {"problem": {"operator": "copy"}, "warnings": ("told by the job",)}
 
 

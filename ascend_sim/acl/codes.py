@@ -36,7 +36,7 @@ _ROWS = {
     "null pointer": (e.ACL_ERROR_INVALID_PARAM, "None where a pointer is needed"),
     "foreign pointer": (
         e.ACL_ERROR_INVALID_PARAM,
-        "an address that aclrtMalloc never gave out, or not the start of what aclrtFree frees",
+        "an address that aclrtMalloc never returned, or not the start of what aclrtFree frees",
     ),
     "freed pointer": (e.ACL_ERROR_INVALID_PARAM, "use after free, double free"),
     "beyond": (
@@ -55,7 +55,7 @@ _ROWS = {
         e.ACL_ERROR_INTERNAL_ERROR,
         "synchronising with a stream whose queued work could not run, for instance because its memory was freed",
     ),
-    "simulator": (e.ACL_ERROR_INTERNAL_ERROR, "a defect of the simulator, told in the message"),
+    "simulator": (e.ACL_ERROR_INTERNAL_ERROR, "a defect of the simulator; see the message"),
     "aclnn null": (e.ACLNN_ERR_PARAM_NULLPTR, "phase two: no executor, no workspace, a tensor without memory; destroying None"),
     "aclnn argument": (
         e.ACLNN_ERR_PARAM_INVALID,
@@ -68,7 +68,7 @@ _ROWS = {
         e.ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
         "a call that passes its checks, for which the simulator has no kernel",
     ),
-    "aclnn simulator": (e.ACLNN_ERR_INNER, "a defect of the simulator, told in the message"),
+    "aclnn simulator": (e.ACLNN_ERR_INNER, "a defect of the simulator; see the message"),
 }  # fmt: skip
 ASSUMED_CODES = {key: AssumedCode(code, when) for key, (code, when) in _ROWS.items()}
 """Misuse (short name) -> its AssumedCode: the one table of codes. `docs/acl.md` shows it."""

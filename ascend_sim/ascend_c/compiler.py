@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from ascend_sim.ascend_c.diagnostics import told
+from ascend_sim.ascend_c.diagnostics import shown_errors
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import FORWARD, PUBLIC, write_headers
 from ascend_sim.ascend_c.words import header
@@ -219,7 +219,7 @@ def _compiled(
         if done is None or done.returncode:
             done = _run(command)
         if done.returncode or not made.exists():
-            raise CompileError(told(done.stderr, (scratch.parent, HEADERS, *chosen.headers)))
+            raise CompileError(shown_errors(done.stderr, (scratch.parent, HEADERS, *chosen.headers)))
         objects.append(str(made))
         known = scratch.parent, HEADERS, *chosen.headers
         for path in _prerequisites(rules.read_text()):

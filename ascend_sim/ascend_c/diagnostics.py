@@ -37,7 +37,7 @@ _UNKNOWN = (
 )
 
 
-def told(said: str, ours: Sequence[Path]) -> str:
+def shown_errors(said: str, ours: Sequence[Path]) -> str:
     """Return the errors in a compiler's output as text, each at its innermost line outside the folders `ours`.
 
     Errors without such a line are shown only if there are no others. A line has one error, for its first makes others; at most

@@ -166,7 +166,7 @@ class CallJob(Job):
 
         return judged
 
-    def told(self) -> dict[str, Any]:
+    def report_fields(self) -> dict[str, Any]:
         """Return the report's fields of the job: "problem", "warnings", "plan" (its rows), "workspace_bytes", and in "advise"
         a function for the advice.
         """

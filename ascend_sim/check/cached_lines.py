@@ -67,7 +67,7 @@ def stores_left(subject: Subject) -> list[str]:
         back = _written_back(subject, program, a.row[mine], a.start[a.footprint[mine]] // size * size)
         left, notes = a.row[mine][back == (subject.synced[program].pipe == SCALAR).sum()], subject.programs[program].notes
         rows = left if notes is None else left[np.unique(notes.numbers(left), return_index=True)[1]]
-        lines |= {subject.place(program, row).said(): None for row in rows.tolist()}
+        lines |= {subject.place(program, row).short(): None for row in rows.tolist()}
     more = f" and {len(lines) - _MOST} further lines" if len(lines) > _MOST else ""
     return [STAYS + ", ".join([*lines][:_MOST]) + more] if lines else []
 

@@ -221,7 +221,7 @@ def _gm_reads(subject: Subject, contents: Contents) -> Iterator[CheckFinding]:
             told.setdefault((slot, *key), []).append((one, missing))
         if writes:
             written.mark(region, at)
-    yield from _told(subject, "GM", a, told, 0)
+    yield from _unwritten_reads(subject, "GM", a, told, 0)
 
 
 def _mark(units: _Units, subject: Subject, a: Accesses, chosen: Ints, base: int) -> None:
@@ -267,7 +267,7 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
                 continue  # the elements that are read may be written
             key = subject.line_key(current, row)
             told.setdefault(key, []).append((one, missing))
-    yield from _told(subject, space, a, told, APART)
+    yield from _unwritten_reads(subject, space, a, told, APART)
 
 
 def _whole_blocks(region: Region, room: int) -> Region:
@@ -283,7 +283,7 @@ def _whole_blocks(region: Region, room: int) -> Region:
     return wide if wide.extent <= room else region
 
 
-def _told(
+def _unwritten_reads(
     subject: Subject, space: str, a: Accesses, told: Mapping[tuple[object, ...], list[tuple[int, int]]], apart: int
 ) -> Iterator[CheckFinding]:
     """Yield a finding on an uninitialised read for each source line.

@@ -54,7 +54,7 @@ class FindingPlace:
         call = f": {self.call}" if self.call else ""
         return f"#0 {line}{self.instruction} (row {self.row}{cycle}){call}"
 
-    def said(self) -> str:
+    def short(self) -> str:
         """Return "add.py:7 `k.gm_to_ub(row, x)`": file without its folder, line, and its text cut to 48 characters; without
         a line the instruction.
         """
@@ -144,8 +144,8 @@ class CheckFinding(Finding):
         advice = f"; {self.advice}" if self.advice else ""
         if len(self.places) == 2 and all(place.access for place in self.places):
             early, late = self.places
-            return f"{head}: {late.said()} {late.access}s {held}, {early.said()} {early.access}s it, in no order{advice}"
-        where = "".join(f"; {place.said()}" for place in self.places)
+            return f"{head}: {late.short()} {late.access}s {held}, {early.short()} {early.access}s it, in no order{advice}"
+        where = "".join(f"; {place.short()}" for place in self.places)
         return f"{head}: {self.title.rstrip(':')}{where}{advice}"
 
     def render(self) -> str:

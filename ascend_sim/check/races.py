@@ -24,13 +24,13 @@ _KINDS = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}
 
 def find_races(subject: Subject) -> list[CheckFinding]:
     """Return the races of a task as findings, one for each pair of source lines, space, kind, and same or other program."""
-    found = [one for space, a in subject.accesses.items() for one in _told(subject, a, subject.disorder[space])]
+    found = [one for space, a in subject.accesses.items() for one in _race_findings(subject, a, subject.disorder[space])]
     cached = f"the data cache writes lines of {subject.chip.scalar.data_cache_line_bytes} bytes back whole: clean_data_cache "
     cached += "behind the store, then the flag; or store in another line"
-    return found + [one for lost in lost_stores(subject) for one in _told(subject, *lost, cached)]
+    return found + [one for lost in lost_stores(subject) for one in _race_findings(subject, *lost, cached)]
 
 
-def _told(subject: Subject, a: Accesses, disorder: Disorder, advice: str = "") -> Iterator[CheckFinding]:
+def _race_findings(subject: Subject, a: Accesses, disorder: Disorder, advice: str = "") -> Iterator[CheckFinding]:
     """Yield findings on races, with `advice` if given; races between the same lines, of one kind, are one finding."""
     early, late = _roots(subject, a, disorder)
     if not len(early):

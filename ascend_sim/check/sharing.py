@@ -83,10 +83,10 @@ def sharing_pairs(a: Accesses, shapes: Shapes) -> Pairs | None:
     g = np.concatenate([none, *(theirs[ranges(first, counts)] for _, first, counts, theirs in found)])
     f, g = _exactly(a, f, g, shapes)
     asked = np.minimum(a.counts[f], a.counts[g])
-    return None if int(asked.sum()) > MOST_ASKED * len(a.row) + _FEW else as_told(a, f, g)
+    return None if int(asked.sum()) > MOST_ASKED * len(a.row) + _FEW else in_message_order(a, f, g)
 
 
-def as_told(a: Accesses, f: Ints, g: Ints) -> Pairs:
+def in_message_order(a: Accesses, f: Ints, g: Ints) -> Pairs:
     """Return the pairs (f, g) sorted for messages: writes with writes, then writes with reads that begin in them, then all
     others, each by address.
 
@@ -124,7 +124,7 @@ def _exactly(a: Accesses, f: Ints, g: Ints, shapes: Shapes) -> Pairs:
 def pairs_among(a: Accesses, shapes: Shapes, chosen: Ints) -> Iterator[Pairs]:
     """Yield the pairs of `chosen` footprints that share a byte and must be in order, in chunks.
 
-    Over all chunks the pairs are in the order of messages (`as_told`), so a caller that wants only the first can stop early.
+    Over all chunks the pairs are `in_message_order`, so a caller that wants only the first can stop early.
     """
     order = chosen[np.lexsort((chosen, a.start[chosen]))]
     written, read = order[a.writes[order]], order[~a.writes[order]]

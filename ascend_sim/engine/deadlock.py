@@ -62,7 +62,7 @@ def describe(runs: Mapping[RunningProgram, Task], events: Sequence[tuple[Task, s
     rows = ShownRows()
     standing = [(run, task) for run, task in runs.items() if run.stuck() or run.scalar_stuck() is not None]
     for run, task in standing[:_MOST]:
-        lines += _stands(run, task, rows)
+        lines += _waiting_lines(run, task, rows)
     if len(standing) > _MOST:
         lines.append(f"  and {len(standing) - _MOST} further programs")
     for task, event in events:
@@ -71,7 +71,7 @@ def describe(runs: Mapping[RunningProgram, Task], events: Sequence[tuple[Task, s
     return "\n".join(lines)
 
 
-def _stands(run: RunningProgram, task: Task, rows: ShownRows) -> list[str]:
+def _waiting_lines(run: RunningProgram, task: Task, rows: ShownRows) -> list[str]:
     """Return a line for each pipe of a program that waits, and one for a circle of them."""
     lines = []
     edges: dict[str, str] = {}

@@ -89,7 +89,7 @@ class Timer(simpy.Event):
 
 
 @dataclass(eq=False, slots=True)
-class _Class:
+class _RateClass:
     """Transfers with equal port, direction, m (HBM bytes for each byte of a transfer) and w (weight in the L2), which have
     equal rates.
 
@@ -122,7 +122,7 @@ class Traffic:
         self.write_back = scaled(chip.memory.write_back_ratio)
         self.same_line = scaled(chip.memory.same_line_read_ratio - 1)
         self._read_until = np.zeros(1024, np.int64)
-        self._classes: dict[_Key, _Class] = {}
+        self._classes: dict[_Key, _RateClass] = {}
         self._shares: dict[tuple[tuple[_Key, int], ...], _Shares] = {}
         self._pending: list[tuple[int, int, int, Transfer]] = []
         self._sequence = 0
@@ -301,7 +301,7 @@ class Traffic:
         key = (port, access.direction, moved // touched, weight)
         kind = self._classes.get(key)
         if kind is None:
-            kind = self._classes[key] = _Class()
+            kind = self._classes[key] = _RateClass()
         target = kind.served + (touched * self.line << FRACTION)
         heapq.heappush(kind.members, (target, self._started, transfer, kind.l2, kind.hbm))
 

@@ -44,44 +44,44 @@ class Recorded(Instruction):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return str(_told(self.text)["name"])
+        return str(_properties(self.text)["name"])
 
     @property
     def kind(self) -> int:  # type: ignore[override]
-        return int(_told(self.text)["kind"])
+        return int(_properties(self.text)["kind"])
 
     @property
     def atomic(self) -> bool:  # type: ignore[override]
-        return bool(_told(self.text)["atomic"])
+        return bool(_properties(self.text)["atomic"])
 
     def __str__(self) -> str:
-        return str(_told(self.text)["words"])
+        return str(_properties(self.text)["words"])
 
     def pipe(self, chip: ChipSpec) -> str:
-        return str(_told(self.text)["pipe"])
+        return str(_properties(self.text)["pipe"])
 
     def cost(self, chip: ChipSpec) -> Cost:
-        return Cost(**_told(self.text)["cost"])
+        return Cost(**_properties(self.text)["cost"])
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        access = _told(self.text)["access"]
+        access = _properties(self.text)["access"]
         return None if access is None else GmAccess(**{**access, "region": Region(**access["region"])})
 
     def reads(self) -> tuple[Region, ...]:
-        return tuple(Region(**region) for region in _told(self.text)["reads"])
+        return tuple(Region(**region) for region in _properties(self.text)["reads"])
 
     def writes(self) -> tuple[Region, ...]:
-        return tuple(Region(**region) for region in _told(self.text)["writes"])
+        return tuple(Region(**region) for region in _properties(self.text)["writes"])
 
     def label(self) -> str:
-        return str(_told(self.text)["label"])
+        return str(_properties(self.text)["label"])
 
     def path(self) -> str:
-        return str(_told(self.text)["path"])
+        return str(_properties(self.text)["path"])
 
 
 @lru_cache(maxsize=1024)
-def _told(text: str) -> dict[str, Any]:
+def _properties(text: str) -> dict[str, Any]:
     """Return the properties in a recording's JSON text as a dict; cached."""
     found: dict[str, Any] = json.loads(text)
     return found

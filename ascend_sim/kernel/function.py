@@ -203,9 +203,9 @@ class Launch:
         except RowError as error:
             notes = k.notes
             line = notes.line(error.row) if notes else self._line(error.row, table, block, core, sub_block)
-            raise KernelError(_told(error, self.kernel, line)) from error
+            raise KernelError(_error_line(error, self.kernel, line)) from error
         except (Exception, SystemExit) as error:
-            raise KernelError(_told(error, self.kernel)) from error
+            raise KernelError(_error_line(error, self.kernel)) from error
 
     def _inspected(self, inspection: Inspection, table: InstructionTable, block: int, core: str, sub_block: int) -> Program:
         """Return the program with the rows that the function wrote before it ended; an error that it raises is recorded as a
@@ -218,7 +218,7 @@ class Launch:
         except (Exception, SystemExit) as error:
             k.notes.whole = False
             line = self.kernel.raised_at(error) or self.kernel.first_line
-            inspection.add(f"block {block} {core}", _said(error), line)
+            inspection.add(f"block {block} {core}", _error_text(error), line)
         return k.finish()
 
     def _written(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
@@ -230,7 +230,7 @@ class Launch:
         try:
             _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
         except MemoryLimitError as error:
-            raise MemoryLimitError(_told(error, self.kernel)) from None
+            raise MemoryLimitError(_error_line(error, self.kernel)) from None
 
     def _builder(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
         sizes = [tensor.nbytes for tensor in self.tensors]
@@ -356,15 +356,15 @@ def _refuse_result(returned: Any) -> None:
     raise SimError(f"it returns a value of type {type(returned).__name__}; {_PLAIN}")
 
 
-def _told(error: BaseException, kernel: KernelFunction, line: Line | None = None) -> str:
+def _error_line(error: BaseException, kernel: KernelFunction, line: Line | None = None) -> str:
     """Return an error as one line "FILE:LINE: kernel NAME: text"; the line is `line`, or that in the error's traceback."""
     line = line or kernel.raised_at(error)
     own = shown_file((line or kernel.first_line)[0])
     where = own if line is None else f"{own}:{line[1]}"
-    return f"{where}: kernel {kernel.name}: {_said(error)}"
+    return f"{where}: kernel {kernel.name}: {_error_text(error)}"
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Return an exception's text in one line: for a mistake in a call its explanation, for other errors with the class name."""
     if isinstance(error, SystemExit):
         return f"it ends Python (exit code {error.code})"

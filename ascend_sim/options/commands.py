@@ -91,7 +91,7 @@ class ShellCommands:
             may_differ = one.option.case or one.name in ("chip", *first)  # from the case's value, or by the change
             if value is None or (value == one.option.default and not may_differ):
                 continue
-            found = _said(verb, one, value)
+            found = _option_words(verb, one, value)
             if found is None:
                 return ""
             words[one.name] = found
@@ -133,7 +133,7 @@ class PythonCalls:
         return f"ascend_sim.{function}({', '.join([self.made, *words, *others])})"
 
 
-def _said(verb: str, one: Described, value: Any) -> list[str] | None:
+def _option_words(verb: str, one: Described, value: Any) -> list[str] | None:
     """Return an option of a run as words of a command: [] if it changes nothing there, None if the command has no such word."""
     shell, name = one.option.shell, one.name
     value = with_full_names(name, value) if isinstance(value, Mapping) else value

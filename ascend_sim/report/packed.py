@@ -80,7 +80,7 @@ class PackedBlocks:
         program = run.program
         if id(program.table) not in self._tables:
             self._tables[id(program.table)] = len(self._told)
-            self._told.append(told_instructions(program.table))
+            self._told.append(instruction_entries(program.table))
         return {
             "index": index,
             "task": run.task,
@@ -95,7 +95,7 @@ class PackedBlocks:
         }
 
 
-def told_instructions(table: InstructionTable) -> list[dict[str, Any]]:
+def instruction_entries(table: InstructionTable) -> list[dict[str, Any]]:
     """Return a dict for every distinct instruction of a table: "name", "fields" (its parameters as a text), "pipe", "bytes",
     "spaces" of its operands and "path".
 

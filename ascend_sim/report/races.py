@@ -42,7 +42,7 @@ class Findings:
             else:
                 title = f"{one['kind']} in {one['task']}: {self._title(clash)}"
                 number = first + len(self.clashes)
-                self.clashes.append(self._told(clash, one["text"]))
+                self.clashes.append(self._race_entry(clash, one["text"]))
             self._groups.setdefault(title, _Group(title, [])).findings.append((one["text"], number))
 
     def part(self) -> str:
@@ -69,7 +69,7 @@ class Findings:
         view = self._runs[self._index[access.program]].program[access.row]
         return f"{view.pipe} {view.instruction.name} {'writes' if access.writes else 'reads'}"
 
-    def _told(self, clash: Clash, text: str) -> dict[str, Any]:
+    def _race_entry(self, clash: Clash, text: str) -> dict[str, Any]:
         sides: Sequence[tuple[str, Access]] = (("early", clash.early), ("late", clash.late))
         places = {
             name: {"block": self._index[access.program], "row": access.row, "words": self._words(access)}

@@ -121,7 +121,7 @@ class Store:
 
         Raises SimError for a result that was changed after it was written.
         """
-        with self._told("read"):
+        with self._locked("read"):
             rows = self._database.execute(
                 "select name, data, digest, begun from results where study = ?", (self._study,)
             ).fetchall()
@@ -132,7 +132,7 @@ class Store:
 
         Raises SimError for a result that was changed after it was written.
         """
-        with self._told("read"):
+        with self._locked("read"):
             row = self._database.execute(
                 "select data, digest, begun from results where study = ? and name = ?", (self._study, name)
             ).fetchone()
@@ -143,7 +143,7 @@ class Store:
         then stays.
         """
         text = json.dumps(data)
-        with self._told("written"), self._transaction():
+        with self._locked("written"), self._transaction():
             begun = self._claimed(name)[1] or 1
             made = self._database.execute(
                 "insert or ignore into results (study, name, data, digest, begun) values (?, ?, ?, ?, ?)",
@@ -169,7 +169,7 @@ class Store:
 
         The claim counts how often the result was begun: once, and once more for every process that died over it.
         """
-        with self._told("written"), self._transaction():
+        with self._locked("written"), self._transaction():
             done = "select 1 from results where study = ? and name = ?"
             if self._database.execute(done, (self._study, name)).fetchone():
                 return "done"
@@ -220,7 +220,7 @@ class Store:
     # ------------------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _locked(self, what: str) -> Iterator[None]:
         """Hold the store's lock during the block; an error of the file becomes the SimError "PATH: cannot be WHAT: ...", `what`
         being a word such as "read".
         """

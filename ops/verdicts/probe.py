@@ -130,7 +130,7 @@ class Probe:
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
             return {name: self._judged(name, exact, leaning) for name in exact.outputs}
 
-    def _judged(self, name: str, exact: _Outcome, leaning: _Outcome) -> Probed:
+    def _judged(self, name: str, exact: _ProbeRun, leaning: _ProbeRun) -> Probed:
         operator, call = self.operator, self.call
         sums, inputs, result = exact.sums(name)
         expected = self._rounded(name, sums.total, inputs).reshape(result.shape)
@@ -151,14 +151,14 @@ class Probe:
 
     # -- data ----------------------------------------------------------------------------------------------------------
 
-    def _outcome(self, draw: Callable[[str, Array, np.random.Generator], Array]) -> _Outcome:
+    def _outcome(self, draw: Callable[[str, Array, np.random.Generator], Array]) -> _ProbeRun:
         rng = np.random.default_rng(SEED)
         fresh, arrays = self.fresh(), {}
         for name, (_, view) in fresh.items():
             values, dtype = draw(name, view, rng), self.call.inputs[name].dtype
             view[...] = encode(values, dtype) if view.dtype == np.uint8 else values.astype(view.dtype)
             arrays[name] = view.copy()  # elements of a broadcast view share one number
-        return _Outcome.of(self, arrays, self.rerun({name: storage for name, (storage, _) in fresh.items()}))
+        return _ProbeRun.of(self, arrays, self.rerun({name: storage for name, (storage, _) in fresh.items()}))
 
     def _exact(self, name: str, like: Array, rng: np.random.Generator) -> Array:
         digits = self._digits()[name]
@@ -195,7 +195,7 @@ _LEAST_PRODUCT = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class _Outcome:
+class _ProbeRun:
     """Inputs and outputs of a run on the probe's data, with axes in the order of the problem."""
 
     probe: Probe
@@ -203,7 +203,7 @@ class _Outcome:
     outputs: Mapping[str, Array]
 
     @classmethod
-    def of(cls, probe: Probe, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> _Outcome:
+    def of(cls, probe: Probe, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> _ProbeRun:
         operator, call = probe.operator, probe.call
         values = {name: numbers(array, call.inputs[name].dtype) for name, array in inputs.items()}
         results = {name: typed(array, call.outputs[name].dtype) for name, array in outputs.items()}

@@ -180,7 +180,7 @@ def test_lists_of_tensors(tmp_path: Path) -> None:
 def test_mistakes_with_lists_name_the_line(tmp_path: Path) -> None:
     kernel, x, y = made(tmp_path, LISTS), [floats(8)] * 3, [asim.empty(8, "float32")] * 3
     assert "x is an empty list" in refusal(kernel, [], y, factor=1.0)
-    assert "kernel.cpp:5: kernel kernel: ListTensorDesc: the argument is no list" in refusal(kernel, x[0], y, factor=1.0)
+    assert "kernel.cpp:5: kernel kernel: ListTensorDesc: the argument is not a list" in refusal(kernel, x[0], y, factor=1.0)
     assert "kernel.cpp:5: kernel kernel: ListTensorDesc: a list of 2 tensors where" in refusal(kernel, x[:2], y, factor=1.0)
     assert "a list of 80 bytes where the kernel says 104" in refusal(kernel, x, y, factor=1.0)
     right = [np.zeros(shape, np.float32) for shape in SHAPES]

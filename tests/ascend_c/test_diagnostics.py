@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_sim.ascend_c.diagnostics import told
+from ascend_sim.ascend_c.diagnostics import shown_errors
 from ascend_sim.ascend_c.errors import CompileError
 from tests.support.ascend_c.kernels import BEGIN, made, needs_compiler, vector_kernel
 from tests.support.sampling import part_of_cases
@@ -85,9 +85,9 @@ def test_an_error_in_our_headers_is_told_where_the_user_caused_it(tmp_path: Path
     ours = tmp_path / "ours"
     said = f"{ours}/a.h:7:3: error: bad\n{tmp_path}/user.cpp:2:9: note: in instantiation of\n  junk\n"
     (tmp_path / "user.cpp").write_text("one\n  two;\n")
-    assert told(said, (ours,)) == f"{tmp_path}/user.cpp:2: error: bad\n    two;"
-    assert told(f"{ours}/a.h:7:3: error: bad\n", (ours,)) == "the kernel cannot be compiled: bad"
-    assert told(f"{ours}/a.h:7:3: error: bad\n{said}", (ours,)) == f"{tmp_path}/user.cpp:2: error: bad\n    two;"
+    assert shown_errors(said, (ours,)) == f"{tmp_path}/user.cpp:2: error: bad\n    two;"
+    assert shown_errors(f"{ours}/a.h:7:3: error: bad\n", (ours,)) == "the kernel cannot be compiled: bad"
+    assert shown_errors(f"{ours}/a.h:7:3: error: bad\n{said}", (ours,)) == f"{tmp_path}/user.cpp:2: error: bad\n    two;"
 
 
 def test_twenty_kernels_are_broken() -> None:
@@ -104,13 +104,13 @@ def test_a_function_without_an_end_is_told(tmp_path: Path, linkage: str) -> None
 
 def test_a_line_has_one_error_and_headers_of_the_system_none(tmp_path: Path) -> None:
     said = "/u.cpp:1:1: error: bad\n/u.cpp:1:9: error: worse\n/usr/include/x.h:3:1: error: odd\n/u.cpp:2:1: note: here\n"
-    assert told(said, (Path("/usr/include"),)) == "/u.cpp:1: error: bad\n/u.cpp:2: error: odd"
+    assert shown_errors(said, (Path("/usr/include"),)) == "/u.cpp:1: error: bad\n/u.cpp:2: error: odd"
 
 
 def test_many_errors_are_cut(tmp_path: Path) -> None:
     said = "".join(f"/u.cpp:{line}:1: error: bad {line}\n" for line in range(1, 15))
-    assert told(said, ()).splitlines()[-1] == "and 4 further errors"
+    assert shown_errors(said, ()).splitlines()[-1] == "and 4 further errors"
 
 
 def test_output_without_an_error_is_shown() -> None:
-    assert told("killed\n", ()) == "the compiler ended without an error that can be read: killed"
+    assert shown_errors("killed\n", ()) == "the compiler ended without an error that can be read: killed"

@@ -48,7 +48,7 @@ def built(task: Task, stamping: bool) -> tuple[list[Program], float]:
 
 def network(chip: ChipSpec, batch: int, count: int | None) -> None:
     """Print seconds and ratios by kernel."""
-    layers = list({repr(one.said): one for one in load_network("resnet50").at(batch).layers}.values())[:count]
+    layers = list({repr(one.given): one for one in load_network("resnet50").at(batch).layers}.values())[:count]
     plain, stamped, rows = Counter[str](), Counter[str](), Counter[str]()
     for layer in layers:
         for one, other in zip(tasks_of(layer, chip), tasks_of(layer, chip), strict=True):

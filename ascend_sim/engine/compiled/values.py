@@ -280,14 +280,14 @@ class CompiledValues:
             address_of(self.rows), address_of(order), len(order), actions.address,
             *touches.addresses, ctypes.addressof(tensors), len(gm), BLOCK_BYTES,
         )  # fmt: skip
-        self._stands_on(values.local)
+        self._point_at(values.local)
 
     def run_again(self) -> None:
         """Point C at the program's present buffers, if they are new ones."""
         if self.values.local is not self._local:
-            self._stands_on(self.values.local)
+            self._point_at(self.values.local)
 
-    def _stands_on(self, local: LocalMemory) -> None:
+    def _point_at(self, local: LocalMemory) -> None:
         """Point the C struct at the buffers of `local` and at their marks of written bytes."""
         self._local = local
         for place, name in enumerate(SPACES):

@@ -134,7 +134,7 @@ def _open(given: Given, kind: Kind, case: str | Path | None, chip: str | Path | 
         return OneRun(label, kind, report, recording, _written(path))
     if kind == "timeline":
         recording, _ = load_recording(path)
-        return OneRun(label, kind, _told_by(recording), recording)
+        return OneRun(label, kind, _report_of(recording), recording)
     if kind == "case":
         return _made(label, kind, _simulate(label, chip, None, progress))
     assert case is not None  # for the type checker: open_sources refused it
@@ -175,7 +175,7 @@ def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
     return OneRun(label, kind, run.report.to_dict(statements=False), run.recording, outputs)
 
 
-def _told_by(recording: Recording) -> dict[str, Any]:
+def _report_of(recording: Recording) -> dict[str, Any]:
     """Return the report of a recording alone as plain data; mode, workspace, findings and warnings are None."""
     l2 = "step" if any(one.dirty for one in recording.cached) else "warm" if recording.cached else "cold"
     report = Report.build(recording.chip, recording.timeline, recording.tasks, l2=l2).to_dict(statements=False)

@@ -30,7 +30,7 @@ def list_rows() -> list[tuple[str, ...]]:
             "in groups": sum(layer.groups > 1 for layer in network.layers),
         }
         count = ", ".join([str(len(network.layers)), *(f"{many} {kind}" for kind, many in kinds.items() if many)])
-        distinct = len({repr(layer.said) for layer in network.layers})
+        distinct = len({repr(layer.given) for layer in network.layers})
         first = "x".join(map(str, network.layers[0].input.shape or ()))
         rows.append((name, count, str(distinct), str(network.batch), first, network.source))
     return rows

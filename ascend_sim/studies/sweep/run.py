@@ -174,7 +174,7 @@ def sweep(
     finally:
         store.close()
     name = case if isinstance(case, str) else "case" if isinstance(case, Case) else Path(case).stem
-    told = tuple(_told(row, found) for row in rows if row.get("point", "") in found or "point" not in row)
+    told = tuple(_with_figures(row, found) for row in rows if row.get("point", "") in found or "point" not in row)
     return Sweep(str(name), tuple(fields), told, reused, complete, how["tile"], "" if "l2" in fields else named.l2)
 
 
@@ -231,7 +231,7 @@ def _check_values(values: Mapping[tuple[str, ...], Sequence[Sequence[Any]]]) -> 
         raise ConfigError(f"{count:,} points; allowed are at most {MOST_POINTS:,}")
 
 
-def _told(row: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> Row:
+def _with_figures(row: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> Row:
     """Return a row of the sweep with the figures of its point from `found`; a ChipSpec becomes its name, the key "point"
     goes.
     """
