@@ -37,7 +37,7 @@ def test_foreign_pointers(stream, address):
 
 def test_freeing_the_middle_of_a_block(stream):
     address = ok(acl.aclrtMalloc(64, 0))
-    refused(acl.aclrtFree(address + 32), "foreign pointer", "32 bytes into")
+    refused(acl.aclrtFree(address + 32), "foreign pointer", "32 bytes inside")
     ok(acl.aclrtFree(address))
 
 
