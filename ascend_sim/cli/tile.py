@@ -69,7 +69,8 @@ def tile(
         loaded = load_case(case)
         chips = list(dict.fromkeys(chip.split(","))) if chip else [loaded.chip]
         how = filled(SearchOptions, {"top": None if shown.plot is not None else shown.top, **asked})  # a picture shows all
-        kernels = searches.kernels_of(loaded, chips, kernel, l2=how["l2"], **filled(ChoiceOptions, how))
+        state = {"l2": how["l2"], "launches": how["launches"]}
+        kernels = searches.kernels_of(loaded, chips, kernel, **state, **filled(ChoiceOptions, how))
         if out is not None:
             make_folder(out)
         with closing(ProgressLine("preparing tilings")) as line:

@@ -142,8 +142,7 @@ def _option_words(verb: str, one: Described, value: Any) -> list[str] | None:
     if verb == "sweep" and name not in _OF_SWEEP:
         return _varied(one, value)
     if verb == "tile" and name in names_of(CacheOptions):
-        words = {("l2", "cold"): [], ("launches", "cold"): [], ("l2", "warm"): ["--l2", "warm"]}
-        return words.get((name, value))
+        return None if value == STEP else [one.flag, value] if (name, value) != ("l2", "cold") else []
     if name != "chip" and (shell is None or verb not in shell.commands):
         return [] if verb == "run" else None
     if isinstance(value, bool):

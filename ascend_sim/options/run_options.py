@@ -103,8 +103,8 @@ class TaskOptions(EngineOptions, total=False):
 
 
 @described
-class CacheOptions(TypedDict, total=False):
-    """Options of the state that earlier kernels left: lines of the L2, code in the cores' instruction caches."""
+class L2Options(TypedDict, total=False):
+    """The option `l2`: lines that the L2 holds when a run starts."""
 
     l2: Annotated[
         "str",
@@ -121,6 +121,12 @@ class CacheOptions(TypedDict, total=False):
             case=True,
         ),
     ]
+
+
+@described
+class CodeOptions(TypedDict, total=False):
+    """The option `launches`: code that the cores' instruction caches hold when a run starts."""
+
     launches: Annotated[
         "str",
         Option(
@@ -130,7 +136,7 @@ class CacheOptions(TypedDict, total=False):
             'launched it shortly before; "warm": the same call ran just before, as in a benchmark, and left the '
             "code of its last kernels (the chip's launch.kept_launches).",
             Shell(
-                ("run", "kernel", "run-network"),
+                ("run", "kernel", "run-network", "tile"),
                 "cold: other kernels ran before, and code is fetched; warm: the same call ran just before and left "
                 "the code of its last kernels.",
             ),
@@ -138,6 +144,11 @@ class CacheOptions(TypedDict, total=False):
             case=True,
         ),
     ]
+
+
+@described
+class CacheOptions(L2Options, CodeOptions, total=False):
+    """Options of the state that earlier kernels left: lines of the L2, code in the cores' instruction caches."""
 
 
 @described

@@ -30,6 +30,8 @@ _SHOWN = 2
 _PARTS = 5
 _NOTE = 280
 """Characters of a finding or a warning, three rows of a terminal with its remedy."""
+_LARGE = 0.25
+"""Share of a call from which a vector kernel that makes an output is spoken of."""
 _LINE = 160
 """Characters of a piece of advice."""
 KINDS = {
@@ -42,6 +44,7 @@ KINDS = {
     "stand-in search": "at most; searched on a stand-in, aclnn cannot set it",
     "set search": "at most; the call sets this tiling, which aclnn cannot; another may be faster",
     "bound": "at most",
+    "mask": "at most; only a call that masks this output out saves it",
     "room": "computed; these products come for nothing, the call gets no shorter",
     "cause": "a cause; no change of the call is known that helps",
 }
@@ -204,16 +207,41 @@ def summary_html(report: Mapping[str, Any]) -> str:
 
 def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
     """Return dicts "part", "us", "share", longest first: an operator's outputs and layout, or a run's kernels."""
-    name = report["problem"].get("operator", "")
-    from ascend_sim.ops.operators import OPERATORS  # only operators need it
-
-    maker = {launch: part for part, (launch, _) in OPERATORS[name].layer_parts.items()} if name in OPERATORS else {}
+    maker = _makers(report)
     times: dict[str, float] = {}
     for kernel in report["kernels"]:
         part = maker.get(kernel["name"], LAYOUT) if maker else kernel["name"]
         times[part] = times.get(part, 0.0) + kernel["task_us"]
     longest = sorted(times.items(), key=lambda one: -one[1])
     return [{"part": part, "us": round(us, 4), "share": round(us / total, 4)} for part, us in longest]
+
+
+def _makers(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return {kernel: the output that it makes} of an operator's report; {} for others."""
+    from ascend_sim.ops.operators import OPERATORS  # only operators need it
+
+    name = report["problem"].get("operator", "")
+    return {launch: part for part, (launch, _) in OPERATORS[name].layer_parts.items()} if name in OPERATORS else {}
+
+
+def _of_vectors(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return an advice on each vector kernel that makes an output and takes a quarter of the call: nothing of it can be set."""
+    maker, total = _makers(report), report["total_us"]
+    if not total or "timeline" in report:
+        return []
+    return [
+        {
+            "kernels": [maker[kernel["name"]]],
+            "what": f"{kernel['op_type']} takes {100 * kernel['task_us'] / total:.0f} % of the call and has no field to set",
+            "kind": "mask",
+            "gain_us": kernel["task_us"],
+            "estimated": False,
+            "command": "",
+            "change": {},
+        }
+        for kernel in report["kernels"]
+        if kernel["name"] in maker and "macs" not in kernel and kernel["task_us"] >= _LARGE * total
+    ]
 
 
 def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -239,7 +267,7 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
                 known["gain_us"] = round((known["gain_us"] or 0.0) + one["gain_us"], 4)
                 known["estimated"] |= one["estimated"]
     order = {"simulated": 0, "stand-in": 0, "table": 0, "own kernel": 0, "room": 2, "cause": 2}
-    helps = [one for one in found.values() if one["gain_us"] is None or one["gain_us"] > 0]
+    helps = [one for one in (*found.values(), *_of_vectors(report)) if one["gain_us"] is None or one["gain_us"] > 0]
     return sorted(helps, key=lambda one: (order.get(one["kind"], 1), -(one["gain_us"] or 0.0)))
 
 

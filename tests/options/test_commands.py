@@ -62,6 +62,16 @@ def test_a_sweep_runs_the_version_of_the_library_that_it_names(tmp_path: Any) ->
     assert found["rows"][0]["us"] == asim.run_case("conv_3d", mode="timing", **given).report.total_us != newest
 
 
+def test_a_search_begins_as_its_run_did() -> None:
+    given = {"l2": "warm", "launches": "warm"}
+    line = ShellCommands("strided", given, given).tile("grad_input")
+    assert line == "ascend-sim tile strided --kernel grad_input --l2 warm --launches warm"
+    (found,) = shown(*shlex.split(line)[1:], "--limit", "0")
+    assert (found["l2"], found["launches"]) == ("warm", "warm")
+    assert "code warm: " in run(*shlex.split(line)[1:], "--limit", "0").out.splitlines()[0]
+    assert ShellCommands("strided", {}, {}).tile("grad_input") == "ascend-sim tile strided --kernel grad_input"
+
+
 @pytest.mark.parametrize("given", [{"disarm": {"grad_input": ["L0"]}}, {"l2": "step"}], ids=str)
 def test_no_command_answers_another_question(given: dict[str, Any]) -> None:
     commands = ShellCommands("strided", given, given)

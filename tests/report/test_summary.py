@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ascend_sim as asim
+from ascend_sim.ops.case import load_case
 from ascend_sim.report.html import report_html
 from ascend_sim.report.summary import KINDS, gain_words, head_words, lines_of, summary_html, summary_of
 from tests.support.cli.commands import run, write_case
@@ -134,6 +135,23 @@ def test_one_estimate_makes_a_sum_of_gains_one(report: dict[str, Any]) -> None:
     ]
     (one,) = summary_of(report | {"kernels": kernels})["statements"]
     assert len(one["kernels"]) == 2 and one["estimated"]
+
+
+def test_a_vector_kernel_that_takes_a_quarter_of_the_call_is_spoken_of(report: dict[str, Any]) -> None:
+    """The oracle is the call without the bias: it saves most of the kernel's time, and not more."""
+    layer = load_case("unet:1")
+    summary = asim.run_case(layer, mode="timing").report.to_dict()["summary"]
+    (bias,) = (one for one in summary["statements"] if one["kind"] == "mask")
+    part = next(one for one in summary["parts"] if one["part"] == "grad_bias")
+    assert bias["kernels"] == ["grad_bias"] and bias["gain_us"] == part["us"] and part["share"] >= 0.25
+    assert f"ReduceSum takes {100 * part['share']:.0f} % of the call" in bias["what"]
+    assert any("grad_bias: ReduceSum takes" in line and "masks" in line for line in lines_of(summary))
+    without = asim.run_case(layer.model_copy(update={"bias": None}), mode="timing", timeline=False).report.total_us
+    assert without is not None
+    assert bias["gain_us"] / 2 < summary["total_us"] - without <= bias["gain_us"] + 0.001
+    assert not any(one["kind"] == "mask" for one in report["summary"]["statements"])  # a fifth of that call
+    short = asim.run_case(layer, mode="timing", timeline=False).report.to_dict()["summary"]
+    assert short["statements"] == []
 
 
 def test_a_change_that_costs_more_than_it_saves_is_no_advice() -> None:

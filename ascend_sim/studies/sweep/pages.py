@@ -18,7 +18,7 @@ from ascend_sim.report.summary import before_words
 from ascend_sim.studies.sweep.point import TRIED
 from ascend_sim.studies.sweep.run import Row, Sweep
 
-_SHOWN = ("us", "grad_input_us", "grad_weight_us", "output_us", "layout_us", "l1", "error")
+_SHOWN = ("us", "grad_input_us", "grad_weight_us", "grad_bias_us", "output_us", "layout_us", "l1", "error")
 """Columns of the table on a terminal, as far as there are any; a file has all."""
 _MOST_CELLS = 200
 """Most cells of a heat map with a number in each."""

@@ -37,6 +37,7 @@ def kernels_of(
     kernel: str | None,
     *,
     l2: str = IN_CALL,
+    launches: str | None = None,
     **options: Unpack[ChoiceOptions],
 ) -> list[CubeKernel]:
     """Return the cube kernels to search, chip by chip: `kernel`, or for None all that the call has and whose fields can be
@@ -58,7 +59,7 @@ def kernels_of(
         refused: SimError | None = None
         for one in [kernel] if kernel else [one for one in kernels if one in call.outputs]:
             try:
-                found.append(CubeKernel.of(call, spec, one, l2))
+                found.append(CubeKernel.of(call, spec, one, l2, launches or case.launches))
             except SimError as error:  # no fields to set; the other kernel may have some
                 refused = error
         if refused is not None and (kernel or not any(one.chip is spec for one in found)):
@@ -87,7 +88,7 @@ def search_tilings(
     check_options(SearchOptions, {name: value for name, value in how.items() if value is not None})
     loaded = case if isinstance(case, Case) else load_case(case)
     named = [chips] if isinstance(chips, str) else list(dict.fromkeys(chips or [loaded.chip]))
-    kernels = kernels_of(loaded, named, kernel, l2=how["l2"], **filled(ChoiceOptions, how))
+    kernels = kernels_of(loaded, named, kernel, l2=how["l2"], launches=how["launches"], **filled(ChoiceOptions, how))
     folder = None if out is None else Path(out)
     outcomes = run_searches(kernels, how["fields"], folder, jobs=jobs, progress=progress, **filled(LimitOptions, how))
     if folder is not None:

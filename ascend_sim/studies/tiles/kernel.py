@@ -33,10 +33,11 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan, PlanStep
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.options.description import check_choices
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import timed_kernel
 from ascend_sim.studies.tiles.bounds import Bounds, Tiling
-from ascend_sim.studies.tiles.options import IN_CALL, L2_OF_KERNEL
+from ascend_sim.studies.tiles.options import IN_CALL, L2_OF_KERNEL, SearchOptions
 
 Fields = Mapping[str, int]
 """A tiling as a user sets it: fields by the vendor's names. No fields: the simulator's own choice."""
@@ -61,30 +62,32 @@ class CubeKernel:
     processes.
 
     `l2` is the state of the L2 at its launch. "call": as the kernels before it in the call leave a cold L2. "warm": with its
-    operands, as far as they fit. "cold": empty.
+    operands, as far as they fit. "cold": empty. `launches` "warm": the same launches ran just before.
     """
 
     chip: ChipSpec
     call: ConvolutionCall
     name: str
     l2: str = "warm"
+    launches: str = "cold"
 
     def __repr__(self) -> str:
         return f"<CubeKernel {self.name} of {self.call.operator} on {self.chip.name}, l2 {self.l2}>"
 
     @classmethod
-    def of(cls, call: AcceptedCall, chip: ChipSpec, name: str, l2: str = "warm") -> CubeKernel:
+    def of(cls, call: AcceptedCall, chip: ChipSpec, name: str, l2: str = "warm", launches: str = "cold") -> CubeKernel:
         """Return the kernel `name` of a call.
 
-        Raises SimError for an unknown name or `l2`, and if the call has no such kernel or it takes no fields.
+        Raises SimError for an unknown name, `l2` or `launches`, and if the call has no such kernel or it takes no fields.
         """
         if l2 not in L2_OF_KERNEL:
             raise SimError(f"l2 {l2!r}: allowed are {', '.join(L2_OF_KERNEL[:-1])} and {L2_OF_KERNEL[-1]}")
+        check_choices(SearchOptions, {"launches": launches})
         if name not in TILINGS:
             raise SimError(f"no cube kernel {name!r}; allowed are {' and '.join(TILINGS)}")
         OPERATORS[call.operator].cube_call(call, chip, name)
         assert isinstance(call, ConvolutionCall)  # no other has cube calls
-        return cls(chip, call, name, l2)
+        return cls(chip, call, name, l2, launches)
 
     @property
     def _cube_call(self) -> CubeCall:
@@ -133,13 +136,16 @@ class CubeKernel:
             device, tasks = tasks_without_values(plan, self.chip)
             place = plan.steps.index(step)
             device.l2 = self._left_by(plan, tasks[:place])
+            device.repeat((*tasks, *tasks[:place]) if self.launches == "warm" else ())
             return device, tasks[place]
         device = Device(self.chip, with_values=False)
         tensors = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
         if self.l2 == "warm":
             for name in step.inputs:
                 device.warm(tensors[name])
-        return device, step.make(self.chip, tensors)
+        task = step.make(self.chip, tensors)
+        device.repeat([task] if self.launches == "warm" else ())
+        return device, task
 
     def _left_by(self, plan: Plan, tasks: Sequence[Task]) -> L2Cache:
         """Return the L2 after `tasks`, the first kernels of a call; the four last states are kept and shared, so run a

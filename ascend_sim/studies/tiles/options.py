@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
 from ascend_sim.options.description import Option, Shell, described, of_case
-from ascend_sim.options.run_options import ChoiceOptions
+from ascend_sim.options.run_options import ChoiceOptions, CodeOptions
 
 IN_CALL = "call"
 L2_OF_KERNEL = (IN_CALL, "cold", "warm")
@@ -59,7 +59,7 @@ class LimitOptions(TypedDict, total=False):
 
 
 @of_case
-class SearchOptions(ChoiceOptions, LimitOptions, total=False):
+class SearchOptions(ChoiceOptions, CodeOptions, LimitOptions, total=False):
     """Keywords of `search_tilings`: limits, fixed fields, state of the L2, and the case's own options."""
 
     fields: Annotated[

@@ -69,6 +69,7 @@ class SearchOutcome(ShownResult):
             "chip": self.kernel.chip.name,
             "kernel": self.kernel.name,
             "l2": self.kernel.l2,
+            "launches": self.kernel.launches,
             "fixed": dict(self.fixed),
             "fit": self.fit,
             "all_listed": self.listed,

@@ -39,7 +39,8 @@ def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
     rows = [call, *([] if same else [own]), *best]
     names = list(dict.fromkeys(name for row in rows for name in row["fields"]))
     differ = [name for name in names if len({row["fields"].get(name) for row in rows if row["fields"]}) > 1]
-    say(console, f"{kernel.name} on {kernel.chip.name}, {_L2[kernel.l2]}: {outcome.sentence}", style="bold")
+    code = ", code warm" if kernel.launches == "warm" else ""
+    say(console, f"{kernel.name} on {kernel.chip.name}, {_L2[kernel.l2]}{code}: {outcome.sentence}", style="bold")
     say(console, f"in your call: {call['op_type']} {call['us']:.2f} us. {_answer(outcome)}")
     pipes = [pipe for pipe in _PIPES if any(row["busy"].get(pipe) for row in rows)]
     heads = ["cycles", "us", "against\ncall", "bound", *map(_head, differ), "GM->L1\nMiB", "L1\nuse"]

@@ -36,6 +36,7 @@ def store_of(kernel: CubeKernel, path: Path | None = None) -> Store:
         "tiling": {name: dict(fields) for name, fields in call.tiling.items()},
         "blocks": dict(call.block_dim),
         "l2": kernel.l2,
+        "launches": kernel.launches,
     }
     if kernel.l2 == IN_CALL:
         what["before"] = kernel.before()

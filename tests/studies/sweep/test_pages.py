@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import random
+import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from ascend_sim.errors import SimError
-from ascend_sim.studies.sweep.pages import axes_of, heat_map, pareto_plot, sentence, write_table
+from ascend_sim.studies.sweep.pages import axes_of, heat_map, pareto_plot, render, sentence, write_table
 from ascend_sim.studies.sweep.run import Sweep, sweep
 
 
@@ -38,6 +41,17 @@ def test_batches_are_compared_for_each_image_too() -> None:
     rows = tuple({"batch": n, "status": 0, "reason": "", "us": us} for n, us in ((1, 8.0), (8, 30.0), (16, 80.0)))
     said = "3 points ran; the shortest is 8.00 us with batch 1, the longest 10.00 times that"
     assert sentence(Sweep("made", ("batch",), rows)) == f"{said}; for each image the shortest is 3.75 us with batch 8"
+
+
+def test_the_parts_of_the_table_add_up_to_the_time() -> None:
+    """Layer with all three gradients: none of them, and no layout, is left out of the printed columns."""
+    screen = Console(file=StringIO(), width=120)
+    render(sweep("by_hand", {"batch": [1]}), screen)
+    _, heads, cells, *_ = screen.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    names, values = re.split(r"\s{2,}", heads.strip().replace("batch", "batch ")), cells.split()
+    row = {name: float(value) for name, value in zip(names, values, strict=False) if name.endswith("us")}
+    assert {"grad_input us", "grad_weight us", "grad_bias us", "layout us"} <= row.keys()
+    assert sum(row.values()) - row["us"] == pytest.approx(row["us"], abs=0.05)
 
 
 @pytest.mark.fast

@@ -16,6 +16,7 @@ import ascend_sim as asim
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.errors import SimError
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.kernels.tilings import settable
@@ -79,6 +80,27 @@ def test_the_l2_of_the_call_is_neither_warm_nor_cold() -> None:
     cycles = {l2: replace(kernel, l2=l2).simulate(None)["cycles"] for l2 in ("cold", "call", "warm")}
     assert cycles["cold"] != cycles["call"]
     assert kernel.simulate(None)["us"] == kernel_us(loaded, "grad_weight")
+
+
+@pytest.mark.parametrize("l2", ["call", "warm"])
+def test_code_is_as_cold_as_in_the_call(l2: str) -> None:
+    """A chip whose cube cores fetch cold code for 1 us; on chips as they are only vector cores are known to."""
+    loaded, spec = case(c_in=32, size=14), load_chip("ascend910b3")
+    slow = spec.model_copy(update={"launch": spec.launch.model_copy(update={"cold_us": {"AIC": 1.0}})})
+    us = {}
+    for launches in ("cold", "warm"):
+        kernel = CubeKernel.of(accept_case(loaded, slow), slow, "grad_weight", l2, launches)
+        us[launches] = kernel.simulate(None)["us"]
+        assert l2 == "warm" or us[launches] == kernel_us(loaded, "grad_weight", chip=slow, launches=launches)
+    assert us["cold"] - us["warm"] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_search_of_a_case_has_its_launches() -> None:
+    loaded = case(c_in=32, size=14).model_copy(update={"launches": "warm"})
+    given = {None: "warm", "warm": "warm", "cold": "cold"}
+    assert {one: kernels_of(loaded, ["ascend910b3"], "grad_input", launches=one)[0].launches for one in given} == given
+    with pytest.raises(SimError, match="launches 'tepid': allowed are cold and warm"):
+        kernels_of(loaded, ["ascend910b3"], "grad_input", launches="tepid")
 
 
 def test_a_kernel_leaves_the_state_for_the_next_as_it_was() -> None:
