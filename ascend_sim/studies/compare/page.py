@@ -57,7 +57,8 @@ def _whole_call(comparison: RunComparison) -> str:
 
 
 def _kernels(comparison: RunComparison, figures: Figures) -> list[str]:
-    order = sorted(range(len(comparison.kernels)), key=lambda i: (-comparison.kernels[i].spread, i))[:_KERNELS]
+    kernels = comparison.kernels
+    order = sorted(range(len(kernels)), key=lambda i: (-kernels[i].spread, not kernels[i].differs, i))[:_KERNELS]
     times = [Fact(kernel.name, kernel.fact("kernel", "us").values) for kernel in comparison.kernels]
     marks = [kernel.differs for kernel in comparison.kernels]
     options = "".join(f'<option value="{i}">{escape(comparison.kernels[i].name)}</option>' for i in order)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ascend_sim import run_case
 from ascend_sim.isa.base import PIPES
 from ascend_sim.studies.compare.facts import RunComparison
 from ascend_sim.studies.compare.page import write_page
@@ -117,3 +118,13 @@ def test_zooming_one_timeline_zooms_the_other(browser: Any, comparison: RunCompa
     assert "Reset axes" in buttons
     assert not any(word in title.lower() for title in buttons for word in ("share", "cloud")), "nothing leaves the page"
     assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
+
+
+def test_the_first_kernel_is_one_that_differs_where_no_time_does(tmp_path: Path) -> None:
+    """A second buffer changes no time of so small a call: only the tiling of grad_input differs."""
+    found = compare_runs(run_case("by_hand"), run_case("by_hand", tiling={"grad_input": {"bl1Pbuffer": 1}}))
+    differ = [kernel.name for kernel in found.kernels if kernel.differs]
+    write_page(tmp_path / "page.html", found)
+    first = re.search(r'<option value="\d+">([^<]*)</option>', (tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert first is not None and differ == ["grad_input"] == [first[1]]
+    assert found.kernels[0].name != "grad_input" and {kernel.spread for kernel in found.kernels} == {0}

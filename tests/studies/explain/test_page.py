@@ -137,6 +137,13 @@ def test_stepping_shows_every_partial_sum(browser: Any, explanation: Explanation
     assert browser.get_log("browser") == []
 
 
+def test_the_numbers_of_a_map_fit_their_cells(browser: Any, explanation: Explanation, tmp_path: Path) -> None:
+    opened(browser, explanation, tmp_path)
+    widths = "return [...document.querySelectorAll('#left svg text, #right svg text')].map(one => one.getBBox().width)"
+    found = browser.execute_script(widths)
+    assert len(found) == 32 + 18 and max(found) < 40, "a cell is 40 wide"
+
+
 def test_the_slider_goes_from_the_first_load_to_the_result(browser: Any, explanation: Explanation, tmp_path: Path) -> None:
     opened(browser, explanation, tmp_path)
     move = "const s = document.getElementById('slider'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
