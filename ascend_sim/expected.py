@@ -64,7 +64,7 @@ class Expected:
 
 
 _SMALL = 2.0**-8
-"""Error, as a share of the largest value, below which roundings of a sum may be what a plain array does not allow."""
+"""Error, as a share of the largest value, below which an error may come from the roundings of a sum."""
 Expectations = ArrayLike | Expected | Mapping[str, ArrayLike | Expected]
 """Expected outputs of a kernel: a value for its only output, or a mapping by the outputs' names."""
 

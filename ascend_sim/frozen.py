@@ -72,7 +72,7 @@ def _guard(cls: Any) -> None:
 
 
 def _make_dataclass(cls: type) -> None:
-    """Replace what makes objects and lists fields by that of a dataclass with the same fields and bases' fields."""
+    """Replace the class's `__init__` and field list by those of a dataclass with the same fields, those of bases included."""
     kinds: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
     for base in cls.__mro__[:0:-1]:

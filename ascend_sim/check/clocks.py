@@ -1,8 +1,8 @@
 """Clocks: how many rows of every pipe of every program have retired when a row starts.
 
-A pipe learns at waits and barriers: that the rows before a set have retired, and all that the pipe of the set knew there. It
-never forgets, so only the latest set of each pipe counts. What comes through third pipes follows in as many rounds as there are
-pipes: a path that meets a pipe twice is no better than one that stays on it.
+A pipe learns at waits and barriers: the rows before a set have retired, and so have all rows that the pipe of the set knew
+there. It never forgets, so only the latest set of each pipe counts. Knowledge through third pipes follows in as many rounds as
+there are pipes: a path that meets a pipe twice is no better than one that stays on it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """initcheck: reads of bytes that were never written, in a core's buffers and in GM, and outputs that stay unwritten.
 
-What was written stays written, so of each footprint only the first access is looked at, in an order that no flag contradicts.
+Written bytes stay written, so only the first access of each footprint is examined, in an order that no flag contradicts.
 A read that races with the write is reported as a race and not here.
 """
 

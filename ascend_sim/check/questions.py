@@ -14,7 +14,7 @@ from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.kernel.program import ranges
 
 _CHUNK = 1 << 18
-"""Questions that are asked at a time: what they take stays within some tens of megabytes."""
+"""Most questions that are asked at a time, so that their memory stays within some tens of megabytes."""
 PARTS = ("across", "onward", "back")
 """Pairs of different pipes, then those of one pipe: a write and what comes after it, once for each side."""
 

@@ -320,7 +320,7 @@ class Vector(Section):
         )
 
     def cast_mode(self, source: str, target: str, rounding: str | None = None) -> str:
-        """Return `rounding` in capitals, or for None the pair's first mode. Raises SimError for what the unit lacks."""
+        """Return `rounding` in capitals, or for None the pair's first mode. Raises SimError for one that the unit lacks."""
         modes = self.casts.get(f"{source}->{target}")
         if modes is None:
             known = ", ".join(self.casts)

@@ -56,10 +56,10 @@ class _Column:
 class ProgramRun:
     """The timeline of one program: a row per instruction in issue order, all times in cycles.
 
-    `start`, `end` (of occupancy; of waiting for waits), `retire`; `stall` is how long the pipe stood still before the row
-    or in it, `cause` why (index into CAUSES); `l2_wait`, `hbm_wait` are cycles in which a transfer was held back by
-    others, `l2_hits` and `l2_misses` its lines that the L2 had and those that it took in, `hbm_bytes` what HBM moved for it
-    (write-backs that it caused included). `core` is the core that ran it,
+    `start`, `end` (of occupancy; of waiting for waits), `retire`; `stall` is the cycles in which the pipe stood still before
+    the row or in it, `cause` the reason (index into CAUSES); `l2_wait`, `hbm_wait` are cycles in which others slowed a
+    transfer, `l2_hits` and `l2_misses` its lines that were in the L2 and those that were fetched, `hbm_bytes` the bytes that
+    HBM moved for it (write-backs that it caused included). `core` is the core that ran it,
     `begin` and `finish` the block's span on it. `columns` has all of `TIMES`, which may be unpacked when they are read.
     """
 

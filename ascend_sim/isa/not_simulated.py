@@ -14,7 +14,7 @@ from ascend_sim.shipped import load_shipped
 
 @frozen
 class NotSimulated:
-    """Entry of the file: `words` name what the `architectures` have.
+    """Entry of the file: `words` name the feature that the `architectures` have.
 
     `method` is the method of a kernel that is refused for what `of` names: a way, a format or the bytes of an item. `calls` are
     names of the Ascend C API that are refused at compile time.
@@ -40,7 +40,7 @@ def not_simulated() -> tuple[NotSimulated, ...]:
 
 
 def refuse_not_simulated(chip: ChipSpec, method: str, of: object, instead: str = "") -> None:
-    """Raise SimError if the chip has what `method` would write for `of` and it is not simulated; `instead` names what is."""
+    """Raise SimError if the chip has the feature `of` of `method` but it is not simulated; `instead` names simulated ones."""
     arch = chip.identity.arch
     for one in not_simulated():
         if one.method == method and str(of) in one.of and arch in one.architectures:

@@ -1,6 +1,7 @@
 """Analysis of a traced loop's source: the outer names that its body reads, and whether turns depend on each other.
 
-The syntax tree of the file answers. A loop is known by its function and its line, and the file must still say what Python runs.
+The answer comes from the syntax tree of the file. A loop is identified by its function and its line, and the file must still
+compile to the code that runs.
 Where the source has a statement that this module does not follow (a `match`, a class, a generator) the answer is None.
 """
 

@@ -20,7 +20,7 @@ from ascend_sim.kernel.tracked import Trace, Tracked
 What = TypeVar("What", bound=Hashable)
 """The part of a stamped loop's piece that decides its rows."""
 Where = TypeVar("Where", bound=int | tuple[int, ...])
-"""By what it moves: a number or several."""
+"""The place of a stamped loop's piece, by which its addresses move: a number or several."""
 
 
 class _Outer(NamedTuple):
@@ -76,9 +76,9 @@ class StampedLoops:
     def stamped(self, items: Iterable[tuple[What, Where]], *same: Hashable) -> Iterator[tuple[What, Where]]:
         """Yield pairs (what, where) for a loop body, which runs once for each `what` and phase; later turns repeat its rows.
 
-        `what` decides the rows and `where` is the place by which addresses move. `same` is what else the rows depend on in
-        another block's run, and a name if several loops go through one `for`. The loop may not be left early; without
-        `stamping`, or inside another loop, it is a plain loop.
+        `what` decides the rows and `where` is the place by which addresses move. `same` lists the other values on which
+        the rows depend in another block's run, and a name if several loops share one `for`. The loop may not be left early.
+        Without `stamping`, or inside another loop, it is a plain loop.
         """
         if not self.stamping or self._outer is not None:
             yield from items

@@ -5,12 +5,12 @@
 
 `what` decides which rows the body writes and `where` is the integer by which their addresses move. The first time that a `what`
 comes up in some phase of the kernel the body runs with a `Moving` in the place of `where`, and its rows become a `Stamp`; every
-further time the stamp is repeated without running the body. The phase is all that one piece leaves to the next: which buffer of
-a queue is next, what L1 holds, which flags are raised. An object with such a state registers it (`KernelBuilder.carry`).
+further time the stamp is repeated without running the body. The phase is the state that one piece leaves to the next: the next
+buffer of a queue, the contents of L1, the raised flags. An object with such a state registers it (`KernelBuilder.carry`).
 
-Rows are those of the same loop without stamps. A `Moving` sees to that for addresses: it knows the arithmetic that is the
-same wherever the piece stands, and whatever else it is asked (a comparison, a remainder, a length) raises. What the body reads
-from outside and is not the same in all runs of the loop belongs into `what`.
+Rows are those of the same loop without stamps. A `Moving` ensures that for addresses: it supports the arithmetic that is the
+same at every place, and any other operation (a comparison, a remainder, a length) raises. A value from outside the loop that
+differs between runs of the loop belongs into `what`.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class Conditions(NamedTuple):
 
 
 FAR = 1 << 62
-"""Places, and what is counted from them, lie below: sums of two fit into 64 bits."""
+"""Limit of places and of offsets computed from them: sums of two fit into 64 bits."""
 
 
 def meets(guards: Sequence[Guard], axes: int) -> Callable[[Place], bool]:
@@ -321,7 +321,7 @@ class Stamp:
 
 
 Steps = dict[tuple[Hashable, int, Place], Stamp]
-"""From a phase to the next stamp, which is a `what` further on by a place."""
+"""{(`what`, phase, place): the stamp that follows}."""
 
 
 class Stamps:

@@ -8,19 +8,19 @@
 prediction is the one that ships. Where costs were fitted on a kernel, the file also has the error of costs that were fitted
 without its layer. The larger of both scatters counts, so a fit makes no kind surer than it is and a bad fit hides nothing.
 
-The logarithm of such a ratio is the sum of what a network and a kernel have of their own. A network's variance is the same
-for all kinds and pooled over those with several networks, so that a kind measured in one network alone is not taken for surer
-than it is; a kernel's is the kind's. The interval is a prediction interval of Student's t around the mean of the networks.
-Where many kernels were measured, their own distances from the mean take the place of t where they are smaller: errors have
+The logarithm of such a ratio is the sum of a part of its network and a part of its kernel. The variance of networks is the
+same for all kinds, pooled over the kinds with several networks, so that a kind measured in one network is not taken for surer
+than it is. The variance of kernels is the kind's. The interval is a prediction interval of Student's t around the mean of the
+networks. Where many kernels were measured, their own distances from the mean replace t if they are smaller: errors have
 longer tails than a normal distribution's.
 
-It is of the kernels of the same chip and size (short or long, `LONG_US`) where enough of these were measured, else of those of
-the same size on all chips of the architecture, else of all. Size goes before chip: a launch is a large part of a short kernel
-on every chip, and chips of an architecture have the same cores. A kind that was not measured borrows the kernels of the nearest
-that was (`nearest`), with the variance of a network once more: that two kinds differ as two networks do is assumed. Where
-kernels of other chips are among them, what a chip has of its own counts as well, with the variance of a network too. That is
-assumed: one kind alone was measured on several chips, and its networks, each on one chip, are too few to tell a chip's part
-from theirs. What was fitted on rows has seen them: on a new kind of network errors are larger.
+The interval uses the kernels of the same chip and size (short or long, `LONG_US`) if enough of these were measured, else
+those of the same size on all chips of the architecture, else all. Size goes before chip: a launch is a large part of a short
+kernel on every chip, and chips of an architecture have the same cores. A kind that was not measured borrows the kernels of
+the nearest measured kind (`nearest`), with the variance of a network added: two kinds differ as two networks do (assumed). If
+kernels of other chips are among them, a part of the chip is added, with the variance of a network too (assumed: only one kind
+was measured on several chips, and its networks, each on one chip, are too few to separate a chip's part from theirs). Rules
+fitted on rows have seen these rows: on a new kind of network errors are larger.
 """
 
 from __future__ import annotations

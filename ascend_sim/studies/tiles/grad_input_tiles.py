@@ -74,7 +74,7 @@ class Tiles(NamedTuple):
 
 
 class GradInputTiles(Prices):
-    """Computation of the tiles of grad_input's blocks in `call` for a tiling, with the least cycles of their loads."""
+    """Tiles of the blocks of grad_input in `call` for a tiling, and the least cycles of their loads."""
 
     cached = (
         *Prices.cached, "_window", "_load", "_pixels", "_depth_planes", "_parts", "_pieces", "_kinds", "_maps", "_bands",

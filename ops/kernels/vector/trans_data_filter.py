@@ -138,7 +138,7 @@ class _Filter:
 
     @property
     def merges(self) -> bool:
-        """Return True if one core must store all rows in order, with `Merge`: shorter than a block and no whole blocks."""
+        """Return True if one core must store all rows in order, with `Merge`: rows shorter than a block, not whole blocks."""
         return self.backs_off and self._short and not (self.dense and self._whole)
 
     def pitch(self, positions: int) -> int:
