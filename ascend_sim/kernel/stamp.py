@@ -321,7 +321,7 @@ class Stamp:
 
 
 Steps = dict[tuple[Hashable, int, Place], Stamp]
-"""{(`what`, phase, place): the stamp that follows}."""
+"""{(`what`, phase, move from the last place): the stamp that follows}."""
 
 
 class Stamps:
