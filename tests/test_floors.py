@@ -21,6 +21,7 @@ pytestmark = pytest.mark.fast
 OPS_MAY_USE = {
     "errors",
     "frozen",
+    "keywords",
     "npz_file",
     "shipped",
     "yaml_file",
