@@ -69,7 +69,7 @@ def test_aliases_within_the_limit_mean_what_they_say() -> None:
 
 
 def test_an_alias_inside_of_itself_is_refused() -> None:
-    assert "line 1, column 9: broken YAML: alias 'a' stands inside" in refusal("a: &a [ *a ]\n")
+    assert "line 1, column 9: broken YAML: alias 'a' is used inside" in refusal("a: &a [ *a ]\n")
 
 
 @pytest.mark.parametrize("depth", [MOST_DEPTH, 3000, 100_000])

@@ -74,12 +74,12 @@ def test_what_is_the_same_everywhere_can_be_asked(start: int, step: int, where: 
     ],
 )  # fmt: skip
 def test_what_is_not_the_same_everywhere_is_refused(ask: Callable[[Moving], object]) -> None:
-    with pytest.raises(SimError, match="belongs in `what`"):
+    with pytest.raises(SimError, match="pass it in `what`"):
         ask(Moving.along(0, 1))
 
 
 def test_one_step_that_does_not_divide_is_refused() -> None:
-    with pytest.raises(SimError, match="belongs in `what`"):
+    with pytest.raises(SimError, match="pass it in `what`"):
         (2 * Moving.along(0, 2) + Moving.along(1, 2)) % 2
 
 

@@ -64,7 +64,7 @@ def test_what_has_no_shapes_is_said_in_one_line(tmp_path: Path) -> None:
         (conv, torch.randn(1, 5, 8, 8), path, "Conv2d does not run on these inputs: RuntimeError: Given groups=1"),
         (conv, data.double(), path, "Input type"),
         (conv, data.numpy(), path, "TypeError: conv2d"),
-        (Branches(), data, path, "Branches: what it computes depends on values"),
+        (Branches(), data, path, "Branches: its results depend on values"),
     ):
         with pytest.raises(SimError) as refused:
             export_network(model, given, path=where)  # type: ignore[arg-type]

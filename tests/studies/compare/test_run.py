@@ -178,7 +178,7 @@ def refused(tmp_path: Path, folder: Path, case: Path) -> Iterator[dict[str, tupl
         "no report.json": ((folder, tmp_path / "empty"), {}),
         "a report of version 0": ((folder, old), {}),
         "neither a case": ((folder, tmp_path / "other.yaml"), {}),
-        "--case says which": ((folder, "ascend910a"), {}),
+        "give its case with --case": ((folder, "ascend910a"), {}),
         "maps each kernel to fields": ((folder, tmp_path / "flat.yaml"), {"case": case}),
         "none of the runs uses it": ((folder, folder), {"case": case}),
         "--chip ascend910a": ((folder, folder), {"chip": "ascend910a"}),

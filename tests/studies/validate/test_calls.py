@@ -82,7 +82,7 @@ def test_the_950_runs_one_kernel_and_nothing_else_is_taken_for_it(tmp_path: Path
             f"{TURNED} Transpose",
             "the call ran TransData, TransData, MemSet, Conv3DBackpropFilter, TransData, Transpose;",
         ),
-        ("TransData MemSet", "0 that make dW"),
+        ("TransData MemSet", "0 of them make dW"),
     ],
 )
 def test_a_call_whose_kernels_are_not_known_is_not_simulated(tmp_path: Path, kernels: str, reason: str) -> None:
