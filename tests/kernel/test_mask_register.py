@@ -106,7 +106,7 @@ def test_operands_that_do_not_go_together() -> None:
     def run(address: int, count: int, dtype: str = "float32") -> Any:
         return asim.LocalTensor(address, (count,), dtype, 0)
 
-    assert "no whole repeats of 64" in one(lambda k: k.select_by_register(run(0, 96), run(1024, 96), run(2048, 96)))
+    assert "not whole repeats of 64" in one(lambda k: k.select_by_register(run(0, 96), run(1024, 96), run(2048, 96)))
     assert "on_false must have the shape" in one(lambda k: k.select_by_register(run(0, 64), run(1024, 64), run(2048, 32)))
     assert "must have the same shape" in one(lambda k: k.compare_to_register("lt", run(0, 64), run(1024, 32)))
     assert "the register has 16 uint8 elements" in one(lambda k: k.load_mask_register(run(0, 8, "uint8")))
