@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ascend_sim
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.choice import VARIABLE
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.engine import Engine
@@ -48,7 +48,7 @@ from tests.support.engine.vector_programs import (
     vector_steps,
     vector_writer,
 )
-from tests.support.isa.workbench import GM_BYTES, MODELS, SIZES, Workbench, copy_of, everything, run_in_c
+from tests.support.isa.workbench import GM_BYTES, MODELS, SIZES, Workbench, copy_of, everything, models_of, run_in_c
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
@@ -105,6 +105,16 @@ def test_every_16_bit_pattern_widens_as_in_numpy(source: str) -> None:
     assert not run_in_c(cast, copy_of(memory, MODELS[1]), 2 << 16, 0, 0)
 
 
+@pytest.mark.parametrize("source", ["hifloat8", "float8_e4m3fn", "float8_e5m2"])
+def test_every_8_bit_code_widens_as_in_numpy(source: str) -> None:
+    """Also where the numbers are written beside or over their codes; where the mode saturates Python does it."""
+    memory = memory_of("UB", np.arange(256, dtype=np.uint8))
+    for count, dst, src0 in ((256, 1024, 0), (250, 32, 0), (64, 64, 128)):
+        cast = VectorCast(source, "float32", count, "NONE")
+        both(cast, memory, dst, src0, models=MODELS[:1])
+        assert not run_in_c(cast, copy_of(memory, MODELS[1]), dst, src0, 0)
+
+
 @pytest.mark.parametrize("target", ["float16", "bfloat16"])
 def test_float32_patterns_narrow_as_in_numpy(target: str) -> None:
     values = words(0)
@@ -142,6 +152,20 @@ def test_sums_of_all_patterns_are_those_of_numpy(mmad: Mmad) -> None:
     for space, seed in (("L0A", 3), ("L0B", 4)):
         memory.buffers[space] = memory_of(space, words(seed)[:4096]).buffers[space][: SIZES[space]]
     both(mmad, memory, 1024, 512, 1024)
+
+
+EIGHT_BITS = models_of(load_chip("ascend950pr_9589"))
+
+
+@pytest.mark.parametrize("dtype", ["hifloat8", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("shape", [(32, 32, 64, True), (17, 9, 33, False)], ids=str)
+def test_sums_of_8_bit_codes_are_those_of_numpy(dtype: str, shape: tuple[int, int, int, bool]) -> None:
+    """Random codes, with NaN and infinities, and on rows without them."""
+    for most in (256, 100):
+        memory = memory_of("L0C", words(2)[:4096])
+        for space, seed in (("L0A", 3), ("L0B", 4)):
+            memory.buffers[space][:] = np.random.default_rng(seed).integers(0, most, SIZES[space], np.uint8)
+        both(Mmad(*shape[:3], dtype, shape[3]), memory, 1024, 512, 1024, models=EIGHT_BITS)
 
 
 def test_atomic_sums_of_all_patterns_are_those_of_numpy() -> None:

@@ -278,6 +278,18 @@ PART void gather_list(const Place *place, const uint8_t *at, uint8_t *packed) {
     }
 }
 
+/* The float32 of codes of 8 bits. The codes are gathered behind the place of the first three quarters of the result, so that each
+ * is read before a number is written over it. */
+PART void bytes_to_floats(const Place *place, uint8_t *at, const uint32_t *floats, uint8_t *packed) {
+    i64 count = place->count * place->item;
+    uint8_t *codes = packed + 3 * count;
+    if (place->list)
+        gather_list(place, at, codes);
+    else
+        over_planes(place, at, codes, 1, 1, take_plane, 0);
+    for (i64 i = 0; i < count; i++) memcpy(packed + 4 * i, &floats[codes[i]], 4);
+}
+
 PART void gather_any(const Place *place, const uint8_t *from, Conversion as, uint8_t *packed) {
     uint8_t *at = (uint8_t *)from;
     uint32_t finite = as.saturate != 0, dropped = (uint32_t)(23 - as.bits);
@@ -294,6 +306,7 @@ PART void gather_any(const Place *place, const uint8_t *from, Conversion as, uin
     case FLOAT_TO_HALF: over_planes(place, at, packed, 4, 2, float_to_half, finite); break;
     case FLOAT_TO_BFLOAT: over_planes(place, at, packed, 4, 2, float_to_bfloat, finite); break;
     case FLOAT_TO_FLOAT: over_planes(place, at, packed, 4, 4, float_to_float, finite); break;
+    case BYTE_TO_FLOAT: bytes_to_floats(place, at, as.floats, packed); break;
     }
 }
 
@@ -339,6 +352,7 @@ void make_finite(const Place *place, uint8_t *at) { over_planes(place, at, at, 1
 
 /* Return the bytes of converted items, from their bytes before. */
 i64 converted_bytes(i64 cast, i64 bytes) {
+    if (cast == BYTE_TO_FLOAT) return 4 * bytes;
     if (cast == HALF_TO_FLOAT || cast == BFLOAT_TO_FLOAT) return 2 * bytes;
     return cast == FLOAT_TO_HALF || cast == FLOAT_TO_BFLOAT ? bytes / 2 : bytes;
 }

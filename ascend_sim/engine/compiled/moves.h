@@ -5,7 +5,7 @@
 #include "base.h"
 
 enum { MOST_LOOPS = 5 };
-enum cast { AS_IS, HALF_TO_FLOAT, BFLOAT_TO_FLOAT, FLOAT_TO_HF32, FLOAT_TO_HALF, FLOAT_TO_BFLOAT, FLOAT_TO_FLOAT };
+enum cast { AS_IS, HALF_TO_FLOAT, BFLOAT_TO_FLOAT, FLOAT_TO_HF32, FLOAT_TO_HALF, FLOAT_TO_BFLOAT, FLOAT_TO_FLOAT, BYTE_TO_FLOAT };
 
 /* Items of a buffer in an order: those of `loops` loops, the last one innermost, or those of a `list` of byte offsets (below
  * zero: an item of zeros). All lie from `low` to before `high` behind the address that `column` of a row holds. */
@@ -16,9 +16,11 @@ typedef struct {
     const int32_t *list;
 } Place;
 
-/* Conversion to another format, a `cast`; hf32 keeps `bits` of the mantissa; `saturate`: all results are finite. */
+/* Conversion to another format, a `cast`; hf32 keeps `bits` of the mantissa; `saturate`: all results are finite. `floats` has
+ * the float32 of each code of 8 bits. */
 typedef struct {
     i64 cast, bits, saturate;
+    const uint32_t *floats;
 } Conversion;
 
 i64 converted_bytes(i64 cast, i64 bytes);

@@ -76,7 +76,7 @@ static void note_written(const Values *values, const i64 *row) {
 /* The place of the numbers with which a product begins; they are not converted. */
 enum { START = 2 };
 static Conversion conversion_of(const Action *action, i64 number) {
-    Conversion none = {AS_IS, 0, 0};
+    Conversion none = {AS_IS, 0, 0, NULL};
     return number == START ? none : action->as;
 }
 
@@ -104,7 +104,7 @@ static void put(const Values *values, const Action *action, const i64 *row, cons
 static void multiply(const Values *values, const Scratch *scratch, const Action *action, const i64 *row) {
     const Product *product = &action->product;
     size_t line = (size_t)product->n * sizeof(float);
-    Conversion none = {AS_IS, 0, 0};
+    Conversion none = {AS_IS, 0, 0, NULL};
     if (action->adds)
         gather(&action->to, begin_of(values, &action->to, row), none, scratch->product.bytes);
     else if (action->takes > START)

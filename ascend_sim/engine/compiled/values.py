@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from ctypes import c_int64, c_void_p
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from ascend_sim.isa.moves import Moves, Place, Product
 from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
 from ascend_sim.kernel.stamp import address_of
 from ascend_sim.memory.local import LocalMemory
+from ascend_sim.numerics import FORMATS, decode
 
 NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON = range(4)
 ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED = range(7)
@@ -34,6 +36,7 @@ MOST_WIDTH = 64
 """Most products that C adds one after the other; products.h has the same number."""
 MOST_LOOPS = 5
 """Most nested loops of a place; moves.h has the same number."""
+_EIGHT_BITS = ("hifloat8", "float8_e4m3fn", "float8_e5m2")
 CASTS = {
     ("", ""): 0,
     ("float16", "float32"): 1,
@@ -42,19 +45,20 @@ CASTS = {
     ("float32", "float16"): 4,
     ("float32", "bfloat16"): 5,
     ("float32", "float32"): 6,
+    **{(name, "float32"): 7 for name in _EIGHT_BITS},
 }
 """(source, target) of a conversion -> its number in moves.c."""
-_NARROW = ("float16", "bfloat16")
+_NARROW = ("float16", "bfloat16", *_EIGHT_BITS)
 _ADDS = ("", "float32", "int32")
 """Formats in which C adds to the destination ("": it does not), in the order of `adds` in values.h."""
-_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "hf32": 4, "": 1}
+_BYTES = {"": 1, **{name: FORMATS[name].storage.itemsize for name in (*_NARROW, "float32", "hf32")}}
 
 _PLACE = np.dtype(
     [(name, np.int64) for name in ("space", "column", "low", "high", "item", "count", "offset", "loops")]
     + [*((name, np.int64, (MOST_LOOPS,)) for name in ("shape", "strides", "packed")), ("list", np.uint64)]
 )
 _ACTION = np.dtype(
-    [(name, np.int64) for name in ("what", "takes", "cast", "bits", "saturate", "adds", "settles")]
+    [(name, np.int64) for name in ("what", "takes", "cast", "bits", "saturate", "floats", "adds", "settles")]
     + [(name, np.int64) for name in ("m", "n", "k", "held", "width")]
     + [("from", _PLACE, (3,)), ("to", _PLACE)]
 )
@@ -138,8 +142,8 @@ class Workspace:
             return _nothing(IN_PYTHON), None
         takes = [_place(place, kept) for place in found.takes] + [_NO_PLACE] * (3 - len(found.takes))
         what = MOVES if found.product is None else MULTIPLIES
-        cast = CASTS[found.source, found.target]
-        how = (what, len(found.takes), cast, found.bits, found.saturate, _ADDS.index(found.adds), found.settles)
+        conversion = CASTS[found.source, found.target], found.bits, found.saturate, _floats(found.source)
+        how = (what, len(found.takes), *conversion, _ADDS.index(found.adds), found.settles)
         return (*how, *self._product(found.product), takes, _place(found.put, kept)), found.product
 
     def _product(self, product: Product | None) -> tuple[int, ...]:
@@ -176,6 +180,17 @@ class Workspace:
         taken = [_taken(moves, place) for place in moves.takes]
         whole = not moves.takes or _room(moves) >= moves.put.count * moves.put.itemsize
         return whole and max(*taken, _room(moves), 0) <= self.left.nbytes
+
+
+@cache
+def _decoded(name: str) -> NDArray[np.float32]:
+    """Return the float32 values of the codes of an 8-bit format; C keeps the array's address."""
+    return np.ascontiguousarray(decode(np.arange(256, dtype=np.uint8), name))
+
+
+def _floats(source: str) -> int:
+    """Return the address of the float32 values of a source format's codes; 0 for a format of other widths."""
+    return address_of(_decoded(source)) if source in _EIGHT_BITS else 0
 
 
 def _taken(moves: Moves, place: Place) -> int:
@@ -215,7 +230,7 @@ _NO_PLACE = (*(0,) * 8, *((0,) * MOST_LOOPS,) * 3, 0)
 
 def _nothing(what: int) -> Any:
     """Return the C struct of action `what` without places, format or product."""
-    return (what, *(0,) * 11, [_NO_PLACE] * 3, _NO_PLACE)
+    return (what, *(0,) * 12, [_NO_PLACE] * 3, _NO_PLACE)
 
 
 class _Factors(NamedTuple):
