@@ -55,6 +55,8 @@ _USUAL = {
     }
 }
 """Command -> options that its help shows first; the others follow under Advanced."""
+_RESULTS = ("--full", "--html", "--plot", "--json", "--csv", "--out")
+"""Options that ask for a form of the result; each command has some of them."""
 
 
 class CommandGroup(TyperGroup):
@@ -114,7 +116,7 @@ class CommandGroup(TyperGroup):
             if context is not None and _is_of_the_program(context, getattr(error, "option_name", None)):
                 text = f"{error.option_name} stands before the command: ascend-sim {error.option_name} ... {context.info_name}"
             elif context is not None:
-                text = _extra_arguments(context, text) or text
+                text = _extra_arguments(context, text) or _missing_result(context, getattr(error, "option_name", None)) or text
                 text += f"; {context.command_path} --help tells more"
             if "--json" in given:
                 print(json.dumps({"status": None, "error": text}))
@@ -146,6 +148,15 @@ def _extra_arguments(context: Any, text: str) -> str:
     text = f"{context.info_name} takes {' '.join(taken) or 'no argument'}, and {extra} is too much"
     options = [one.opts[0] for one in context.command.params if one.param_type_name == "option" and not one.is_flag]
     return f"{text}; it may belong behind an option: {', '.join(options[:8])}" if options else text
+
+
+def _missing_result(context: Any, option: str | None) -> str:
+    """Return an error that names the options for a command's results, if `option` is one that it lacks; else ""."""
+    known = {name for one in context.command.params for name in one.opts}
+    if option not in _RESULTS or option in known:
+        return ""
+    results = ", ".join(one for one in _RESULTS if one in known)
+    return f"{context.info_name} has no {option}" + (f"; options for its results: {results}" if results else "")
 
 
 def _without_types(options: list[Any]) -> list[Any]:

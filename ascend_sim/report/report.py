@@ -120,8 +120,8 @@ class Report:
         """Return the report as new dicts, lists, strings and numbers; infinities and NaN are None.
 
         "timeline" stands there only if the run kept none, and "gradients" repeats "outputs" if all are gradients. Each kernel
-        with a waterfall has "statements" and the report a "summary"; without `statements`, which need further simulations,
-        they are left out.
+        with a waterfall has "statements" and the report a "summary"; without `statements` they are left out. Statements need
+        further simulations, which the first call makes: they may take longer than a run without values.
         """
         kernels = self.kernels
         if statements:

@@ -169,6 +169,19 @@ def test_unknown_chips() -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
+        ("tile by_hand --html page.html", "tile has no --html; options for its results: --plot, --json, --out; "),
+        ("run by_hand --csv", "run has no --csv; options for its results: --full, --html, --json, --out; "),
+        ("cases --plot", "cases has no --plot; "),
+    ],
+)
+def test_a_form_that_a_command_does_not_give(typed: str, said: str) -> None:
+    failed = run(*typed.split())
+    assert failed.code == 2 and failed.err.startswith(f"ascend-sim: {said}") and failed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
         (
             "validate rows.csv",
             "validate takes no argument, and rows.csv is too much; it may belong behind an option: --csv",

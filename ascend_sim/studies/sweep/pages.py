@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +90,37 @@ def tilings_words(sweep: Sweep) -> list[str]:
     buffers, otherwise [].
     """
     if sweep.tile:
-        return [f"tilings: the best that {TRIED} simulations of each cube kernel found at each point"]
+        words = f"tilings: the best that {TRIED} simulations of each cube kernel found at each point"
+        return [words, *_slower_with_more(sweep)]
     if not any(name.startswith("chip.buffers.") for name in sweep.fields) or len(sweep.ran) < 2:
         return []
     if sweep.unchanged:
         return ["tilings unchanged: no kernel used the other size; try --tile"]
     return ["tilings: the call's own choice at each point; --tile searches better ones"]
+
+
+def _slower_with_more(sweep: Sweep) -> Iterator[str]:
+    """Yield a line for each cube kernel that larger buffers of the chip make slower, since its search missed a tiling that
+    fits both.
+    """
+    for column in (name for name in sweep.columns if name.endswith("_searched")):
+        kernel = column.removesuffix("_searched")
+        us = f"{kernel}_us"
+        pairs = [(less, row) for row in sweep.ran for less in sweep.ran if _has_less(less, row, sweep.fields)]
+        less, row = max(pairs, key=lambda pair: pair[1][us] - pair[0][us], default=(None, None))
+        if less and row and less[us] < row[us]:
+            field = next(name for name in sweep.fields if less[name] != row[name])
+            whose = "" if less[column] else " (the call's own choice)"
+            yield (
+                f"{kernel}: {field} {row[field]} is slower than {less[field]}, whose tiling{whose} fits too; "
+                f"{TRIED} simulations did not reach it"
+            )
+
+
+def _has_less(less: Row, row: Row, fields: Sequence[str]) -> bool:
+    """Return True if two points differ in the sizes of buffers alone, and no buffer of `less` is larger."""
+    apart = [name for name in fields if less[name] != row[name]]
+    return bool(apart) and all(name.startswith("chip.buffers.") and less[name] < row[name] for name in apart)
 
 
 def value_text(value: Any) -> str:

@@ -69,7 +69,7 @@ class SweepPoint:
 def columns_of(operator_name: str, mode: str) -> list[str]:
     """Return the columns that `measure` can return for an operator and mode, in order."""
     operator = OPERATORS[operator_name]
-    of_cube = ("l1", "l0c", "blocks", "efficiency", "bottleneck", "tiling")
+    of_cube = ("l1", "l0c", "blocks", "efficiency", "bottleneck", "tiling", "searched")
     return [
         *("status", "reason", "us", "cycles"), *(f"{part}_us" for part in (*operator.layer_parts, "layout")), "l1",
         *(f"{kernel}_{figure}" for kernel in operator.cube_kernels for figure in of_cube),
@@ -86,7 +86,8 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
 
     "us" and "cycles" of the whole call, "X_us" of each output's kernel and "layout_us" of those beside; of each cube kernel X
     "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck",
-    "X_tiling" (its fields); "l1" the largest, "gm_bytes" moved to and from GM, "workspace" bytes, "tflops", "findings". With
+    "X_tiling" (its fields), after a search "X_searched" (True if its tiling is used); "l1" the largest, "gm_bytes" moved to
+    and from GM, "workspace" bytes, "tflops", "findings". With
     values "X_error" of each output (root of the mean squared error over that of the exact result's squares, float64 of the
     inputs), "error" the largest, and "correct".
     """
@@ -97,7 +98,11 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
         tiling = searched_tilings(case, chip, point.library) if point.tile else None
         how = CaseOptions(chip=chip, library=point.library, mode=point.mode, timeline=False, probe=False, tiling=tiling)
         result = call_case(case, values, **how)
-        return {"status": 0, "reason": ""} | _times(point, result) | _errors(point, result, values)
+        found = {"status": 0, "reason": ""} | _times(point, result) | _errors(point, result, values)
+        if tiling is None:
+            return found
+        names = OPERATORS[point.case.operator].cube_kernels
+        return found | {f"{name}_searched": name in tiling for name in names if f"{name}_us" in found}
     except AclnnError as error:
         return {"status": int(error.status), "reason": error.message}
     except TilingError as error:

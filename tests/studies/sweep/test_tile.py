@@ -40,7 +40,7 @@ def test_a_point_has_the_best_tiling_of_a_search() -> None:
         name = outcome.kernel.name
         best = {} if outcome.best["cycles"] >= outcome.call["cycles"] else {name: dict(outcome.best["fields"])}
         assert row[f"{name}_us"] == us(loaded, name, tiling=best)
-        assert row[f"{name}_us"] <= us(loaded, name)
+        assert row[f"{name}_us"] <= us(loaded, name) and row[f"{name}_searched"] is bool(best)
 
 
 def test_a_kernel_that_nothing_beats_is_left_as_it_is() -> None:
@@ -85,3 +85,31 @@ def test_a_sweep_over_buffers_says_what_became_of_the_tilings(tmp_path: Path) ->
     found = sweep("by_hand", {"chip.buffers.L1": [L1]}, tile=True)
     assert last_line(found) == f"tilings: the best that {TRIED} simulations of each cube kernel found at each point"
     assert found.to_dict()["tile"] is True and not last_line(sweep("by_hand", {"batch": [1, 2]})).startswith("tilings")
+
+
+@pytest.mark.fast
+def test_a_sweep_says_where_a_larger_buffer_is_slower() -> None:
+    """The tiling of the smaller buffer fits the larger one too: only its search missed it."""
+
+    def lines(*points: tuple[int, int, float, bool]) -> list[str]:
+        rows = [
+            {
+                "chip.buffers.L1": l1,
+                "batch": batch,
+                "status": 0,
+                "us": us,
+                "grad_weight_us": us,
+                "grad_weight_searched": searched,
+            }
+            for l1, batch, us, searched in points
+        ]
+        return pages.tilings_words(Sweep("x", ("chip.buffers.L1", "batch"), tuple(rows), 0, True, True))[1:]
+
+    small = (L1, 1, 44.0, False)
+    assert lines(small, (2 * L1, 1, 44.0, False)) == lines(small, (2 * L1, 2, 50.0, True)) == []
+    (line,) = lines(small, (2 * L1, 1, 48.0, True), (4 * L1, 1, 47.0, True))
+    assert line == (
+        f"grad_weight: chip.buffers.L1 {2 * L1} is slower than {L1}, whose tiling (the call's own choice) fits too; "
+        f"{TRIED} simulations did not reach it"
+    )
+    assert "whose tiling fits too" in lines((L1, 1, 44.0, True), (2 * L1, 1, 48.0, False))[0]
