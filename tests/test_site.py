@@ -130,6 +130,27 @@ def test_the_search_needs_no_server(tmp_path: Path) -> None:
         assert browser.get_log("browser") == []
 
 
+def test_the_search_ranks_words_before_parts_of_words_and_today_before_the_changelog(tmp_path: Path) -> None:
+    (tmp_path / "find.js").write_text((TOOLS / "website" / "find.js").read_text(encoding="utf-8"))
+    page = '<div class="md-header__inner"></div><article><h1 id="top">{}</h1><p>{}</article>'
+    pages = {
+        "a": ("Design", "a trace, traced, tracer, traces"),
+        "b": ("Changelog", "race race"),
+        "c": ("Check", "finds a race (c++)"),
+    }
+    for name, texts in pages.items():
+        scripts = '<script src="find_index.js"></script><script src="find.js"></script>'
+        (tmp_path / f"{name}.html").write_text(scripts + page.format(*texts))
+    part("finding").write_index(tmp_path)
+    with chromium() as browser:
+        browser.get((tmp_path / "a.html").as_uri())
+        field = browser.find_element("css selector", "#find input")
+        for word, found in (("race", ["Check", "Changelog", "Design"]), (" (c++", ["Check"])):
+            field.send_keys(word)
+            assert [one.text for one in browser.find_elements("css selector", "#find a b")] == found
+        assert browser.get_log("browser") == []
+
+
 def test_the_navigation_is_start_lessons_uses_reference_with_chips_folded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

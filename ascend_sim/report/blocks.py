@@ -13,10 +13,24 @@ from ascend_sim.report.lines import SourceLine
 from ascend_sim.runtime import Recording
 
 _EXPLAINED = (
-    "Boxes are instructions, hatched on the critical path; thin bars below are where a pipe stands still, lines are "
-    "flags. Where boxes are narrower than a pixel, heights are how busy the pipe was: zoom in to see them. Drag to zoom, or "
-    "turn the wheel; double-click to go back."
+    "Each row is a pipe, each box an instruction; hatched boxes are on the critical path. A thin bar below a row shows that "
+    "the pipe waits, a line is a flag from one pipe to another. Where boxes are narrower than a pixel, the height shows how "
+    "busy the pipe was. Drag to zoom, or turn the wheel; double-click to go back."
 )
+_WORDS = {
+    "block": "one instance of the kernel; it runs on one core",
+    "pipe": "a unit's queue: it runs instructions in order, beside the other pipes",
+    "S": "scalar unit: runs the kernel's own code and gives the pipes their instructions",
+    "MTE2": "loads from global memory (GM) into the buffers L1 or UB",
+    "MTE1": "brings operands of products from L1 to L0A and L0B",
+    "M": "cube: multiplies matrices (Mmad) and adds them up in L0C",
+    "FIX": "takes results out of L0C to GM",
+    "V": "vector unit: computes element by element in UB",
+    "MTE3": "stores from UB to GM",
+    "flag": "one pipe sets it and another waits for it, so that no access comes too early",
+    "stall": "time in which a pipe waits: for a flag, for bandwidth, or for work",
+}
+"""Words of the pictures of a kernel."""
 _COSTS = 12
 """Kinds of instructions in a kernel's table of costs."""
 _BUTTONS = (
@@ -44,8 +58,15 @@ def timeline_part(task: int, first: int, name: str) -> str:
         '<p><select class="core" aria-label="core"></select><select class="block" aria-label="block"></select></p>\n'
         f"<p>{buttons}</p>\n"
         f'<canvas tabindex="0" role="figure" aria-label="timeline of {escape(name)}"></canvas><div class="tip" hidden></div>\n'
-        f'<p class="faint">Thin bars: the pipe stands still, for{keys}</p></div>'
+        f'<p class="faint">Thin bars: the pipe waits for{keys}</p></div>'
     )
+
+
+def words_part() -> str:
+    """Return the words of the pictures as a folded HTML table, for a reader who meets them first."""
+    rows = [[f"<b>{word}</b>", escape(meaning)] for word, meaning in _WORDS.items()]
+    told = table(("word", "meaning"), rows)
+    return f'<details id="page-words"><summary>Words: pipes, flags, stalls</summary>{told}</details>'
 
 
 def costs_part(recording: Recording, task: int, path: Sequence[PathStep]) -> str:
@@ -70,9 +91,11 @@ def costs_part(recording: Recording, task: int, path: Sequence[PathStep]) -> str
         for one in found[:_COSTS]
     ]
     head = ("instruction", "pipe", ">times", ">cycles", ">of its pipe", ">waited", ">on critical path", "timeline")
-    told = "Cycles of all blocks: at work, and waiting for something, in the instruction or before it."
+    told = (
+        "Cycles are those of all blocks together; waited counts those in which the pipe waits before an instruction or in it."
+    )
     if not any(one.line for one in found):
-        told += " --lines of run and kernel adds the lines of the source."
+        told += " With --lines, run and kernel add the lines of the source."
     shown = f"{_COSTS} of {len(found)} kinds" if len(found) > _COSTS else f"all {len(found)} kinds"
     summary = f"Instructions that cost most ({shown})"
     return f"<details open><summary>{summary}</summary>{table(head, rows, caption=told, identity=f'costs-{task}')}</details>"

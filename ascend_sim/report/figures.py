@@ -70,7 +70,7 @@ def path_figure(recording: Recording, path: Sequence[PathStep]) -> Figure:
                 marker_color=COLORS[what],
                 hovertemplate=f"%{{y}}<br>{what} %{{x}} us<br>{100 * total:.1f} % of the whole path<extra></extra>",
             )
-    figure.update_yaxes(autorange="reversed")
+    figure.update_yaxes(autorange="reversed", type="category")
     return figure
 
 
@@ -312,7 +312,7 @@ def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
             customdata=held,
             hovertemplate=f"{name} %{{customdata:,}} of {capacity:,} bytes<br>%{{x}} us<extra></extra>",
         )
-    figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False)
+    figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False).update_xaxes(ticks="outside")
     return figure if figure.data else None
 
 
@@ -347,7 +347,7 @@ def bandwidth_figure(recording: Recording, task: int) -> Figure:
         line={"width": 1, "dash": "dot", "color": colors["HBM"]},
         hoverinfo="name",
     )
-    figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False)
+    figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False).update_xaxes(ticks="outside")
     return figure
 
 

@@ -25,6 +25,11 @@ _RANKING = (
     "layer", "input * weight", ">us", ">copies", ">us in all", ">share", ">ideal us", ">layout us", ">above ideal, all",
 )  # fmt: skip
 
+_LAYERS = (
+    "Layers in forward order; a bar is the time of one layer by part. Layout kernels only convert layouts and dtypes. Times "
+    "are in us; calls are forward + backward calls. Equal layers are simulated once: same as names the first of them."
+)
+
 
 @frozen
 class PageLayer:
@@ -92,15 +97,16 @@ class NetworkPage:
         parts += [f"<p>{escape(note)}</p>" for note in self.notes]
         parts.append("<h2>Layers</h2>")
         if self.columns:
-            parts.append('<p class="faint">us of each part, in forward order; equal calls are simulated once.</p>')
+            parts.append(f'<p class="faint">{_LAYERS}</p>')
             parts.append(figures.add(self._figure(), "layers", "us of each layer by part") if find_spec("plotly") else "")
         parts += [self._layers(), self._ranking() if self.ranked else ""]
         if self.kernels:
             parts += [
-                "<h2>Kernels</h2>",
-                '<p class="faint">us of all launches of one kind, and their share of the time that kernels take.</p>',
+                "<h2>Kinds of kernels</h2>",
+                '<p class="faint">Launches of each kind in the whole network, their us together, and their share.</p>',
                 self._kinds(),
             ]
+        parts += ["<h2>Kernels of each distinct call</h2>"] if self.calls else []
         parts += [_call(line, kernels) for line, kernels in self.calls]
         return framed(self.title, parts, figures)
 
@@ -125,7 +131,7 @@ class NetworkPage:
             if part != "total" and any(times):
                 bar = {"name": head.removesuffix(" us"), "orientation": "h", "marker_line_color": EDGE}
                 figure.add_bar(y=names, x=times, marker_color=PART_COLORS.get(part), **bar)
-        figure.update_yaxes(autorange="reversed")
+        figure.update_yaxes(autorange="reversed", type="category")  # a layer may be called 7
         return figure
 
     def _layers(self) -> str:
@@ -164,9 +170,9 @@ class NetworkPage:
                 f"<p>{escape(self.sentence)}.</p>" if self.sentence else "",
                 f"<p>{escape('Names lead to pages of the layers.' if self.links else self.pages)}</p>",
                 table(head, lines, identity="ranking", sort=True),
-                '<p class="faint">Above the ideal is what no product needs: layout conversions, launches, what keeps the cube '
-                f"waiting. It bounds what any tiling, layout or batch can save.{found} A click on the name of a column sorts "
-                "by it.</p>",
+                '<p class="faint">Equal layers are copies of one. Ideal is the time of the products alone, with every cube '
+                f"busy; above it are layout conversions, launches and waits. No tiling, layout or batch saves more.{found} "
+                "A click on the name of a column sorts by it.</p>",
             ]
         )
 

@@ -142,6 +142,14 @@
     button.setAttribute("aria-label", `copy ${command.textContent}`);
     button.addEventListener("click", () => copy(command, button));
     command.after(button);
+    command.replaceChildren(...command.textContent.split(/( )/).map(whole));
+  }
+  // A line ends between words alone, not after the hyphen of an option.
+  function whole(word) {
+    if (word === " ") { return word; }
+    const span = document.createElement("span");
+    span.textContent = word;
+    return span;
   }
   async function copy(command, button) {
     try {

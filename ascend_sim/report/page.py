@@ -19,7 +19,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.keywords import near_names
 from ascend_sim.npz_file import one_line
 from ascend_sim.report.advice import layer_words
-from ascend_sim.report.blocks import costs_part, timeline_part
+from ascend_sim.report.blocks import costs_part, timeline_part, words_part
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import counted
 from ascend_sim.report.html import output_table, problem_table, results_name, table
@@ -39,8 +39,8 @@ _KERNELS = 12
 
 
 _BANDWIDTH = (
-    "All cores together: bytes that the kernel asks for from GM and writes there, bytes of the L2's lines that these touch, "
-    "and what HBM moves; dotted what HBM reaches at most."
+    "All cores together: what they load from global memory (GM) and write there, the L2 lines that these bytes touch, and what "
+    "HBM moves. The dotted line is the highest rate of HBM."
 )
 
 
@@ -211,8 +211,8 @@ def _bottleneck(
         chip = recording.chip
         lines += [
             "<h3>Critical path</h3>",
-            f'<p class="faint">The chain of instructions and waits that reaches from the first cycle to the last: {total:,} '
-            f"cycles, {chip.us(total):,.2f} us, as long as the run. What is not on it has time to spare.</p>",
+            f'<p class="faint">The chain of instructions and waits from the first cycle to the last: {total:,} cycles, '
+            f"{chip.us(total):,.2f} us. It is as long as the run; an instruction that is not on it has time to spare.</p>",
             figures.add(path_figure(recording, path), "critical-path", "critical path by kernel"),
             _path_table(path, total),
         ]
@@ -289,9 +289,9 @@ def _kernels(kernels: Sequence[Mapping[str, Any]], total: float) -> str:
         "tiling",
     ]
     caption = (
-        "In launch order; a click shows the kernel below. Of the cube: ideal cube time over the longest core's. 80 % "
-        "interval: where the measured times of kernels of this kind lie, by docs/accuracy.md; with too few measured "
-        "rows of the chip that of other chips, without any that of the nearest kind, both widened (assumed)."
+        "In launch order; a click shows the kernel above. Of the cube: the share of the longest core's time that the products "
+        "need. 80 % interval: four in five measured kernels of this kind lie in theirs (docs/accuracy.md). Where the chip has "
+        "few measured rows, it is of other chips; without any, of the nearest kind; both are widened (assumed)."
     )
     return "<h2>Kernels</h2>\n" + table(head, rows, caption=caption, marks=marks, bar=2, identity="kernels")
 
@@ -314,9 +314,10 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures
     return "\n".join(
         [
             "<h2>Rooflines</h2>",
-            '<p class="faint">Every cube kernel once for each level: its operations per byte that pass MTE1 into L0A and L0B, '
-            "pass between cores and L2, or move over HBM, and the operations per second that it reached, launch included. "
-            "MTE1 feeds L0A and L0B by turns, so that a kernel's roof lies between those of its two paths.</p>",
+            '<p class="faint">A line is the highest speed that a level of memory, or the cube, allows. A cube kernel has a '
+            "point for each level (MTE1, L2, HBM): to the right, its operations per byte there; upwards, the "
+            "operations per second that it reached, launch included. MTE1 fills L0A and L0B by turns; its limit lies between "
+            "its two lines.</p>",
             figures.add(figure, "roofline", "rooflines of the cube kernels"),
         ]
     )
@@ -340,6 +341,7 @@ def _one_kernel(
     lines = [
         '<h2 id="one-kernel">One kernel</h2>',
         f'<p><select id="kernel" aria-label="kernel">{options}</select></p>',
+        words_part(),
     ]
     if layer := layer_words(report["problem"]):
         lines.append(f'<p class="faint">The layer: {escape(layer)}.</p>')
@@ -391,7 +393,7 @@ def _kernel(
             ("Pipes of every core", drawings.utilisation_figure(recording, task), "pipes"),
             ("Balance of the cores", drawings.balance_figure(recording, task), "balance"),
             ("Bytes by path", drawings.bytes_figure(recording, kernel, task), "bytes"),
-            ("Bounds: no order of instructions goes below", drawings.bounds_figure(kernel), "bounds"),
+            ("Least time of each unit", drawings.bounds_figure(kernel), "bounds"),
         ]
         lines += ["<h3>Bandwidth</h3>", f'<p class="faint">{_BANDWIDTH}</p>']
         curve = drawings.bandwidth_figure(recording, task)

@@ -215,7 +215,8 @@
         ink.fillStyle = this.colors.line;
         ink.fillRect(x, TOP - 4, 1, box.height - TOP - BOTTOM + 4);
         ink.fillStyle = this.colors.text;
-        ink.fillText(tick.toFixed(decimals), x, box.height - BOTTOM + 13);
+        const text = tick.toFixed(decimals), inside = box.width - ink.measureText(text).width / 2;
+        ink.fillText(text, Math.min(x, inside), box.height - BOTTOM + 13);
       }
       ink.fillStyle = this.colors.faint;
       ink.fillText("us", LEFT + this.width / 2, box.height - 3);

@@ -151,6 +151,11 @@ def test_it_loads_without_errors(browser: Any) -> None:
     assert all(one.find_elements("css selector", ".main-svg") for one in visible), "every figure in sight is drawn"
 
 
+def test_every_pipe_is_explained_on_the_page(browser: Any) -> None:
+    words = browser.find_elements("css selector", "#page-words td:first-child")
+    assert {word.get_property("textContent") for word in words} >= set(PIPES)
+
+
 def test_another_kernel_can_be_chosen(browser: Any) -> None:
     rows = browser.find_elements("css selector", "#kernels tr[data-kernel]")
     row = next(one for one in rows if "grad_input" in one.text and "TransData" not in one.text)

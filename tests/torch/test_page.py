@@ -21,7 +21,7 @@ from ascend_sim.torch import simulate  # noqa: E402
 from tests.support.report.browser import chromium, cut_off, emulate, unnamed  # noqa: E402
 from tests.support.torch.steps import step  # noqa: E402
 
-SECTIONS = ("Layers", "Layers by time", "Kernels")
+SECTIONS = ("Layers", "Layers by time", "Kinds of kernels")
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,26 @@
 // The site's search: a field in the head; it looks in the sections of find_index.js, which needs no server.
 const base = new URL(".", document.currentScript.src);
 
+// Places where a word of the text begins with `word`: "race" is in "races", and not in "trace".
+function begins(text, word) {
+  const escaped = word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  return [...text.matchAll(new RegExp(`(?<![\\p{L}\\p{N}])${escaped}`, "gu"))].map(one => one.index);
+}
+
+// Sections with all words of the query, the best first. Words inside other words find a section, and rank it last.
 function matches(query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const found = [];
   for (const [link, page, head, text] of words.length ? window.findIndex : []) {
-    const titles = `${page} ${head}`.toLowerCase(), body = text.toLowerCase();
+    const heading = head.toLowerCase(), titles = `${page.toLowerCase()} ${heading}`, body = text.toLowerCase();
     if (!words.every(word => titles.includes(word) || body.includes(word))) { continue; }
-    const score = words.reduce((sum, word) => sum + (head.toLowerCase().includes(word) ? 20 : titles.includes(word) ? 5 : 0) +
-      Math.min(body.split(word).length - 1, 4), 0);
-    found.push({link, page, head, text, score, at: Math.max(body.indexOf(words[0]), 0)});
+    const places = words.map(word => begins(body, word));
+    const score = words.reduce((sum, word, number) => {
+      const count = places[number].length, share = count * word.length / Math.max(body.length, 1);
+      return sum + (begins(heading, word).length ? 20 : begins(titles, word).length ? 5 : 0) + Math.min(count, 4) + 10 * share;
+    }, 0);
+    const today = page === "Changelog" ? 0.2 : 1;  // what changed stands behind what is
+    found.push({link, page, head, text, score: score * today, at: places[0][0] ?? Math.max(body.indexOf(words[0]), 0)});
   }
   return found.sort((a, b) => b.score - a.score).slice(0, 12);
 }

@@ -21,6 +21,8 @@ _KERNELS = 12
 _ROWS = 2400
 """Instructions that are drawn one by one in a window of a timeline, over all kernels and runs: the page stays small."""
 
+_MARK = "*\u00a0"
+"""Before the name of a quantity that differs, on the name's line."""
 _LONG = 40
 """Characters of a cell that stay in one line."""
 
@@ -165,12 +167,12 @@ def _facts(comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[boo
     found: dict[bool, list[tuple[list[str], str]]] = {True: [], False: []}
     for number, fact in enumerate(facts):
         differs = marks[number] if marks else fact.differs
-        cells: list[Any] = [f"{'* ' if differs else ''}{fact.name}", *map(shown_value, fact.values)]
+        cells: list[Any] = [f"{_MARK if differs else ''}{fact.name}", *map(shown_value, fact.values)]
         cells += shown_difference(fact) if two else ()
         mark = [*(['class="differs"'] if differs else []), *([f'data-kernel="{number}"'] if kernels else [])]
         found[differs].append((list(map(_cell, cells)), " ".join(mark)))
     head = [
-        "kernel" if kernels else "what",
+        "kernel" if kernels else "quantity",
         *(f">{letter}" for letter in LETTERS[: len(comparison.runs)]),
         *((">B - A", ">relative") if two else ()),
     ]

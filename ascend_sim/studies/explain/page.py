@@ -96,9 +96,9 @@ def _caption(explanation: Explanation) -> str:
     """Return three sentences: what the page follows, what its steps are, and how to take them."""
     mmads = sum(len(part.mmads) for part in explanation.parts)
     return (
-        f"This page follows one number, {element(explanation)}, through the chip. First its operands come to L1, then "
-        f"{many(mmads, 'mmad')} will add the products of a row and a column to the sum in L0C, and at last that leaves for GM. "
-        "Press step or the arrow keys, and everything below shows that moment."
+        f"This page follows one number, {element(explanation)}, through the chip. Its operands come to the buffer L1; then "
+        f"{many(mmads, 'mmad')} (instructions of the cube) will add products to the sum in the buffer L0C, which at last "
+        "leaves for GM, the global memory. Press step or an arrow key, and everything below shows that moment."
     )
 
 

@@ -88,7 +88,7 @@ def test_a_waterfall_is_drawn_for_each_run(page: Path, comparison: RunComparison
 def test_rows_that_differ_are_marked(page: Path, comparison: RunComparison) -> None:
     text = page.read_text(encoding="utf-8")
     for kernel in comparison.kernels:
-        assert bool(re.search(rf'<tr class="differs"[^>]*><td>\* {kernel.name}</td>', text)) == kernel.differs
+        assert bool(re.search(rf'<tr class="differs"[^>]*><td>\*\xa0{kernel.name}</td>', text)) == kernel.differs
 
 
 @pytest.mark.parametrize("width", [1600, 400])

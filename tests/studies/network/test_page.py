@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ascend_sim.ops.network import load_network
+from ascend_sim.report.network_page import NetworkPage, PageLayer
 from ascend_sim.studies.network.page import write_page
 from ascend_sim.studies.network.run import NetworkRun, run_network
 from ascend_sim.studies.network.summary import ranked
@@ -86,3 +87,28 @@ def test_it_is_read_and_sorted_without_errors(browser: Any, page: Path, run: Net
         )
     )
     assert [line for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")] == []
+
+
+def test_layers_that_are_numbers_stand_under_their_names(browser: Any, tmp_path: Path) -> None:
+    """Names of torch.nn.Sequential are numbers: with "1 0" and "2 2" Plotly would draw an axis from 10 to 22."""
+    pytest.importorskip("plotly")
+    names = ("0", "2", "4")
+    layers = [PageLayer(name, "sizes", "float16", "1+1", {"output": 2.0, "total": 2.0}, ()) for name in names]
+    NetworkPage("numbers", {"output": "output", "total": "total"}, layers, 3).write(tmp_path / "numbers.html")
+    browser.get((tmp_path / "numbers.html").as_uri())
+    browser.implicitly_wait(5)
+    browser.find_element("css selector", "#layers .ytick text")
+    drawn = browser.find_elements("css selector", "#layers .ytick text")
+    assert sorted(map(said, drawn)) == ["1 0", "2 2", "3 4"]
+
+
+def test_a_command_breaks_between_its_words_and_makes_no_tall_row(browser: Any, page: Path) -> None:
+    opened(browser, page, 400)
+    rows = browser.find_elements("css selector", "#ranking tbody tr")
+    assert rows and max(row.size["height"] for row in rows) < 130
+    for command in browser.find_elements("css selector", "code.command"):
+        words = command.find_elements("css selector", "span")
+        assert [word.get_property("textContent") for word in words] == said(command).split(" ")
+        assert all(len(browser.execute_script("return arguments[0].getClientRects()", word)) == 1 for word in words)
+        lines = "const r = document.createRange(); r.selectNodeContents(arguments[0]); return r.getClientRects().length"
+        assert {browser.execute_script(lines, word) for word in words if len(said(word)) < 30} == {1}
