@@ -117,7 +117,7 @@ def test_a_functional_run_has_no_times(tiny: Any, tmp_path: Path) -> None:
     sim, _, _ = step(tiny, torch.randn(1, 3, 8, 8), mode="functional")
     sim.write_html(tmp_path / "model.html")
     page = body(tmp_path / "model.html")
-    assert "<h2>Kernels</h2>" not in page and "us in all" not in page and "<summary>" in page
+    assert "<h2>Kinds of kernels</h2>" not in page and "us in all" not in page and "<summary>" in page
 
 
 def test_it_needs_no_plotly(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
