@@ -163,6 +163,7 @@ def test_a_name_goes_before_a_number_and_may_hold_a_colon(varied: Path) -> None:
     ("case", "message"),
     [
         ("resnet50", "^resnet50: that is a network: run-network resnet50, or a layer of it, resnet50:conv1$"),
+        ("conv4_1_3x3", "^conv4_1_3x3: that is a layer of a network; its address is resnet50:conv4_1_3x3$"),
         (
             "resnet50:conv2_1_3",
             r"no layer 'conv2_1_3' in resnet50; did you mean resnet50:conv2_1_3x3\?; allowed are names and",

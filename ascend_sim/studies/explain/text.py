@@ -128,7 +128,8 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         fields = ", ".join(f"{name} {value}" for name, value in task.info["tiling"].items() if name.startswith("base"))
         blocks, source = many(task.block_dim, "block"), task.info["tiling_source"]
         source += f"; input by {task.info['input_load']}" if "input_load" in task.info else ""
-        lines.append(f"computed by {task.op_type} in {blocks}, in tiles of {fields} ({source})")
+        tiles = f", in tiles of {fields}" if fields else ""
+        lines.append(f"computed by {task.op_type} in {blocks}{tiles} ({source})")
         if "ladder" in task.info:
             lines.append(f"this tiling by {ladder_words(task.info['ladder'])}")
         for name, what in task.info.get("surrogates", {}).items():

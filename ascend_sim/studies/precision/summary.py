@@ -19,7 +19,14 @@ from ascend_sim.report.summary import before_words
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
 
 SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "hifloat8": "hif8", "float8_e4m3fn": "e4m3fn"}
-_SHARES = {1: "the", 0.5: "half the", 0.25: "a quarter of the", 2: "twice the"}
+_SHARES = {
+    1: "the",
+    0.5: "half the",
+    0.25: "a quarter of the",
+    0.125: "an eighth of the",
+    0.0625: "a sixteenth of the",
+    2: "twice the",
+}
 
 
 def rows_of(table: PrecisionTable) -> list[dict[str, Any]]:
@@ -102,7 +109,7 @@ def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str,
     parts = [f"{min(bits):.1f} bits"] if bits else ["exact"]
     if first["cube_cycles"] and line["cube_cycles"]:
         share = line["cube_cycles"] / first["cube_cycles"]
-        near = next((words for value, words in _SHARES.items() if abs(share - value) < 0.02 * value), f"{share:.2f} x the")
+        near = next((words for value, words in _SHARES.items() if abs(share - value) < 0.02 * value), f"{share:.2g} x the")
         parts.append(f"{near} cube cycles of {base}")
     if first["us"] and line["us"]:
         more = round(100 * (line["us"] / first["us"] - 1))

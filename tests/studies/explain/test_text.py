@@ -52,6 +52,14 @@ def test_what_is_said_of_a_sum_without_products(explanation: Any, products: str,
     assert (EACH_ONCE in lines) == bool(len(found.formula.left))
 
 
+def test_a_kernel_without_fields_has_no_tiles_to_name() -> None:
+    """The older grad_weight kernel has no tiling fields; grad_input of the same call has."""
+    for element, tiles in (("weight", False), ("element", True)):
+        found = followed([2, 16, 8, 8], 3, {element: (0, 0, 1, 1)}, padding=[1, 1])
+        (line,) = [line for line in explain_page(found).splitlines() if "computed by" in line]
+        assert (", in tiles of baseM " in line) is tiles and " (" in line and "  (" not in line
+
+
 def test_an_operand_that_meets_zeros_is_named_all_the_same() -> None:
     found = followed([1, 3, 40, 40], 3, {"element": (0, 0, 20, 20)}, stride=[32, 32])
     rows = [line.split() for line in explain_page(found).splitlines() if "0x00000000" in line]
