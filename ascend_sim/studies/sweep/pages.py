@@ -40,14 +40,14 @@ def render(
     shown = [name for name in columns or _SHOWN if name in sweep.columns]
     rows = sorted(sweep.rows, key=lambda row: (row["status"] != 0, row.get("us") or 0.0))
     refused = len(sweep.ran) < len(rows)
-    heads = [f">{name}" for name in sweep.fields] + [f">{_head(name)}" for name in shown]
-    heads += ["front"] * bool(front) + ["~refused"] * refused
+    heads = [f">{name}" for name in sweep.fields] + ["front"] * bool(front) + [f">{_head(name)}" for name in shown]
+    heads += ["~refused"] * refused
     before = f"; {before_words({'l2': sweep.l2})}" if sweep.l2 else ""
-    table = Grid(f"{sweep.case}: {counted(len(rows), 'point')}{before}", heads, names=len(sweep.fields))
+    table = Grid(f"{sweep.case}: {counted(len(rows), 'point')}{before}", heads, names=len(sweep.fields) + bool(front))
     for row in rows[:top]:
         cells = [value_text(row[name]) for name in sweep.fields]
-        cells += ["" if row["status"] != 0 else _cell(name, row.get(name)) for name in shown]
-        cells += ["*" if row in front else ""] * bool(front) + [_refusal(row)] * refused
+        cells += ["*" if row in front else ""] * bool(front)
+        cells += ["" if row["status"] != 0 else _cell(name, row.get(name)) for name in shown] + [_refusal(row)] * refused
         table.row(*cells)
     console.print(table)
     lines = [f"{len(rows) - top} more rows; --top shows more, --table writes all"] if top and len(rows) > top else []

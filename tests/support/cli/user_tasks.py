@@ -237,7 +237,7 @@ TASKS = (
         "sweep",
         "time against error",
         "ascend-sim sweep fp32_keep --vary cube_math_type=0,1 --mode full --pareto us,error --jobs 1",
-        r"1  .*e-04  \*",
+        r"1  \*  .*e-04",
     ),
     UserTask(
         "sweep",
