@@ -153,7 +153,7 @@ def _head(report: Mapping[str, Any], title: str, told: str) -> str:
     kind = results_name(outputs)
     wrong = [name for name, figures in outputs.items() if figures.get("correct") is False]
     if wrong or findings:
-        verdict = f'<b class="bad">{_list([*(f"{name} wrong" for name in wrong), *_found(findings)])}</b>'
+        verdict = f'<b class="bad">{escape(", ".join([*(f"{name} wrong" for name in wrong), *_found(findings)]))}</b>'
     elif outputs:
         verdict = '<b class="good">correct</b>'
     else:
@@ -183,10 +183,6 @@ def _head(report: Mapping[str, Any], title: str, told: str) -> str:
 
 def _found(findings: Sequence[Mapping[str, str]]) -> list[str]:
     return [f"{len(findings)} finding{'s' if len(findings) > 1 else ''}"] if findings else []
-
-
-def _list(parts: Sequence[str]) -> str:
-    return escape(", ".join(parts))
 
 
 def _bottleneck(
