@@ -95,7 +95,7 @@ def sweep(
             pages.check_table(rows.table)
         shown = [full_column(name.strip()) for name in rows.columns.split(",") if name.strip()]
         column = full_column(pictures.column)
-        known = columns_of(load_case(case).operator, asked["mode"])
+        known = columns_of(load_case(case).operator, asked["mode"], asked["tile"])
         varied = [parse_vary(text) for text in vary]
         for name, _ in varied:
             if [one for one, _ in varied].count(name) > 1:

@@ -66,15 +66,16 @@ class SweepPoint:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def columns_of(operator_name: str, mode: str) -> list[str]:
-    """Return the columns that `measure` can return for an operator and mode, in order."""
+def columns_of(operator_name: str, mode: str, tile: bool) -> list[str]:
+    """Return the columns that `measure` can return for an operator, a mode, and with a search (`tile`) or without, in order."""
     operator = OPERATORS[operator_name]
-    of_cube = ("l1", "l0c", "blocks", "efficiency", "bottleneck", "tiling", "searched")
+    of_cube = ("l1", "l0c", "blocks", "efficiency", "bottleneck", "tiling")
     return [
         *("status", "reason", "us", "cycles"), *(f"{part}_us" for part in (*operator.layer_parts, "layout")), "l1",
         *(f"{kernel}_{figure}" for kernel in operator.cube_kernels for figure in of_cube),
         *("gm_bytes", "workspace", "tflops", "findings"),
         *((*(f"{name}_error" for name in operator.outputs), "error", "correct") if mode == "full" else ()),
+        *(f"{kernel}_searched" for kernel in operator.cube_kernels if tile),
     ]  # fmt: skip
 
 

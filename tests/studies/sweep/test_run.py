@@ -46,10 +46,11 @@ def test_fields_vary_together_and_one_value_needs_no_list() -> None:
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize("tile", [False, True])
 @pytest.mark.parametrize(("case", "mode"), [("by_hand", "full"), ("by_hand", "timing"), ("forward_2d", "full")])
-def test_every_column_is_known_before_anything_runs(case: str, mode: str) -> None:
-    found = sweep(case, {"batch": 1}, mode=mode)
-    known = columns_of(load_case(case).operator, mode)
+def test_every_column_is_known_before_anything_runs(case: str, mode: str, tile: bool) -> None:
+    found = sweep(case, {"batch": 1}, mode=mode, tile=tile)
+    known = columns_of(load_case(case).operator, mode, tile)
     assert set(found.columns) - {"batch"} <= set(known)
     assert [name for name in known if name in found.columns] == [name for name in found.columns if name != "batch"]
 
