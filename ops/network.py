@@ -1,11 +1,12 @@
 """Network files: a list of layers under the names of case files, and entries common to all layers.
 
 NETWORK:LAYER is the address of a layer as a case: the name of a network or the path of its file, and the layer's name or number
-from 1; `:forward` behind it means the layer's forward pass.
+from 1. Behind it `:batch=8` scales the network to another batch, `:forward` means the layer's forward pass.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
@@ -22,7 +23,11 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.yaml_file import read_yaml, why_no_file
 
+MOST_IMAGES = (1 << 31) - 1
+"""Limit of a batch; far beyond what the memory of a chip holds."""
 _FORWARD = ":forward"
+_LAYER = re.compile(r"(?P<name>.*?)(:batch=(?P<batch>\d+))?(?P<forward>:forward)?", re.DOTALL)
+"""Part of an address behind NETWORK: layer, batch, pass."""
 _MOST_LISTED = 8
 """Most layer names that the message for an unknown layer lists."""
 
@@ -64,7 +69,12 @@ class Network:
         return f"<Network {self.name}: {len(self.layers)} layers, batch {self.batch}>"
 
     def at(self, batch: int) -> Network:
-        """Return the network with every layer's batch axis scaled to `batch`; ConfigError if a scaled size is not whole."""
+        """Return the network with every layer's batch axis scaled to `batch`.
+
+        Raises ConfigError for a batch below 1 or above its limit, and if a scaled size is not whole.
+        """
+        if not (isinstance(batch, int) and 1 <= batch <= MOST_IMAGES):
+            raise ConfigError(f"batch is {batch!r}; allowed is a whole number from 1 to {MOST_IMAGES}")
         if batch == self.batch:
             return self
         return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, rescaled=True)
@@ -132,29 +142,31 @@ def case_of_layer(network: str, layer: str) -> Case:
 
 def place_of_layer(network: str, layer: str) -> tuple[Network, int, str]:
     """Return (network, place among its layers, pass) of a layer, given by its name or its number from 1: its backward pass,
-    or with ":forward" behind `layer` its forward pass.
+    or with ":forward" behind `layer` its forward pass. ":batch=8" before that scales the network.
 
-    Raises ConfigError for an empty name, for an unknown layer (with similar names), and for the backward pass of a
-    layer without gradients.
+    Raises ConfigError for an empty name, for an unknown layer (with similar names), for a batch that is not possible, and for
+    the backward pass of a layer without gradients.
     """
     if not network.strip():
         listed = choices("", network_names(), "shipped networks")
         raise ConfigError(f"{network}:{layer}: no network given before the colon{listed}")
     loaded = load_network(network)
-    name = layer.removesuffix(_FORWARD)
+    given = _LAYER.fullmatch(layer)
+    assert given is not None  # every text is a name
+    name, batch, forward = given["name"], given["batch"], given["forward"]
     layers = {one.name: one for one in loaded.layers}
     found = layers.get(spelled(name, layers))
     if found is None and name.isdecimal() and 1 <= int(name) <= len(loaded.layers):
         found = loaded.layers[int(name) - 1]
     if found is None:
         raise ConfigError(f"{network}:{layer}: {_no_layer(network, name, loaded)}")
-    forward = layer.endswith(_FORWARD)
     if not forward and not found.trains:
         raise ConfigError(
             f"{network}:{layer}: the layer asks for no gradient, so it has no backward pass; its forward pass is "
-            f"{network}:{name}{_FORWARD}"
+            f"{network}:{layer}{_FORWARD}"
         )
-    return loaded, loaded.layers.index(found), "forward" if forward else "backward"
+    place = loaded.layers.index(found)
+    return loaded if batch is None else loaded.at(int(batch)), place, "forward" if forward else "backward"
 
 
 def _no_layer(network: str, name: str, loaded: Network) -> str:

@@ -159,6 +159,16 @@ def test_a_name_goes_before_a_number_and_may_hold_a_colon(varied: Path) -> None:
     assert address_of("resnet50:conv1") == ("resnet50", "conv1") and address_of("resnet50") is None
 
 
+@pytest.mark.parametrize("direction", ["", ":forward"])
+def test_an_address_scales_the_batch(direction: str) -> None:
+    loaded, scaled = load_case(f"resnet50:conv1{direction}"), load_case(f"resnet50:1:batch=3{direction}")
+    assert scaled.tensors["input"][0] == (3, *loaded.tensors["input"][0][1:]) and scaled.operator == loaded.operator
+    assert {name: dtype for name, (_, dtype) in scaled.tensors.items()} == {
+        name: dtype for name, (_, dtype) in loaded.tensors.items()
+    }
+    assert scaled.attributes == loaded.attributes
+
+
 @pytest.mark.parametrize(
     ("case", "message"),
     [
@@ -172,6 +182,8 @@ def test_a_name_goes_before_a_number_and_may_hold_a_colon(varied: Path) -> None:
         ("convnext_tiny:stage9", r"did you mean convnext_tiny:stage\d_1\w*, convnext_tiny:stage\d_1\w*, convnext_tiny:stage"),
         ("resnet50:54", "no layer '54' in resnet50; allowed are names and numbers from 1 to 53: conv1, "),
         ("resnet50:0", "no layer '0'"),
+        ("resnet50:conv1:batch=0", "^batch is 0; allowed is a whole number from 1 to 2147483647$"),
+        ("resnet50:conv1:batch=two", "no layer 'conv1:batch=two' in resnet50; allowed"),
         ("resnet50:", "no layer given in resnet50"),
         (":conv1", "^:conv1: no network given before the colon; shipped networks: convnext_tiny, "),
         ("/dev/null", "^/dev/null: is a device or a pipe, not a file, and no case of that name; shipped cases: bf16, "),

@@ -15,7 +15,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -48,8 +48,6 @@ from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 
-MOST_IMAGES = (1 << 31) - 1
-"""Limit of a batch; far beyond what the memory of a chip holds."""
 Tilings = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Tiling fields by layer and cube kernel."""
 
@@ -93,7 +91,7 @@ class LayerTimes:
 @frozen
 class NetworkRun(ShownResult):
     """Result of one pass of a network: a LayerTimes for every layer; `same_as[i]` names the earlier layer whose result layer
-    i shares, or is None.
+    i shares, or is None. `options` and `tilings` are those that it was given.
 
     A run that was interrupted is not `complete`: its network has only the layers that were finished.
     """
@@ -105,8 +103,8 @@ class NetworkRun(ShownResult):
     same_as: Sequence[str | None]
     direction: str = "backward"
     complete: bool = True
-    l2: str = "cold"
-    launches: str = "cold"
+    options: NetworkOptions = field(default_factory=lambda: filled(NetworkOptions, {}))
+    tilings: Tilings = field(default_factory=dict)
 
     _drawn = "ascend_sim.studies.network.pages:render_summary"
     _more = "ascend_sim.studies.network.pages:render"
@@ -214,8 +212,6 @@ def run_network(
     layers that were finished, if there are any. Raises SimError for a batch below 1, for tilings of layers that there are not,
     and where every layer is refused.
     """
-    if batch is not None and not (isinstance(batch, int) and 1 <= batch <= MOST_IMAGES):
-        raise SimError(f"batch is {batch!r}; allowed is a whole number from 1 to {MOST_IMAGES}")
     how = NetworkOptions(**options)
     check_options(NetworkOptions, how)
     if not isinstance(network, Network):
@@ -283,7 +279,8 @@ def run_network(
         [same for _, _, same in finished],
         direction,
         complete,
-        **filled(CacheOptions, how),
+        how,
+        given,
     )
     if all(layer.refused for layer in run.layers):
         refusal = run.layers[0]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from ascend_sim.chip import ChipSpec
 from ascend_sim.ops.network import text_of
-from ascend_sim.options.run_options import STEP
+from ascend_sim.options.commands import ShellCommands
+from ascend_sim.options.description import filled
+from ascend_sim.options.run_options import CacheOptions
 from ascend_sim.report.grid import counted
 from ascend_sim.report.ranking import costs_of, ranking_lines
 from ascend_sim.report.summary import LAYOUT, before_words, head_words, parts_words
+from ascend_sim.studies.network.options import NetworkOptions
 
 _TROUBLE = 2
 """Refused layers and findings that are shown."""
-_USUAL_CHIP = "ascend910b3"
 
 
 def ranked(run: Any) -> list[dict[str, Any]]:
@@ -49,8 +52,7 @@ def summary_of(run: Any) -> dict[str, Any]:
         "direction": run.direction,
         "chip": run.chip,
         "batch": run.batch,
-        "l2": run.l2,
-        "launches": run.launches,
+        **filled(CacheOptions, run.options),
         "layers": len(run.layers),
         "distinct_layers": run.distinct,
         "total_us": round(total, 4),
@@ -64,20 +66,14 @@ def summary_of(run: Any) -> dict[str, Any]:
 
 
 def command_of(run: Any, layer: str) -> str:
-    """Return the shell command that runs `layer` alone as the run did; "" for a network that it cannot name.
-
-    A layer's address has the batch of its file; a sweep of one point has another, but no L2 of a training step.
-    """
-    if not run.network.address or (run.network.rescaled and run.l2 == STEP):
+    """Return the shell command that runs `layer` alone as the run did; "" for a network or a chip that it cannot name."""
+    given = {name: value for name, value in run.options.items() if value != filled(NetworkOptions, {})[name]}
+    if not run.network.address or isinstance(run.options["chip"], ChipSpec):
         return ""
-    address = f"{run.network.address}:{layer}{':forward' if run.direction == 'forward' else ''}"
-    chip = "" if run.chip == _USUAL_CHIP else f" --chip {run.chip}"
-    states = [(name, state) for name, state in (("l2", run.l2), ("launches", run.launches)) if state != "cold"]
-    if not run.network.rescaled:
-        return f"ascend-sim run {address} --mode timing{chip}{''.join(f' --{name} {state}' for name, state in states)}"
-    found = next(one for one in run.network.layers if one.name == layer)
-    varied = [("batch", found.input.shape[found.batch_axis]), *states]
-    return f"ascend-sim sweep {address}{''.join(f' --vary {name}={value}' for name, value in varied)}{chip}"
+    batch = f":batch={run.batch}" if run.network.rescaled else ""
+    address = f"{run.network.address}:{layer}{batch}{':forward' if run.direction == 'forward' else ''}"
+    given |= {"tiling": run.tilings[layer]} if layer in run.tilings else {}
+    return ShellCommands(address, given, given).run({"mode": "timing"})
 
 
 def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:
