@@ -42,8 +42,11 @@ def compare(
     ] = None,
     kernel: Annotated[
         list[str] | None,
-        typer.Option(help="Show this kernel; again for more. Default: the three that differ most.", autocompletion=KERNELS),
+        typer.Option(help="Show all that differs in this kernel; again for more.", autocompletion=KERNELS),
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print every table; facts of the three kernels that differ most.")
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Show all kernels, and what is equal too.")] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     html: Annotated[
@@ -71,7 +74,7 @@ def compare(
     if json_output:
         print(json.dumps(comparison.to_dict(), indent=1))
     else:
-        render(comparison, console(), kernels=kernel or (), everything=everything)
+        render(comparison, console(), kernels=kernel or (), full=full, everything=everything)
         if html is not None:
             print_text(f"wrote {html}")
 

@@ -18,6 +18,8 @@ VERSION = 1
 """Version of the result of `RunComparison.to_dict`; increased when a key is removed or changes its meaning."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the runs in tables, in order."""
+_SHARES = ("bottleneck busy", "main stall share", "of the cube", "equal bits with A")
+"""Ends of the names of facts that are shares from 0 to 1."""
 _DIGITS = 12
 """Digits of differences: later digits come from the subtraction itself."""
 
@@ -35,6 +37,11 @@ class Fact:
     def differs(self) -> bool:
         """Return True if two runs that have the fact have different values; None counts for nothing."""
         return len({value for value in self.values if value is not None}) > 1
+
+    @property
+    def is_share(self) -> bool:
+        """Return True if the values are shares of a whole, from 0 to 1."""
+        return self.name.endswith(_SHARES)
 
     @property
     def differences(self) -> tuple[int | float | None, ...]:
@@ -105,6 +112,7 @@ class RunComparison(ShownResult):
     kernels: tuple[KernelFacts, ...]
 
     _drawn = "ascend_sim.studies.compare.text:render"
+    _more = "ascend_sim.studies.compare.text:tables"
 
     def __repr__(self) -> str:
         count = sum(kernel.differs for kernel in self.kernels)

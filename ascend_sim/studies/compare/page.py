@@ -14,7 +14,7 @@ from ascend_sim.report.page import chosen_block
 from ascend_sim.report.skeleton import Figures, check_plotly, framed, window_buttons
 from ascend_sim.report.waterfall import WORDS
 from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison
-from ascend_sim.studies.compare.text import HEADS, shown_difference, shown_value
+from ascend_sim.studies.compare.text import HEADS, shown_difference, shown_value, shown_values
 
 _KERNELS = 12
 """Kernels with a part of their own, those first whose times differ most."""
@@ -167,7 +167,7 @@ def _facts(comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[boo
     found: dict[bool, list[tuple[list[str], str]]] = {True: [], False: []}
     for number, fact in enumerate(facts):
         differs = marks[number] if marks else fact.differs
-        cells: list[Any] = [f"{_MARK if differs else ''}{fact.name}", *map(shown_value, fact.values)]
+        cells: list[Any] = [f"{_MARK if differs else ''}{fact.name}", *shown_values(fact)]
         cells += shown_difference(fact) if two else ()
         mark = [*(['class="differs"'] if differs else []), *([f'data-kernel="{number}"'] if kernels else [])]
         found[differs].append((list(map(_cell, cells)), " ".join(mark)))

@@ -1,8 +1,9 @@
-"""A comparison on a terminal: the whole call, the kernels, what differs in those that differ most. Two runs fit 80 columns."""
+"""A comparison on a terminal: first the answer on one screen, or all tables. Two runs fit 80 columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -16,6 +17,9 @@ from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComp
 
 _SHOWN = 3
 """Kernels that are shown without being asked for: those whose times differ most."""
+_MOST_OF_TWO, _MOST_OF_MANY = (3, 6, 5), (2, 2, 3)
+"""Rows of a summary beside the total: facts of the call, results, kernels. Tables of many runs go on below."""
+_MOST_CAUSES = 3
 _ALWAYS = {"total us", "us", "cycles", "blocks", "bottleneck"}
 """Facts that are shown where they are equal too."""
 _FOLDED = (" compute dtype", " max abs error", " worst error over bound")
@@ -32,14 +36,14 @@ HEADS = {
 """Heads above the facts of a group."""
 
 
-def render(comparison: RunComparison, console: Console, *, kernels: Sequence[str] = (), everything: bool = False) -> None:
-    """Print a comparison with `*` at values that differ: the whole call, outputs, times of all kernels, then facts of some
-    kernels.
+def render(
+    comparison: RunComparison, console: Console, *, kernels: Sequence[str] = (), full: bool = False, everything: bool = False
+) -> None:
+    """Print a comparison with `*` at values that differ: its summary, or all tables.
 
-    `kernels` names those to show, alone; without it all have their times, and the three whose times differ most their facts.
-    `everything` shows all kernels, and equal facts as well. Raises SimError for a kernel that no run has.
+    `full` prints the whole call, outputs, times of all kernels, and facts of the three whose times differ most; `kernels` names
+    those to show, alone. `everything` shows all kernels, and equal facts as well. Raises SimError for a kernel that no run has.
     """
-    shown = chosen_kernels(comparison, kernels, everything)
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
         total = run.report["total_us"]
         say(console, f"{letter}  {run.label} ({run.kind}) on {run.report['chip']}, {shown_value(total)} us")
@@ -47,7 +51,62 @@ def render(comparison: RunComparison, console: Console, *, kernels: Sequence[str
     say(console, "; ".join(dict.fromkeys(befores)))
     if comparison.without_values:
         say(console, comparison.without_values)
-    console.print()
+    if full or kernels or everything:
+        console.print()
+        tables(comparison, console, kernels=kernels, everything=everything)
+    else:
+        _summary(console, comparison)
+    if comparison.same:
+        facts = sum(len(facts) for kernel in comparison.kernels for facts in kernel.groups.values())
+        say(console, f"No difference: {many(len(comparison.kernels), 'kernel')}, {many(facts, 'fact')} of them equal")
+
+
+def _summary(console: Console, comparison: RunComparison) -> None:
+    """Print the call's and the outputs' facts that differ, the kernels whose times differ most, and the causes of the first."""
+    rows = _FactRows(console, comparison)
+    total, *others = comparison.call
+    facts = [fact for fact in others if fact.differs]
+    most_facts, most_results, most_kernels = _MOST_OF_TWO if len(comparison.runs) == 2 else _MOST_OF_MANY
+    results = sorted(comparison.outputs, key=lambda fact: (fact.name.endswith((*_FOLDED, "|A - this|")), not fact.differs))
+    rows.facts("", [total, *facts[:most_facts]], True)
+    rows.facts("results", results[:most_results], True)
+    differing = sorted((kernel for kernel in comparison.kernels if kernel.differs), key=lambda kernel: -kernel.spread)
+    if differing:
+        rows.title("kernels, us")
+    for kernel in differing[:most_kernels]:
+        rows.add(Fact(kernel.name, kernel.fact("kernel", "us").values), True)
+    rows.print()
+    causes = next((f"{kernel.name}: {words}" for kernel in differing if (words := _causes(comparison, kernel))), "")
+    if causes:
+        say(console, causes)
+    counts = {"fact": len(facts) - most_facts, "kernel": len(differing) - most_kernels}
+    left = [many(count, f"more {thing}") for thing, count in counts.items() if count > 0]
+    if not comparison.same:
+        more = f"--full ({', '.join(left)})" if left else "--full"
+        say(console, f"more: {more}, --kernel {differing[0].name}" if differing else f"more: {more}")
+
+
+def _causes(comparison: RunComparison, kernel: KernelFacts) -> str:
+    """Return the changes of a kernel between two runs as text: blocks, tiling and tensors, then parts of its waterfall in us.
+
+    "" for more than two runs.
+    """
+    if len(comparison.runs) != 2 or kernel.missing:
+        return ""
+    blocks, tiling, tensors = kernel.fact("kernel", "blocks"), kernel.groups.get("tiling", ()), kernel.groups.get("tensors", ())
+    changed = [fact for fact in (blocks, *tiling, *tensors) if fact.differs][:_MOST_CAUSES]
+    words = [f"{fact.name} {' -> '.join(map(shown_value, fact.values))}" for fact in changed]
+    gaps = []
+    for fact in kernel.groups.get("waterfall", ()):
+        before, after = (run.recording.chip.us(cycles) for run, cycles in zip(comparison.runs, fact.values, strict=True))
+        gaps.append((after - before, fact.name))
+    most = sorted((gap for gap in gaps if round(gap[0], 2)), key=lambda gap: -abs(gap[0]))[:_MOST_CAUSES]
+    return ", ".join([*words, *(f"{name} {us:+,.2f} us" for us, name in most)])
+
+
+def tables(comparison: RunComparison, console: Console, *, kernels: Sequence[str] = (), everything: bool = False) -> None:
+    """Print the whole call, outputs, times of all kernels and the facts of some, as `render` with `full` does."""
+    shown = chosen_kernels(comparison, kernels, everything)
     rows = _FactRows(console, comparison)
     rows.facts("the whole call", comparison.call, everything)
     results = [fact for fact in comparison.outputs if fact.differs or not fact.name.endswith(_FOLDED)]
@@ -63,9 +122,6 @@ def render(comparison: RunComparison, console: Console, *, kernels: Sequence[str
     left = [kernel.name for kernel in comparison.kernels if kernel.differs and kernel not in shown]
     if left:
         say(console, f"\n{many(len(left), 'more kernel')} with differences (--kernel NAME or --all): {', '.join(left)}")
-    elif comparison.same:
-        facts = sum(len(facts) for kernel in comparison.kernels for facts in kernel.groups.values())
-        say(console, f"\nNo difference: {many(len(comparison.kernels), 'kernel')}, {many(facts, 'fact')} of them equal")
 
 
 def chosen_kernels(comparison: RunComparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:
@@ -136,9 +192,10 @@ class _FactRows:
         style = "yellow" if differs else ""
         cells = [Text(f"{'*' if differs else ' '} {fact.name}", style=style)]
         if self._two:
-            texts = [*map(shown_value, fact.values), *shown_difference(fact)]
+            texts = [*shown_values(fact), *shown_difference(fact)]
         else:
-            texts = [f"{shown_value(value)}{'*' if _is_other(value, fact) else ' '}" for value in fact.values]
+            others = ["*" if _is_other(value, fact) else " " for value in fact.values]
+            texts = [f"{text}{mark}" for text, mark in zip(shown_values(fact), others, strict=True)]
         self._table.row(*cells, *(Text(text, style=style) for text in texts))
 
     def print(self) -> None:
@@ -160,10 +217,25 @@ def shown_value(value: Value) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if abs(value) >= 1 else f"{value:.4g}"
 
 
+def shown_values(fact: Fact) -> list[str]:
+    """Return the values of a fact as table text: shares in per cent, others as `shown_value` has them."""
+    return [_percent(value) if fact.is_share and value is not None else shown_value(value) for value in fact.values]
+
+
+def _percent(share: Any) -> str:
+    """Return a share in per cent with one decimal; a share that only rounds to 0 or 100 % is told apart from them."""
+    shown = f"{100 * share:.1f} %"
+    return {"100.0 %": "> 99.9 %", "0.0 %": "< 0.1 %"}.get(shown, shown) if 0 < share < 1 else shown
+
+
 def shown_difference(fact: Fact) -> tuple[str, str]:
-    """Return (second run minus first, its share of the first in per cent) as text; "" for words and equal numbers."""
+    """Return (second run minus first, its share of the first in per cent) as text; of shares the percentage points and "". ""
+    for words and equal numbers.
+    """
     first, more = fact.values[0], fact.differences[1]
     if not more:
         return "", ""
+    if fact.is_share:
+        return f"{100 * more:+.1f} points", ""
     share = f"{100 * more / first:+.1f}%" if isinstance(first, int | float) and first else ""
     return f"{'+' if more > 0 else ''}{shown_value(more)}", share

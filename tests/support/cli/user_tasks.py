@@ -261,8 +261,8 @@ TASKS = (
     UserTask(
         "compare",
         "are the values the same",
-        "ascend-sim compare before after --kernel grad_input",
-        r"grad_input equal bits with A +- +1\.00",
+        "ascend-sim compare before after",
+        r"grad_input equal bits with A +- +100\.0 %",
     ),
     UserTask(
         "compare",
@@ -270,7 +270,9 @@ TASKS = (
         "ascend-sim compare net_before net_after",
         r"B - A +\+\d\.\d us (.*\n)+body .* layout \+0\.\d",
     ),
-    UserTask("compare", "two cases", "ascend-sim compare by_hand document_example_2d", r"\* total us .*%"),
+    UserTask(
+        "compare", "two cases", "ascend-sim compare by_hand document_example_2d", r"\* total us .*%(.*\n)+more: --full \("
+    ),
     UserTask(
         "compare",
         "in Python",

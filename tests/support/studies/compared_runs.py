@@ -17,5 +17,5 @@ def kernel_of(comparison: RunComparison, name: str) -> Any:
 def shown(comparison: RunComparison, **options: Any) -> str:
     console = Console(width=80, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        render(comparison, console, **options)
+        render(comparison, console, **{"full": True, **options})
     return captured.get()
