@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, is_dataclass, make_dataclass
+from functools import partial
 from inspect import get_annotations
 from threading import RLock
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform, overload
 
 _Class = TypeVar("_Class", bound=type)
 _MADE_FIRST = ("__dataclass_params__", "__match_args__", "__dataclass_fields__", "__init__")
@@ -39,13 +40,19 @@ class _Unwritten:
         return written.__get__(instance, owner) if hasattr(written, "__get__") else written
 
 
+@overload
+def frozen(cls: _Class) -> _Class: ...
+@overload
+def frozen(*, kw_only: bool) -> Callable[[_Class], _Class]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def frozen(cls: _Class) -> _Class:
+def frozen(cls: _Class | None = None, *, kw_only: bool = False) -> _Class | Callable[[_Class], _Class]:
     """Make a class a frozen dataclass, as `dataclass(frozen=True)` does, and return it; its methods are generated at first use.
 
-    Methods that the class defines itself stay. A fault in its fields is raised at first use, too.
+    Methods that the class defines itself stay. A fault in its fields is raised at first use, too. `kw_only` is a dataclass's.
     """
-    for names, write in ((_MADE_FIRST, _make_dataclass), (_MADE_LATER, _write_methods)):
+    if cls is None:
+        return partial(frozen, kw_only=kw_only)  # type: ignore[return-value]
+    for names, write in ((_MADE_FIRST, partial(_make_dataclass, kw_only)), (_MADE_LATER, _write_methods)):
         for name in names:
             if cls.__dict__.get(name) is None:  # a class with an __eq__ of its own has None for its __hash__
                 setattr(cls, name, _Unwritten(cls, name, write))
@@ -71,7 +78,7 @@ def _guard(cls: Any) -> None:
     cls.__setattr__, cls.__delattr__ = set_attribute, delete_attribute
 
 
-def _make_dataclass(cls: type) -> None:
+def _make_dataclass(kw_only: bool, cls: type) -> None:
     """Replace the class's `__init__` and field list by those of a dataclass with the same fields, those of bases included."""
     kinds: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
@@ -85,7 +92,7 @@ def _make_dataclass(cls: type) -> None:
     described = {name: getattr(cls, name) for name in _TAKEN if hasattr(cls, name)} | {"__annotations__": kinds}
     given = {name: default for name, default in defaults.items() if default is not MISSING}
     twin: type = type(cls.__name__, (), {**described, **given, "__doc__": __doc__})
-    dataclass(frozen=True, repr=False, eq=False)(twin)
+    dataclass(frozen=True, repr=False, eq=False, kw_only=kw_only)(twin)
     for name in own:
         if isinstance(default := defaults[name], Field):
             if default.default is MISSING:

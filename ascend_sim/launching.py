@@ -32,6 +32,7 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.tensor import Tensor, dtype_name, storage_dtype
 from ascend_sim.keywords import near_names
 from ascend_sim.memory.gm import SLOT_SHIFT
+from ascend_sim.numerics.distinct import distinct
 from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.kinds import SHAPE, check_kinds
 from ascend_sim.options.description import filled, with_options
@@ -348,5 +349,5 @@ def _written(programs: Sequence[Program]) -> set[int]:
     for program in programs:
         to_gm = [any(r.space == "GM" for r in one.writes()) for one in program.table.instructions]
         rows = program.rows[np.asarray(to_gm, np.bool_)[program.rows[:, 0]]]
-        slots |= set(np.unique(rows[:, 1] >> SLOT_SHIFT).tolist())
+        slots |= set(distinct(rows[:, 1] >> SLOT_SHIFT).tolist())
     return slots

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.arguments import TensorArg
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class AcceptedCall:
     """Accepted call of an operator, with everything that planning, running, judging and reporting need.
 

@@ -23,6 +23,7 @@ from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.isa.scalar import CleanDataCache
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
+from ascend_sim.numerics.distinct import distinct
 
 SCALAR = PIPE_INDEX["S"]
 STAYS = "scalar stores to GM whose lines of the data cache reach it only when the program ends (assumed, not stated): "
@@ -74,7 +75,7 @@ def stores_left(subject: Subject) -> list[str]:
 
 def _by_program(a: Accesses, chosen: Bits) -> Iterator[tuple[int, Ints]]:
     """Yield each program with `chosen` accesses, and their numbers."""
-    for program in np.unique(a.program(np.flatnonzero(chosen))).tolist():
+    for program in distinct(a.program(np.flatnonzero(chosen))).tolist():
         yield program, np.flatnonzero(chosen & (a.owner[a.footprint] // WIDTH == program))
 
 

@@ -17,6 +17,7 @@ from ascend_sim.check.matches import Matches
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows
 from ascend_sim.check.walk import waited_pipes
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, SET, WAIT
+from ascend_sim.numerics.distinct import distinct
 
 Bits = NDArray[np.bool_]
 
@@ -126,7 +127,7 @@ class Events:
         pipe that its program has before it.
         """
         items, found = self.matches.items, np.zeros((len(joins), self.columns), np.int32)
-        for program in np.unique(items.program[joins]).tolist():
+        for program in distinct(items.program[joins]).tolist():
             mine = items.program[joins] == program
             for column, pipe in enumerate(self.pipes.tolist()):
                 rows = np.flatnonzero(synced[program].pipe == pipe)

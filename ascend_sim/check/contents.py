@@ -23,6 +23,7 @@ from ascend_sim.isa.base import PIPE_INDEX, ceil_div
 from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.memory.regions import Region
+from ascend_sim.numerics.distinct import distinct
 
 ROLES = ("input", "given", "spare", "output", "workspace")
 """Roles of a tensor in a check: an `input` holds values and is read whole, one that is `given` holds values and is used, one
@@ -96,7 +97,7 @@ class Contents:
             unit = self._units.get(key, gcd(0, tensor.size))
             if len(mine):
                 unit = gcd(unit, int(np.gcd.reduce(a.start[mine] - tensor.base)))
-                for form in np.unique(a.form[mine]).tolist():
+                for form in distinct(a.form[mine]).tolist():
                     region = subject.shapes.forms[form]
                     unit = gcd(unit, region.row_bytes, region.row_stride, region.plane_stride)
             self._units[key] = unit

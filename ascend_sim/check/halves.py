@@ -18,6 +18,7 @@ from ascend_sim.check.sharing import Pairs, kinds_of, meet
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows
 from ascend_sim.kernel.program import ranges
 from ascend_sim.memory.regions import row_starts
+from ascend_sim.numerics.distinct import distinct
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """An odd number that spreads the bits of others."""
@@ -82,7 +83,7 @@ def _runs(a: Accesses, shapes: Shapes) -> _Runs:
     every = _Runs(np.arange(len(a.start)), a.start, a.start + shapes.extents[a.form]).with_writes(a.writes)
     whole = shapes.contiguous[a.form[every.footprint]]
     parts, rest = [every.of(whole)], every.of(~whole)
-    for form in np.unique(a.form[rest.footprint]).tolist():
+    for form in distinct(a.form[rest.footprint]).tolist():
         mine = rest.of(a.form[rest.footprint] == form)
         starts = row_starts(shapes.forms[form])
         low = (mine.low[:, None] + starts).ravel()
@@ -98,7 +99,7 @@ def _by_size(runs: _Runs) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
     Pieces are the bytes between neighbouring edges of the ranges; a half of the next size joins two neighbours. A footprint
     covers a half only if it covers no larger one around it.
     """
-    footprint, edges = runs.footprint, np.unique(np.concatenate((runs.low, runs.high)))
+    footprint, edges = runs.footprint, distinct(np.concatenate((runs.low, runs.high)))
     if not len(edges):
         return
     first = runs.clusters()
@@ -181,8 +182,8 @@ def _of_size(a: Accesses, kinds: Rows, hears: Ints, footprint: Ints, half: Ints,
     )  # fmt: skip
     half, partly, kind, hears = half[one], partly[one], kind[one], hears[footprint[one]]
     f, g, apart = [np.empty(0, np.int64)], [np.empty(0, np.int64)], np.zeros(len(one), np.bool_)
-    for k in np.unique(kind).tolist():
-        for other in np.unique(kind).tolist():
+    for k in distinct(kind).tolist():
+        for other in distinct(kind).tolist():
             if not meet(k, other):
                 continue
             whole = np.flatnonzero((kind == k) & ~partly)
@@ -194,7 +195,7 @@ def _of_size(a: Accesses, kinds: Rows, hears: Ints, footprint: Ints, half: Ints,
                 g.append(pair[1][keep])
                 apart[whole[_others(half, hears, whole, theirs)]] = True
                 apart[theirs[_others(half, hears, theirs, whole)]] = True
-    racing = np.unique(a.footprint[access[apart[number]]]) if apart.any() else np.empty(0, np.int64)
+    racing = distinct(a.footprint[access[apart[number]]]) if apart.any() else np.empty(0, np.int64)
     return Halves(mine, (np.concatenate(f), np.concatenate(g)), access, racing)
 
 

@@ -14,6 +14,7 @@ from ascend_sim.check.cross_order import CrossMatches, Meetings
 from ascend_sim.check.sync_rows import Ints, Rows, SyncFaults, SyncRows, Unpaired
 from ascend_sim.check.walk import CrossWalk, ProgramWalk
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT, DISARMED, SET, WAIT
+from ascend_sim.numerics.distinct import distinct
 
 Walk = TypeVar("Walk", CrossWalk, ProgramWalk)
 
@@ -107,7 +108,7 @@ class Matches:
         bounds = np.searchsorted(crossing, self.items.first)
         for index in np.flatnonzero(np.diff(bounds)).tolist():
             mine = crossing[bounds[index] : bounds[index + 1]]
-            used = np.unique(np.stack((items.kind[mine], items.code[mine])), axis=1).T.tolist()
+            used = distinct(np.stack((items.kind[mine], items.code[mine])), axis=1).T.tolist()
             if len({(kind, self._meetings.group(index, code)) for kind, code in used}) < len(used):
                 return False  # the order of rows need not be that in which pipes come to them
             walks.append(CrossWalk(index, mine, items.code[mine], items.kind[mine].tolist(), self.cross))

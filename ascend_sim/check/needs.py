@@ -9,6 +9,7 @@ import numpy as np
 from ascend_sim.check.clocks import Clocks
 from ascend_sim.check.order import TaskOrder
 from ascend_sim.check.sync_rows import WIDTH, Ints
+from ascend_sim.numerics.distinct import distinct
 
 
 class Needs:
@@ -32,7 +33,7 @@ class Needs:
     @cached_property
     def others(self) -> Ints:
         """Return (programs, events, owners, rows) of all requirements on pipes of other programs, without repetitions."""
-        return np.unique(np.concatenate([np.empty((4, 0), np.int64), *self._others], axis=1), axis=1)
+        return distinct(np.concatenate([np.empty((4, 0), np.int64), *self._others], axis=1), axis=1)
 
     def enough(self, clocks: Clocks, part: Ints | None = None) -> bool:
         """Return True if by the clocks all required rows have retired, at all events or only at those of `part`."""

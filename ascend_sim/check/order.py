@@ -21,6 +21,7 @@ from ascend_sim.check.matches import Matches
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows, Unpaired
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import CROSS_SET
+from ascend_sim.numerics.distinct import distinct
 
 
 class TaskOrder:
@@ -208,7 +209,7 @@ class _HandedOver:
         mine[np.arange(len(mine)), events.column[items.pipe[self.sets]]] = items.place[self.sets]
         vectors[self.release[:, None] + 1, self.place[items.program[self.sets]][:, events.pipes]] = mine
         heard = known[self.before, columns + 1 :].astype(np.int64)
-        pairs = np.unique(self.release[:, None] * len(vectors) + heard) if len(self.sets) else heard.ravel()
+        pairs = distinct(self.release[:, None] * len(vectors) + heard) if len(self.sets) else heard.ravel()
         later, earlier = pairs // len(vectors) + 1, pairs % len(vectors)
         first = np.flatnonzero(np.diff(later, prepend=0))
         at = later[first]

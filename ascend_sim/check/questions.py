@@ -12,6 +12,7 @@ from ascend_sim.check.clocks import Bits, Clocks
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows
 from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.kernel.program import ranges
+from ascend_sim.numerics.distinct import distinct
 
 _CHUNK = 1 << 18
 """Most questions that are asked at a time, so that their memory stays within some tens of megabytes."""
@@ -104,7 +105,7 @@ class Questions:
             there = b >= a.first[f]
             x, b, g, f = x[there], b[there], g[there], f[there]
             found.append(x[self._known(x, g, f, clocks) <= a.place[b]])
-        return np.unique(np.concatenate(found))
+        return distinct(np.concatenate(found))
 
     def _keys(self) -> Ints:
         return self.a.footprint.astype(np.int64) * self._base + self.a.place

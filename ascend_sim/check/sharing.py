@@ -15,6 +15,7 @@ from ascend_sim.check.sync_rows import WIDTH, Ints, Rows
 from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.kernel.program import ranges
 from ascend_sim.memory.regions import overlap
+from ascend_sim.numerics.distinct import distinct
 
 Pairs = tuple[Ints, Ints]
 MOST_PAIRS, MOST_ASKED = 2, 16
@@ -52,7 +53,7 @@ def _candidates(a: Accesses, shapes: Shapes) -> Iterator[tuple[Ints, Ints, Ints,
     low = a.start
     high = low + shapes.extents[a.form]
     kinds = kinds_of(a, shapes)
-    of_kind = {kind: np.flatnonzero(kinds == kind) for kind in np.unique(kinds).tolist()}
+    of_kind = {kind: np.flatnonzero(kinds == kind) for kind in distinct(kinds).tolist()}
     of_kind = {kind: mine[np.argsort(low[mine], kind="stable")] for kind, mine in of_kind.items()}
     for one, mine in of_kind.items():
         for other, theirs in of_kind.items():

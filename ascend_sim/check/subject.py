@@ -25,6 +25,7 @@ from ascend_sim.kernel.execution_order import rows_in_order
 from ascend_sim.kernel.inspection import Line, SourceLines
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.numerics.distinct import distinct
 
 MOST_TOLD = 20_000
 """Pairs of a space that are looked at: one forgotten flag of a long loop makes many alike."""
@@ -128,16 +129,16 @@ class Subject:
         if pairs is not None:
             questions = Questions.of_pairs(a, *pairs)
             b, x = (none, none) if self.need(space, questions) else questions.unordered(clocks)
-            return Disorder(b[:MOST_TOLD], x[:MOST_TOLD], np.unique(a.footprint[np.concatenate((b, x))]))
+            return Disorder(b[:MOST_TOLD], x[:MOST_TOLD], distinct(a.footprint[np.concatenate((b, x))]))
         racing = [none]
         for some in halves(a, self.shapes, clocks.group):
             questions = Questions.of_pairs(some.accesses, *some.pairs)
             racing.append(some.apart)
             if not self.need(space, questions):
                 racing.append(a.footprint[some.of[questions.racing(clocks)]])
-        chosen = np.unique(np.concatenate(racing))
+        chosen = distinct(np.concatenate(racing))
         first, second, left = [none], [none], MOST_TOLD
-        parts = PARTS if len(np.unique(a.owner[chosen])) > 1 else PARTS[1:]
+        parts = PARTS if len(distinct(a.owner[chosen])) > 1 else PARTS[1:]
         for part, pair in ((part, pair) for part in parts for pair in pairs_among(a, self.shapes, chosen)):
             b, x = Questions.of_pairs(a, *pair, (part,)).unordered(clocks, left)
             first.append(b)

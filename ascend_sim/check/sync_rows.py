@@ -23,6 +23,7 @@ from ascend_sim.isa.base import (
 )
 from ascend_sim.isa.sync import SetFlag, WaitFlag
 from ascend_sim.kernel.program import Program, ranges
+from ascend_sim.numerics.distinct import distinct
 
 WIDTH = len(PIPES)
 Ints = NDArray[np.signedinteger[Any]]
@@ -83,7 +84,7 @@ class SyncRows:
         self.flags: dict[FlagKey, int] = {}
         self.instructions = table.instructions
         codes = np.arange(len(table.instructions), dtype=np.int32)
-        for number in np.unique(argument[self.rows]).tolist():
+        for number in distinct(argument[self.rows]).tolist():
             one = table.instructions[number]
             if isinstance(one, SetFlag | WaitFlag):
                 codes[number] = self.flags.setdefault((one.source, one.destination, one.flag), len(self.flags))
@@ -102,7 +103,7 @@ class SyncRows:
         if not found.any():
             return loose[0], loose[0]
         paced, waits = table.column("paced") > 0, found[program.rows[:, 0]] > 0
-        for p in np.unique(self.pipe[waits]).tolist():
+        for p in distinct(self.pipe[waits]).tolist():
             rows = np.flatnonzero(self.pipe == p)
             works = rows[np.isin(kind[rows], (LOCAL, TRANSFER))]
             mine = rows[waits[rows]]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ascend_sim.chip.section import Section
 from ascend_sim.chip.sections import Bytes, CoreKind, Cycles, Flag
+from ascend_sim.frozen import frozen
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ScalarCosts(Section):
     """Cycles of the scalar unit: for issuing one instruction (by kind of core), and for its own loads and stores.
 

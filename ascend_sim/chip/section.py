@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, ClassVar, Literal, Self
 
+from ascend_sim.frozen import frozen
 
-@dataclass(frozen=True, kw_only=True)
+
+@frozen(kw_only=True)
 class Section:
     """Base class of the parts of a chip. An unknown key of a file is refused.
 

@@ -7,13 +7,14 @@ between the end of that occupancy and retirement.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.chip.leaf import NotEmpty, Quantity
 from ascend_sim.chip.section import Section
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 
 Pipe = Literal["S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"]
 Buffer = Literal["L1", "L0A", "L0B", "L0C", "UB", "BT", "FB"]
@@ -48,7 +49,7 @@ Width = Annotated[int, Quantity(above=0)]
 """A key of a table: a stride, or the bytes of an element."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Identity(Section):
     """Names of a chip: SoC and short SoC as in the vendor's files, product as in the operator documents.
 
@@ -63,7 +64,7 @@ class Identity(Section):
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class CoreParts(Section):
     """Parts of one core of a kind: its pipes and buffers."""
 
@@ -71,7 +72,7 @@ class CoreParts(Section):
     buffers: tuple[Buffer, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Cores(Section):
     """Core counts; coupled chips count AI Cores in `aic` and vector-only cores in `aiv`."""
 
@@ -95,7 +96,7 @@ class Cores(Section):
         return "AI_CORE" if block % self.vector_units < self.aic else "AIV"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Clock(Section):
     """Clocks in MHz: `cube_mhz` counts all cycles; `vector_mhz` is set only where vector cores have a clock of their own."""
 
@@ -103,7 +104,7 @@ class Clock(Section):
     vector_mhz: Megahertz | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Alignment(Section):
     """Addresses and lengths of local memory come in blocks; operands of the cube in fractals, its results in larger ones."""
 
@@ -116,7 +117,7 @@ class Alignment(Section):
         return {"GM": 1, "L0A": self.fractal, "L0B": self.fractal, "L0C": self.accumulator}.get(space, self.block)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class CubeRate(Section):
     """Cube rate of one dtype: `k0` is K of one fractal; a 16 x 16 output fractal takes `k_per_cycle` of K each cycle."""
 
@@ -124,7 +125,7 @@ class CubeRate(Section):
     k_per_cycle: WholeElementRate
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Cube(Section):
     """Mmad occupies head + ceil(m / m0) ceil(n / n0) ceil(k / k0) k0 / k_per_cycle cycles.
 
@@ -151,7 +152,7 @@ class Cube(Section):
         return self.m0 * self.n0 * rate.k_per_cycle
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Path(Section):
     """A data path: its pipe and the cost of a transfer; `bytes_per_cycle` is the port of one core.
 
@@ -165,7 +166,7 @@ class Path(Section):
     unaligned_row: Cycles | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Load3dRates(Section):
     """Bytes/cycle into an L0 buffer by `stride_w`, else `other`; `transpose_32bit` caps 4-byte transposes (None: no cap)."""
 
@@ -175,7 +176,7 @@ class Load3dRates(Section):
     row_slots: Count
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Load3dLimits(Section):
     """The largest values of the instruction's fields: `kernel`, `dilation`, `pad` and `stride` on either axis.
 
@@ -189,7 +190,7 @@ class Load3dLimits(Section):
     k_extent: Elements
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Load3d(Section):
     """Image-to-column load; its head and latency replace those of the L1 path, its pipe is the path's.
 
@@ -221,7 +222,7 @@ class Load3d(Section):
         return rate
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class FixpipeRates(Section):
     """Conversion of L0C on its way out: elements/cycle by bytes per output element; the path's port caps it.
 
@@ -248,7 +249,7 @@ class FixpipeRates(Section):
         return elements * itemsize
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class VectorOp(Section):
     """Cycles per repeat by dtype; `head` is given only if it differs from the unit's."""
 
@@ -261,7 +262,7 @@ class VectorOp(Section):
         return self.model_copy(update={"cycles_per_repeat": slopes, "head": None if self.head is None else self.head * factor})
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Overflow(Section):
     """Overflow modes of Cast and Fixpipe: `inf_nan` keeps inf and NaN (CTRL[48] = 1), `saturate` writes the largest finite
     value, and 0 for NaN (CTRL[48] = 0).
@@ -275,7 +276,7 @@ class Overflow(Section):
     fixpipe_16bit_saturates: Flag = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class UbBanks(Section):
     """Banks of the Unified Buffer: consecutive 32-byte blocks lie in successive groups; a group serves one access per cycle."""
 
@@ -284,7 +285,7 @@ class UbBanks(Section):
     bytes: Bytes
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Vector(Section):
     """The vector unit. Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial repeat.
 
@@ -358,7 +359,7 @@ class Vector(Section):
         return math.ceil(head), math.ceil(rows * work) + (self.count_tail if rest else 0)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class MemoryRates(Section):
     """Rates of HBM and the L2. The chip's L2 rate is the rate per AIC times its AICs; streams reach rate times efficiency.
 
@@ -381,7 +382,7 @@ class MemoryRates(Section):
     partial_line_refetch: Flag
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class Sync(Section):
     """Flags in a core and between cores with their largest counts, barriers, and the depths of the pipes' queues.
 
@@ -406,7 +407,7 @@ class Sync(Section):
     outstanding: dict[Pipe, Depth]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class LaunchCosts(Section):
     """Costs of a kernel around its instructions, by kind of core.
 

@@ -9,7 +9,7 @@ import math
 import re
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -45,6 +45,7 @@ from ascend_sim.chip.sections import (
     Vector,
 )
 from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.keywords import near_names
 from ascend_sim.shipped import from_cache
 
@@ -58,7 +59,7 @@ _VECTOR_ONLY = ":aiv"  # variant of a path: the port of a vector-only core
 _OUTSIDE = ("GM", "FILL")  # ends of a path that are not buffers of a core; FILL is a constant
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(kw_only=True)
 class ChipSpec(Section):
     """One SoC: plain numbers in the units that their fields declare, `sources` says where each is from.
 

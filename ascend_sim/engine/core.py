@@ -40,6 +40,7 @@ from ascend_sim.isa.base import (
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
 from ascend_sim.kernel.program import OPERAND_COLUMN, Program
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.numerics.distinct import distinct
 
 Process = Generator[simpy.Event, Any, None]
 NO_WAIT = -1
@@ -100,7 +101,7 @@ class CoreRun:
             self._add_port_time(first, stream)
         flags: dict[tuple[str, str, int], int] = {}
         number = np.zeros(len(instructions), np.int64)
-        for argument in np.unique(program.rows[:, 0]):
+        for argument in distinct(program.rows[:, 0]):
             instruction = instructions[argument]
             if isinstance(instruction, SetFlag | WaitFlag):
                 key = (instruction.source, instruction.destination, instruction.flag)

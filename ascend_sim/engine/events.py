@@ -18,6 +18,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.frozen import frozen
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.numerics.distinct import distinct
 
 Numbers = NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
@@ -152,7 +153,7 @@ class _Gm:
         apart = stretches[self.owner] * (int(self.high.max(initial=0)) + 1)  # as if each stretch had a GM of its own
         low, high = self.low + apart, self.high + apart
         touched, written = self._pieces(low, high, self.writes | True), self._pieces(low, high, self.writes)
-        edges = np.unique(np.concatenate(touched + written))
+        edges = distinct(np.concatenate(touched + written))
         met = (_cover(edges, *touched) > 1) & (_cover(edges, *written) > 0)
         before = np.concatenate(([0], np.cumsum(met)))
         first, past = np.searchsorted(edges, low, "right") - 1, np.searchsorted(edges, high)

@@ -9,6 +9,7 @@ import numpy as np
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT, WAIT
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, CrossCounter, SetFlag, WaitFlag, cross_counter
+from ascend_sim.numerics.distinct import distinct
 
 Place = tuple[int, int]
 """A row of a run: (index of its program among the runs, the row)."""
@@ -19,7 +20,7 @@ def flag_pairs(run: ProgramRun) -> dict[int, int]:
     program = run.program
     table, arguments = program.table, program.rows[:, 0]
     flags: dict[tuple[str, str, int], tuple[list[int], list[int]]] = {}
-    for argument in np.unique(arguments).tolist():
+    for argument in distinct(arguments).tolist():
         instruction = table.instructions[argument]
         if isinstance(instruction, SetFlag | WaitFlag):
             key = (instruction.source, instruction.destination, instruction.flag)

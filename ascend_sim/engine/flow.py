@@ -42,6 +42,7 @@ from ascend_sim.isa.vector import (
 from ascend_sim.isa.vector.base import storage
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region, row_starts
+from ascend_sim.numerics.distinct import distinct
 
 _COMPUTED = (
     Mmad,
@@ -112,7 +113,7 @@ def flow_of(instruction: Instruction, chip: ChipSpec) -> Flow:
     if isinstance(instruction, VectorBinary):  # both sources lie at 0: 1 + 1 shows where a 1 was
         instruction = replace(instruction, operation="add")
     target = max(instruction.writes(), key=lambda region: region.extent)
-    touched = np.unique(np.concatenate([_bytes_of(region) for region in instruction.writes()]))
+    touched = distinct(np.concatenate([_bytes_of(region) for region in instruction.writes()]))
     if not instruction.reads():
         return Flow(touched, np.full(len(touched), CONSTANT))
     operand = instruction.reads()[0].operand

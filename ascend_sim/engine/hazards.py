@@ -24,6 +24,7 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import SPACES, InstructionTable, InstructionView, operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import overlap
+from ascend_sim.numerics.distinct import distinct
 
 LIMIT = 200
 """Most hazards that are reported for each task; all are counted. One forgotten flag can make hundreds of thousands."""
@@ -127,7 +128,7 @@ class TimedAccesses:
         low, high = (self.address + self.touched(name) for name in ("offset", "extent"))
         pipe = self.pipes()
         pairs = [np.empty((0, 2), np.int64)]
-        for number in np.unique(space).tolist():
+        for number in distinct(space).tolist():
             mine = np.flatnonzero(space == number)
             pairs.append(self._sweep(mine, low, high, writes, ordered, pipe, number == SPACES.index("L0C")))
         found = np.concatenate(pairs)

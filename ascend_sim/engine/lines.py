@@ -18,6 +18,7 @@ from ascend_sim.kernel.program import OPERAND_COLUMN, Program
 from ascend_sim.kernel.stamp import address_of
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region, row_starts
+from ascend_sim.numerics.distinct import distinct
 
 Marks = NDArray[np.bool_]
 """One mark per L2 line of GM, from address 0 on."""
@@ -113,7 +114,7 @@ class LinesOf:
         table, line = program.table, self.line
         transfers = np.flatnonzero(table.column("kind") == TRANSFER)
         rows = program.rows[np.isin(program.rows[:, 0], transfers)]
-        for argument in np.unique(rows[:, 0]).tolist():
+        for argument in distinct(rows[:, 0]).tolist():
             access = table.accesses[argument]
             assert access is not None
             operand = rows[rows[:, 0] == argument, OPERAND_COLUMN[access.region.operand]]
@@ -122,6 +123,6 @@ class LinesOf:
             marks = self.written if access.direction == "write" else self.read
             for offset in np.flatnonzero(np.bincount(phase)).tolist():
                 lines = footprint(access.region, offset, line).lines
-                begin = np.unique(first[phase == offset])
+                begin = distinct(first[phase == offset])
                 for piece in np.array_split(begin, 1 + len(begin) * len(lines) // _AT_ONCE):
                     marks[piece[:, None] + lines] = True

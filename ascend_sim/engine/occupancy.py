@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.program import operand_values, ranges
+from ascend_sim.numerics.distinct import distinct
 
 
 @frozen
@@ -43,7 +44,7 @@ def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
     if not writes.any():
         return Occupancy(np.empty(0, np.int64), np.empty(0, np.int64))
     # The edges of all accesses cut the buffer into pieces that every access touches whole or not at all.
-    edges = np.unique(np.concatenate((low, high)))
+    edges = distinct(np.concatenate((low, high)))
     first = np.searchsorted(edges, low)
     counts = np.searchsorted(edges, high) - first
     piece, access = ranges(first, counts), np.repeat(np.arange(len(low)), counts)

@@ -20,6 +20,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Instruction
 from ascend_sim.kernel.program import OPERAND_COLUMN
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.numerics.distinct import distinct
 
 Addresses = NDArray[np.int64]
 
@@ -154,7 +155,7 @@ class Provenance:
         run = self.programs[owner]
         table, rows = run.program.table, run.program.rows
         extents = np.zeros(len(table.instructions), np.int64)
-        for number in np.unique(rows[:, 0]).tolist():
+        for number in distinct(rows[:, 0]).tolist():
             for region in table.instructions[number].writes():
                 if region.space == space:
                     extents[number] = region.extent

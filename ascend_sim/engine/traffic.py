@@ -21,6 +21,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.l2 import L2Cache, Lines
 from ascend_sim.engine.lines import Footprint, footprint
 from ascend_sim.isa.base import GmAccess
+from ascend_sim.numerics.distinct import distinct
 
 FRACTION = 16
 """Rates are integers in 2**-16 byte per cycle, amounts in 2**-16 byte."""
@@ -213,7 +214,7 @@ class Traffic:
             return
         begins = np.array([fill.stamp for fill in self._fills])
         owners = np.searchsorted(begins, stamps[stamps >= begins[0]], "right") - 1
-        for owner in np.unique(owners).tolist():
+        for owner in distinct(owners).tolist():
             fill = self._fills[owner]
             if not fill.open:
                 transfer.ready = max(transfer.ready, fill.ready)

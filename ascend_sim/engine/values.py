@@ -19,6 +19,7 @@ from ascend_sim.isa.vector import Gather
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region, row_starts
+from ascend_sim.numerics.distinct import distinct
 
 _PLACE = {"dst": 0, "src0": 1, "src1": 2, "": 3}
 """Operand -> its index in the addresses of a row; a region without an operand counts from address 0."""
@@ -85,7 +86,7 @@ class BlockShadow:
             first, last = starts // BLOCK_BYTES, (starts + merged.row_bytes - 1) // BLOCK_BYTES
             counts = last - first + 1
             offsets = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-            known = self._known[key] = np.unique(np.repeat(first, counts) + offsets)
+            known = self._known[key] = distinct(np.repeat(first, counts) + offsets)
         return known + address // BLOCK_BYTES if not isinstance(known, slice) else known
 
 
@@ -170,7 +171,7 @@ class ProgramValues:
         instruction = self.program.table.instructions[key[0]]
         if isinstance(instruction, Gather) and key not in self._astray:
             blocks, written = (key[2] + instruction.chosen(self.memory, key[3])) // BLOCK_BYTES, self.local.written["UB"]
-            if self._unwritten(row, "UB", written[np.unique(blocks[blocks < len(written)])]):
+            if self._unwritten(row, "UB", written[distinct(blocks[blocks < len(written)])]):
                 self._astray.add(key)
 
     def at_retirement(self, row: int, key: tuple[int, int, int, int]) -> None:

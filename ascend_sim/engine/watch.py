@@ -22,6 +22,7 @@ from ascend_sim.engine.timeline import CAUSES, ProgramRun, Timeline
 from ascend_sim.engine.totals import TOTALS, ProgramTotals, TaskTotals, Watched
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import SPACES, InstructionTable, Program
+from ascend_sim.numerics.distinct import distinct
 
 
 def watched(timeline: Timeline) -> Watched:
@@ -89,7 +90,7 @@ class ColumnWatch:
             return {}
         records = TimedAccesses.joined(self._gm).hazards()
         tasks = np.array([task_of(order) for order in records["program"][:, 1].tolist()], np.int64)
-        found = {index: records[tasks == index] for index in np.unique(tasks).tolist()}
+        found = {index: records[tasks == index] for index in distinct(tasks).tolist()}
         return {index: Hazards(mine[:LIMIT], len(mine)) for index, mine in found.items()}
 
 

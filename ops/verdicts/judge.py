@@ -19,6 +19,7 @@ from ascend_sim.ops.verdicts.values import numbers, operand, typed
 from ascend_sim.runtime import ValueModel
 
 Array = NDArray[Any]
+_CHUNK = 1 << 14  # elements per step: the temporaries stay in the cache
 
 
 def judge(
@@ -104,11 +105,15 @@ def may_lose(operator: Operator[Any, Any], call: AcceptedCall, output: str, sums
     A product counts as of mean size: the root of the mean square of that element's products.
     """
     count = operator.products(call)[output]
-    seen = np.isfinite(sums.total) & (sums.weights > 0)
-    total, weights = sums.total[seen], sums.weights[seen]
-    bound = accumulation_bound(total, weights, count, exact_terms=operator.summed(output) is not None)
-    bound = rounded_bound(total, bound, operator.roundings(call, output))
-    return round(float((bound / np.sqrt(weights / count)).max(initial=0.0)), 2)
+    exact_terms, roundings = operator.summed(output) is not None, operator.roundings(call, output)
+    flat_total, flat_weights, most = sums.total.reshape(-1), sums.weights.reshape(-1), 0.0
+    for start in range(0, flat_total.size, _CHUNK):
+        total, weights = flat_total[start : start + _CHUNK], flat_weights[start : start + _CHUNK]
+        seen = np.isfinite(total) & (weights > 0)
+        total, weights = total[seen], weights[seen]
+        bound = rounded_bound(total, accumulation_bound(total, weights, count, exact_terms=exact_terms), roundings)
+        most = max(most, float((bound / np.sqrt(weights / count)).max(initial=0.0)))
+    return round(most, 2)
 
 
 def _finite(value: float) -> float | None:

@@ -24,6 +24,7 @@ from ascend_sim.isa.base import Cost, Instruction, ceil_div
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.moves import Place, listed, loops, offsets_of
 from ascend_sim.memory.regions import Region
+from ascend_sim.numerics.distinct import distinct
 from ascend_sim.numerics.integers import storage
 
 OPERANDS = ("dst", "src0", "src1")
@@ -360,7 +361,7 @@ def blocks_fit(chip: ChipSpec, what: str, row_bytes: int, rows: int, steps: tupl
             f"repeat of {chip.vector.repeat_bytes} (chip {chip.name}, vector.repeat_bytes)"
         )
     starts = offsets_of((rows, row_bytes // BLOCK_BYTES), steps)
-    if len(np.unique(starts)) < starts.size:
+    if len(distinct(starts)) < starts.size:
         raise SimError(
             f"{what}: blocks of dst {steps[1]} bytes and {rows} rows {steps[0]} bytes apart would be written over each other"
         )

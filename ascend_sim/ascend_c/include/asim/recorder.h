@@ -103,6 +103,8 @@ struct Recorder {
     Registers registers;
     int64_t rows[AT_ONCE][5];
     int64_t waiting = 0, written = 0;
+    char gathered[sizeof rows];  // what is sent together: a receiver woken for each word would take most of the time
+    int64_t bytes = 0;
     Table<Shape> shapes;
     Table<Line> lines;
     Site last = {"", 0};
@@ -110,14 +112,19 @@ struct Recorder {
 };
 inline Recorder recorder;
 
-inline void send(const void *data, int64_t bytes) {
-    const char *at = (const char *)data;
-    while (bytes > 0) {
-        int64_t done = write(recorder.pipe, at, bytes);
+inline void send_gathered() {
+    const char *at = recorder.gathered;
+    while (recorder.bytes > 0) {
+        int64_t done = write(recorder.pipe, at, recorder.bytes);
         if (done <= 0) _exit(1);
         at += done;
-        bytes -= done;
+        recorder.bytes -= done;
     }
+}
+inline void send(const void *data, int64_t bytes) {
+    if (recorder.bytes + bytes > (int64_t)sizeof recorder.gathered) send_gathered();
+    memcpy(recorder.gathered + recorder.bytes, data, bytes);
+    recorder.bytes += bytes;
 }
 inline void frame(Frame kind, int64_t bytes) {
     int64_t head[2] = {(int64_t)kind, bytes};
@@ -145,6 +152,7 @@ inline void send_text(const char *text) {
     send(head, sizeof head);
     send_text(site.file);
     send_text(text);
+    send_gathered();
     _exit(0);
 }
 [[noreturn]] inline void refuse(Site site, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -225,6 +233,7 @@ inline void record(Site site, Word word) { record(site, word, {0}, {0}); }
 inline uint64_t value_of_last_row(Site site) {
     flush();
     frame(Frame::ASK, 0);
+    send_gathered();
     itimerval left = {}, none = {};
     setitimer(ITIMER_REAL, &none, &left);
     uint64_t value = 0;
