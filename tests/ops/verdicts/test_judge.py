@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import ascend_sim
 from ascend_sim.chip import load_chip
+from ascend_sim.ops.operator import Sums
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts import judge
+from ascend_sim.ops.verdicts.judge import may_lose
 from ascend_sim.ops.verdicts.sums import sums_of
 from tests.support.sampling import part_of_cases
 
@@ -138,3 +141,13 @@ def test_what_is_still_wrong(chip):
         wrong[place] = value
         found = verdicts({"grad_input": wrong})["grad_input"]
         assert not found["correct"] and tuple(found["first_wrong"]) == place, (place, value)
+
+
+@pytest.mark.parametrize("place", [0, 20_000, 39_999])
+def test_the_worst_element_counts_wherever_it_stands(place):
+    weights = np.ones(40_000)
+    total = np.zeros(40_000)
+    total[place] = 2.0**20
+    operator = SimpleNamespace(products=lambda call: {"y": 16}, summed=lambda name: None, roundings=lambda call, name: [])
+    wanted = 4 * 2.0**-24 * 4 * (2.0**20 + 1) / np.sqrt(1 / 16)
+    assert may_lose(operator, None, "y", Sums(total, weights)) == round(wanted, 2)
