@@ -19,9 +19,11 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from ascend_sim.ascend_c.confinement import JUDGED
 from ascend_sim.ascend_c.diagnostics import shown_errors
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import FORWARD, PUBLIC, write_headers
+from ascend_sim.ascend_c.source import SUFFIXES
 from ascend_sim.ascend_c.words import header
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
@@ -116,7 +118,8 @@ def library(
     ours = [*FLAGS, *CORE_FLAGS[core], f"-I{HEADERS}"]
     added = [*(f"-I{folder}" for folder in include), *(f"-D{one}" for one in defines)]
     options = [*added, *ours]
-    key = _hash(chosen.identity, _headers(), header(), FORWARD, *PUBLIC, stub, *options, *map(str, sources))
+    judged = os.environ.get(JUDGED, "")
+    key = _hash(chosen.identity, _headers(), header(), FORWARD, *PUBLIC, stub, judged, *options, *map(str, sources))
     folder = cache_folder() / "kernels"
     folder.mkdir(exist_ok=True)
     manifest = folder / f"{key}.json"
@@ -196,7 +199,8 @@ def _compiled(
     """
     objects, used = [], {}
     plain = [_without_launches(one, scratch / f"plain{number}.cpp") for number, one in enumerate(sources)]
-    (scratch / "entry.cpp").write_text(f"#include {json.dumps(str(plain[0]))}\n{stub}")
+    before = _NO_ASSEMBLY if JUDGED in os.environ else ""
+    (scratch / "entry.cpp").write_text(f"{before}#include {json.dumps(str(plain[0]))}\n{stub}")
     for source in sources:
         used[str(source)] = _hash(source.read_bytes())
         options = [*options, f"-iquote{source.parent}"]
@@ -225,6 +229,10 @@ def _compiled(
         for path in _prerequisites(rules.read_text()):
             if not any(path.is_relative_to(folder) for folder in known):
                 used[str(path)] = _hash(path.read_bytes())
+                if JUDGED in os.environ and path.suffix not in _OF_CPP:
+                    raise CompileError(
+                        f"{user}: error: a judged kernel brings in {path.name}; allowed are {', '.join(_OF_CPP)}"
+                    )
     made = scratch / "kernel.so"
     done = _run([*chosen.link, "-o", str(made), *objects])
     if done.returncode or not made.exists():
@@ -235,6 +243,10 @@ def _compiled(
 
 API = "kernel_operator.h"
 """The header with the whole API, which is precompiled."""
+_OF_CPP = (*SUFFIXES, ".h", ".hh", ".hpp", ".inc")
+"""Suffixes of the files that a judged kernel may include: expected outputs are in others."""
+_NO_ASSEMBLY = f'#include "{API}"\n#include <wchar.h>\n#pragma GCC poison asm __asm __asm__\n'
+"""Text before a judged kernel: an assembler's directives could bring files of the machine into its library."""
 _API = re.compile(rf'^\s*#\s*include\s*["<]{re.escape(API)}[">]', re.MULTILINE)
 _PRECOMPILE = ("-Xclang", "-fno-pch-timestamp", "-x", "c++-header")
 _LAUNCH = re.compile(r"\b\w+\s*(?:<[^<>;]*>\s*)?<<<[^;]*?>>>\s*\(")

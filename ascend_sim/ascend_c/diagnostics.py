@@ -19,6 +19,8 @@ _NAMES = re.compile(r"'(?:[\w:]*::)?(\w+)'")
 _ASSERTION = re.compile(r"static assertion failed due to requirement '(.*?)': (.*)")
 _SYMBOL = re.compile(r"undefined symbol: (?:_ZN?K?)?(\w+)")
 _MISSING = re.compile(r"'([\w./]+)' file not found")
+_DELETED = re.compile(r"call to deleted (?:member )?function '(\w+)'")
+"""The error of a form of a call that the headers name and do not simulate (`= delete`)."""
 _REFUSAL = " is not simulated ("
 _IN_STUB = ("templates must have C++ linkage", "templates cannot be declared inside of a local class")
 """Errors in the text behind the user's file (function.py, _stub) where a function of the file has no end."""
@@ -106,12 +108,17 @@ def _text(said: str) -> str:
             "GET_TILING_DATA: of which structure? REGISTER_TILING_DEFAULT(Structure) in the file says it; in an operator's "
             "project the build does, by the host's BEGIN_TILING_DATA_DEF"
         )
+    if "poisoned identifier" in said:
+        return "assembly is refused in a judged kernel: its directives can read files; use calls of the API"
     if said in _IN_STUB:
         return "expected '}': a function, or a block in it, has no end"
     assertion = _ASSERTION.match(said.replace("asim::", ""))
     if assertion is not None:
         requirement, why = assertion.groups()
         return why if len(requirement) > _LONG else f"{why} ({requirement})"
+    deleted = _DELETED.match(said)
+    if deleted is not None:
+        return f"{deleted[1]}{_REFUSAL}with these arguments); docs/ascend-c.md lists what is"
     missing = _MISSING.match(said)
     if missing is not None and is_public(missing[1]):
         return f"{missing[1]}{_REFUSAL}no call of this header is); docs/ascend-c.md lists what is"

@@ -101,7 +101,7 @@ _CROSS = "one core's flags for another"
 _NOT_HERE = "not an operation of dav-2201"
 _SHAPES = "shapes of tensors"
 _SLICES = "copies of slices"
-_BUFFERS = "temporary buffers of the library"
+_BUFFERS = "buffers of the library, and their handles"
 _CONVERTS = "arithmetic that converts or scales, by registers"
 _HALF_BYTES = "numbers of half a byte"
 _FUNCTIONS = "functions of the library"
@@ -109,24 +109,34 @@ _REFUSED = {
     _SCALAR: "GetAccVal GetReduceMaxMinCount GetArchVersion GetUintDivMagicAndShift ClearSpr DumpTensor",
     _CUBE: (
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
-        "LoadData3DParamsV1"
+        "LoadData3DParamsV1 LoadData2dTransposeParamsV2 LoadImageToLocal HF32Mode "
+        "HF32TransMode"
     ),
     _OF_MATMUL: ("SetBatchNum IterateBatch IterateNBatch SetAntiQuantScalar SetAntiQuantVector SetSparseIndex GetOffsetC"),
     _SORT: (
-        "Sort Sort32 MrgSort MrgSort4 MrgSort4Info Concat Extract GetSortLen GetSortOffset TopK RpSort16 ProposalConcat "
-        "ProposalExtract"
+        "Sort Sort32 MrgSort MrgSort4 MrgSort4Info MrgSortSrcList Concat Extract GetSortLen GetSortOffset TopK RpSort16 "
+        "ProposalConcat ProposalExtract"
     ),
     _CROSS: "IBSet IBWait",
     _NOT_HERE: (
         "Subs Divs AtomicAdd AtomicCas AtomicMax AtomicMin Scatter Interleave Truncate ReduceDataBlock ReducePairElem "
         "ReduceRepeat"
     ),
-    _SHAPES: "ShapeInfo GetShapeSize",
+    _SHAPES: "ShapeInfo GetShapeSize SetShapeInfo GetShapeInfo",
     _SLICES: "SliceInfo",
-    _BUFFERS: "PopStackBuffer",
-    _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq Gatherb VdeqInfo",
+    _BUFFERS: (
+        "PopStackBuffer TBufHandle TBuffAddr GetBufferAddr FreeBuffer SetAddrWithOffset "
+        "SetBufferLen SetUserTag GetUserTag InitSpmBuffer "
+    ),
+    _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq Gatherb GatherRepeatParams VdeqInfo",
     _HALF_BYTES: "int4b_t",
-    _FUNCTIONS: ("TransposeParamsExt TransposeType SoftmaxFlashV2 AscendQuant DropOut"),
+    _FUNCTIONS: (
+        "TransposeParamsExt TransposeType AscendQuant AscendAntiQuant DropOut SoftmaxFlash SoftmaxFlashV2 "
+        "SoftmaxGrad LogSoftMax LayerNormGrad BatchNorm DeepNorm GroupNorm "
+        "WelfordUpdate SwiGLU GeGLU ReGlu Asin Acos Atan Sinh Cosh "
+        "Tan Fmod Frac Xor ClampMax ClampMin CumSum ReduceProd ReduceXorSum "
+        "ConfusionTranspose TransData Pad UnPad"
+    ),
 }
 
 REFUSED: dict[str, str] = {name: why for why, names in _REFUSED.items() for name in names.split()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -85,18 +86,10 @@ def describe(library: Path, sources: Sequence[Path] = ()) -> Description:
     with suppress(OSError, ValueError):
         parameters, marks = json.loads(kept.read_text())
         return Description([(kind, size) for kind, size in parameters], tuple(marks))
-    most = 256
-    code = (
-        "import ctypes, sys\n"
-        f"out = (ctypes.c_int64 * {most})()\n"
-        "library = ctypes.CDLL(sys.argv[1])\n"
-        f"count = library.asim_describe(out, ctypes.c_int64({most}))\n"
-        f"marks = [n for n in range({_MOST_MARKS}) if hasattr(library, f'_ZN4asim4MarkILi{{n}}EE4markE')]\n"
-        "print(len(marks), *marks, *out[: 2 * count])\n"
-    )
-    command = confined([sys.executable, "-I", "-S", "-c", code, str(library)], [library])
+    script = Path(__file__).with_name("record_process.py")
+    command = confined([sys.executable, "-I", "-S", str(script), str(library), str(_MOST_MARKS)], [script, library])
     found = subprocess.run(command, capture_output=True, text=True)
-    if found.returncode:
+    if found.returncode or not re.fullmatch(r"\d+( -?\d+)*\s*", found.stdout):
         said = (found.stderr.strip().splitlines() or ["it crashed"])[-1].removeprefix("OSError: ")
         raise undefined(said, sources) or SimError(f"the compiled kernel cannot be loaded: {said}")
     many, *numbers = (int(one) for one in found.stdout.split())

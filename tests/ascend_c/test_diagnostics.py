@@ -58,6 +58,19 @@ BROKEN = {
     "constexpr int n = a.GetSize();": "constexpr",
     "#error stop": "stop",
     "GM_ADDR tiling = x; GET_TILING_DATA(t, tiling);": "GET_TILING_DATA: of which structure? REGISTER_TILING_DEFAULT",
+    "auto m = b.ReinterpretCast<uint8_t>(); Select(d, m, a, 1, {1, 1, 1, 8, 8, 8});": "Select is not simulated (with these",
+    "LocalTensor<half> h; Axpy(d, h, (half)2, 64);": "Axpy is not simulated (with these arguments); docs/ascend-c.md lists",
+    "LocalTensor<half> h; MulAddDst(d, h, h, 64);": "MulAddDst is not simulated (with these arguments)",
+    "CreateVecIndex(d, 0.0f, 64, 1, 1, 8);": "CreateVecIndex is not simulated (with these arguments)",
+    "DataCopyPad(d, a, DataCopyParams(), Nd2NzParams());": "DataCopyPad is not simulated (with these arguments)",
+    "using M = MatmulType<TPosition::GM, CubeFormat::ND, float>; Matmul<M, M, M, M> mm; mm.Iterate(true, a);": (
+        "Iterate is not simulated (with these arguments)"
+    ),
+    "static constexpr FixpipeConfig ub(CO2Layout::NZ, true); Fixpipe<float, float, ub>(xg, a, FixpipeParamsV220());": (
+        "error: FixpipeConfig with isToUB or enableFixVal is not simulated (not of this architecture)"
+    ),
+    "CumSum(d, a, b, 64);": "CumSum is not simulated (functions of the library)",
+    "d.SetUserTag(1);": "SetUserTag is not simulated (buffers of the library, and their handles)",
     "ShapeInfo one; GetShapeSize(one); two.Foo();": "ShapeInfo is not simulated (shapes of tensors)",
 }
 

@@ -47,6 +47,14 @@ CALLS = {
     "Adds<float, false>(d, a, 1.0f, MASK_PLACEHOLDER, 1, {1, 0, 8, 8}); SetMaskNorm(); ResetMask()": lambda x: (
         np.tile(x[:8], 8) + 1
     ),
+    "SetMaskCount(); SetVectorMask<float, MaskMode::COUNTER>(64); Muls<float, false>(d, a, 2.0f, 9); SetMaskNorm(); "
+    "ResetMask()": lambda x: 2 * x,
+    "auto m = b[64].ReinterpretCast<uint8_t>(); CompareScalar(m, a, 0.5f, CMPMODE::GT, 64); Duplicate(d, 3.0f, 64); "
+    "PipeBarrier<PIPE_V>(); uint64_t odd[2] = {0xaaaaaaaaaaaaaaaaull, 0}, even[2] = {0x5555555555555555ull, 0}; "
+    "Select(d, m, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, odd, 1, {1, 1, 1, 8, 8, 8}); PipeBarrier<PIPE_V>(); "
+    "Select(d, m, a, 7.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, even, 1, {1, 1, 1, 8, 8, 8})": lambda x: np.where(
+        x > 0.5, x, np.where(np.arange(64) % 2, x[::-1], 7)
+    ),
     "a.SetSize(64); b.SetSize(64); d.SetSize(64); d = a + b": lambda x: x + x[::-1],
     "d.SetSize(32); d = a * b; LocalTensor<float> h = d[32]; h.SetSize(32); h = a[32] - b[32]": lambda x: np.concatenate(
         (x[:32] * x[:31:-1], x[32:] - x[31::-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -28,15 +29,15 @@ def expected(x):
     return x + 1
 """
 WIDE = ARGUMENTS.replace("64", "512")
-ENDLESS = 'itimerval none = {}; setitimer(ITIMER_REAL, &none, nullptr); for (;;) asm volatile("");'
+ENDLESS = "itimerval none = {}; setitimer(ITIMER_REAL, &none, nullptr); for (volatile int i = 0;;) i = 0;"
 CHEATS: dict[str, tuple[str, str]] = {
-    "nothing is written": ("", "init"),
+    "nothing is written": ("", "values"),
     "half is written": (GOOD.replace("DataCopy(zg, d, 64)", "DataCopy(zg, d, 32)"), "init"),
     "a constant": (f"Duplicate(d, 1.0f, 64); {OUT}", "values"),
     "the input itself": (f"{IN} Adds(d, a, 0.0f, 64); {OUT}", "values"),
     "the buffer as it was": (f"{IN} {OUT}", "init"),
     "the program ends": (f"_exit(0); {GOOD}", "bounds"),
-    "the end of a recording": ("asim::end(asim::Ending::FINE, 0, {\"\", 0}, \"\");", "init"),
+    "the end of a recording": ("asim::end(asim::Ending::FINE, 0, {\"\", 0}, \"\");", "values"),
     "bytes that are not a recording": ("char junk[64] = {9}; (void)!write(asim::recorder.pipe, junk, 64); _exit(0);", "bounds"),
     "rows of unknown words": (
         f"{GOOD} asim::flush(); int64_t row[5] = {{999, 0, 0, 0, 0}}; asim::frame(asim::Frame::ROWS, 40); asim::send(row, 40);",
@@ -45,15 +46,22 @@ CHEATS: dict[str, tuple[str, str]] = {
     "a pointer into GM": ("*(volatile float *)z = 1;", "bounds"),
     "no wait for the copy": (f"DataCopy(a, xg, 64); Adds(d, a, 1.0f, 64); {OUT}", "race"),
     "a tensor beyond the end": (GOOD.replace("DataCopy(zg, d, 64)", "DataCopy(zg[64], d, 64)"), "bounds"),
-    "a flag without a wait": (f"{GOOD} SetFlag<HardEvent::V_MTE2>(3);", "sync"),
+    "a flag without a wait": (f"{GOOD} SetFlag<HardEvent::V_MTE2>(3);", "values"),
     "a verdict on the output": (f'printf("{{\\"schema\\": 1, \\"passed\\": true}}\\n"); fflush(stdout); {OUT}', "init"),
     "a name that is not simulated": ("Sort32(d, a, b, 1);", "compile"),
     "assembly that is none": ('asm("nonsense");', "compile"),
     "a broken limit of rows": (
         "asim::recorder.request.most_rows = 1ll << 60; for (;;) PipeBarrier<PIPE_V>();", "limits"),
     "a loop without end and without an alarm": (ENDLESS, "limits"),
+    "a process of its own": (f"if (fork() >= 0) {{ {GOOD} }}", "values"),
+    "a signal to its judge": (f"if (!kill(getppid(), 0)) {{ {GOOD} }}", "values"),
+    "a file of the machine": (f'if (fopen("/etc/passwd", "r")) {{ {GOOD} }}', "values"),
+    "an assembler's directive": (f'asm(".incbin \\"/etc/passwd\\""); {GOOD}', "compile"),
+    "its arguments as it is compiled": (f'const char given[] = {{\n#embed "kernel.py"\n}}; {GOOD}', "compile"),
+    "an end before its start": (
+        f"{GOOD} }}\nstruct Early {{ Early() {{ _exit(0); }} }} early;\nvoid behind() {{", "compile"),
     "a file of its own": (
-        f'if (FILE *f = fopen(P_tmpdir "/ascend-sim-cheat", "w")) {{ fputs("seed", f); fclose(f); }} {OUT}', "bounds"),
+        f'if (FILE *f = fopen(P_tmpdir "/ascend-sim-cheat", "w")) {{ fputs("seed", f); fclose(f); }} {OUT}', "init"),
 }  # fmt: skip
 """Kernels that do not add 1 to x on the vector unit, and the stage that says so."""
 SCALAR = "for (int i = 0; i < 512; i++) zg.SetValue(i, xg.GetValue(i) + 1);"
@@ -94,24 +102,21 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_fails(verdicts: dict[str, dict[str, Any]], name: str) -> None:
     found = verdicts[name]
-    assert not found["passed"] and found["stage"], found
+    assert not found["passed"] and found["stage"] == CHEATS[name][1], found
 
 
 def test_twenty_cheats_are_planted() -> None:
     assert len(CHEATS) >= 20
 
 
-COUNTS = """#include <sys/mman.h>
-static volatile int *recorded;
-__attribute__((constructor)) static void begin() { recorded = (int *)mmap(0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0); }
-"""
+DICE = (
+    "uint64_t dice = __builtin_readcyclecounter() * 0x9e3779b97f4a7c15ull >> 44; "
+    "for (int i = 0; i < 20; i++) if (dice >> i & 1) PipeBarrier<PIPE_V>();"
+)
 
 
 def test_a_kernel_that_runs_other_calls_than_it_was_checked_with_fails(tmp_path: Path) -> None:
-    file = case(tmp_path / "faces", f"bool first = !*recorded; *recorded = 1; {IN} if (first) PipeBarrier<PIPE_ALL>();"
-                                    f"Adds(d, a, 1.0f, 64); {OUT}")  # fmt: skip
-    file.write_text(COUNTS + file.read_text())
-    code, (found,) = judged(str(file))
+    code, (found,) = judged(str(case(tmp_path / "faces", DICE + GOOD)))
     assert code == 1 and found["stage"] == "values" and found["race"]["passed"]
     assert found["values"]["messages"] == ["the kernel makes other calls in its run than in the check"]
 
@@ -120,6 +125,19 @@ def test_an_input_that_is_overwritten_is_told(tmp_path: Path) -> None:
     arguments = ARGUMENTS.replace("x + 1", '{"z": x + 1}')
     code, (found,) = judged(str(case(tmp_path / "spoils", f"{GOOD} DataCopy(xg, d, 64);", arguments)))
     assert code == 0 and found["unknown"][-1] == "values: the kernel writes x, of which its file expects nothing", found
+
+
+SHARED = """#include <sys/mman.h>
+static volatile int *common = (int *)mmap(0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="filters of system calls are for x86-64")
+def test_blocks_have_no_memory_in_common(tmp_path: Path) -> None:
+    file = case(tmp_path / "common", f"if (common != (int *)-1) {{ {GOOD} }}")
+    file.write_text(SHARED + file.read_text())
+    code, (found,) = judged(str(file))
+    assert code == 1 and found["stage"] == "values", found
 
 
 def test_work_of_the_scalar_unit_is_told(tmp_path: Path) -> None:
@@ -135,8 +153,7 @@ def test_what_is_not_simulated_is_unknown_and_no_fault_of_another_stage(tmp_path
 
 
 def test_a_case_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    body = 'itimerval none = {}; setitimer(ITIMER_REAL, &none, nullptr); for (;;) asm volatile("");'
-    code, (found,) = judged(str(case(tmp_path / "long", body)), "--timeout", "8")
+    code, (found,) = judged(str(case(tmp_path / "long", ENDLESS)), "--timeout", "8")
     assert code == 1 and found["stage"] == "limits" and "8 s" in found["unknown"][0]
 
 

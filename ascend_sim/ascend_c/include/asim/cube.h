@@ -77,6 +77,8 @@ template <class T> inline void DataCopy(const LocalTensor<T> &dst, const GlobalT
     asim::record(site, word, {asim::at(dst), asim::at(src)},
                  {0, p.ndNum, p.nValue, p.dValue, p.srcNdMatrixStride, p.srcDValue, p.dstNzC0Stride, p.dstNzNStride, p.dstNzMatrixStride});
 }
+template <class T> void DataCopy(const LocalTensor<T> &, const LocalTensor<T> &, const Nd2NzParams &) = delete;
+template <class T, class Params> void DataCopyPad(const LocalTensor<T> &, const LocalTensor<T> &, const Params &, const Nd2NzParams &) = delete;
 template <class T> inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParams &p, ASIM_SITE) {
     asim::expect(site, "LoadData", "source", asim::place_of(src), Hardware::L1);
     bool left = asim::to_left(site, "LoadData", asim::place_of(dst));
@@ -203,6 +205,7 @@ inline void DataCopy(const GlobalTensor<T> &dst, const LocalTensor<U> &src, cons
     if (p.clipReluPre || p.eltWiseOp) asim::refuse(site, "DataCopy: clipReluPre and eltWiseOp are not simulated; 0 is");
     asim::drain(site, asim::Word::copy_matrix_cc_to_gm, asim::at(dst), asim::at(src), asim::format_of<T>(), asim::format_of<U>(), p);
 }
+template <class T, class U> void DataCopy(const LocalTensor<T> &, const LocalTensor<U> &, const DataCopyCO12DstParams &) = delete;
 template <class U>
 inline DataCopyCO12DstParams asim_drained(asim::Site site, const LocalTensor<U> &src, const FixpipeParamsV220 &p, bool rows) {
     asim::expect(site, "Fixpipe", "source", asim::place_of(src), Hardware::L0C);
@@ -226,15 +229,19 @@ inline void asim_to_gm(asim::Site site, const GlobalTensor<T> &dst, const LocalT
     asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_FIX});
     asim::drain(site, asim::Word::copy_matrix_cc_to_gm, asim::at(dst), asim::at(src), asim::format_of<T>(), asim::format_of<U>(), out);
 }
+template <const FixpipeConfig &config> constexpr bool asim_in_rows() {
+    static_assert(config.format != CO2Layout::COLUMN_MAJOR, "Fixpipe writes rows (CFG_ROW_MAJOR) or fractals (CFG_NZ) on this architecture");
+    static_assert(!config.further, "FixpipeConfig with isToUB or enableFixVal is not simulated (not of this architecture)");
+    return config.format == CO2Layout::ROW_MAJOR;
+}
 template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR>
 inline void Fixpipe(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, ASIM_SITE) {
-    static_assert(config.format != CO2Layout::COLUMN_MAJOR, "Fixpipe writes rows (CFG_ROW_MAJOR) or fractals (CFG_NZ) on this architecture");
-    asim_to_gm(site, dst, src, p, config.format == CO2Layout::ROW_MAJOR, -1);
+    asim_to_gm(site, dst, src, p, asim_in_rows<config>(), -1);
 }
 template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR, class S = uint64_t>
 inline void Fixpipe(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, ASIM_SITE) {
     asim::expect(site, "Fixpipe", "tensor of scales", asim::place_of(scales), Hardware::L1);
-    asim_to_gm(site, dst, src, p, config.format == CO2Layout::ROW_MAJOR, asim::at(scales));
+    asim_to_gm(site, dst, src, p, asim_in_rows<config>(), asim::at(scales));
 }
 template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR>
 inline void Fixpipe(const LocalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, ASIM_SITE) {
@@ -243,5 +250,7 @@ inline void Fixpipe(const LocalTensor<T> &dst, const LocalTensor<U> &src, const 
     asim::drain(site, asim::Word::copy_matrix_cc_to_cbuf, asim::at(dst), asim::at(src), asim::format_of<T>(), asim::format_of<U>(),
                 asim_drained(site, src, p, false));
 }
+template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR, class S = uint64_t>
+void Fixpipe(const LocalTensor<T> &, const LocalTensor<U> &, const LocalTensor<S> &, const FixpipeParamsV220 &) = delete;
 
 }  // namespace AscendC

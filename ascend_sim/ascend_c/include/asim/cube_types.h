@@ -100,7 +100,9 @@ struct MmadParams {
 enum class CO2Layout : uint8_t { NZ, ROW_MAJOR, COLUMN_MAJOR };
 struct FixpipeConfig {
     CO2Layout format;
-    constexpr FixpipeConfig(CO2Layout layout) : format(layout) {}
+    bool further;  // L0C has no way to UB on these cores
+    constexpr FixpipeConfig(CO2Layout layout, bool isToUB = false, bool enableFixVal = false)
+        : format(layout), further(isToUB || enableFixVal) {}
 };
 constexpr FixpipeConfig CFG_NZ = {CO2Layout::NZ}, CFG_ROW_MAJOR = {CO2Layout::ROW_MAJOR};
 struct FixpipeParamsV220 {

@@ -38,8 +38,8 @@ struct GatherMaskParams {
     GatherMaskParams(uint8_t block, uint16_t repeat, uint16_t stride, uint8_t bits)
         : src0BlockStride(block), repeatTimes(repeat), src0RepeatStride(stride), src1RepeatStride(bits) {}
     uint8_t src0BlockStride = 1;
-    uint16_t repeatTimes = 0, src0RepeatStride = 0;
-    uint8_t src1RepeatStride = 0;
+    uint16_t repeatTimes = 0, src0RepeatStride = 8;
+    uint8_t src1RepeatStride = 8;
 };
 // Mode registers stand around the word; it leaves the count mode behind. The pattern of a number has an address of its own.
 template <class T> inline void asim_gather_mask(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t bits,
@@ -105,6 +105,7 @@ template <class T> inline void TransDataTo5HD(uint64_t dst[16], uint64_t src[16]
                  {asim::format_of<T>(), p.repeatTimes, p.dstRepStride, p.srcRepStride,
                   asim_list_step(site, "dst", dst, sizeof(T) / 2), asim_list_step(site, "src", src, 1)});
 }
+template <class T> void TransDataTo5HD(const LocalTensor<uint64_t> &, const LocalTensor<uint64_t> &, const TransDataTo5HDParams &) = delete;
 template <class T>
 inline void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const LocalTensor<T> (&src)[16], const TransDataTo5HDParams &p, ASIM_SITE) {
     uint64_t to[16], from[16];
@@ -112,9 +113,14 @@ inline void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const LocalTensor<T>
     TransDataTo5HD<T>(to, from, p, site);
 }
 
-inline void SetDeqScale(half scale, ASIM_SITE) {
-    asim::recorder.registers.deq_scale = asim::bits(scale);
-    asim::record(site, asim::Word::set_deqscale, {0}, {asim::bits(scale)});
+inline void asim_deq_scale(asim::Site site, int64_t value) {
+    asim::recorder.registers.deq_scale = value;
+    asim::record(site, asim::Word::set_deqscale, {0}, {value});
+}
+inline void SetDeqScale(half scale, ASIM_SITE) { asim_deq_scale(site, asim::bits(scale)); }
+// The scale, 9 bits of the offset and the sign of the result in one register (recorded word).
+inline void SetDeqScale(float scale, int16_t offset, bool signMode, ASIM_SITE) {
+    asim_deq_scale(site, asim::bits(scale) | (int64_t)(offset & 0x1ff) << 37 | (int64_t)signMode << 46);
 }
 
 }  // namespace AscendC

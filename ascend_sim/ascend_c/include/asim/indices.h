@@ -23,6 +23,7 @@ template <class T> inline void asim_progression(asim::Site site, const LocalTens
 template <class T> inline void CreateVecIndex(const LocalTensor<T> &dst, const asim::given<T> &firstValue, uint32_t count, ASIM_SITE) {
     asim_progression<T>(site, dst, firstValue, (T)1, count);
 }
+template <class T, class M> void CreateVecIndex(const LocalTensor<T> &, const asim::given<T> &, M, uint8_t, uint16_t, uint8_t) = delete;
 // The steps of a progression are those of CreateVecIndex (assumed).
 template <class T> inline void ArithProgression(const LocalTensor<T> &dst, const asim::given<T> &firstValue, const asim::given<T> &diffValue,
                                                 const int32_t count, ASIM_SITE) {

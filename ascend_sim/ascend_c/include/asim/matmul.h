@@ -62,6 +62,7 @@ public:
     template <class D> void SetWorkspace(D *, int) {}
     template <class D> void SetWorkspace(const GlobalTensor<D> &) {}
     // Compute the next tile; false behind the last one.
+    template <bool sync = true, class T> bool Iterate(bool, const LocalTensor<T> &) = delete;
     template <bool sync = true> bool Iterate(bool enPartialSum = false, ASIM_SITE) {
         if (!on()) return false;
         Types::expect_operands(site, "Iterate");

@@ -105,8 +105,8 @@ public:
     void SetSize(uint32_t elements) { bytes_ = elements * sizeof(T); }
     TPosition GetPosition() const { return position_; }
     // An address in the simulated buffer; it is not memory of this process.
-    T *GetPhyAddr() const { return (T *)(uint64_t)address_; }
-    T *GetPhyAddr(uint32_t offset) const { return GetPhyAddr() + offset; }
+    uint64_t GetPhyAddr() const { return address_; }
+    uint64_t GetPhyAddr(uint32_t offset) const { return at_index(offset); }
     T GetValue(uint32_t index, ASIM_SITE) const {
         check_scalar(site, "GetValue");
         return asim::scalar_load<T>(site, asim::Word::load_ub_, at_index(index));

@@ -69,6 +69,8 @@ constexpr uint32_t ONE_REPEAT_BYTE_SIZE = 256;
 constexpr uint8_t DEFAULT_BLK_STRIDE = 1;
 constexpr uint8_t DEFAULT_REPEAT_STRIDE = 8;
 constexpr uint64_t MASK_PLACEHOLDER = 0;
+constexpr int32_t DEFAULT_BLK_NUM = 8, DEFAULT_BLOCK_SIZE = 256, MAX_REPEAT_TIMES = 255;
+constexpr uint8_t DEFAULT_DATA_COPY_NBURST = 1, DEFAULT_DATA_COPY_STRIDE = 0, B16_BYTE_SIZE = 2, B32_BYTE_SIZE = 4;
 
 enum class TPosition : uint8_t {
     GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM = VECCALC, SPM, SHM = SPM, TSCM, C2PIPE2GM,
@@ -97,20 +99,24 @@ struct BinaryRepeatParams {
     uint32_t blockNumber = 8;
     uint8_t dstBlkStride = 1, src0BlkStride = 1, src1BlkStride = 1;
     uint8_t dstRepStride = 8, src0RepStride = 8, src1RepStride = 8;
+    bool repeatStrideMode = false, strideSizeMode = false;  // reserved (public documentation)
 };
 struct UnaryRepeatParams {
     UnaryRepeatParams() = default;
-    UnaryRepeatParams(uint16_t dst, uint16_t src, uint8_t dst_repeat, uint8_t src_repeat)
-        : dstBlkStride(dst), srcBlkStride(src), dstRepStride(dst_repeat), srcRepStride(src_repeat) {}
+    UnaryRepeatParams(uint16_t dst, uint16_t src, uint8_t dst_repeat, uint8_t src_repeat, bool half = false)
+        : dstBlkStride(dst), srcBlkStride(src), dstRepStride(dst_repeat), srcRepStride(src_repeat), halfBlock(half) {}
     uint32_t blockNumber = 8;
     uint16_t dstBlkStride = 1, srcBlkStride = 1;
     uint8_t dstRepStride = 8, srcRepStride = 8;
+    bool repeatStrideMode = false, strideSizeMode = false, halfBlock = false;  // reserved, and of CastDeq alone (public documentation)
 };
 struct BrcbRepeatParams {
     BrcbRepeatParams() = default;
     BrcbRepeatParams(uint16_t dst, uint16_t dst_repeat) : dstBlkStride(dst), dstRepStride(dst_repeat) {}
     uint32_t blockNumber = 8;
     uint16_t dstBlkStride = 1, dstRepStride = 8;
+    uint8_t src0BlkStride = 1, src1BlkStride = 1, src0RepStride = 8, src1RepStride = 8;  // of no effect in Brcb, as the next two
+    bool repeatStrideMode = false, strideSizeMode = false;
 };
 struct CopyRepeatParams {
     CopyRepeatParams() = default;

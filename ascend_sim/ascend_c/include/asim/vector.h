@@ -20,12 +20,14 @@ inline const Registers &vector_call() {
 // Mask words around a call in count form; the last two stand in either order, by the call's family.
 struct Counted {
     Site site;
-    bool norm_first;
-    Counted(Site where, int64_t count, bool norm) : site(where), norm_first(norm) {
+    bool norm_first, sets;
+    Counted(Site where, int64_t count, bool norm, bool sets_mask = true) : site(where), norm_first(norm), sets(sets_mask) {
+        if (!sets) return;  // then the caller has set the mask (public documentation of isSetMask)
         set_counting(site, true);
         set_vector_mask(site, 0, count);
     }
     ~Counted() {
+        if (!sets) return;
         if (norm_first) set_counting(site, false);
         set_vector_mask(site, -1, -1);
         if (!norm_first) set_counting(site, false);
@@ -134,9 +136,10 @@ ASIM_UNARY(Not, vnot)
 #undef ASIM_UNARY
 
 #define ASIM_SCALAR(Name, word)                                                                                             \
-    template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value,   \
-                                        const int32_t &count, ASIM_SITE) {                                                  \
-        asim::Counted around(site, count, false);                                                                           \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value,                      \
+                     const int32_t &count, ASIM_SITE) {                                                                     \
+        asim::Counted around(site, count, false, sets);                                                                     \
         asim::scalar(site, asim::Word::word, dst, src, value, 1, {});                                                       \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
@@ -158,6 +161,11 @@ ASIM_SCALAR(Mins, vmins)
 ASIM_SCALAR(LeakyRelu, vlrelu)
 ASIM_SCALAR(Axpy, vaxpy)
 #undef ASIM_SCALAR
+// Into float from half.
+template <class T, class U, class... Rest>
+std::enable_if_t<!std::is_same_v<T, U>> Axpy(const LocalTensor<T> &, const LocalTensor<U> &, Rest...) = delete;
+template <class T, class U, class... Rest>
+std::enable_if_t<!std::is_same_v<T, U>> MulAddDst(const LocalTensor<T> &, const LocalTensor<U> &, const LocalTensor<U> &, Rest...) = delete;
 
 template <class T> inline void asim_shift(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                           int64_t bits, int64_t repeat, const UnaryRepeatParams &p, bool rounds) {
@@ -169,9 +177,10 @@ template <class T> inline void asim_shift(asim::Site site, asim::Word word, cons
                  {asim::format_of<T>(), bits, repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride, rounds, ASIM_MASK});
 }
 #define ASIM_SHIFT(Name, word, rounds, ...)                                                                                 \
-    template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits,   \
-                                        const int32_t &count, ASIM_SITE) {                                                  \
-        asim::Counted around(site, count, false);                                                                           \
+    template <class T, bool sets = true>                                                                                    \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits,                       \
+                     const int32_t &count, ASIM_SITE) {                                                                     \
+        asim::Counted around(site, count, false, sets);                                                                     \
         asim_shift(site, asim::Word::word, dst, src, bits, 1, {}, false);                                                   \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
@@ -187,6 +196,8 @@ template <class T> inline void asim_shift(asim::Site site, asim::Word word, cons
         asim_shift(site, asim::Word::word, dst, src, bits, repeat, p, rounds);                                              \
     }
 #define ASIM_ROUNDS , bool round = false
+template <class T, class U> void ShiftLeft(const LocalTensor<T> &, const LocalTensor<T> &, const LocalTensor<U> &, int32_t) = delete;
+template <class T, class U> void ShiftRight(const LocalTensor<T> &, const LocalTensor<T> &, const LocalTensor<U> &, int32_t) = delete;
 ASIM_SHIFT(ShiftLeft, vshl, false)
 ASIM_SHIFT(ShiftRight, vshr, round, ASIM_ROUNDS)
 #undef ASIM_ROUNDS
@@ -365,9 +376,9 @@ template <class T, class U> inline void Select(const LocalTensor<T> &dst, const 
     asim::set_vector_mask(site, -1, -1);
     asim::set_counting(site, false);
 }
-template <class T, class U, bool sets = true>
+template <class T, class U, bool sets = true, class M>
 inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1,
-                   SELMODE mode, uint64_t elements, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+                   SELMODE mode, const M elements, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     if (mode == SELMODE::VSEL_CMPMASK_SPR) asim_mask_address(site, asim::at(mask));
     else {
         asim::mask_of_count(site, ASIM_SCRATCH_ELEMENTS);
@@ -376,9 +387,11 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const 
     asim::mask_for_call<sets>(site, elements);
     asim_select(site, dst, mask, src0, &src1, T(0), mode, repeat, p);
 }
-template <class T, class U, bool sets = true>
+template <class T, class U>
+void Select(const LocalTensor<T> &, const LocalTensor<U> &, const LocalTensor<T> &, uint8_t, const BinaryRepeatParams &) = delete;
+template <class T, class U, bool sets = true, class M>
 inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, asim::given<T> scalar,
-                   SELMODE mode, uint64_t elements, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+                   SELMODE mode, const M elements, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     asim::mask_of_count(site, ASIM_SCRATCH_ELEMENTS);
     asim_scratch<T>(site, scalar);
     asim::mask_for_call<sets>(site, elements);
