@@ -84,7 +84,7 @@ UNNAMED = {
     "ascend_sim/kernel/stamp.py": "a phase, whatever it holds",
     "ascend_sim/check/accesses.py": "columns of one space, joined by position at once",
     "ascend_sim/torch/calls.py": "what PyTorch calls an operator with",
-    "ascend_sim/acl/c/handles.py": "arguments of a call from C, in its order",
+    "ascend_sim/acl/c/shim.py": "arguments of a call from C, in its order",
     "ascend_sim/studies/precision/run.py": "what a truth depends on, as the key of a cache",
 }
 

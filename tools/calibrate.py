@@ -32,7 +32,7 @@ from ascend_sim.chip.files import is_path
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import spread, usable_cores
-from ascend_sim.studies.validate.kernel import MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.pages import assumed_lines, group_by, skipped_lines
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows

@@ -25,7 +25,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.report import certainty
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import usable_cores
-from ascend_sim.studies.validate.kernel import MeasuredKernel
+from ascend_sim.studies.validate.launch import MeasuredKernel
 from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.rows import shipped_rows
 from ascend_sim.studies.validate.run import RowComparison, as_timed, compare

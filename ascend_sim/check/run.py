@@ -11,9 +11,8 @@ from ascend_sim.check.cached_lines import stores_left
 from ascend_sim.check.contents import Contents
 from ascend_sim.check.findings import REMARK, TOOLS, CheckFinding, CheckReport, shown, sort_findings
 from ascend_sim.check.memory import find_memory_faults
-from ascend_sim.check.races import find_races
+from ascend_sim.check.races import find_races, find_stream_races
 from ascend_sim.check.redundancy import find_redundant
-from ascend_sim.check.streams import find_stream_races
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync import find_sync_faults
 from ascend_sim.chip import ChipSpec

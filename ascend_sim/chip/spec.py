@@ -25,16 +25,18 @@ from ascend_sim.chip.files import (
 )
 from ascend_sim.chip.headroom import headroom_fault
 from ascend_sim.chip.leaf import PLAIN, Source
-from ascend_sim.chip.scalar_costs import ScalarCosts
 from ascend_sim.chip.section import Section
 from ascend_sim.chip.sections import (
     Alignment,
     Buffer,
     Bytes,
     Clock,
+    CoreKind,
     Cores,
     Cube,
+    Cycles,
     FixpipeRates,
+    Flag,
     Identity,
     LaunchCosts,
     Load3d,
@@ -51,6 +53,34 @@ from ascend_sim.shipped import from_cache
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+
+@frozen(kw_only=True)
+class ScalarCosts(Section):
+    """Cycles of the scalar unit: for issuing one instruction (by kind of core), and for its own loads and stores.
+
+    It reads and writes GM through a data cache of lines; if `cleans_data_cache`, the kernel can have them written back.
+    """
+
+    issue_cycles: dict[CoreKind, Cycles]
+    ub_cycles: Cycles
+    gm_line_cycles: Cycles
+    gm_cached_cycles: Cycles
+    data_cache_line_bytes: Bytes
+    cleans_data_cache: Flag
+    clean_line_cycles: Cycles
+    clean_all_cycles: Cycles
+
+    @property
+    def gm_cycles(self) -> tuple[int, int]:
+        """Return the cycles of a GM load or store: (one that fetches its line, one whose line is cached)."""
+        return self.gm_line_cycles, self.gm_cached_cycles
+
+    @property
+    def clean_cycles(self) -> tuple[int, int]:
+        """Return the cycles of writing back (one line, the whole cache)."""
+        return self.clean_line_cycles, self.clean_all_cycles
+
 
 _PATH_KEY = re.compile(r"(?P<source>\w+)->(?P<destination>\w+)(:(?P<variant>\w+))?")
 _FAMILY = "dav-"

@@ -104,8 +104,7 @@ def run_network(
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.network import pages
     from ascend_sim.studies.network import run as networks
-    from ascend_sim.studies.network.layer_pages import write_layer_pages
-    from ascend_sim.studies.network.page import write_page
+    from ascend_sim.studies.network.page import write_layer_pages, write_page
     from ascend_sim.studies.network.tuning import read_tilings, tune, write_tilings
 
     begin = time.monotonic()

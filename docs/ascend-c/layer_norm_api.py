@@ -3,7 +3,7 @@
 import numpy as np
 
 import ascend_sim as asim
-from ascend_sim.ascend_c.tilings import layer_norm_tiling
+from ascend_sim.ascend_c.matmul_tilings import layer_norm_tiling
 
 BLOCKS = 4
 ROWS, COLUMNS, EPSILON = 16, 320, 1e-5

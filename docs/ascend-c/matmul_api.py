@@ -3,7 +3,7 @@
 import numpy as np
 
 import ascend_sim as asim
-from ascend_sim.ascend_c.tilings import matmul_tiling
+from ascend_sim.ascend_c.matmul_tilings import matmul_tiling
 
 M, N, K = 240, 320, 256
 TILING = matmul_tiling(asim.load_chip("ascend910b3"), (M, N, K), cores=4, bias=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 import ascend_sim as asim
-from ascend_sim.ascend_c.tilings import softmax_tiling
+from ascend_sim.ascend_c.matmul_tilings import softmax_tiling
 
 BLOCKS = 4
 TILES, ROWS, COLUMNS = 8, 12, 240

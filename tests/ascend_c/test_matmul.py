@@ -14,8 +14,8 @@ import pytest
 
 import ascend_sim as asim
 from ascend_sim.ascend_c.errors import CompileError
+from ascend_sim.ascend_c.matmul_tilings import matmul_tiling
 from ascend_sim.ascend_c.recorder import GM_SHIFT
-from ascend_sim.ascend_c.tilings import matmul_tiling
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import made, needs_compiler, recorded

@@ -16,8 +16,8 @@ from ascend_sim.ascend_c.matmul_tilings import (
     MultiCoreMatmulTiling,
     TPosition,
     cube_tiling_bytes,
+    matmul_tiling,
 )
-from ascend_sim.ascend_c.tilings import matmul_tiling
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 

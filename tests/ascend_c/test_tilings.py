@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_sim.ascend_c.tilings import layer_norm_tiling, matmul_tiling, rms_norm_tiling, softmax_tiling
+from ascend_sim.ascend_c.matmul_tilings import layer_norm_tiling, matmul_tiling, rms_norm_tiling, softmax_tiling
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 

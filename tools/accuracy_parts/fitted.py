@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from accuracy_parts.fitted_on import fitted_of
 from accuracy_parts.structure import is_of, was_chosen_on
 from ascend_sim.chip import chip_names, load_chip
-from ascend_sim.studies.validate.kernel import MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredRow
 
 FITTED = """## Fitted costs and the rows that fitted them
 

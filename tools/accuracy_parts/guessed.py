@@ -15,7 +15,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.ops.kernels.grad_weight.procedures import images_first
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device
-from ascend_sim.studies.validate.kernel import MeasuredKernel
+from ascend_sim.studies.validate.launch import MeasuredKernel
 from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.pages import spearman
 from ascend_sim.studies.validate.run import RowComparison, compare, simulate

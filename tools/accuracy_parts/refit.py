@@ -25,7 +25,7 @@ from accuracy_parts.structure import was_chosen_on
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.cube.libraries import libraries
 from ascend_sim.runtime.workers import usable_cores
-from ascend_sim.studies.validate.kernel import MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.run import as_timed, simulate
 
 KINDS = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from accuracy_parts.fitted_on import selected
-from ascend_sim.studies.validate.kernel import MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredRow
 
 STRUCTURE_TEXT = """### What else was chosen with rows in view
 

@@ -8,7 +8,7 @@ from statistics import fmean
 from accuracy_parts.fitted import fitted_mark
 from accuracy_parts.markdown import markdown
 from accuracy_parts.rows import B2, DW, DX, FIRST, pooled, simulated_of
-from ascend_sim.studies.validate.kernel import PIPES
+from ascend_sim.studies.validate.launch import PIPES
 from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, group_by, series_of
 from ascend_sim.studies.validate.run import RowComparison

@@ -18,7 +18,7 @@ from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.queue import BufferQueue
-from ascend_sim.studies.validate.kernel import MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredRow
 from ascend_sim.studies.validate.launches import stream_of
 from ascend_sim.studies.validate.microbench import KIB, measure, run_alone, single_transfer
 from ascend_sim.studies.validate.rows import shipped_rows

@@ -19,9 +19,8 @@ from ascend_sim.ops.execute import bind
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan
 from ascend_sim.runtime import Device
-from ascend_sim.studies.validate.conv_row import ConvRow
-from ascend_sim.studies.validate.kernel import MeasuredKernel
-from ascend_sim.studies.validate.launch import Launched
+from ascend_sim.studies.validate.conv_kernel import ConvRow
+from ascend_sim.studies.validate.launch import Launched, MeasuredKernel
 
 
 def named_kernels(kernel: MeasuredKernel) -> list[tuple[str, float | None]]:

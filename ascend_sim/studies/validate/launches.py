@@ -32,10 +32,8 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.calls import ConvCall, FilterCall, ForwardConvolution, TransposedCall
-from ascend_sim.studies.validate.conv_kernel import ConvKernel
-from ascend_sim.studies.validate.conv_row import reach
-from ascend_sim.studies.validate.kernel import MeasuredKernel, cube_dtype
-from ascend_sim.studies.validate.launch import MeasuredLaunch
+from ascend_sim.studies.validate.conv_kernel import ConvKernel, reach
+from ascend_sim.studies.validate.launch import MeasuredKernel, MeasuredLaunch, cube_dtype
 from ascend_sim.studies.validate.microbench import STREAMS, MatrixStream, VectorAdd, measure, transfer_cycles
 
 LONG = 2**38

@@ -15,7 +15,7 @@ from pathlib import Path
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.studies.validate.inferred_sizes import INFER, Open
-from ascend_sim.studies.validate.kernel import PIPES
+from ascend_sim.studies.validate.launch import PIPES
 from ascend_sim.studies.validate.profiler_line import NAMES, Line
 
 FILES = ("op_summary_*.csv", "kernel_details.csv")

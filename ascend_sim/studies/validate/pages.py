@@ -17,7 +17,7 @@ from rich.console import Console
 from ascend_sim.frozen import frozen
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.studies.validate.instruction_points import ComparedPoint
-from ascend_sim.studies.validate.kernel import PIPES
+from ascend_sim.studies.validate.launch import PIPES
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
 from ascend_sim.studies.validate.rows import unknown_operator
 from ascend_sim.studies.validate.run import Prediction, RowComparison

@@ -18,7 +18,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.numerics import canonical, numpy_dtype
 from ascend_sim.runtime import Device, KernelMoves, Moved
-from ascend_sim.studies.validate.kernel import MeasuredKernel
+from ascend_sim.studies.validate.launch import MeasuredKernel
 from ascend_sim.studies.validate.profiler_line import Line, ProfiledTensor
 
 _BINARY = ("type", "input types", "input formats", "output types", "output formats")

@@ -22,7 +22,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.chip.files import is_path, read_layers
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.studies.validate import op_summary
-from ascend_sim.studies.validate.kernel import (
+from ascend_sim.studies.validate.launch import (
     L2_STATES,
     LAUNCH_STATES,
     PIPES,

@@ -29,7 +29,7 @@ from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.validate.calls import ConvCall, named_kernels
-from ascend_sim.studies.validate.kernel import PIPES, REPEATED, STEP, MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.launch import PIPES, REPEATED, STEP, MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import LAUNCHES, Timed
 from ascend_sim.studies.validate.profile_order import leave_step
 from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows

@@ -31,7 +31,7 @@ from ascend_sim.ops.kernels.vector.common import (
     share,
     vector_cores,
 )
-from ascend_sim.ops.kernels.vector.strided import StridedCopy
+from ascend_sim.ops.kernels.vector.view_copy import StridedCopy
 from ascend_sim.ops.kernels.vector.whole_blocks import Merge, load_rows, store_rows, with_whole_end
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 

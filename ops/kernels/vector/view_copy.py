@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,9 +36,23 @@ from ascend_sim.ops.kernels.vector.common import (
     share,
     vector_cores,
 )
-from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.whole_blocks import Merge, load_backed_off, load_rows, store_rows
 from ascend_sim.ops.problem.sizes import ceil_div
+
+
+class StridedCopy(NamedTuple):
+    """target[target_offset + i . target_strides] = source[source_offset + i . source_strides] for every index i of `shape`.
+
+    Strides and offsets count elements of `itemsize` bytes; source strides may be 0 (expanded) or negative.
+    """
+
+    shape: Sequence[int]
+    source_strides: Sequence[int]
+    target_strides: Sequence[int]
+    itemsize: int
+    source_offset: int = 0
+    target_offset: int = 0
+
 
 _WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "int64"}
 _TILES = 4  # a quarter of UB each; two are in use at a time

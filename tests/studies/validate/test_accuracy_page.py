@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ascend_sim.report.certainty import kinds
-from ascend_sim.studies.validate.kernel import MeasuredKernel
+from ascend_sim.studies.validate.launch import MeasuredKernel
 from ascend_sim.studies.validate.launches import CALLS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, group_by, series_of
 from ascend_sim.studies.validate.rows import of_chips, sealed_rows, shipped_rows

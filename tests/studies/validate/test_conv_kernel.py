@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.errors import ConfigError
-from ascend_sim.studies.validate.kernel import MeasuredKernel
+from ascend_sim.studies.validate.launch import MeasuredKernel
 from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.rows import read_rows
 from ascend_sim.studies.validate.run import compare, simulate

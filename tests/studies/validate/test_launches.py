@@ -14,7 +14,7 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.report.counts import Counts
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.inferred_sizes import CONVOLUTIONS
-from ascend_sim.studies.validate.kernel import PIPES, MeasuredKernel
+from ascend_sim.studies.validate.launch import PIPES, MeasuredKernel
 from ascend_sim.studies.validate.launches import CALLS, LAUNCHES, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.rows import TOLD, read_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare, simulate

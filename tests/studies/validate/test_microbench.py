@@ -17,7 +17,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.counts import Counts
-from ascend_sim.studies.validate.kernel import MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredRow
 from ascend_sim.studies.validate.microbench import (
     MatrixStream,
     VectorAdd,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.studies.validate.kernel import MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredRow
 from ascend_sim.studies.validate.op_summary import to_row
 from ascend_sim.studies.validate.rows import read_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare, validate

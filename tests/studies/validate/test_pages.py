@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_sim.studies.validate.kernel import MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.pages import Errors, blind, csv_text, group_by, spearman
 from ascend_sim.studies.validate.rows import read_rows
 from ascend_sim.studies.validate.run import Prediction, RowComparison, compare

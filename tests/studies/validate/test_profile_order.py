@@ -10,7 +10,7 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.studies.validate.kernel import MeasuredKernel
+from ascend_sim.studies.validate.launch import MeasuredKernel
 from ascend_sim.studies.validate.profile_order import note_launches, victims
 from ascend_sim.studies.validate.rows import read_rows
 from ascend_sim.studies.validate.run import simulate

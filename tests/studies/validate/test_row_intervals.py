@@ -10,7 +10,7 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.report.certainty import interval
-from ascend_sim.studies.validate.kernel import MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredRow
 from ascend_sim.studies.validate.pages import csv_text
 from ascend_sim.studies.validate.rows import read_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare

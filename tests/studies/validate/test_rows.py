@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.studies.validate.kernel import MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredRow
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows, shipped_rows
 from tests.support.studies.measured_rows import CONV, HELPERS, PRODUCTS, TWO_ROWS
 

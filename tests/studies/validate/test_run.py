@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError
-from ascend_sim.studies.validate.kernel import MeasuredKernel
+from ascend_sim.studies.validate.launch import MeasuredKernel
 from ascend_sim.studies.validate.rows import of_chips, read_rows
 from ascend_sim.studies.validate.run import Prediction, compare, simulate
 

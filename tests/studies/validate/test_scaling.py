@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import load_chip
-from ascend_sim.studies.validate.kernel import MeasuredKernel
+from ascend_sim.studies.validate.launch import MeasuredKernel
 from ascend_sim.studies.validate.run import simulate
 from tests.support.sampling import sampled
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ascend_sim.errors import SimError
-from ascend_sim.studies.validate.kernel import MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredRow
 from ascend_sim.studies.validate.rows import read_rows, sealed_rows, shipped_rows
 from ascend_sim.studies.validate.sealed import is_sealed
 from tests.support.places import TOOLS

@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from ascend_sim.studies.validate.kernel import MeasuredKernel, MeasuredRow
+from ascend_sim.studies.validate.launch import MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.run import Prediction, RowComparison
 from ascend_sim.studies.validate.summary import MOST_GROUPS, ValidationSummary, render_summary
 

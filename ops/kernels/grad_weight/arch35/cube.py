@@ -19,7 +19,6 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.grad_weight.arch35.flags import CLEARED, SLOTS_CLEARED
 from ascend_sim.ops.kernels.grad_weight.arch35.slots import Rounds, block_bytes, in_slots, pieces, tasks_in_slots
 from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, SummedTile
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
@@ -29,6 +28,11 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.layouts.layout import DrainPiece, FilterTile, Lattice, MapPixels
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+
+ALL_VECTORS, CLEARED, SLOTS_CLEARED, LEVEL, READ = 2, 3, 4, 5, 6
+"""Cross-core flags beside those of StreamK (0 and 1): vector cores have cleared their share; so cubes may add to dW, and to
+slots; a level of the tree stands in GM; the slots were read, so that they may be cleared again."""
+
 
 LONGEST_SUM = 65536
 """Most pixels that are summed in L0C before dW is written (ops-nn, arch35: stated)."""

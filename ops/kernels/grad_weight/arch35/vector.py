@@ -19,7 +19,7 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.arch35 import slots
-from ascend_sim.ops.kernels.grad_weight.arch35.flags import ALL_VECTORS, CLEARED, LEVEL, READ, SLOTS_CLEARED
+from ascend_sim.ops.kernels.grad_weight.arch35.cube import ALL_VECTORS, CLEARED, LEVEL, READ, SLOTS_CLEARED
 from ascend_sim.ops.kernels.grad_weight.arch35.slots import Rounds
 from ascend_sim.ops.kernels.grad_weight.cube import filter_tiles
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling

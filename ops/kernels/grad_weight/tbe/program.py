@@ -41,8 +41,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import F
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import a1_bytes, b1_bytes
 from ascend_sim.ops.kernels.grad_weight.steps import Where
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import HeldTile
-from ascend_sim.ops.kernels.grad_weight.tbe.gather import gather_taps
-from ascend_sim.ops.kernels.grad_weight.tbe.runs import TbeRuns
+from ascend_sim.ops.kernels.grad_weight.tbe.runs import TbeRuns, gather_taps
 from ascend_sim.ops.kernels.grad_weight.tbe.walks import TbePart, TbeStep, further, moves
 from ascend_sim.ops.kernels.grad_weight.tbe.work import Piece, TbeEnd, TbePlane, TbeWork
 from ascend_sim.ops.layouts import weight_gradient, x_map, y_map

@@ -16,7 +16,7 @@ from ascend_sim.ops.kernels.conv_forward.tiling import with_groups_merged as for
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import with_groups_merged
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import with_groups_merged as filters_merged
-from ascend_sim.ops.kernels.vector.strided import StridedCopy
+from ascend_sim.ops.kernels.vector.view_copy import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
 from ascend_sim.ops.operators.convolution_backward.plans.routes import filter_as_1x1, on_windows
 from ascend_sim.ops.operators.convolution_backward.plans.steps import contiguous_strides

@@ -19,7 +19,7 @@ from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion, OlderK
 from ascend_sim.ops.kernels.grad_weight.program import clears_itself, grad_weight_task, workspace_bytes
 from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
 from ascend_sim.ops.kernels.vector.merge import merged_bytes
-from ascend_sim.ops.kernels.vector.strided import StridedCopy
+from ascend_sim.ops.kernels.vector.view_copy import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.arguments import INPUTS
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import PATCHES, PIXELS, MatMulRoute, matmul_routes
 from ascend_sim.ops.operators.convolution_backward.plans.routes import check_limits

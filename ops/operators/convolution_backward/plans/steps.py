@@ -14,9 +14,8 @@ from ascend_sim.ops.kernels.vector.cast import cast_work
 from ascend_sim.ops.kernels.vector.common import KernelWork, Loop
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_work
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_work
-from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.transpose import as_turn, transpose_work
-from ascend_sim.ops.kernels.vector.view_copy import view_copy_work
+from ascend_sim.ops.kernels.vector.view_copy import StridedCopy, view_copy_work
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.problem.layout import CHANNELS_LAST
 from ascend_sim.ops.problem.tiling_input import TilingInput

@@ -30,8 +30,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import (
     with_more_m,
     with_more_n,
 )
-from ascend_sim.ops.problem.divisors import divisors, is_prime
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.sizes import ceil_div, divisors, is_prime
 
 MANY_LOOPS = 70  # tiles of L0C in a core from which on fewer of them are worth ...
 MORE_LOADS = 1.03  # ... this much more to load

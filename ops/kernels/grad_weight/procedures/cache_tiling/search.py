@@ -43,8 +43,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import (
     share_of,
 )
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
-from ascend_sim.ops.problem.divisors import divisors
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.sizes import ceil_div, divisors
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 BUSY_CORES = Fraction(4, 5)  # of the cores that a cut must occupy, where there are images enough (stated)

@@ -14,8 +14,7 @@ from functools import lru_cache
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
-from ascend_sim.ops.problem.divisors import divisors, is_prime
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors, is_prime
 
 POOR = 4  # an axis whose divisors have no more divisors than this is cut as a power of two
 SMALL = 16  # below which no power of two is taken

@@ -11,7 +11,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fewest_loads imp
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.divisors import divisors
+from ascend_sim.ops.problem.sizes import divisors
 
 pytestmark = pytest.mark.fast
 

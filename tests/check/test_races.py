@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 import ascend_sim as asim
+from ascend_sim.check.races import tasks_before
 from ascend_sim.check.run import check_tasks
-from ascend_sim.check.streams import tasks_before
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task

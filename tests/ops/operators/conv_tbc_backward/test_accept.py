@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_sim.ops.operators.conv_tbc_backward.normalise import normalise_tbc
+from ascend_sim.ops.operators.conv_tbc_backward.accept import normalise_tbc
 from tests.support.ops.check_calls import tbc_call
 from tests.support.ops.normalised import convolve, torch
 

@@ -6,7 +6,7 @@ import pytest
 
 from ascend_sim.engine.critical_path import SCALAR_TIME, critical_path
 from ascend_sim.isa.base import PIPES
-from ascend_sim.report.costs import costs
+from ascend_sim.report.blocks import costs
 from ascend_sim.report.lines import note_lines
 from tests.support.report.calls import call
 
