@@ -1,0 +1,56 @@
+"""Public names of the package and the modules that hold them. `__init__.py` reads them here, type checkers too."""
+
+from ascend_sim.acl.c.build import build_c as build_c
+from ascend_sim.acl.state import use as use
+from ascend_sim.api import conv_tbc_backward as conv_tbc_backward
+from ascend_sim.api import convolution as convolution
+from ascend_sim.api import convolution_backward as convolution_backward
+from ascend_sim.ascend_c.function import cpp_kernel as cpp_kernel
+from ascend_sim.calls.cases import explain_status as explain_status
+from ascend_sim.calls.cases import run_case as run_case
+from ascend_sim.calls.result import Result as Result
+from ascend_sim.calls.tensors import TensorSpec as TensorSpec
+from ascend_sim.checking import check_kernel as check_kernel
+from ascend_sim.chip import chip_names as chip_names
+from ascend_sim.chip import load_chip as load_chip
+from ascend_sim.errors import AclnnError as AclnnError
+from ascend_sim.errors import ConfigError as ConfigError
+from ascend_sim.errors import SimError as SimError
+from ascend_sim.errors import TilingError as TilingError
+from ascend_sim.expected import Expected as Expected
+from ascend_sim.isa.base import Cost as Cost
+from ascend_sim.isa.base import GmAccess as GmAccess
+from ascend_sim.isa.base import Instruction as Instruction
+from ascend_sim.isa.memory import Memory as Memory
+from ascend_sim.isa.quantisation import Quantisation as Quantisation
+from ascend_sim.kernel.function import KernelError as KernelError
+from ascend_sim.kernel.function import KernelFunction as KernelFunction
+from ascend_sim.kernel.function import kernel_function as kernel_function
+from ascend_sim.kernel.kernel import Kernel as Kernel
+from ascend_sim.kernel.local_tensor import LocalTensor as LocalTensor
+from ascend_sim.kernel.operands import ChannelMatrices as ChannelMatrices
+from ascend_sim.kernel.operands import MapWindow as MapWindow
+from ascend_sim.kernel.operands import Span as Span
+from ascend_sim.kernel.operands import TilePiece as TilePiece
+from ascend_sim.kernel.operands import TurnLayout as TurnLayout
+from ascend_sim.kernel.queue import BufferQueue as BufferQueue
+from ascend_sim.kernel.tensor import Tensor as Tensor
+from ascend_sim.launching import KernelRun as KernelRun
+from ascend_sim.launching import empty as empty
+from ascend_sim.launching import launch as launch
+from ascend_sim.memory.regions import Region as Region
+from ascend_sim.numerics import compare as compare
+from ascend_sim.ops.case import case_names as case_names
+from ascend_sim.ops.network import network_names as network_names
+from ascend_sim.report.page import open_run as open_run
+from ascend_sim.studies.compare.run import compare_runs as compare_runs
+from ascend_sim.studies.explain.run import explain as explain
+from ascend_sim.studies.lookup.formats import explain_format as explain_format
+from ascend_sim.studies.lookup.templates import write_template as write_template
+from ascend_sim.studies.network.run import run_network as run_network
+from ascend_sim.studies.precision.run import precision as precision
+from ascend_sim.studies.sweep.run import sweep as sweep
+from ascend_sim.studies.tiles.command import search_tilings as search_tilings
+from ascend_sim.studies.validate.run import validate as validate
+
+__version__: str
