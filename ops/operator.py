@@ -318,7 +318,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     def rounded(self, call: Call, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]) -> Array:
         """Return an output without errors of summation, in float64: the exact sums `total`, rounded as `roundings` and
-        `saturates` tell.
+        `saturates` define.
         """
         return chain(total, self.roundings(call, output), self.saturates(call, output, model))
 

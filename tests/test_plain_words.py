@@ -26,6 +26,9 @@ GENERATED_WORDS = 4_000
 VAGUE = re.compile(r"(What|Of|As|The same|Those|That|All of|Whether|Return what|Gives?|Tells?)\b")
 """Beginnings of docstrings that leave the subject or the verb out."""
 
+LOOSE = re.compile(r"\b(told|tells?|nobody|somebody|whoever)\b", re.IGNORECASE)
+"""Everyday words for given, reported, none and unknown."""
+
 
 def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))]
@@ -92,3 +95,23 @@ def test_a_docstring_begins_with_a_noun_or_a_verb(folder: str) -> None:
         if VAGUE.match(text)
     ]
     assert vague == []
+
+
+def loose_words(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield (line, text) of strings and docstrings with an everyday word; names between backticks are exempt."""
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and LOOSE.search(re.sub(r"`[^`]*`", "", text)):
+            yield node.lineno, text
+
+
+def test_loose_words_are_found() -> None:
+    tree = ast.parse('"""The caller is told."""\nnames = f"{a} from nobody"\n"""Calls `tell`; retold."""\n')
+    assert [line for line, _ in loose_words(tree)] == [1, 2]
+
+
+@pytest.mark.parametrize("folder", ["ascend_sim", "ops"])
+def test_source_says_given_reported_and_unknown(folder: str) -> None:
+    files = python_files(folder)
+    found = [f"{path.relative_to(ROOT)}:{line}: {text}" for path in files for line, text in loose_words(parsed(path))]
+    assert files and found == []

@@ -32,7 +32,7 @@ from ascend_sim.runtime.workers import usable_cores
 from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
 from ascend_sim.studies.validate.launches import MATMULS
 from ascend_sim.studies.validate.pages import group_by, group_points, points_text, skipped_lines
-from ascend_sim.studies.validate.rows import TOLD, of_chips, sealed_rows, shipped_rows
+from ascend_sim.studies.validate.rows import FACTS, of_chips, sealed_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare
 
 
@@ -40,12 +40,12 @@ def main(page: str, long: bool, keep: Path | None) -> None:
     """Run all rows once, those of the 910B2 also with a cold L2, and write both pages."""
     if keep is not None:
         keep.mkdir(exist_ok=True)
-    plain, helped, closed = shipped_rows(), shipped_rows(told=TOLD), sealed_rows()
+    plain, helped, closed = shipped_rows(), shipped_rows(facts=FACTS), sealed_rows()
     chilled = of_chips([row for row in shipped_rows("cold") if row.kernel.op_type in SIMULATED], [B2])
     # equal kernels run once
     parts = (plain, helped, closed, chilled)
     every = iter(compare([row for rows in parts for row in rows], jobs=usable_cores(), long=long, out=keep))
-    compared, told, sealed, cold = ([next(every) for _ in rows] for rows in parts)
+    compared, with_facts, sealed, cold = ([next(every) for _ in rows] for rows in parts)
     groups = group_by(compared)
     on_b2 = [
         one
@@ -68,8 +68,8 @@ def main(page: str, long: bool, keep: Path | None) -> None:
     write(
         Path(page).with_stem(f"{Path(page).stem}-tables"),
         words.TABLES,
-        "## Task time by chip and operator\n\n" + three_columns(compared, told),
-        "## Convolutions of training steps\n\n" + headline(compared, told),
+        "## Task time by chip and operator\n\n" + three_columns(compared, with_facts),
+        "## Convolutions of training steps\n\n" + headline(compared, with_facts),
         words.BLOCKS,
         step(),
         "## Whole calls\n\n"
@@ -78,23 +78,23 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         words.V1_TRIED,
         "## Core and pipe times\n\n" + markdown([group for group in groups if group.core is not None]),
         "## Rows that are not simulated\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
-        "## Against the aims\n\n" + aims(compared, told, sealed),
+        "## Against the aims\n\n" + aims(compared, with_facts, sealed),
         guessed(compared),
         words.UNSEEN.format(unseen=unseen(compared)),
         LEFT_OUT.format(refitted=refitted(refits(plain, keep)))
         + "\n"
-        + "\n".join([*left_out(compared, "nothing"), *left_out(told, "told")]),
+        + "\n".join([*left_out(compared, "none"), *left_out(with_facts, "all")]),
         intervals(),
         FITTED + "\n\n" + fitted_costs() + "\n\n" + choices(),
         mechanisms(),
         "## The four convolution kernels of the 910B2\n\nMean over repeats; measured / predicted.\n\n" + kernels(on_b2),
         "## Matrix products\n\nMean over repeats; measured / predicted.\n\n" + products(compared),
-        "Told:\n\n" + products([one for one in told if one.row.kernel.op_type in MATMULS]),
+        "With facts:\n\n" + products([one for one in with_facts if one.row.kernel.op_type in MATMULS]),
         words.TRANS_DATA + "\n\n" + by_label(compared, B2, "TransData", kind),
         "## The first 910 by batch and kind of convolution\n\n"
         + "\n\n".join(
             f"{what}.\n\n{by_label(found, FIRST, op, layer)}"
-            for what, found in (("Told nothing", compared), ("Told the blocks", told))
+            for what, found in (("Sizes only", compared), ("With the blocks", with_facts))
             for op in (DW, DX)
         ),
         programs(compared),

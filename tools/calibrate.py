@@ -35,7 +35,7 @@ from ascend_sim.runtime.workers import spread, usable_cores
 from ascend_sim.studies.validate.launch import MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.pages import assumed_lines, group_by, skipped_lines
-from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows
+from ascend_sim.studies.validate.rows import FACTS, of_chips, read_rows
 from ascend_sim.studies.validate.run import Prediction, RowComparison, as_timed, simulate
 from ascend_sim.studies.validate.sealed import refuse_sealed
 
@@ -89,7 +89,7 @@ def fit(path: Path, chip: str, fields: Sequence[str] | None, out: Path, leave_ou
     if not out.parent.is_dir():
         raise SimError(f"--out {out}: there is no folder {out.parent}")
     start = {field: value_of(chip, field) for field in fields or default_fields(chip)}
-    given = of_chips(read_rows(path, chip=chip, told=TOLD), [chip])
+    given = of_chips(read_rows(path, chip=chip, facts=FACTS), [chip])
     with tempfile.TemporaryDirectory() as folder:
         bench = CostBench(chip, start, Path(folder), jobs)
         rows = bench.usable(given)

@@ -1,4 +1,4 @@
-"""Writes configs/measurements/errors.yaml: how far the measured kernels that ship lie from what is predicted, told nothing;
+"""Writes configs/measurements/errors.yaml: how far the measured kernels that ship lie from what is predicted from sizes only;
 and their picture, docs/images/accuracy.png.
 
 Errors are those of the prediction that ships; where costs can be fitted again (`accuracy_parts/refit.py`) those of costs that
@@ -33,7 +33,7 @@ from ascend_sim.studies.validate.run import RowComparison, as_timed, compare
 FILE = Path(__file__).parents[1] / "configs" / "measurements" / "errors.yaml"
 NETWORKS = ("alexnet", "ascdevkit_matmul", "kernelbench")
 """Beginnings of the names of runs that are of one network or sample; every other run is one of its own."""
-HEAD = """# Measured over predicted times of the measured kernels here, told nothing. Made by tools/measured_errors.py.
+HEAD = """# Measured over predicted times of the measured kernels here, from sizes only. Made by tools/measured_errors.py.
 # A kind is an architecture, the operators of one kernel, whether it is grouped, and the version of the library where it
 # depends on it. By chip and network or run: [predicted us, measured over predicted] of its distinct kernels, of repeats the
 # geometric mean, as shipped; where costs were fitted on rows of a kind (but products), also measured over what is predicted by

@@ -8,7 +8,7 @@ ret, address = acl.aclrtMalloc(1024, acl.ACL_MEM_MALLOC_HUGE_FIRST)
 
 A null pointer is None, host memory any buffer (numpy array, bytearray), device memory an integer address. No call raises on
 what it is given: it ends in a code, and `aclGetRecentErrMsg()` says why. Work queued on streams runs, in simulated time,
-when something synchronises; `docs/acl.md` tells the rest. `ASSUMED_CODES` lists which misuse ends in which code.
+when something synchronises; `docs/acl.md` describes the rest. `ASSUMED_CODES` lists which misuse ends in which code.
 """
 
 from ascend_sim.acl import contexts, copies, enums, operators, streams, tensors

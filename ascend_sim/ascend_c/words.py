@@ -276,7 +276,7 @@ def core_of(name: str) -> str:
 
 
 def header() -> str:
-    """Return the text of the C++ header that numbers the words, tells which set registers or belong to one kind of core, and
+    """Return the text of the C++ header that numbers the words, lists which set registers or belong to one kind of core, and
     between which formats the vector unit converts.
     """
     listed = ", ".join(NAMES)

@@ -210,7 +210,7 @@ def _gm_reads(subject: Subject, contents: Contents) -> Iterator[CheckFinding]:
                 _mark(state.written, subject, a, mine, tensor.base)
             else:
                 owner[mine] = slot
-    told: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    by_line: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     order = _in_order(subject, a, np.flatnonzero(owner >= 0))
     asks = ~a.writes[order] | (a.atomic[order] != 0)
     columns = (order, owner[order], a.start[order], a.form[order], asks, a.writes[order])
@@ -219,10 +219,10 @@ def _gm_reads(subject: Subject, contents: Contents) -> Iterator[CheckFinding]:
         if reads and (missing := written.missing(region, at)) and not subject.races("GM", one):
             first = int(a.first[one])
             key = subject.line_key(int(a.program(first)), int(a.row[first]))
-            told.setdefault((slot, *key), []).append((one, missing))
+            by_line.setdefault((slot, *key), []).append((one, missing))
         if writes:
             written.mark(region, at)
-    yield from _unwritten_reads(subject, "GM", a, told, 0)
+    yield from _unwritten_reads(subject, "GM", a, by_line, 0)
 
 
 def _mark(units: _Units, subject: Subject, a: Accesses, chosen: Ints, base: int) -> None:
@@ -253,7 +253,7 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
     owner = a.owner[order]
     starts = a.start[order] - ((owner // WIDTH).astype(np.int64) << APART)
     columns = (order, owner // WIDTH, owner % WIDTH, starts, a.form[order], a.writes[order])
-    told: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    by_line: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     units, current = _Units(capacity), -1
     in_blocks = space == "UB" and copies_whole_blocks(subject.chip)
     for one, program, pipe, start, form, writes in zip(*(column.tolist() for column in columns), strict=True):
@@ -267,8 +267,8 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
             if missing < region.total and subject.chooses_from(current, row, start):
                 continue  # the elements that are read may be written
             key = subject.line_key(current, row)
-            told.setdefault(key, []).append((one, missing))
-    yield from _unwritten_reads(subject, space, a, told, APART)
+            by_line.setdefault(key, []).append((one, missing))
+    yield from _unwritten_reads(subject, space, a, by_line, APART)
 
 
 def _whole_blocks(region: Region, room: int) -> Region:
@@ -285,14 +285,14 @@ def _whole_blocks(region: Region, room: int) -> Region:
 
 
 def _unwritten_reads(
-    subject: Subject, space: str, a: Accesses, told: Mapping[tuple[object, ...], list[tuple[int, int]]], apart: int
+    subject: Subject, space: str, a: Accesses, by_line: Mapping[tuple[object, ...], list[tuple[int, int]]], apart: int
 ) -> Iterator[CheckFinding]:
     """Yield a finding on an uninitialised read for each source line.
 
-    `told` has {key of the line: [(footprint, unwritten bytes), ...]}; the first one is shown and all are counted. Addresses of
-    program p are lowered by p << `apart`, unless `apart` is 0.
+    `by_line` has {key of the line: [(footprint, unwritten bytes), ...]}; the first one is shown and all are counted. Addresses
+    of program p are lowered by p << `apart`, unless `apart` is 0.
     """
-    for found in told.values():
+    for found in by_line.values():
         one, missing = found[0]
         first = int(a.first[one])
         program, row = int(a.program(first)), int(a.row[first])

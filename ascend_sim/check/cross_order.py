@@ -80,14 +80,14 @@ class Meetings:
 
     def missing(self, group: CrossCounter, turn: int) -> tuple[str, ...]:
         """Return the cores, in words, that never raise their part of turn number `turn` of a counter; () if all do,
-        ("nobody",) without setters.
+        ("any core",) without setters.
         """
         if turn < self.turns.get(group, 0):
             return ()
         if (group, turn) not in self._missing:
             counts, setters = self.total.get(group, {}), self.setters(group)
             found = tuple(self.synced[i].program.where for i in setters if counts.get(i, 0) <= turn)
-            self._missing[group, turn] = found if setters else ("nobody",)
+            self._missing[group, turn] = found if setters else ("any core",)
         return self._missing[group, turn]
 
 

@@ -61,19 +61,19 @@ def _partner(subject: Subject, what: str, found: list[Unpaired]) -> CheckFinding
     assert isinstance(instruction, CrossCoreSetFlag | CrossCoreWaitFlag)
     missing = ", ".join(one.missing[:4]) + (f" and {len(one.missing) - 4} more" if len(one.missing) > 4 else "")
     kind, title = f"unpaired cross_core_{what}_flag", f"Unpaired cross_core_{what}_flag instructions detected"
-    if instruction.mode != 2 and missing and missing != "nobody":
+    if instruction.mode != 2 and missing and missing != "any core":
         kind, title = (
             "barrier not reached",
             f"{cross_name(instruction.flag)} of mode {instruction.mode} is not reached by all cores",
         )
-    told = "not waited for by" if what == "set" and kind.startswith("unpaired") else "not set by"
+    unmet = "not waited for by" if what == "set" and kind.startswith("unpaired") else "not set by"
     return CheckFinding.of(
         "synccheck",
         kind,
         subject.task.name,
         title,
         details=(
-            f"{cross_name(instruction.flag)}, mode {instruction.mode}, in {subject.task.name}; {told} {missing or 'nobody'}",
+            f"{cross_name(instruction.flag)}, mode {instruction.mode}, in {subject.task.name}; {unmet} {missing or 'any core'}",
         ),
         places=(place,),
         count=count,

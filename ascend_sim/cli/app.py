@@ -117,7 +117,7 @@ class CommandGroup(TyperGroup):
                 text = f"{error.option_name} stands before the command: ascend-sim {error.option_name} ... {context.info_name}"
             elif context is not None:
                 text = _extra_arguments(context, text) or _missing_result(context, getattr(error, "option_name", None)) or text
-                text += f"; {context.command_path} --help tells more"
+                text += f"; {context.command_path} --help has more"
             if "--json" in given:
                 print(json.dumps({"status": None, "error": text}))
             else:

@@ -48,7 +48,7 @@ class NetworkTilings:
         ),
     ] = None
     tile: Annotated[
-        bool, typer.Option("--tile", help="Search the tilings of all layers (needs --out) and tell what they gain.")
+        bool, typer.Option("--tile", help="Search the tilings of all layers (needs --out) and show what they gain.")
     ] = False
     time_limit: Annotated[float, typer.Option(min=0, help="With --tile: seconds for each kernel, at most.")] = 10.0
     within: Annotated[

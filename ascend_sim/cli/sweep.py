@@ -32,7 +32,7 @@ class SweepPictures:
     axes: Annotated[str, typer.Option(help="X,Y: the two fields of the heat map; default: the first two.")] = ""
     column: Annotated[str, typer.Option("--of", help="The column that the heat map shows.")] = "us"
     pareto: Annotated[str, typer.Option(help="X,Y: mark the rows that no other beats in both columns: us,l1 or us,error.")] = ""
-    pareto_plot: Annotated[Path | None, typer.Option(help="Draw that front (us,l1 unless told) to this PNG.")] = None
+    pareto_plot: Annotated[Path | None, typer.Option(help="Draw that front (us,l1 by default) to this PNG.")] = None
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,11 @@ def validate(
         Path | None,
         typer.Option(help="Your own rows: CSV, op_summary_*.csv, kernel_details.csv or a PROF_* folder. Default: shipped."),
     ] = None,
-    told: Annotated[
+    facts: Annotated[
         str,
         typer.Option(
-            help="What of the measured row the prediction may know, with commas: block_dim (its blocks), tiling (of a MatMul). "
-            "Default: nothing."
+            help="Measured facts that the prediction may use, with commas: block_dim (the row's blocks), tiling (of a MatMul). "
+            "Default: none."
         ),
     ] = "",
     l2: Annotated[
@@ -81,7 +81,6 @@ def validate(
             scatter.check_plot(files.plot)
         if files.csv_output is not None and not files.csv_output.parent.is_dir():
             raise SimError(f"--csv {files.csv_output}: there is no folder {files.csv_output.parent}")
-        knows = [name.strip() for name in told.split(",") if name.strip()]
         if files.out is not None:
             make_folder(files.out)
         with closing(Progress("kernels", at_once=True)) as progress:
@@ -89,7 +88,7 @@ def validate(
                 rows,
                 chips=chip.split(",") if chip else (),
                 l2=l2,
-                told=knows,
+                facts=[name.strip() for name in facts.split(",") if name.strip()],
                 jobs=jobs or usable_cores(),
                 progress=progress,
                 long=long,

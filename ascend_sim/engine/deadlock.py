@@ -67,7 +67,7 @@ def describe(runs: Mapping[RunningProgram, Task], events: Sequence[tuple[Task, s
         lines.append(f"  and {len(standing) - _MOST} further programs")
     for task, event in events:
         recorders = ", ".join(other.name for other in tasks if event in other.record_events)
-        lines.append(f"  stream {task.stream}: {task.name} waits for event {event!r} from {recorders or 'nobody'}")
+        lines.append(f"  stream {task.stream}: {task.name} waits for event {event!r} from {recorders or 'no task'}")
     return "\n".join(lines)
 
 
@@ -111,7 +111,7 @@ def _lack(run: RunningProgram, pipe: str, instruction: Instruction, edges: dict[
     missing = run.cross.expected(run.program, instruction)
     names = ", ".join(f"block {b} {k}{s}" for b, k, s in missing[:4])
     more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
-    return f"cross-core flag {instruction.flag} (mode {instruction.mode}) from {names or 'nobody'}{more}"
+    return f"cross-core flag {instruction.flag} (mode {instruction.mode}) from {names or 'no core'}{more}"
 
 
 def _circle(edges: dict[str, str]) -> list[str]:

@@ -338,7 +338,7 @@ def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockErr
 def _all_wait(task: Task, stuck: Sequence[_CrossFlags]) -> DeadlockError:
     """Return the DeadlockError for programs that all wait for cross-core flags."""
     rows = ShownRows()
-    lines = [f"deadlock: {task.name}: {len(stuck)} programs wait for cross-core flags that nobody raises"]
+    lines = [f"deadlock: {task.name}: {len(stuck)} programs wait for cross-core flags that no core raises"]
     for one in stuck:
         view = one.program[one.stands]
         flag: Any = view.instruction

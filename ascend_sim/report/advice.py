@@ -56,7 +56,7 @@ _PRECISIONS = {1: "down to half precision or HF32 where it can", 2: "in float16"
 
 
 class Added(NamedTuple):
-    """Cycles that a kernel takes more with a change; `whole`: simulated in the changed call, else told from one block."""
+    """Cycles that a kernel takes more with a change; `whole`: simulated in the changed call, else estimated from one block."""
 
     cycles: int
     whole: bool
@@ -82,7 +82,7 @@ class Statement:
     `change` is the change whose `gain` the text promises, {} for none: {"batch": f} a batch f times as large, {"channels": c}
     channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is the saving in
     cycles of the whole kernel for the same work (one call of a larger batch against f of these), None where nothing is
-    promised. `at_most`: no change was found, and `gain` is the cost of the parts. `estimated`: the gain is told from one block.
+    promised. `at_most`: no change was found, and `gain` is the cost of the parts. `estimated`: it is computed from one block.
     """
 
     parts: tuple[str, ...]
@@ -126,7 +126,7 @@ class _Advice:
 
 
 class _Best(NamedTuple):
-    """A change of the call and the cycles that it saves; `estimated`: told from one block."""
+    """A change of the call and the cycles that it saves; `estimated`: from one block."""
 
     change: Mapping[str, Any]
     gain: int
@@ -151,12 +151,12 @@ class _Speaker:
         worth = [group for group in groups if costs[group] >= _WORTH_SAYING * self._elapsed]
         found = []
         for group in sorted(worth, key=lambda group: -costs[group])[:_SHOWN]:
-            cause, advice = self._once(group) if group[0] in _ONCE else self._told(group[0])
-            found.append(self._said(group, costs[group], cause, advice))
+            cause, advice = self._once(group) if group[0] in _ONCE else self._of_part(group[0])
+            found.append(self._statement(group, costs[group], cause, advice))
         faster = self._faster_products()
         return [*found, faster] if faster is not None else found
 
-    def _said(self, parts: tuple[str, ...], cycles: int, cause: str, advice: _Advice) -> Statement:
+    def _statement(self, parts: tuple[str, ...], cycles: int, cause: str, advice: _Advice) -> Statement:
         share = f"{self._share(cycles)} ({self.chip.us(cycles):.1f} us)"
         return Statement(
             parts,
@@ -209,7 +209,7 @@ class _Speaker:
         return _Advice(words, self._run(best.change), best.change, best.gain, estimated=best.estimated)
 
     def _less(self, best: _Best) -> str:
-        return _told_from(f"takes {self._share(best.gain)} less", best.estimated)
+        return _noted(f"takes {self._share(best.gain)} less", best.estimated)
 
     def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
         """Return (causes in words, advice) for the `parts` that cost the same in every launch (such as start and launch) and
@@ -223,7 +223,7 @@ class _Speaker:
             causes.append(f"only {blocks} of {cores} cores have a block ({self._share(self._parts['idle cores'])})")
             more = self._best([{"block_dim": {self._name: cores}}])
             if more is not None:
-                words = _told_from(f"{cores} blocks take {self._share(more.gain)} less", more.estimated)
+                words = _noted(f"{cores} blocks take {self._share(more.gain)} less", more.estimated)
                 return _list(causes), self._advised(words, more)
         factor = max(2, cores // blocks) if "idle cores" in parts else 2
         added = self._added({"batch": factor}, whole=False)
@@ -234,13 +234,13 @@ class _Speaker:
         gain = (factor - 1) * self._elapsed - added.cycles
         times = "twice" if factor == 2 else f"{factor} times"
         change = f"{self._share(abs(gain), factor)} {'less' if gain > 0 else 'more'}"
-        told = f"takes {change} than {'two' if factor == 2 else factor} of these"
-        words = f"It comes once a launch: {times} the batch in one launch {_told_from(told, not added.whole)}"
+        words = f"takes {change} than {'two' if factor == 2 else factor} of these"
+        words = f"It comes once a launch: {times} the batch in one launch {_noted(words, not added.whole)}"
         batches = [self.trials.batch, factor * self.trials.batch]
         command = self.commands.sweep("batch", batches) if self.commands is not None else ""
         return _list(causes), _Advice(words, command, {"batch": factor}, gain, estimated=not added.whole)
 
-    def _told(self, part: str) -> tuple[str, _Advice]:
+    def _of_part(self, part: str) -> tuple[str, _Advice]:
         """Return (cause in words, advice) for a part of the waterfall."""
         if part == "zeros":
             return self._zeros()
@@ -324,7 +324,7 @@ class _Speaker:
             return None
         number = best.change["cube_math_type"]
         words = f"cubeMathType {number} ({_PRECISIONS[number]}) {self._less(best)}, with fewer bits"
-        return self._said(("ideal",), cycles, "the cube multiplies float32", self._advised(words, best))
+        return self._statement(("ideal",), cycles, "the cube multiplies float32", self._advised(words, best))
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
@@ -339,7 +339,7 @@ def _step(field: str, value: int, up: int, down: int) -> int:
     return max(FRACTAL, value * up // down // FRACTAL * FRACTAL)
 
 
-def _told_from(words: str, estimated: bool) -> str:
+def _noted(words: str, estimated: bool) -> str:
     """Return words on a gain, with the note that it is estimated if it is."""
     return f"{words} ({ESTIMATED})" if estimated else words
 

@@ -1,6 +1,6 @@
 """Families of chips with different cube kernels; only this module of `ops` decides the family of a chip.
 
-Whoever needs to know asks `TilingInput.family`, `ConvolutionCall.family` or, with nothing but a chip, `family_of`. What the
+It is read from `TilingInput.family`, `ConvolutionCall.family` or, with nothing but a chip, `family_of`. What the
 families' grad_input kernels can do is in `ops.kernels.grad_input.fields`; which of the vendor's procedures an architecture
 has is data (`configs/tilings.yaml`).
 """

@@ -12,7 +12,7 @@ from tests.support.bad_inputs.page import ALL, EXPECTED, PAGE, page, without_lis
 
 pytestmark = pytest.mark.fast
 
-_OF_TYPER = " --help tells more"
+_OF_TYPER = " --help has more"
 LINES: dict[str, str] = yaml.safe_load(EXPECTED.read_text(encoding="utf-8"))
 
 

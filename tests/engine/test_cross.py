@@ -44,7 +44,7 @@ def test_a_cross_core_flag_that_nobody_raises() -> None:
     for block in range(3):
         assert f"block {block} AIV0 S: at" in text
     assert text.count("waits for cross-core flag 3 (mode 0) from block 1 AIV0\n") == 2
-    with pytest.raises(SimError, match="3 programs wait for cross-core flags that nobody raises"):
+    with pytest.raises(SimError, match="3 programs wait for cross-core flags that no core raises"):
         FunctionalEngine(Device(QUIET)).run([bad])
 
 

@@ -142,7 +142,7 @@ def test_an_event_that_nobody_records_is_a_deadlock() -> None:
         scalar_task(CHIP, "AIC", [10], "producer", stream=0),
         scalar_task(CHIP, "AIV", [10], "consumer", stream=1, wait_events=["never"]),
     ]
-    with pytest.raises(DeadlockError, match=r"stream 1: consumer waits for event 'never' from nobody"):
+    with pytest.raises(DeadlockError, match=r"stream 1: consumer waits for event 'never' from no task"):
         run(tasks)
 
 

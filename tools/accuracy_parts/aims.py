@@ -13,12 +13,12 @@ from ascend_sim.studies.validate.pages import Errors, Group, blind, group_by, gr
 from ascend_sim.studies.validate.run import RowComparison, compare
 
 
-def aims(compared: Sequence[RowComparison], told: Sequence[RowComparison], closed: Sequence[RowComparison]) -> str:
-    """The project's aims for these rows beside what came out, told nothing and told, and what was tried where one is
+def aims(compared: Sequence[RowComparison], with_facts: Sequence[RowComparison], closed: Sequence[RowComparison]) -> str:
+    """The project's aims for these rows beside what came out, with sizes only and with facts, and what was tried where one is
     missed; `closed` are the sealed rows.
     """
-    plain, helped = _aim_lines(compared), _aim_lines(told)
-    lines = ["| chip | what | aim | told nothing | | told | |", "|---|---|---|---|---|---|---|"]
+    plain, helped = _aim_lines(compared), _aim_lines(with_facts)
+    lines = ["| chip | what | aim | sizes only | | with facts | |", "|---|---|---|---|---|---|---|"]
     for own, other in zip(plain, helped, strict=True):
         lines.append("| " + " | ".join((*own, *other[3:])) + " |")
     lines += [f"| {' | '.join(own)} | - | - |" for own in (*_step_lines(), *_interval_lines(compared, closed))]
@@ -145,7 +145,7 @@ FILED_WIDTHS = {"sealed": 2.42, "open": 0.77}
 """Median widths of intervals, in times of the predicted time, when the aim for them was set."""
 MISSED = """Where an aim is missed, what was tried and what would decide:
 
-- **Conv2DBackpropInput of the 910B2, mac and fixpipe**: with the rows' blocks (told) mac meets its aim, the Fixpipe comes no
+- **Conv2DBackpropInput of the 910B2, mac and fixpipe**: with the rows' blocks mac meets its aim, the Fixpipe comes no
   nearer. The closed kernel's tiling, or pipe times of a third layer, would decide.
 - **TransData of the 910B2**: in the step's order its bias falls, its mean error does not: rows of equal shape differ threefold
   by what the L2 held. Addresses of the tensors, or hit rates, would decide.
@@ -154,7 +154,7 @@ MISSED = """Where an aim is missed, what was tried and what would decide:
   cores. Times of each core would decide. The cost of lines read at once was fitted on it and two other samples.
 - **MatMulV3 and Cast of a language model on a 910B4** (aims: 10 and 25 %): no open row. Of that profile
   `configs/measurements/later/launches.csv` has 203 groups of vector kernels, none of these;
-  of a Cast of 4096 x 128 the dtypes are not told."""
+  of a Cast of 4096 x 128 the dtypes are unknown."""
 
 MATMUL_AIMS = (
     ("ascend910b1", "8192^3 sample", 10), ("ascend950pr_9589", "8192^3 sample", 10), ("ascend910_9381", "pto-isa", 15),

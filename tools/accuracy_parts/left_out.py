@@ -23,11 +23,11 @@ The same with two corrections of predicted task times of convolutions, fitted to
 measured)): a constant, and a constant with a factor. Means of the sizes of errors, percent. All rows of a chip come from one
 network, so "chip out" is also the network left out.
 
-| chip | told | rows | layers | shipped | constant: fit | layer out | and a factor: fit | layer out | batch out | chip out |
+| chip | facts | rows | layers | shipped | constant: fit | layer out | and a factor: fit | layer out | batch out | chip out |
 |---|---|---|---|---|---|---|---|---|---|---|"""
 
 
-def left_out(compared: Sequence[RowComparison], told: str) -> list[str]:
+def left_out(compared: Sequence[RowComparison], facts: str) -> list[str]:
     """A line for each chip with convolution rows that are compared with the aims."""
     both = {chip: [one for one in simulated_of(compared, chip, (DX, DW)) if not one.row.series] for chip in (B2, FIRST)}
     everywhere = [one for rows in both.values() for one in rows]
@@ -47,7 +47,7 @@ def left_out(compared: Sequence[RowComparison], told: str) -> list[str]:
         shown.append(f"{_fit_error(times, batches, factors):.1f}" if len(set(batches)) > 1 else "one batch only")
         constant, factor = _correction(pooled[:, chips != chip], factors)
         shown.append(f"{_percent(np.maximum(factor * times[0] + constant, 0.01), times[1]):.1f}")
-        lines.append(f"| {chip} | {told} | {len(rows)} | {len(set(layers))} | " + " | ".join(shown) + " |")
+        lines.append(f"| {chip} | {facts} | {len(rows)} | {len(set(layers))} | " + " | ".join(shown) + " |")
     return lines
 
 

@@ -10,8 +10,8 @@ import yaml
 
 TEXT = """## Before and after each mechanism
 
-Mean error told nothing, before -> after. "at": two commits, whose pages say so; or one, of whose state the mechanism alone was
-taken out. "-": no sealed row of such a kernel was simulated."""
+Mean error with sizes only, before -> after. "at": two commits, whose pages say so; or one, of whose state the mechanism alone
+was taken out. "-": no sealed row of such a kernel was simulated."""
 
 Figures = tuple[str, str, int, float, float]
 """Chip, kind of kernel or call, its rows, and their mean error in percent before and after."""

@@ -17,7 +17,7 @@ from ascend_sim.report.files import atomic_write
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "accuracy.png"
 TEXT = """![Predicted against measured times of kernels, a panel for each architecture](images/accuracy.png)
 
-Distinct kernels, told nothing, as shipped, repeats averaged: dav-1001 is the first 910, dav-2201 are 910B and 910_93,
+Distinct kernels, sizes only, as shipped, repeats averaged: dav-1001 is the first 910, dav-2201 are 910B and 910_93,
 dav-3510 is the 950."""
 """Markdown of the picture on the page."""
 WITHIN = 1.25

@@ -17,7 +17,7 @@ DISAGREE = "sources disagree"
 
 PROGRAMS = """## Small programs
 
-Streams out of GM by all cores (row size, alignment, L2 hits), single transfers and a vector add, told their own sizes and
+Streams out of GM by all cores (row size, alignment, L2 hits), single transfers and a vector add, given their own sizes and
 cores: `configs/measurements/microbench.csv` has the rows and their sources, [measured-bandwidth.md](measured-bandwidth.md)
 the figures behind some of them. A row that "sets a cost" was used to fit one. For the loads into L0A and L0B the sources
 disagree (msKPP has 2 cycles a transfer beside its data, the GEMM sample 22 a LoadData; the chip files follow the sample).

@@ -110,7 +110,7 @@ def layer_of(row: MeasuredRow) -> str:
 
 
 def refit(rows: Sequence[MeasuredRow], chip: str, op_types: tuple[str, ...], keep: Path | None = None) -> Refit:
-    """Fits without each layer in turn, of the rows of these operators that were told nothing; `keep` is where they stay."""
+    """Fits without each layer in turn, of the rows of these operators with sizes only; `keep` is where they stay."""
     given = [row for row in rows if row.kernel.chip == chip and row.kernel.op_type in op_types and not row.series]
     fields = fitted_fields(chip, given)
     file = None if keep is None else keep / f"refit-{_digest(given, chip, fields)}.json"

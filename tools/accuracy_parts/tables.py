@@ -14,15 +14,18 @@ from ascend_sim.studies.validate.pages import Errors, group_by, series_of
 from ascend_sim.studies.validate.run import RowComparison
 
 
-def headline(compared: Sequence[RowComparison], told: Sequence[RowComparison]) -> str:
+def headline(compared: Sequence[RowComparison], with_facts: Sequence[RowComparison]) -> str:
     """The convolutions of both training steps, and on how many rows the number of blocks was the measured one."""
     lines = [
-        "| chip | op_type | rows | nothing: mean % | bias % | rank | blocks right | told the blocks: mean % | bias % | rank |",
+        "| chip | op_type | rows | sizes only: mean % | bias % | rank | blocks right "
+        "| with the blocks: mean % | bias % | rank |",
         "|" + "---|" * 10,
     ]
     for chip in (FIRST, B2):
         for op in (DW, DX):
-            own, other = ([one for one in simulated_of(rows, chip, (op,)) if not one.row.series] for rows in (compared, told))
+            own, other = (
+                [one for one in simulated_of(rows, chip, (op,)) if not one.row.series] for rows in (compared, with_facts)
+            )
             figures = []
             for group in map(pooled, (own, other)):
                 assert group.task is not None
@@ -33,17 +36,17 @@ def headline(compared: Sequence[RowComparison], told: Sequence[RowComparison]) -
 
 
 def three_columns(compared: Sequence[RowComparison], helped_rows: Sequence[RowComparison]) -> str:
-    """Task times told nothing and told, and what was fitted or chosen on such rows."""
-    groups, told = group_by(compared), group_by(helped_rows)
+    """Task times with sizes only and with facts, and what was fitted or chosen on such rows."""
+    groups, helped_groups = group_by(compared), group_by(helped_rows)
     rows: dict[tuple[str, str, str], list[RowComparison]] = {}
     for one in compared:
         rows.setdefault((one.row.kernel.chip, one.row.kernel.op_type, series_of(one)), []).append(one)
     lines = [
-        "| chip | op_type | rows | kernels | told nothing: mean % | median % | bias % | rank | told: mean % | bias % | rank "
-        "| fitted |",
+        "| chip | op_type | rows | kernels | sizes only: mean % | median % | bias % | rank | with facts: mean % | bias % "
+        "| rank | fitted |",
         "|" + "---|" * 12,
     ]
-    helped = {(group.chip, group.op_type, group.series): group for group in told}
+    helped = {(group.chip, group.op_type, group.series): group for group in helped_groups}
     for group in groups:
         if group.task is None or group.op_type in MICROBENCHMARKS:
             continue

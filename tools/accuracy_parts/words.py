@@ -16,8 +16,8 @@ or a call, whose kernels run one after the other. Of whole calls the even rows a
 they fit, unless the source cleared it; AlexNet's products find what [earlier
 kernels](accuracy-tables.md#a-training-step-in-its-order) left.
 
-**Inputs of a prediction.** The table above is told nothing, as a user is: sizes and dtype of the row. "told" (`ascend-sim
-validate --told block_dim,tiling`) also takes from the row what the measured library had decided.
+**Inputs of a prediction.** The table above uses only the sizes and dtype of a row, as a user would. "With facts" (`ascend-sim
+validate --facts block_dim,tiling`) also takes from the row what the measured library had decided.
 
 **In-sample or not.** The tables mark rows of which costs were "fitted", and with which a rule was chosen ("structure"). They
 list the [costs](accuracy-tables.md#fitted-costs-and-the-rows-that-fitted-them), the
@@ -32,7 +32,7 @@ mean of errors, "rank" is Spearman's correlation over rows (three or more)."""
 TABLES = """# Accuracy: the tables
 
 For whoever checks a figure of [accuracy.md](accuracy.md), which defines the columns. `tools/accuracy` writes this page. Times
-are us, errors percent; told nothing if not said otherwise."""
+are us, errors percent; predictions use sizes only unless stated otherwise."""
 
 
 BLOCKS = """The blocks of the first 910 follow from a guessed rule, read off these rows

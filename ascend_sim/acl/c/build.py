@@ -80,7 +80,7 @@ def _header(header: str) -> str:
     guard = "ASCEND_SIM_" + "".join(c if c.isalnum() else "_" for c in header).upper()
     codes = [name for name in enums.__all__ if name.startswith(_CODES.get(header, ())) and header in _CODES]
     parts = [
-        "/* Written by `ascend-sim c`: the C interface of ascend-sim; docs/acl.md of the project tells what it does. */",
+        "/* Written by `ascend-sim c`: the C interface of ascend-sim; docs/acl.md of the project describes it. */",
         f"#ifndef {guard}\n#define {guard}",
         "\n".join(f"#include {name}" for name in _INCLUDES[header]),
         '#ifdef __cplusplus\nextern "C" {\n#endif',

@@ -336,7 +336,7 @@ class CompiledCore:
             self._take(event.pipe, flag, event.time)
 
     def _take(self, pipe: int, flag: CrossCoreWaitFlag, time: int) -> None:
-        """Take a cross-core flag for a wait of `pipe` that begins at cycle `time`, and tell C when it is over; while it is not
+        """Take a cross-core flag for a wait of `pipe` that begins at cycle `time`, and report its end to C; while it is not
         raised, try again when it is.
         """
         over = self.cross.take(self.program, flag, time)

@@ -165,7 +165,7 @@ def _window(
     """
     (x, ci), (y, co) = image, grad
     form, columns = weight.format.split(":")[0], [f"k{axis}" for axis in axes]
-    no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"
+    no_groups = f"weights {weight} for {ci} input and {co} output channels: shapes do not show the groups"
     if form in ("NCHW", "NCDHW", "ND") and len(weight.shape) == len(axes) + 2:
         c_out, c_in, *window = weight.shape
         if any("C0" in map.format for map in (x, y)):
@@ -188,7 +188,7 @@ def _window(
     side = round(taps ** (1 / len(axes)))
     if side ** len(axes) != taps:
         settle = f"{', '.join(columns[:-1])} and {columns[-1]}"
-        raise Open(f"a kernel of {taps} taps: which of its axes is long is not told by shapes; columns {settle} settle it")
+        raise Open(f"a kernel of {taps} taps: shapes do not show which of its axes is long; columns {settle} settle it")
     assumed.append("kernel of equal sides")
     return co, ci, 1, [side] * len(axes)
 
@@ -258,7 +258,7 @@ def _kept_axes(shape: tuple[int, ...], left: tuple[int, ...]) -> list[int]:
         return [axis for axis, size in enumerate(left) if size > 1]
     ways = list(_choices(shape, tuple(size for size in left if size > 1), 0))
     if len(ways) != 1:
-        raise Open(f"a sum from {list(shape)} to {list(left)}: which axes remain is not told by shapes")
+        raise Open(f"a sum from {list(shape)} to {list(left)}: shapes do not show which axes remain")
     return ways[0]
 
 

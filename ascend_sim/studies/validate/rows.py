@@ -6,7 +6,7 @@ that begin with # are comments, other columns are carried along.
 
 Only these facts of a row reach the simulator: its sizes; the state before it (column l2, where a source cleared it or repeated
 the kernel; column launches, warm where the same kernel ran shortly before); and the version of the library (column library, of
-whole calls). Two more reach it if `told` names them: the row's blocks, and the known tiling of a MatMul.
+whole calls). Two more reach it if `facts` names them: the row's blocks, and the known tiling of a MatMul.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ascend_sim.studies.validate.sealed import is_sealed, measurement_files
 CHIPS = {"ascend910b_gen1": "ascend910b"}
 """Other names of chips in published tables: the first 910 with 30 cores."""
 
-TOLD = ("block_dim", "tiling")
+FACTS = ("block_dim", "tiling")
 """Facts of a measured row that a prediction may be given beside the problem: its blocks, and the base block and share of a core
 of a MatMul.
 """
@@ -49,59 +49,59 @@ _FLAGS = ("trans_a", "trans_b", "bypass")
 _FROM_ZERO = ("pad_d_total", "pad_h_total", "pad_w_total", *_FLAGS)
 
 
-def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
+def shipped_rows(l2: str = "warm", facts: Collection[str] = ()) -> list[MeasuredRow]:
     """Return the measured rows of the package that are not sealed.
 
-    `l2` is the L2 state of rows without one of their own; `told` names the measured facts that a prediction may use:
+    `l2` is the L2 state of rows without one of their own; `facts` names the measured facts that a prediction may use:
     "block_dim" (a row's blocks), "tiling" (of a MatMul).
     """
-    return [row for row in _all_shipped(l2, told) if not is_sealed(row.cells)]
+    return [row for row in _all_shipped(l2, facts) if not is_sealed(row.cells)]
 
 
-def sealed_rows(l2: str = "warm", told: Collection[str] = ()) -> list[MeasuredRow]:
-    """Return the measured rows of the package that are sealed, for pages that print errors; `l2` and `told` as in
+def sealed_rows(l2: str = "warm", facts: Collection[str] = ()) -> list[MeasuredRow]:
+    """Return the measured rows of the package that are sealed, for pages that print errors; `l2` and `facts` as in
     `read_rows`.
     """
-    return [row for row in _all_shipped(l2, told) if is_sealed(row.cells)]
+    return [row for row in _all_shipped(l2, facts) if is_sealed(row.cells)]
 
 
-def _all_shipped(l2: str, told: Collection[str]) -> list[MeasuredRow]:
-    return [row for path in measurement_files() for row in read_rows(path, l2, told=told)]
+def _all_shipped(l2: str, facts: Collection[str]) -> list[MeasuredRow]:
+    return [row for path in measurement_files() for row in read_rows(path, l2, facts=facts)]
 
 
 def read_rows(
     path: str | Path,
     l2: str | None = None,
     chip: str | None = None,
-    told: Collection[str] = (),
+    facts: Collection[str] = (),
     *,
     skip: bool = False,
 ) -> list[MeasuredRow]:
     """Return the rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
     `l2` is one of L2_STATES or STEP, for rows without a state of their own; None is STEP for a profile with start times and
-    warm for others. `told` names the measured facts that a prediction may use: "block_dim" (a row's blocks), "tiling" (of a
-    MatMul). Raises SimError for another `l2` or `told`, ConfigError with file, line and column for an impossible value. With
+    warm for others. `facts` names the measured facts that a prediction may use: "block_dim" (a row's blocks), "tiling" (of a
+    MatMul). Raises SimError for another `l2` or `facts`, ConfigError with file, line and column for an impossible value. With
     `skip` that row has the reason in `unlike` instead; the error is raised if no row is left.
     """
     path = Path(path)
     if l2 not in (None, *L2_STATES, STEP):
         raise SimError(f"l2 {l2!r}: allowed are {', '.join((*L2_STATES, STEP))}")
-    strange = sorted(set(told) - set(TOLD))
+    strange = sorted(set(facts) - set(FACTS))
     if strange:
-        raise SimError(f"told {strange[0]!r}: allowed are {', '.join(TOLD)}")
+        raise SimError(f"facts: {strange[0]!r}: allowed are {', '.join(FACTS)}")
     found = op_summary.tables(path) if path.is_dir() else [path]
     if not found:
         raise ConfigError(f"{path}: a folder without a profiler's table; looked for {' and '.join(op_summary.FILES)} below it")
     wrong: list[ConfigError] = []
-    rows = [row for file in found for row in _read_file(file, l2, chip, told, wrong)]
+    rows = [row for file in found for row in _read_file(file, l2, chip, facts, wrong)]
     if wrong and (len(wrong) == len(rows) or not skip):
         raise wrong[0]
     return rows
 
 
 def _read_file(
-    path: Path, l2: str | None, chip: str | None, told: Collection[str], wrong: list[ConfigError]
+    path: Path, l2: str | None, chip: str | None, facts: Collection[str], wrong: list[ConfigError]
 ) -> list[MeasuredRow]:
     """Return the rows of one file; a row that cannot be used has the reason in `unlike`, and its error is added to `wrong`.
 
@@ -142,12 +142,12 @@ def _read_file(
                 raise found
             cells = found
             if from_profiler and chip:
-                row = _profiled(where, cells, STEP if place in moved else l2 or "warm", chip, told)
+                row = _profiled(where, cells, STEP if place in moved else l2 or "warm", chip, facts)
                 if place in moved and not row.unlike:
                     of_step, before = moved[place]
                     row = replace(row, kernel=replace(row.kernel, moved=of_step, before=before))
             else:
-                row = _row(where, cells, l2 or "warm", told)
+                row = _row(where, cells, l2 or "warm", facts)
         except ConfigError as error:
             wrong.append(error)
             named = (chip, Line(cells)["type"]) if from_profiler else (cells.get("chip"), cells.get("op_type"))
@@ -184,7 +184,7 @@ def _skipped(chip: str | None, op_type: str | None, why: str, cells: Mapping[str
     return MeasuredRow(MeasuredKernel(chip, op_type, "", ()), math.nan, None, {}, "", why, cells)
 
 
-def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> MeasuredRow:
+def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, facts: Collection[str]) -> MeasuredRow:
     """Return the row of a line of a profiler's table; one that cannot be simulated has the reason in `unlike`.
 
     Raises ConfigError, with the place `where`, for cells that are not a shape or a number.
@@ -194,7 +194,7 @@ def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Co
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
     skipped = row.get("skipped") or _unlike(row["op_type"], "")
-    found = _skipped(chip, row["op_type"], skipped, {}) if skipped else _row(where, row, l2, told)
+    found = _skipped(chip, row["op_type"], skipped, {}) if skipped else _row(where, row, l2, facts)
     return replace(found, cells={**cells, **row})
 
 
@@ -217,7 +217,7 @@ def of_chips(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[Measured
     return chosen
 
 
-def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -> MeasuredRow:
+def _row(where: str, cells: Mapping[str, str], l2: str, facts: Collection[str]) -> MeasuredRow:
     text = {name: value.strip() for name, value in cells.items()}
     chip = _chip_name(text.get("chip", ""))
     try:
@@ -244,7 +244,7 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
         raise ConfigError(f"{where}: launches: 'cold' given; allowed with l2 {REPEATED!r}, where the same kernels ran: warm")
     unlike = _unlike(op_type, text.get("fused", "")) or LAUNCHES[op_type].unlike(labels, sizes)
     helps = LAUNCHES[op_type].helps if op_type in LAUNCHES else {}
-    withheld = {column for name, columns in helps.items() if name not in told for column in columns}
+    withheld = {column for name, columns in helps.items() if name not in facts for column in columns}
     sizes = {name: size for name, size in sizes.items() if name not in withheld}
     dtype, sorted_sizes = text.get("dtype", "").lower(), tuple(sorted(sizes.items()))
     kernel = MeasuredKernel(chip, op_type, dtype, sorted_sizes, tuple(labels.items()), known, launches)

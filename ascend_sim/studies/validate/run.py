@@ -94,7 +94,7 @@ def validate(
     *,
     chips: str | Sequence[str] = (),
     l2: str | None = None,
-    told: Sequence[str] = (),
+    facts: Sequence[str] = (),
     jobs: int = 1,
     progress: Progress | None = None,
     long: bool = False,
@@ -103,12 +103,12 @@ def validate(
     """Simulate measured kernels and return every row with its prediction; without `rows` those that ship with the package.
 
     `rows` is a CSV file, a profiler's table or its folder, which needs one chip; with `chips` only their rows are taken. A row
-    that cannot be read or simulated is skipped with its reason. `l2` and `told` are explained at `read_rows`, the other
+    that cannot be read or simulated is skipped with its reason. `l2` and `facts` are explained at `read_rows`, the other
     arguments at `compare`.
     """
     named = [chips] if isinstance(chips, str) else list(chips)
     given = None if not named else ",".join(named)
-    measured = shipped_rows(l2 or "warm", told) if rows is None else read_rows(rows, l2, given, told, skip=True)
+    measured = shipped_rows(l2 or "warm", facts) if rows is None else read_rows(rows, l2, given, facts, skip=True)
     measured = of_chips(measured, named) if named else measured
     return compare(measured, jobs=jobs, progress=progress, long=long, out=out)
 

@@ -1,4 +1,4 @@
-"""The headline figures of docs/accuracy.md and docs/accuracy-tables.md, computed again, told nothing of the measured rows."""
+"""The headline figures of docs/accuracy.md and docs/accuracy-tables.md, computed again, from sizes only."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_picture_shows_the_errors_that_ship(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("op_type", OPERATORS)
 @pytest.mark.parametrize("chip", ["ascend910b2", pytest.param("ascend910b", marks=pytest.mark.slow)])
-def test_the_headline_is_what_a_prediction_told_nothing_gives(chip: str, op_type: str) -> None:
+def test_the_headline_is_what_a_prediction_from_sizes_gives(chip: str, op_type: str) -> None:
     pattern = rf"\| {chip} \| {op_type} \| (\d+) \| ([\d.]+) \| ([-+\d.]+) \| [\d.]+ \| (\d+) of "
     written = re.search(pattern, TABLES.read_text(encoding="utf-8"))
     assert written is not None
@@ -74,7 +74,7 @@ QUICK = {
 
 
 def lines_by_operator() -> list[Any]:
-    """Chip, operator with series, and the figures told nothing of each line of that table."""
+    """Chip, operator with series, and the figures with sizes only of each line of that table."""
     page = TABLES.read_text(encoding="utf-8")
     table = page[page.index("## Task time by chip and operator") : page.index("## Convolutions of training steps")]
     found = re.findall(
@@ -110,7 +110,7 @@ def test_the_column_fitted_says_what_was_decided_on_the_rows(monkeypatch: pytest
 @part_of_cases(2)
 @pytest.mark.parametrize(("chip", "name", "figures"), lines_by_operator())
 def test_task_times_by_chip_and_operator(chip: str, name: str, figures: tuple[str, ...]) -> None:
-    """Rows, distinct kernels, mean, median, bias and rank of each line, told nothing; products of minutes too."""
+    """Rows, distinct kernels, mean, median, bias and rank of each line, with sizes only; products of minutes too."""
     op_type, _, series = name.partition(", ")
     rows = [row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type) == (chip, op_type)]
     (group,) = [group for group in group_by(compare(rows)) if group.series == series and group.task is not None]
@@ -178,7 +178,7 @@ def calls_of(chip: str) -> list[RowComparison]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chip", ["ascend910b2", "ascend910b4", "ascend950pr_9579"])
-def test_calls_by_kind_are_what_a_prediction_told_nothing_gives(chip: str) -> None:
+def test_calls_by_kind_are_what_a_prediction_from_sizes_gives(chip: str) -> None:
     written = re.findall(
         rf"\| (\w+) \| ([\w-]+) \| {chip} \| (\w+) \| (\d+) \| ([\d.]+) \| [\d.]+ \| ([-+\d.]+) \|",
         TABLES.read_text(encoding="utf-8"),
@@ -201,7 +201,7 @@ def test_a_call_of_the_page_as_it_stands_there() -> None:
 
 
 def means(table: str, chips: str, op_types: str) -> list[str]:
-    """Mean errors of the lines of these operators, told nothing, smallest first."""
+    """Mean errors of the lines of these operators with sizes only, smallest first."""
     lines = re.findall(rf"^\| (?:{chips}) \| (?:{op_types}) \| \d+ \| \d+ \| ([\d.]+) \|", table, re.M)
     return sorted({f"{float(mean):.0f}" for mean in lines}, key=int)
 

@@ -16,7 +16,7 @@ from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.inferred_sizes import CONVOLUTIONS
 from ascend_sim.studies.validate.launch import PIPES, MeasuredKernel
 from ascend_sim.studies.validate.launches import CALLS, LAUNCHES, MATMULS, MICROBENCHMARKS
-from ascend_sim.studies.validate.rows import TOLD, read_rows, shipped_rows
+from ascend_sim.studies.validate.rows import FACTS, read_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare, simulate
 from tests.support.studies.measured_rows import CONV, HELPERS, PRODUCTS, TWO_ROWS
 
@@ -29,7 +29,7 @@ def launched(kernel: MeasuredKernel, chip: ChipSpec) -> tuple[Task, list[Allocat
 @pytest.mark.parametrize("gradient", ["grad_input", "grad_weight"])
 def test_a_cube_row_runs_the_operators_kernel_alone(rows_file: Path, gradient: str) -> None:
     """Same instructions as in the whole operator, so the same work of the cube and of the pipes that GM does not delay."""
-    rows = read_rows(rows_file, told=("block_dim",))
+    rows = read_rows(rows_file, facts=("block_dim",))
     row = rows[0] if gradient == "grad_input" else rows[1]
     dtype, math_type, stride, out = ("float16", 0, 1, 8) if gradient == "grad_input" else ("float32", 3, 2, 4)
     padding = (1, 1) if gradient == "grad_input" else (0, 1, 0, 1)
@@ -60,7 +60,7 @@ def test_blocks_of_a_row_are_launched(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     line = TWO_ROWS.splitlines()[2]
     path.write_text("\n".join([CONV + ",a,b,c", line, line.replace("fp16,4,", "fp16,1,")]))
-    four, one = (simulate(row.kernel) for row in read_rows(path, told=("block_dim",)))
+    four, one = (simulate(row.kernel) for row in read_rows(path, facts=("block_dim",)))
     assert one.pipes["mac"] > 1.5 * four.pipes["mac"]
     assert (four.blocks, one.blocks) == (4, 1)
 
@@ -151,7 +151,7 @@ def test_sums_that_cores_share_are_not_compared(tmp_path: Path) -> None:
 def test_matmul_rows_give_their_sizes_and_what_is_known_of_their_tiling(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(PRODUCTS)
-    rows = read_rows(path, told=TOLD)
+    rows = read_rows(path, facts=FACTS)
     chip = load_chip("ascend910b2")
     task, inputs = launched(rows[0].kernel, chip)
     assert [t.size for t in task.tensors] == [64 * 128 * 2, 96 * 128 * 2, 64 * 96 * 4] and len(inputs) == 2

@@ -89,7 +89,7 @@ DTYPES = {"fp16": ("FLOAT16", 16, "NO"), "hf32": ("FLOAT", 8, "YES")}
 
 def test_the_shipped_convolutions_come_out_of_their_shapes(tmp_path: Path) -> None:
     """Every measured layer of AlexNet and ResNet-50, written as the profiler would, is read as it was written by hand."""
-    rows = [row for row in shipped_rows(told=("block_dim",)) if "Conv2D" in row.kernel.op_type and not row.unlike]
+    rows = [row for row in shipped_rows(facts=("block_dim",)) if "Conv2D" in row.kernel.op_type and not row.unlike]
     lines = []
     for row in rows:
         kernel, (dtype, c0, eligible) = row.kernel, DTYPES[row.kernel.dtype]
@@ -108,7 +108,7 @@ def test_the_shipped_convolutions_come_out_of_their_shapes(tmp_path: Path) -> No
                 **{"Block Dim": str(kernel["block_dim"]), "HF32 Eligible": eligible},
             )
         )
-    read_back = read_rows(write(tmp_path / "op_summary_1.csv", lines), chip=CHIP, told=("block_dim",))
+    read_back = read_rows(write(tmp_path / "op_summary_1.csv", lines), chip=CHIP, facts=("block_dim",))
     for row, again in zip(rows, read_back, strict=True):
         sizes = dict(row.kernel.sizes) | {"groups": 1}
         sizes["Ci"] = -(-sizes["Ci"] // DTYPES[row.kernel.dtype][1]) * DTYPES[row.kernel.dtype][1]

@@ -8,13 +8,13 @@ import pytest
 
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.studies.validate.launch import MeasuredRow
-from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows, shipped_rows
+from ascend_sim.studies.validate.rows import FACTS, of_chips, read_rows, shipped_rows
 from tests.support.studies.measured_rows import CONV, HELPERS, PRODUCTS, TWO_ROWS
 
 
 @pytest.mark.fast
 def test_a_row_is_read_as_it_stands(rows_file: Path) -> None:
-    first, second = read_rows(rows_file, told=("block_dim",))
+    first, second = read_rows(rows_file, facts=("block_dim",))
     assert first.kernel.chip == "ascend910b2"
     assert (first.kernel["N"], first.kernel["Co"], first.kernel["block_dim"]) == (2, 32, 4)
     assert first.duration_us == 10.0
@@ -30,12 +30,12 @@ def test_a_prediction_is_told_nothing_unless_asked(tmp_path: Path) -> None:
     first, second = read_rows(path)
     assert first.kernel == second.kernel and first.cells["block_dim"] == "4"
     path.write_text(PRODUCTS)
-    told, untold = ({name for row in read_rows(path, told=what) for name, _ in row.kernel.sizes} for what in (TOLD, ()))
+    told, untold = ({name for row in read_rows(path, facts=what) for name, _ in row.kernel.sizes} for what in (FACTS, ()))
     assert {"block_dim", "baseM", "baseN"} <= told and not untold & {"block_dim", "baseM", "baseN"}
     path.write_text("chip,op_type,N,Ci,Hi,Wi,dtype,duration_us,l2\nascend910b2,ReduceSum,32,256,169,1,fp32,19,cold\n")
     assert [read_rows(path, l2)[0].kernel.l2 for l2 in ("warm", "cold")] == ["cold", "cold"]  # a row's own goes first
-    with pytest.raises(SimError, match="told 'blocks': allowed are block_dim, tiling"):
-        read_rows(path, told=("blocks",))
+    with pytest.raises(SimError, match="facts: 'blocks': allowed are block_dim, tiling"):
+        read_rows(path, facts=("blocks",))
 
 
 def test_other_names_of_operators_and_formats(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def options() -> Iterator[Bad]:
         "msprof in functional mode": "run by_hand --mode functional --msprof --out out",
         "lines that nobody gets to see": "run by_hand --lines",
         "a flag without its kernel": "run by_hand --disarm full",
-        "a flag of a kernel that is not there": "run by_hand --mode timing --disarm nobody.full",
+        "a flag of a kernel that is not there": "run by_hand --mode timing --disarm missing.full",
         "a flag that is not there": "run by_hand --mode timing --disarm 'grad_input.A1[0] half'",
         "the beginning of a flag's name": "run by_hand --mode timing --disarm grad_input.A1",
         "a flag in functional mode": "run by_hand --mode functional --disarm 'grad_input.A1[0] full'",

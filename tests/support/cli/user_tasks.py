@@ -288,7 +288,7 @@ TASKS = (
     UserTask(
         "validate",
         "with the blocks that ran",
-        "ascend-sim validate --rows rows.csv --told block_dim --jobs 1",
+        "ascend-sim validate --rows rows.csv --facts block_dim --jobs 1",
         r"Conv2DBackpropInput +1 +1 +\d",
     ),
     UserTask("validate", "helper kernels", "ascend-sim validate --rows helpers.csv --jobs 1", r"TransData"),

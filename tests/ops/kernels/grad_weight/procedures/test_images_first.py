@@ -70,7 +70,7 @@ def test_few_images_and_sums_in_order_use_what_cores_there_are() -> None:
 
 
 def test_blocks_of_measured_rows() -> None:
-    """ResNet-50 of batch 16 and 64: 37 of 46 kernels of dW and all but one of dX have their number of blocks, told nothing."""
+    """ResNet-50 of batch 16 and 64: 37 of 46 kernels of dW and all but one of dX have their blocks from sizes only."""
     rows = read_rows(ROOT / "configs" / "measurements" / "910_conv_backward.csv")
     right: dict[str, list[bool]] = {}
     for row in rows:
