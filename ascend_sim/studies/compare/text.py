@@ -223,7 +223,7 @@ def shown_values(fact: Fact) -> list[str]:
 
 
 def _percent(share: Any) -> str:
-    """Return a share in per cent with one decimal; a share that only rounds to 0 or 100 % is told apart from them."""
+    """Return a share in per cent with one decimal; a share that only rounds to 0 or 100 % is distinguished from them."""
     shown = f"{100 * share:.1f} %"
     return {"100.0 %": "> 99.9 %", "0.0 %": "< 0.1 %"}.get(shown, shown) if 0 < share < 1 else shown
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
@@ -21,7 +21,8 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline, small_product
-from ascend_sim.ops.kernels.cube.tpipe import ClearingPipe, TPipePipeline
+from ascend_sim.ops.kernels.cube.tpipe import TPipePipeline
+from ascend_sim.ops.kernels.grad_input.clearing import clear
 from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
@@ -39,43 +40,9 @@ from ascend_sim.ops.kernels.vector.merge import await_weights, is_merged, merge_
 from ascend_sim.ops.layouts import x_map
 from ascend_sim.ops.layouts.layout import ChannelPlace as MapPlace
 from ascend_sim.ops.layouts.layout import DrainPiece, MapTile
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.window import RowWindow
 from ascend_sim.runtime import Task
-
-SHARE_UNIT = 32
-"""Unit of a core's share of dx, in elements (stated)."""
-
-
-def clear(k: KernelBuilder, elements: int, itemsize: int, dtype: str, blocks: int) -> None:
-    """Append the clearing of this core's share of dx (`elements` of `dtype`, dealt to `blocks` cores) with zeros, then
-    a wait for all cores.
-
-    Each core multiplies zeros to fill L0C, whose Fixpipe clears the share (ops-nn arch22, Conv3DBackpropInputV2: stated; no row
-    of it was seen).
-    """
-    pipe = ClearingPipe(k)
-    share = ceil_to(ceil_div(elements, blocks), SHARE_UNIT)
-    start = k.block * share
-    count = min(share, elements - start)
-    if count > 0:
-        rows = k.chip.buffers["L0C"] // (FRACTAL * ACCUMULATOR_BYTES)
-        loaded, summed = k.flag("MTE1", "M", "zeros"), k.flag("M", "FIX", "zeros in L0C")
-        k.fill("L0A", 0, k.chip.buffers["L0A"])
-        k.fill("L0B", 0, k.chip.buffers["L0B"])
-        k.set_flag(loaded)
-        k.wait_flag(loaded)
-        k.mmad(0, 0, 0, rows, 1, FRACTAL, "float16", False)
-        k.set_flag(summed)
-        k.wait_flag(summed)
-        whole = count // FRACTAL * FRACTAL
-        for first, height in cut(whole // FRACTAL, rows) if whole else ():
-            target = gm_operand(GRAD_INPUT, (start + first * FRACTAL) * itemsize)
-            k.fixpipe(target, 0, height, FRACTAL, rows, dtype, FRACTAL, height * FRACTAL * itemsize)
-        if rest := count - whole:
-            k.fixpipe_nd(gm_operand(GRAD_INPUT, (start + whole) * itemsize), 0, 1, rest, rows, dtype, rest * itemsize)
-    pipe.meet("FIX")
-
 
 OLDER = "Conv2DBackpropInput"
 """Operator of the library's older kernel, which uses the unit flag with one group and one tile in L0C (schedule of CANN

@@ -11,7 +11,7 @@ from ascend_sim.isa.cube import Fixpipe, FixpipeNd
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import OFFSET_MASK
-from ascend_sim.ops.kernels.grad_input.program import clear
+from ascend_sim.ops.kernels.grad_input.clearing import clear
 from tests.support.ops.cube_runs import kernel_of
 from tests.support.ops.volumes import Volume
 
