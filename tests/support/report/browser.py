@@ -41,26 +41,32 @@ def chromium(width: int = 1280, height: int = 900) -> Iterator[Any]:
 
 
 _SIDEWAYS = """
-return [...document.querySelectorAll("body, body *")].filter(part => !part.closest("svg") && part.offsetParent !== null
+const found = [...document.querySelectorAll("body, body *")].filter(part => !part.closest("svg") && part.offsetParent !== null
   && part.clientWidth && getComputedStyle(part).overflowX !== "visible" && part.scrollWidth > part.clientWidth + 1
   && !part.matches(arguments[0]));
+return [found, document.documentElement.scrollWidth, innerWidth];
 """
 _UNNAMED = ".figure, canvas, iframe, input, select, button, th, :not(.main-svg) > svg[role]"
+_WITHOUT_TEXT = """
+return [...document.querySelectorAll(arguments[0])].filter(part => {
+  const box = part.getBoundingClientRect();
+  return part.checkVisibility({visibilityProperty: true}) && box.width && box.height && !part.closest(".modebar")
+    && !(part.innerText || "").trim();
+});
+"""
 
 
 def cut_off(browser: Any, allowed: str = "") -> list[str]:
     """Return the parts in sight that are wider than their room, as text; `allowed` selects parts that may scroll (CSS)."""
-    found = browser.execute_script(_SIDEWAYS, allowed or ".none")
-    whole, room = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    found, whole, room = browser.execute_script(_SIDEWAYS, allowed or ".none")
     page = [f"the page: {whole} > {room}"] if whole > room else []
     return page + [f"{part.tag_name} {part.get_attribute('class')}: {part.text[:60]!r}" for part in found]
 
 
 def unnamed(browser: Any) -> list[str]:
     """Return the charts, controls and heads of columns in sight that have no accessible name, as HTML."""
-    parts = [part for part in browser.find_elements("css selector", _UNNAMED) if part.is_displayed()]
-    own = [part for part in parts if not browser.execute_script("return arguments[0].closest('.modebar')", part)]
-    return [part.get_attribute("outerHTML")[:120] for part in own if not (part.accessible_name or part.text).strip()]
+    parts = browser.execute_script(_WITHOUT_TEXT, _UNNAMED)  # a call of the driver for each part takes far longer
+    return [part.get_attribute("outerHTML")[:120] for part in parts if not (part.accessible_name or part.text).strip()]
 
 
 def emulate(browser: Any, width: int, height: int, *, dark: bool = False, mobile: bool = False) -> None:
