@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -282,13 +283,19 @@ def test_at_port_speed_transfers_move_nothing() -> None:
     assert not any(getattr(one, name).any() for name in OF_MOVES)
 
 
+@cache
+def kept_run(counts: tuple[int, ...], of: str) -> Timeline:
+    """Return a run that keeps all its rows."""
+    return run(counts, engine=of, keep=True, watch=True)
+
+
 @pytest.mark.parametrize("of", ["simpy", pytest.param("compiled", marks=needs_c)])
 @pytest.mark.parametrize("rest", [2, -7, -1, 0, 1 << 40])
 @pytest.mark.parametrize("counts", [COUNTS, (7,) * 100])
 def test_a_run_of_more_instructions_than_it_may_keep_keeps_none(counts: tuple[int, ...], rest: int, of: str) -> None:
     """And is the same but for that: blocks that end before it is known too, of more blocks than there are cores."""
     most = sum(counts) + rest if rest <= 0 else rest
-    found, whole = (run(counts, engine=of, keep=keep, watch=True) for keep in (most, True))
+    found, whole = run(counts, engine=of, keep=most, watch=True), kept_run(counts, of)
     assert found.kept == (most >= sum(counts))
     assert len(found.programs) == (len(counts) if found.kept else 0)
     assert [(one.begin, one.finish) for one in found.tasks] == [(one.begin, one.finish) for one in whole.tasks]

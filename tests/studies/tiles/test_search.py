@@ -171,8 +171,8 @@ def table(outcome: SearchOutcome) -> str:
 
 
 def test_a_store_knows_what_was_stopped_and_ends_it_when_more_is_wanted(tmp_path: Path) -> None:
-    problem, fixed = STOPPED["grad_weight"]
-    found = kernel("grad_weight", **problem)
+    problem, fixed = STOPPED["grad_input"]
+    found = kernel("grad_input", **problem)
     outcomes, written = [], []
     for top in (2, 2, 5, None):
         store = store_of(found, tmp_path / "results.sqlite")
