@@ -35,6 +35,9 @@ OLDEST_CLANG = 17
 FLAGS = (
     "-std=c++17",
     "-O1",
+    "-Xclang",
+    "-O1",
+    "-g0",
     "-fPIC",
     "-w",
     "-fno-sanitize=all",
@@ -50,7 +53,8 @@ FLAGS = (
     "-D__CCE_AICORE__=220",
     "-D__NPU_ARCH__=2201",
 )
-"""Flags for compiling kernels; the macros name the machine, as the vendor's compiler does."""
+"""Flags for compiling kernels; the macros name the machine, as the vendor's compiler does. zig makes -O2 of -O1, and debugging
+information of its own, unless the flags of clang itself say otherwise."""
 CORE_FLAGS = {
     "AIC": ("-D__DAV_C220_CUBE__=1", "-D__DAV_CUBE__=1"),
     "AIV": ("-D__DAV_C220_VEC__=1", "-D__DAV_VEC__=1"),
