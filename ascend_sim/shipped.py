@@ -40,6 +40,13 @@ def load_shipped(text: str) -> Any:
     return from_cache("yaml", (text,), lambda: _parsed(text))
 
 
+def read_config(path: str) -> Any:
+    """Return the value of a YAML file that ships in `configs`, by its path there. Raises as `load_shipped`."""
+    from importlib.resources import files
+
+    return load_shipped(files("ascend_sim.configs").joinpath(path).read_text(encoding="utf-8"))
+
+
 _Made = TypeVar("_Made")
 
 

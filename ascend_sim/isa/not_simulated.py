@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
-from ascend_sim.shipped import load_shipped
+from ascend_sim.shipped import read_config
 
 
 @frozen
@@ -31,8 +30,7 @@ class NotSimulated:
 @cache
 def not_simulated() -> tuple[NotSimulated, ...]:
     """Return the declared entries in the order of the file."""
-    file = resources.files("ascend_sim.configs").joinpath("instructions", "not_simulated.yaml")
-    entries: list[dict[str, Any]] = load_shipped(file.read_text(encoding="utf-8"))["forms"]
+    entries: list[dict[str, Any]] = read_config("instructions/not_simulated.yaml")["forms"]
     lists: list[dict[str, Any]] = [
         {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()} for entry in entries
     ]

@@ -30,13 +30,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache
-from importlib import resources
 from statistics import NormalDist, fmean, variance
 from typing import Any, NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen
-from ascend_sim.shipped import load_shipped
+from ascend_sim.shipped import read_config
 
 LEVEL = 0.8
 """Share of a kind's kernels that an interval is to hold."""
@@ -138,7 +137,6 @@ class Interval(NamedTuple):
 @cache
 def kinds() -> tuple[ErrorKind, ...]:
     """Return the measured kinds of errors.yaml; read once."""
-    text = resources.files("ascend_sim.configs").joinpath("measurements/errors.yaml").read_text(encoding="utf-8")
     return tuple(
         ErrorKind(
             one["arch"],
@@ -147,7 +145,7 @@ def kinds() -> tuple[ErrorKind, ...]:
             one["library"],
             _by_chip(one["errors"]),
         )
-        for one in load_shipped(text)["kinds"]
+        for one in read_config("measurements/errors.yaml")["kinds"]
     )
 
 

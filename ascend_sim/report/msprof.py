@@ -21,7 +21,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ from ascend_sim.report.files import atomic_write
 from ascend_sim.report.lines import line_table
 from ascend_sim.report.msprof_figures import Value, WorkFigures, figures
 from ascend_sim.report.trace import THREADS
-from ascend_sim.shipped import load_shipped
+from ascend_sim.shipped import read_config
 
 FOLDER = "msprof"
 _TRIES = 100
@@ -135,7 +134,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _heads() -> dict[str, Any]:
-    return load_shipped(files("ascend_sim.configs").joinpath("msprof.yaml").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    return read_config("msprof.yaml")  # type: ignore[no-any-return]
 
 
 def _write_kernel(

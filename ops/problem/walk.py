@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.window import spanned_rows
 
 
 class Walk(ABC):
@@ -55,14 +55,7 @@ class SingleTaps(Walk):
 TAPS = SingleTaps()
 
 
-def rows_of(pixels: int, width: int) -> int:
-    """Return the most rows of `width` pixels that a run of `pixels` touches; runs begin at multiples of `pixels`."""
-    if pixels % width == 0 or width % pixels == 0:
-        return ceil_div(pixels, width)
-    return pixels // width + 2 if pixels > width else 2
-
-
 def input_rows_of(problem: ConvProblem, pixels: int, width: int) -> int:
     """Return the most input rows that `pixels` gradOutput pixels in rows of `width` read; rows of padding count too."""
-    rows = rows_of(pixels, width)
+    rows = spanned_rows(pixels, width)
     return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1

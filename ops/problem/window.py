@@ -77,8 +77,8 @@ def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
 
 
 def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
-    """Return the rows of the dilated map that the library's kernel loads for a tile that begins at dx pixel `m_start`,
-    by the most rows that a tile of `base_m` pixels may touch.
+    """Return the rows of the dilated map that the library's kernel loads for a tile from dx pixel `m_start`: as many as
+    the neediest tile of `base_m` pixels reads.
 
     So it may load rows that this tile does not need, but none outside the map (ops-nn arch22, Conv3DBackpropInputV2:
     stated). `rows` is 0 where `needed_rows` has none.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module, resources
+from importlib import import_module
 from typing import Any
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.forms.form import Field, Form, FormRule, Way
-from ascend_sim.shipped import load_shipped
+from ascend_sim.shipped import read_config
 
 _FIELD = re.compile(
     r"(?P<bits>\d+) bits( of (?P<register>\w+))?, (?P<unit>[^,;]+)(, (?P<low>-?\d+) to (?P<high>\d+))?(; (?P<source>.+))?"
@@ -83,8 +83,7 @@ def conversions() -> tuple[Conversions, ...]:
 
 @cache
 def _entries(group: str) -> list[dict[str, Any]]:
-    text = resources.files("ascend_sim.configs").joinpath("instructions", f"{group}.yaml").read_text(encoding="utf-8")
-    found: list[dict[str, Any]] = load_shipped(text)["forms"]
+    found: list[dict[str, Any]] = read_config(f"instructions/{group}.yaml")["forms"]
     return found
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ascend_sim.chip.files import is_path
 from ascend_sim.errors import SimError
-from ascend_sim.shipped import load_shipped
+from ascend_sim.shipped import read_config
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
 
 LAYOUT = ("dtype", "dtype_out", "dtypes", "format_in", "format_out", "shapes", "attrs")
@@ -27,8 +27,7 @@ _SIZES = tuple(name for name in COLUMNS if name not in _DECIDED)
 
 @cache
 def _split() -> Mapping[str, Any]:
-    path = files("ascend_sim.configs").joinpath("measurements/sealed.yaml")
-    return load_shipped(path.read_text(encoding="utf-8"))
+    return read_config("measurements/sealed.yaml")
 
 
 @cache

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from ascend_sim.errors import SimError
-from ascend_sim.shipped import load_shipped
+from ascend_sim.shipped import read_config
 
 
 @cache
 def libraries() -> Mapping[str, Mapping[str, Any]]:
     """Return version -> {its source, and by operator its kernel's properties}, read once; the newest version is last."""
-    text = resources.files("ascend_sim.configs").joinpath("libraries.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Mapping[str, Any]] = load_shipped(text)
+    found: Mapping[str, Mapping[str, Any]] = read_config("libraries.yaml")
     return found
 
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import import_module, resources
+from importlib import import_module
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
-from ascend_sim.ops.kernels.cube.ladder import STATED, Refusal, Rung, TilingQuestion
+from ascend_sim.ops.kernels.cube.ladder import STATED, Refusal, Rung
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.shipped import load_shipped
+from ascend_sim.shipped import read_config
 
 T = TypeVar("T", bound=ConvTiling)
 
@@ -40,8 +40,7 @@ class Procedure(NamedTuple, Generic[T]):
 @cache
 def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """Return architecture -> kernel -> entry of the vendor's open procedure: its name, source, mark and numbers."""
-    text = resources.files("ascend_sim.configs").joinpath("tilings.yaml").read_text()
-    found: Mapping[str, Mapping[str, Mapping[str, Any]]] = load_shipped(text)
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]] = read_config("tilings.yaml")
     return found
 
 
@@ -83,8 +82,7 @@ Row = Mapping[str, Any]
 @cache
 def tuned_rows() -> tuple[Row, ...]:
     """Return every row of configs/tuned_tilings_950.yaml, each with the file's "soc" and "cores"."""
-    text = resources.files("ascend_sim.configs").joinpath("tuned_tilings_950.yaml").read_text(encoding="utf-8")
-    file = load_shipped(text)
+    file = read_config("tuned_tilings_950.yaml")
     return tuple({"soc": file["soc"], "cores": file["cores"], **row} for row in file["rows"])
 
 
@@ -119,9 +117,9 @@ def source_of(row: Row) -> str:
     return "stand-in" if fields.get("enableVecTrans") and not fields["kernelSplitMode"] else "vendor table"
 
 
-def tuned_tiling(kernel: str, q: TilingQuestion) -> tuple[dict[str, int], str] | Refusal:
-    """Return (tuned fields, `tiling_source`) of the table's row for a question to "grad_input" or "grad_weight", else a
-    refusal.
+def tuned_tiling(kernel: str, q: Any) -> Any:
+    """Return the tiling of the table's row for a question to "grad_input" or "grad_weight", its fields applied like a user's;
+    a refusal without one.
 
     A row fits if kernel, SoC, cores, dtype and problem are equal; rows with a weight format are left out.
     """
@@ -131,7 +129,7 @@ def tuned_tiling(kernel: str, q: TilingQuestion) -> tuple[dict[str, int], str] |
         if key != (kernel, q.chip.identity.soc, q.inp.cores, q.dtype) or "weight_format" in row:
             continue
         if problem_of(row) == q.inp.problem:
-            return tuned_fields(row), source_of(row)
+            return type(q)(q.inp, tuned_fields(row), q.chip).tiling().but(source=source_of(row))
     return Refusal("no row of configs/tuned_tilings_950.yaml has this problem")
 
 
@@ -165,11 +163,10 @@ def exact_shapes() -> frozenset[Key]:
 
     A key is (kernel, SoC, item size, images, then tuples of channel blocks, input, output, kernel, stride, dilation, padding).
     """
-    text = resources.files("ascend_sim.configs").joinpath("exact_shapes_910b.yaml").read_text(encoding="utf-8")
     sizes = ("blocks", "input", "output", "window", "stride", "dilation", "padding")
     return frozenset(
         (row["kernel"], row["soc"], row["itemsize"], row["images"], *(tuple(row[name]) for name in sizes))
-        for row in load_shipped(text)["rows"]
+        for row in read_config("exact_shapes_910b.yaml")["rows"]
     )
 
 

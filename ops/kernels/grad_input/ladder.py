@@ -282,15 +282,6 @@ def _cut_mark(q: GradInputQuestion) -> str:
 # ---- the ladder ------------------------------------------------------------------------------------------------------
 
 
-def _tuned(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of the vendor's table for this problem, fields applied like a user's; a refusal without one."""
-    row = tuned_tiling(KERNEL, q)
-    if isinstance(row, Refusal):
-        return row
-    fields, source = row
-    return GradInputQuestion(q.inp, fields, q.chip).tiling().but(source=source)
-
-
 def _dealt_out(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
     """Return the tiling; on dav-2201 a stand-in, made `taller` if its tiles have few channels, then `spread` so that
     more cores get a tile.
@@ -305,7 +296,9 @@ def _procedure_dealt_out(q: GradInputQuestion) -> GradInputTiling | Refusal:
 
 
 LADDER: tuple[GradInputRung, ...] = (
-    Rung("tuned table", STATED, lambda q: q.free and q.chip is not None and q.inp.layout is PLANAR, _tuned),
+    Rung(
+        "tuned table", STATED, lambda q: q.free and q.chip is not None and q.inp.layout is PLANAR, partial(tuned_tiling, KERNEL)
+    ),
     exact_shape(KERNEL),
     CLOSED,
     Rung(

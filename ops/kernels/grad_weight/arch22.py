@@ -36,7 +36,7 @@ from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask
 from ascend_sim.ops.layouts.layout import FilterTile
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
-from ascend_sim.ops.problem.walk import rows_of
+from ascend_sim.ops.problem.window import spanned_rows
 
 SHARE_UNIT = FRACTAL * FRACTAL
 """Unit of a core's share of dW, in elements (stated)."""
@@ -82,7 +82,7 @@ def copied_rows(problem: ConvProblem, pixels: Span, first: int, rows: int) -> In
     beyond = (p.k_h - 1) * p.dilation_h + 1 - p.stride_h
     top, begin = pixels.start // p.w_out * p.stride_h - p.pad_up, first * p.stride_h - p.pad_up
     above = max(-top, 0)
-    count = rows_of(pixels.length, p.w_out) * p.stride_h + beyond - above
+    count = spanned_rows(pixels.length, p.w_out) * p.stride_h + beyond - above
     if top + count > p.h_in:
         count = p.h_in - top
     held = min(p.h_in, rows * p.stride_h + beyond)

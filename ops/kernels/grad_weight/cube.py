@@ -54,8 +54,8 @@ class SummedTile(NamedTuple):
     channels: int
 
     def counted(self, c0: int, per_block: int) -> tuple[SummedTile, int, int]:
-        """Return (tile relative to its place, row block of C0 channels, channel block of the input); the last two and
-        the group are the place. A channel block has `per_block` columns of dW.
+        """Return (tile, row block of C0 channels, channel block of the input): the tile is moved to the origin of its row
+        block, channel block and group. A channel block has `per_block` columns of dW.
         """
         rows_from, first = self.held.start // c0, self.blocks.start
         return self.at(-rows_from * c0, -first, -self.group, per_block), rows_from, first

@@ -312,15 +312,6 @@ def _older(q: GradWeightQuestion) -> OlderKernel | Refusal:
 # ---- the ladder ------------------------------------------------------------------------------------------------------
 
 
-def _tuned(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of the vendor's table for this problem, fields applied like a user's; a refusal without one."""
-    row = tuned_tiling(KERNEL, q)
-    if isinstance(row, Refusal):
-        return row
-    fields, source = row
-    return GradWeightQuestion(q.inp, fields, q.chip).tiling().but(source=source)
-
-
 def _may_be_any_order(q: GradWeightQuestion) -> bool:
     """Return True if the library may add sums in any order: on split cores, where no fixed order is asked for."""
     return not q.inp.family.coupled and not q.inp.deterministic
@@ -331,7 +322,7 @@ LADDER: tuple[Rung[GradWeightQuestion, GradWeightTiling | OlderKernel], ...] = (
         "tuned table",
         STATED,
         lambda q: q.free and q.inp.deterministic and q.chip is not None and q.inp.layout is PLANAR,
-        _tuned,
+        partial(tuned_tiling, KERNEL),
     ),
     Rung(
         "older kernel",

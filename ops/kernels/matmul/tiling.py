@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 from typing import Any, ClassVar
 
 from ascend_sim.chip import ChipSpec
@@ -24,7 +23,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.fields import BlockTiling
 from ascend_sim.ops.kernels.cube.ladder import OURS, LadderAnswer, Rung, answered, climb
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
-from ascend_sim.shipped import load_shipped
+from ascend_sim.shipped import read_config
 
 DOUBLE = 2
 MOST_STEPS = 8  # L1 steps that are tried; more brings no fewer bytes and a later start (ours)
@@ -138,8 +137,7 @@ def matmul_tiles(tiling: MatMulTiling, problem: MatMulProblem, block: int) -> It
 @cache
 def architectures() -> Mapping[str, Mapping[str, Any]]:
     """Return architecture -> its entry in `configs/matmul.yaml`, read once."""
-    text = resources.files("ascend_sim.configs").joinpath("matmul.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Mapping[str, Any]] = load_shipped(text)
+    found: Mapping[str, Mapping[str, Any]] = read_config("matmul.yaml")
     return found
 
 

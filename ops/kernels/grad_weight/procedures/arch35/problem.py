@@ -12,7 +12,7 @@ from ascend_sim.ops.kernels.grad_weight.capacity import spanned_slices
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.ops.problem.walk import rows_of
+from ascend_sim.ops.problem.window import spanned_rows
 
 # Numbers of the vendor's procedure (ops-nn conv3d_backprop_filter_v2, arch35: stated)
 LONGEST_ROW, LONGEST_PADDED_ROW = 512, 256  # gradOutput columns; the second where load3d cannot hold a pad
@@ -115,7 +115,7 @@ class WeightProblem:
         """
         pixels = tiling.step_ka * tiling.base_k
         if self.strip not in (0, self.inp.problem.w_out):
-            pixels = max(ceil_to(rows_of(pixels, width) * width, FRACTAL) for width in self._widths)
+            pixels = max(ceil_to(spanned_rows(pixels, width) * width, FRACTAL) for width in self._widths)
         return pixels * tiling.base_m
 
     def b_elements(self, tiling: GradWeightTiling) -> int:
@@ -123,7 +123,7 @@ class WeightProblem:
         channels of a block.
         """
         chunk = tiling.step_kb * tiling.base_k
-        pixels = max(self._input_rows(rows_of(chunk, width)) * self._columns(width) for width in self._widths)
+        pixels = max(self._input_rows(spanned_rows(chunk, width)) * self._columns(width) for width in self._widths)
         # A task is whole fractals of channels, or one that the tiles share.
         return pixels * min(max(tiling.base_n // self.slice, 1) * FRACTAL, self.channels(tiling.base_n))
 
@@ -136,7 +136,7 @@ class WeightProblem:
 
         With single taps (`by_tap`) it is their gradOutput rows and the rows between the first and last tap, without the stride.
         """
-        rows = rows_of(pixels, self.width)
+        rows = spanned_rows(pixels, self.width)
         p = self.inp.problem
         return rows + (p.k_h - 1) * p.dilation_h if self.by_tap else self._input_rows(rows)
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cache
-from importlib import resources
 
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.frozen import frozen
@@ -19,7 +18,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import At
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import a1_bytes, b1_bytes, rows_in, rows_out
 from ascend_sim.ops.problem.sizes import ceil_div
-from ascend_sim.shipped import load_shipped
+from ascend_sim.shipped import read_config
 
 LONGEST_PACKET = 16  # blocks of 32 bytes; what is left of a line goes in packets of 8, of 4, and one for the rest (stated)
 
@@ -49,8 +48,7 @@ class CycleCosts:
 @cache
 def cycle_costs(arch: str) -> CycleCosts:
     """Return the costs of an architecture, read once; KeyError for one that has none."""
-    text = resources.files("ascend_sim.configs").joinpath("cache_tiling.yaml").read_text()
-    return CycleCosts(**load_shipped(text)[arch])
+    return CycleCosts(**read_config("cache_tiling.yaml")[arch])
 
 
 class CycleModel:
