@@ -13,21 +13,8 @@ from rich.console import Console
 
 import ascend_sim
 from ascend_sim.report.grid import Grid, say
-from ascend_sim.report.shown import printed, printed_html
+from ascend_sim.report.printed import printed_html
 from ascend_sim.studies.compare.layers import compare_layers
-
-pytestmark = pytest.mark.fast
-
-
-def _draw(console: Console) -> None:
-    console.print("[bold]one two[/bold] three  ")
-
-
-def test_columns_limit_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-    assert printed(_draw) == "one two three" and printed(_draw, 8) == "one two\nthree"
-    monkeypatch.setenv("COLUMNS", "8")
-    assert printed(_draw) == "one two\nthree"
 
 
 def draw(console: Console) -> None:
