@@ -28,7 +28,8 @@ from ascend_sim.options.description import with_options
 from ascend_sim.options.run_options import STEP
 from ascend_sim.report.files import make_folder, write_json
 from ascend_sim.report.layer_pages import folder_of, page_name
-from ascend_sim.report.shown import UNLIMITED, ShownResult
+from ascend_sim.report.printed import UNLIMITED
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import ValueModel
 from ascend_sim.runtime.workers import spread
 from ascend_sim.sequence import chip_of
