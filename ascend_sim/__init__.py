@@ -37,9 +37,15 @@ def __getattr__(name: str) -> Any:
         return sorted(_modules())
     if name == "torch":  # a room of its own, whose import needs PyTorch
         return importlib.import_module("ascend_sim.torch")
-    if not name.startswith("_") and name in _modules():
+    if name.startswith("_"):
+        raise AttributeError(f"module 'ascend_sim' has no attribute {name!r}")
+    if name in _modules():
         return getattr(importlib.import_module(_modules()[name]), name)
-    raise AttributeError(f"module 'ascend_sim' has no attribute {name!r}")
+    from ascend_sim.keywords import near_known
+
+    near = near_known(name, sorted(_modules()))
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise AttributeError(f"module 'ascend_sim' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

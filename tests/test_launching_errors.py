@@ -311,3 +311,18 @@ def test_rows_of_a_tensor_begin_at_blocks_in_ub() -> None:
     x, y = np.arange(20, dtype=np.float32).reshape(2, 10), asim.empty(10, "float32")
     result = asim.launch(second_row, 1, x, y, chip="ascend910b3")
     np.testing.assert_array_equal(result.outputs["y"], x[1])
+
+
+def test_a_kernel_called_like_a_function_names_launch() -> None:
+    """Outside of a kernel there is no builder: the message is the line that runs the kernel."""
+    told = r"kernel move: a call needs the builder of another kernel; .*ascend_sim\.launch\(move, blocks, x, y\)"
+    for arguments in ((), (np.zeros((2, 32), np.float16), asim.empty((2, 32), "float16"))):
+        with pytest.raises(asim.SimError, match=told):
+            move(*arguments)
+
+
+def test_a_public_name_has_near_ones() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'run_cas'; did you mean run_case"):
+        asim.run_cas  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute '__nothing__'$"):
+        asim.__nothing__  # noqa: B018

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -55,6 +55,12 @@ _USUAL = {
     }
 }
 """Command -> options that its help shows first; the others follow under Advanced."""
+_EXAMPLES = {
+    "html": "page.html", "plot": "figures.png", "heat_map": "figures.png", "pareto_plot": "front.png", "csv_output": "rows.csv",
+    "table": "rows.csv", "rows": "op_summary.csv", "out": "out/", "tiling": "best.yaml", "input": "tensors.npz",
+    "results": "results.jsonl", "build": "c/", "with_file": "more.cpp", "include": "headers/", "vary": "batch=1,2",
+}  # fmt: skip
+"""Values for the message of an option that was given none: every path has one."""
 _RESULTS = ("--full", "--html", "--plot", "--json", "--csv", "--out")
 """Options that ask for a form of the result; each command has some of them."""
 
@@ -87,6 +93,12 @@ class CommandGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _leave_defaults(_without_types(super().get_params(ctx)))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:  # which is completion
+            _check_values(command, rest)
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -148,6 +160,18 @@ def _extra_arguments(context: Any, text: str) -> str:
     text = f"{context.info_name} takes {' '.join(taken) or 'no argument'}, and {extra} is too much"
     options = [one.opts[0] for one in context.command.params if one.param_type_name == "option" and not one.is_flag]
     return f"{text}; it may belong behind an option: {', '.join(options[:8])}" if options else text
+
+
+def _check_values(command: Any, words: Sequence[str]) -> None:
+    """Raise click's error for an option that takes a value but stands last or before another option."""
+    options = [one for one in command.params if one.param_type_name == "option"]
+    known = {word for one in options for word in (*one.opts, *one.secondary_opts)}
+    taking = {word: one for one in options if not (one.is_flag or one.count) for word in one.opts}
+    for word, following in pairwise([*words, None]):
+        if word in taking and word not in getattr(command, "alone", ()) and (following is None or following in known):
+            option = taking[word]
+            example = f", for example {word} {_EXAMPLES[option.name]}" if option.name in _EXAMPLES else ""
+            raise _CLICK_ERROR(f"{word} needs a value{example}. {option.help}".rstrip("."))
 
 
 def _missing_result(context: Any, option: str | None) -> str:

@@ -280,6 +280,8 @@ def called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords
         text = " ".join(str(error).split())
         if not isinstance(error, SimError):
             text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        if text.endswith("'module' object is not callable"):  # as `ascend_sim.kernel` is
+            text += "; the decorator of a kernel is ascend_sim.kernel_function(core=...)"
         raise SimError(f"{file}:{lines[-1]}: {text}" if lines else f"{file}: {text}") from None
 
 

@@ -106,8 +106,8 @@ Race = tuple[str | None, frozenset[str]]
 class KernelFunction:
     """A kernel: `function(k, *tensors, **fields)` with a `Kernel` `k`; it runs on the first of `cores` that the chip has.
 
-    Calling it calls the function, so that kernels can use each other. `fields` are its parameters by keyword, a tiling for
-    example.
+    Calling it calls the function, so that kernels can use each other; outside of a kernel `launch` runs it. `fields` are its
+    parameters by keyword, a tiling for example.
     """
 
     def __init__(self, function: Callable[..., Any], cores: Sequence[str], all_cores: bool) -> None:
@@ -125,8 +125,14 @@ class KernelFunction:
         if taken:
             raise SimError(f"kernel {self.name}: {min(taken)!r} is a keyword of launch; give the parameter another name")
 
-    def __call__(self, k: Kernel, *arguments: Any, **fields: Any) -> Any:
-        return self.function(k, *arguments, **fields)
+    def __call__(self, *arguments: Any, **fields: Any) -> Any:
+        if not (arguments and isinstance(arguments[0], Kernel)):
+            named = ", ".join(list(self.signature.parameters)[1:])
+            raise SimError(
+                f"kernel {self.name}: a call needs the builder of another kernel; to run it on a chip: "
+                f"ascend_sim.launch({self.name}, blocks{', ' * bool(named)}{named}), with blocks a number from 1"
+            )
+        return self.function(*arguments, **fields)
 
     def visible(self) -> Callable[..., Any]:
         """Return the function, by which a snapshot of a traced loop compares a kernel (`kernel.snapshot`)."""

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
+from typer.main import get_command
 
+from ascend_sim.cli.app import _EXAMPLES, COMMANDS, app
 from tests.support.cli.commands import refused, run, save, write_case
 
 
@@ -193,3 +196,25 @@ def test_a_form_that_a_command_does_not_give(typed: str, said: str) -> None:
 def test_an_argument_too_much(typed: str, said: str) -> None:
     failed = run(*typed.split())
     assert failed.code == 2 and failed.err.startswith(f"ascend-sim: {said}") and failed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "by_hand", "--html"], "--html needs a value, for example --html page.html. Write one page"),
+        (["run", "by_hand", "--html", "--full"], "--html needs a value, for example --html page.html"),
+        (["validate", "--csv", "--rows", "rows.csv"], "--csv needs a value, for example --csv rows.csv"),
+        (["sweep", "by_hand", "--vary"], "--vary needs a value, for example --vary batch=1,2"),
+        (["run", "by_hand", "--chip"], "--chip needs a value. Chip name or chip file"),
+    ],
+)
+def test_an_option_without_its_value_says_what_it_takes(words: list[str], said: str) -> None:
+    assert refused(*words).startswith(f"ascend-sim: {said}")
+
+
+def test_every_option_that_takes_a_path_has_an_example() -> None:
+    program: Any = get_command(app)
+    context = typer.Context(program)
+    options = [one for name in COMMANDS for one in program.get_command(context, name).params if one.param_type_name == "option"]
+    assert {one.name for one in options if one.type.name == "path"} <= _EXAMPLES.keys()
+    assert _EXAMPLES.keys() <= {one.name for one in options}
