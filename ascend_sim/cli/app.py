@@ -128,7 +128,8 @@ class CommandGroup(TyperGroup):
             if context is not None and _is_of_the_program(context, getattr(error, "option_name", None)):
                 text = f"{error.option_name} stands before the command: ascend-sim {error.option_name} ... {context.info_name}"
             elif context is not None:
-                text = _extra_arguments(context, text) or _missing_result(context, getattr(error, "option_name", None)) or text
+                option = getattr(error, "option_name", None)
+                text = _extra_arguments(context, text) or _missing_result(context, option) or _field(context, option) or text
                 text += f"; {context.command_path} --help has more"
             if "--json" in given:
                 print(json.dumps({"status": None, "error": text}))
@@ -181,6 +182,20 @@ def _missing_result(context: Any, option: str | None) -> str:
         return ""
     results = ", ".join(one for one in _RESULTS if one in known)
     return f"{context.info_name} has no {option}" + (f"; options for its results: {results}" if results else "")
+
+
+def _field(context: Any, option: str | None) -> str:
+    """Return an error that says where a field of the call stands, if `option` is one that the command lacks; else ""."""
+    from ascend_sim.studies.sweep.fields import is_of_a_call  # an error alone needs it
+
+    known = {name for one in context.command.params for name in (one.name, *one.opts)}
+    field = (option or "").removeprefix("--").replace("-", "_")
+    if "case" not in known or option in known or not is_of_a_call(field):
+        return ""
+    layer = f", or a layer's address (NETWORK:LAYER:{field}=8)" if field == "batch" else ""
+    return (
+        f"{context.info_name} has no {option}: it stands in the case{layer}; ascend-sim sweep CASE --vary {field}=... varies it"
+    )
 
 
 def _without_types(options: list[Any]) -> list[Any]:

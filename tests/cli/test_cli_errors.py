@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,17 @@ def test_every_option_that_takes_a_path_has_an_example() -> None:
     options = [one for name in COMMANDS for one in program.get_command(context, name).params if one.param_type_name == "option"]
     assert {one.name for one in options if one.type.name == "path"} <= _EXAMPLES.keys()
     assert _EXAMPLES.keys() <= {one.name for one in options}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "resnet18:conv1", "--batch", 8], "run has no --batch: .*NETWORK:LAYER:batch=8.*sweep CASE --vary batch="),
+        (["tile", "by_hand", "--dtype", "float16"], "tile has no --dtype: it stands in the case; .*--vary dtype="),
+        (["precision", "by_hand", "--output-mask", "1"], "precision has no --output-mask: .*--vary output_mask="),
+        (["run", "by_hand", "--nothing"], "No such option"),
+        (["chips", "--batch", 8], "No such option"),
+    ],
+)
+def test_a_field_of_the_call_that_is_no_option_says_where_it_stands(words: list[Any], said: str) -> None:
+    assert re.search(said, refused(*words))

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import ascend_sim
 from ascend_sim.cli import app
 from tests.support.cli.commands import write_case
+from tests.support.cli.further_tasks import FURTHER_TASKS
 from tests.support.cli.user_tasks import KERNEL, KERNELS, NETWORK, PRODUCT, TASKS, TORCH, UserTask
 from tests.support.places import DOCS
 from tests.support.sampling import part_of_cases
@@ -93,7 +94,7 @@ def screen(text: str) -> Iterator[str]:
 
 
 @part_of_cases(4)
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.kind}: {task.question}")
+@pytest.mark.parametrize("task", [*TASKS, *FURTHER_TASKS], ids=lambda task: f"{task.kind}: {task.question}")
 def test_the_answer_is_on_the_first_screen(
     task: UserTask, folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

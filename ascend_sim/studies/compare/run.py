@@ -14,6 +14,7 @@ import numpy as np
 
 from ascend_sim.errors import SimError
 from ascend_sim.keywords import near_names
+from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.verdicts.values import numbers
 from ascend_sim.report.report import plain
 from ascend_sim.report.skeleton import check_plotly
@@ -33,18 +34,18 @@ Column = Mapping[str, Value] | None
 @near_names
 def compare_runs(
     *runs: Given,
-    case: str | Path | None = None,
+    case: str | Path | Case | None = None,
     chip: str | Path | None = None,
     html: str | Path | None = None,
     progress: Progress | None = None,
 ) -> RunComparison:
     """Return the comparison of two or more runs side by side; two arrays are compared by `ascend_sim.compare`.
 
-    A run is a case (name or file), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run --out` or
-    `kernel --out` wrote, a timeline.npz, or the result of a call or of `launch`. Cases, chips and tilings are simulated in
-    timing mode with the options of the case; `chip` replaces the chip of cases and tilings. With `html` the comparison is also
-    written to that file as a page, with the timelines of each kernel on one zoom. Raises SimError for fewer than two runs, for
-    anything else in their place, and for `html` without Plotly; AclnnError where an operator refuses the call.
+    A run is a case (name, file or Case), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run
+    --out` or `kernel --out` wrote, a timeline.npz, or the result of a call or `launch`. Cases, chips and tilings are simulated
+    in timing mode with the options of the case; `chip` replaces the chip of cases and tilings. With `html` the comparison is
+    also written to that file as a page, with the timelines of each kernel on one zoom. Raises SimError for fewer than two runs,
+    for anything else in their place, and for `html` without Plotly; AclnnError where an operator refuses the call.
     """
     if not 2 <= len(runs) <= len(LETTERS):
         raise SimError(f"compare: {len(runs)} given; allowed are 2 to {len(LETTERS)} runs")

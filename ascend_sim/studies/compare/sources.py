@@ -18,7 +18,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.launching import KernelRun
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.case import case_names, load_case
-from ascend_sim.ops.case_entries import spelled
+from ascend_sim.ops.case_entries import Case, spelled
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.network import address_of, network_names
 from ascend_sim.report.page import open_run
@@ -29,7 +29,7 @@ from ascend_sim.runtime.recording import without_recording
 from ascend_sim.studies.compare.layers import file_in
 from ascend_sim.yaml_file import read_yaml
 
-Given: TypeAlias = str | Path | Result | KernelRun
+Given: TypeAlias = str | Path | Case | Result | KernelRun
 Kind = Literal["case", "chip", "tiling", "folder", "timeline", "result"]
 
 _UNKNOWN = ("mode", "workspace_bytes", "findings", "warnings")
@@ -51,7 +51,7 @@ class OneRun:
 
 def open_sources(
     given: tuple[Given, ...],
-    case: str | Path | None = None,
+    case: str | Path | Case | None = None,
     chip: str | Path | None = None,
     progress: Progress | None = None,
 ) -> list[OneRun]:
@@ -66,7 +66,7 @@ def open_sources(
             if kind in ("tiling", "chip"):
                 raise SimError(f"{one}: a {kind}, which cannot run by itself; give its case with --case")
     elif not {"tiling", "chip"} & set(kinds):
-        raise SimError(f"--case {case}: none of the runs uses it; a tiling or a chip would")
+        raise SimError(f"--case {_label(case)}: none of the runs uses it; a tiling or a chip would")
     if chip is not None and not {"case", "tiling"} & set(kinds):
         raise SimError(f"--chip {chip}: none of the runs uses it; a case or a tiling would")
     return [_open(one, kind, case, chip, progress) for one, kind in zip(given, kinds, strict=True)]
@@ -75,8 +75,12 @@ def open_sources(
 def _kind(given: Given) -> Kind:
     if isinstance(given, Result | KernelRun):
         return "result"
+    if isinstance(given, Case):
+        return "case"
     if not isinstance(given, str | Path):
-        raise SimError(f"compare: a {type(given).__name__} given; allowed are names, paths, and results of a call or launch")
+        raise SimError(
+            f"compare: a {type(given).__name__} given; allowed are names, paths, cases, and results of a call or launch"
+        )
     name, path = str(given), Path(given)
     if not name.strip():
         raise SimError(f"compare: {name!r} given; allowed are a case, a folder of `run --out`, a tiling, a chip, a timeline")
@@ -120,10 +124,20 @@ def _kind_of_yaml(path: Path) -> Kind:
     )
 
 
-def _open(given: Given, kind: Kind, case: str | Path | None, chip: str | Path | None, progress: Progress | None) -> OneRun:
+def _label(given: str | Path | Case) -> str:
+    """Return the name of a case, a file or a folder; of a Case made in Python its operator."""
+    return given.operator if isinstance(given, Case) else str(given)
+
+
+def _open(
+    given: Given, kind: Kind, case: str | Path | Case | None, chip: str | Path | None, progress: Progress | None
+) -> OneRun:
     if isinstance(given, Result | KernelRun):
         return _made(given.report.problem.get("operator", "a run"), kind, given)
-    label, path = str(given), Path(given)
+    label = _label(given)
+    if isinstance(given, Case):
+        return _made(label, kind, _simulate(given, chip, None, progress))
+    path = Path(given)
     if kind == "folder":
         if found := file_in(path):
             raise SimError(
@@ -161,9 +175,9 @@ def _written(folder: Path) -> dict[str, tuple[NDArray[Any], str]]:
 
 
 def _simulate(
-    name: str | Path, chip: str | Path | None, tiling: Mapping[str, Mapping[str, Any]] | None, progress: Progress | None
+    name: str | Path | Case, chip: str | Path | None, tiling: Mapping[str, Mapping[str, Any]] | None, progress: Progress | None
 ) -> Result:
-    case = load_case(name)
+    case = name if isinstance(name, Case) else load_case(name)
     return call_case(case, specs_of(case), chip=chip, mode="timing", tiling=tiling, progress=progress)
 
 

@@ -98,7 +98,9 @@ def _causes(comparison: RunComparison, kernel: KernelFacts) -> str:
     words = [f"{fact.name} {' -> '.join(map(shown_value, fact.values))}" for fact in changed]
     gaps = []
     for fact in kernel.groups.get("waterfall", ()):
-        before, after = (run.recording.chip.us(cycles) for run, cycles in zip(comparison.runs, fact.values, strict=True))
+        before, after = (
+            run.recording.chip.us(float(cycles or 0)) for run, cycles in zip(comparison.runs, fact.values, strict=True)
+        )
         gaps.append((after - before, fact.name))
     most = sorted((gap for gap in gaps if round(gap[0], 2)), key=lambda gap: -abs(gap[0]))[:_MOST_CAUSES]
     return ", ".join([*words, *(f"{name} {us:+,.2f} us" for us, name in most)])

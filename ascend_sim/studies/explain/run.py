@@ -42,6 +42,7 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts.values import numbers, operand
 from ascend_sim.options.description import with_options
 from ascend_sim.options.run_options import ExplainOptions
+from ascend_sim.report.columns import PIPE_WIDTH
 from ascend_sim.runtime import Progress, ValueModel
 from ascend_sim.sequence import chip_of
 
@@ -70,6 +71,11 @@ class Explanation:
     operands: Mapping[str, Array]
     reference: float
     unrounded: float
+
+    def __str__(self) -> str:
+        from ascend_sim.studies.explain.text import explain_page
+
+        return explain_page(self, PIPE_WIDTH).rstrip("\n")
 
     def __repr__(self) -> str:
         what = f"{self.tensor}{list(self.index)} on {self.chip.name}"

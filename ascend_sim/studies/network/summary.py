@@ -67,7 +67,8 @@ def summary_of(run: Any) -> dict[str, Any]:
 
 def command_of(run: Any, layer: str) -> str:
     """Return the shell command that runs `layer` alone as the run did; "" for a network or a chip that it cannot name."""
-    given = {name: value for name, value in run.options.items() if value != filled(NetworkOptions, {})[name]}
+    usual: dict[str, Any] = dict(filled(NetworkOptions, {}))
+    given = {name: value for name, value in run.options.items() if value != usual[name]}
     if not run.network.address or isinstance(run.options["chip"], ChipSpec):
         return ""
     batch = f":batch={run.batch}" if run.network.rescaled else ""

@@ -120,6 +120,11 @@ def known_fields(case: Case, chip: ChipSpec) -> list[str]:
     ]  # fmt: skip
 
 
+def is_of_a_call(name: str) -> bool:
+    """Return True if `name` is a field of a call itself, of any operator: a size, a dtype or an entry of a case file."""
+    return name in {"dtype", *_WORDS, *_OVER_TIME_WORDS} or any(name in case_fields(one.case) for one in OPERATORS.values())
+
+
 def _unknown(name: str, known: list[str], why: str) -> ConfigError:
     last = {one.rpartition(".")[2]: one for one in reversed(known)}
     near = get_close_matches(name, known, n=3, cutoff=0.6) or [

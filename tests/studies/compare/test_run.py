@@ -222,3 +222,10 @@ def test_values_of_two_runs_are_compared_with_the_first(dtype: str, tmp_path: Pa
             facts["grad_input largest |A - this|"] == (None, np.abs(first - second).max()) and 0 < (first == second).mean() < 1
         )
         assert facts["grad_weight equal bits with A"] == (None, 1.0)
+
+
+def test_a_case_made_in_python_is_compared_as_its_file() -> None:
+    loaded = load_case("by_hand")
+    own = compare_runs("ascend910b3", "ascend910b4", loaded, case=loaded)
+    named = compare_runs("ascend910b3", "ascend910b4", "by_hand", case="by_hand")
+    assert own.call == named.call and [run.label for run in own.runs][2] == "convolution_backward"

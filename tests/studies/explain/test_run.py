@@ -19,6 +19,7 @@ from ascend_sim.ops.convolution.reference import grad_input_reference, grad_weig
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.explain.page import explain_html
 from ascend_sim.studies.explain.run import Explanation, explain, explain_all
+from ascend_sim.studies.explain.text import explain_page
 from tests.support.ops import conv_problems
 from tests.support.sampling import part_of_cases, sampled
 
@@ -161,6 +162,7 @@ def test_the_way_through_the_vector_unit_is_followed(chip: str) -> None:
 def test_a_split_sum_is_added_in_the_order_in_which_its_parts_arrive() -> None:
     explanation = explain("document_example_2d", weight=(1, 0, 0, 0))
     assert repr(explanation).startswith("<Explanation of grad_weight[1, 0, 0, 0] on ") and len(repr(explanation)) < 150
+    assert str(explanation) == explain_page(explanation, 100).rstrip("\n")
     assert len(explanation.parts) > 1
     arrivals = [
         (explanation.provenance.programs[step.row[0]].retire[step.row[1]], step.value)
