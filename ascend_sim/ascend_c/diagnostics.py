@@ -21,6 +21,9 @@ _SYMBOL = re.compile(r"undefined symbol: (?:_ZN?K?)?(\w+)")
 _MISSING = re.compile(r"'([\w./]+)' file not found")
 _DELETED = re.compile(r"call to deleted (?:member )?function '(\w+)'")
 """The error of a form of a call that the headers name and do not simulate (`= delete`)."""
+_CANDIDATE = re.compile(r"candidate .*?(?:ignored|not viable): (.*)")
+_OTHER_COUNT = re.compile(r"requires|Site'")
+"""A reason that a form takes fewer or more arguments; behind those of the public API stands the line (tensor.h, ASIM_SITE)."""
 _REFUSAL = " is not simulated ("
 _IN_STUB = ("templates must have C++ linkage", "templates cannot be declared inside of a local class")
 """Errors in the text behind the user's file (function.py, _stub) where a function of the file has no end."""
@@ -57,6 +60,8 @@ def shown_errors(said: str, ours: Sequence[Path]) -> str:
     for group in groups:
         place = next((one for one in group if not _is_ours(one["file"], ours)), None)
         text = _text(group[0]["text"])
+        if text.startswith("no matching"):
+            text += _reason(group[1:])
         if place is None:
             others.setdefault(f"the kernel cannot be compiled: {text}")
             continue
@@ -99,6 +104,13 @@ def undefined(said: str, sources: Sequence[Path]) -> CompileError | None:
 def _is_ours(file: str, ours: Sequence[Path]) -> bool:
     path = Path(file)
     return any(path.is_relative_to(folder) for folder in ours)
+
+
+def _reason(notes: Sequence[re.Match[str]]) -> str:
+    """Return, in brackets, why the first form of a call with as many arguments does not fit; nothing if no note says it."""
+    reasons = (_CANDIDATE.match(note["text"]) for note in notes)
+    found = next((one[1] for one in reasons if one is not None and not _OTHER_COUNT.search(one[1])), "")
+    return f" ({found.replace('asim::', '').replace('_Float16', 'half').replace('__bf16', 'bfloat16_t')})" if found else ""
 
 
 def _text(said: str) -> str:

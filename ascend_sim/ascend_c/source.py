@@ -59,7 +59,7 @@ def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
         raise SimError(f'{shown_file(str(path))}: no kernel; one begins with extern "C" __global__ __aicore__ void NAME(')
     listed = ", ".join(dict.fromkeys(one.name for one in there))
     if name is None:
-        if len(there) > 1:
+        if len({one.name for one in there}) > 1:
             raise SimError(f"{shown_file(str(path))}: several kernels; give one of {listed}")
         return there[0].name, there[0]
     for one in there:

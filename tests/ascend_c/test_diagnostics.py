@@ -24,7 +24,12 @@ BROKEN = {
     "LoadData2DParamsV2 p;": "LoadData2DParamsV2 is not simulated (kernels of the cube core)",
     "Adddd(d, a, b, 64);": "use of undeclared identifier 'Adddd'",
     "d.Foo();": "no member named 'Foo'",
-    "LocalTensor<half> h; Add(d, a, h, 64);": "no matching function for call to 'Add'",
+    "LocalTensor<half> h; Add(d, a, h, 64);": (
+        "no matching function for call to 'Add' (deduced conflicting types for parameter 'T' ('float' vs. 'half'))"
+    ),
+    "SetFlag(0);": "no matching function for call to 'SetFlag' (couldn't infer template argument 'event')",
+    "uint32_t m[2] = {1, 0}; Add(d, a, b, m, 1, {1, 1, 1, 8, 8, 8});": "(aka 'unsigned long *') for 4th argument)",
+    "Add(d, a, b, (uint64_t)64, 1, {1, 1, 1, 8, 8, 8}, 3);": "no matching function for call to 'Add'\n",
     "int x = 1;": "redefinition of 'x'",
     "return 1;": "should not return a value",
     "SetFlag<HardEvent::MTE2_X>(0);": "no member named 'MTE2_X'",

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import ascend_sim as asim
+from ascend_sim.ascend_c.tilings import matmul_tiling
 from tests.support.ascend_c.kernels import needs_compiler
 
 pytestmark = needs_compiler
@@ -41,6 +42,18 @@ def _norm(x: Any, gamma: Any) -> Any:
 def _softmax(x: Any) -> Any:
     e = np.exp(x.astype(np.float64))
     return {"x": asim.Expected(e / e.sum(1, keepdims=True), rtol=1e-5)}
+
+
+def _group_norm(x: Any, gamma: Any, beta: Any) -> Any:
+    v = x.astype(np.float64).reshape(6, 4, 32)
+    mean = v.mean((1, 2), keepdims=True)
+    norm = (v - mean) / np.sqrt(((v - mean) ** 2).mean((1, 2), keepdims=True) + 1e-5)
+    return asim.Expected((norm * gamma.reshape(6, 4, 1) + beta.reshape(6, 4, 1)).reshape(6, 128), rtol=1e-5, atol=1e-5)
+
+
+def _products(a: Any, b: Any, bias: Any) -> Any:
+    left, right = a.astype(np.float64), b.astype(np.float64).transpose(0, 2, 1)
+    return asim.Expected(left @ right + bias, np.abs(left) @ np.abs(right) + np.abs(bias), products=97)
 
 
 def _quantised(a: Any, b: Any, bias: Any) -> Any:
@@ -103,6 +116,42 @@ SAMPLES = {
         {"share": 4096, "keep": 0.5},
         lambda x, mask: np.where(np.unpackbits(mask, bitorder="little") == 1, x * 2, 0),
         {1: "WAW GM", 2: "uninitialized read UB", 3: "refused", 5: "RAW UB"},
+    ),
+    "square_tails": FurtherSample(
+        7,
+        (RNG.standard_normal(10007).astype(np.float16), asim.empty(10007, "float16")),
+        {"formerCount": 6, "formerLength": 1440, "tailLength": 1367, "tile": 256},
+        lambda x: x * x + x,
+        {1: "WAR UB", 2: "illegal read GM", 3: "WAR UB"},
+    ),
+    "over_sum": FurtherSample(
+        8,
+        (
+            RNG.uniform(1, 2, 1024).astype(np.float32),
+            asim.empty(1024, "float32"),
+            asim.empty(8, "float32", workspace=True),
+        ),
+        {"share": 128},
+        lambda x: asim.Expected(x / x.astype(np.float64).sum(), rtol=1e-5),
+        {1: "WAW GM", 2: "WAW GM", 3: "RAW GM", 4: "RAW UB", 5: "uninitialized read GM"},
+    ),
+    "group_norm": FurtherSample(
+        3,
+        (*(RNG.standard_normal(size).astype(np.float32) for size in ((6, 128), 24, 24)), asim.empty((6, 128), "float32")),
+        {"groups": 6, "channels": 4, "pixels": 32},
+        _group_norm,
+        {1: "RAW UB", 2: "RAW UB", 3: "WAW GM", 4: "RAW UB"},
+    ),
+    "batched_products": FurtherSample(
+        2,
+        (
+            *(RNG.standard_normal((5, rows, 96)).astype(np.float16) for rows in (80, 48)),
+            RNG.standard_normal(48).astype(np.float32),
+            asim.empty((5, 80, 48), "float32"),
+        ),
+        {"batch": 5, "t": matmul_tiling(asim.load_chip("ascend910b3"), (80, 48, 96), cores=1, bias=True)},
+        _products,
+        {1: "refused", 2: "WAW GM", 3: "refused", 4: "refused"},
     ),
 }
 

@@ -46,6 +46,13 @@ def test_one_of_several_is_chosen_by_its_name(file: Path) -> None:
         choose(file, "third")
 
 
+def test_a_kernel_of_one_name_may_stand_twice(tmp_path: Path) -> None:
+    """Two definitions are alternatives of the preprocessor, or an error that the compiler names."""
+    path = tmp_path / "twice.cpp"
+    path.write_text("#ifdef A\n__global__ void one(GM_ADDR x) {}\n#else\n__global__ void one(GM_ADDR x) {}\n#endif\n")
+    assert choose(path, None) == ("one", KernelEntry("one", 2, ("x",)))
+
+
 def test_files_without_a_kernel_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.cpp").write_text("int x;\n")
     with pytest.raises(SimError, match=r'empty.cpp: no kernel; one begins with extern "C" __global__ __aicore__ void NAME'):
