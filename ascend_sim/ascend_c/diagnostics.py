@@ -22,8 +22,8 @@ _MISSING = re.compile(r"'([\w./]+)' file not found")
 _DELETED = re.compile(r"call to deleted (?:member )?function '(\w+)'")
 """The error of a form of a call that the headers name and do not simulate (`= delete`)."""
 _CANDIDATE = re.compile(r"candidate .*?(?:ignored|not viable): (.*)")
-_OTHER_COUNT = re.compile(r"requires|Site'")
-"""A reason that a form takes fewer or more arguments; behind those of the public API stands the line (tensor.h, ASIM_SITE)."""
+_TOO_MANY = "Site'"
+"""Part of the reason of a form that fits but for one argument too many: there stands the line (tensor.h, ASIM_SITE)."""
 _REFUSAL = " is not simulated ("
 _IN_STUB = ("templates must have C++ linkage", "templates cannot be declared inside of a local class")
 """Errors in the text behind the user's file (function.py, _stub) where a function of the file has no end."""
@@ -107,9 +107,12 @@ def _is_ours(file: str, ours: Sequence[Path]) -> bool:
 
 
 def _reason(notes: Sequence[re.Match[str]]) -> str:
-    """Return, in brackets, why the first form of a call with as many arguments does not fit; nothing if no note says it."""
-    reasons = (_CANDIDATE.match(note["text"]) for note in notes)
-    found = next((one[1] for one in reasons if one is not None and not _OTHER_COUNT.search(one[1])), "")
+    """Return, in brackets, why the first form of a call with as many arguments does not fit; nothing if no note says it, or one
+    argument is too many for a form.
+    """
+    reasons = [one[1] for note in notes if (one := _CANDIDATE.match(note["text"])) is not None]
+    fits = any(_TOO_MANY in one for one in reasons)
+    found = next((one for one in reasons if not fits and "requires" not in one), "")
     return f" ({found.replace('asim::', '').replace('_Float16', 'half').replace('__bf16', 'bfloat16_t')})" if found else ""
 
 
