@@ -136,7 +136,7 @@ STOPPED = {
 """Problems, and the fields that make their spaces small, of which some tilings are stopped once better ones are known."""
 
 
-@part_of_cases(3)
+@part_of_cases(0, "grad_input-grad_input", "own among the best")
 @pytest.mark.parametrize(
     ("name", "which", "engine"),
     [
