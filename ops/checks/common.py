@@ -6,9 +6,44 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.checks.product import ProductProfile, ValueRange
+from ascend_sim.ops.checks.product import ProductProfile, ProductSpec, ValueRange
 from ascend_sim.ops.checks.rules import Failure, fail, show
 from ascend_sim.ops.status import Status
+
+
+class CallFacts:
+    """Facts of one call and its product's limits, for the rules; a rule may read tensors after the rule on null pointers."""
+
+    def __init__(self, call: Any, spec: ProductSpec, conformance: str, deterministic: bool = False) -> None:
+        self.call, self.spec, self.conformance, self.deterministic = call, spec, conformance, deterministic
+        self.profile = spec.profile(conformance)
+        self.warnings: list[str] = []
+
+    def has(self, trait: str) -> bool:
+        """Return True if the product has the trait `trait` (configs/operators)."""
+        return trait in self.profile.traits
+
+    def supported(self) -> Failure | None:
+        """Return a failure if the product does not support the operator, else None."""
+        supported = self.profile.supported
+        return None if supported.value else fail(f"product {self.spec.product}: {supported.source}")
+
+    def computed(self, promoted: str | None) -> Failure | None:
+        """Return a failure if the call's cubeMathType does not fit inputs of dtype `promoted`, else None; note its warning."""
+        choice = self.spec.compute_dtype(promoted, self.call.cube_math_type, self.conformance)
+        if choice.warning:
+            self.warnings.append(choice.warning)
+        if choice.status == Status.SUCCESS:
+            return None
+        value = f"cubeMathType = {show(self.call.cube_math_type)}"
+        return fail(f"{value} with {promoted} inputs on {self.spec.product}: not supported; {choice.source}", choice.status)
+
+
+def known(tensor: TensorArg | None) -> TensorArg:
+    """Return the tensor; AssertionError if it is null, which an earlier rule refuses: a defect of the rule list."""
+    if tensor is None:
+        raise AssertionError("a rule on tensors ran before the rule on null pointers")
+    return tensor
 
 
 def first_failure(failures: Iterable[Failure | None]) -> Failure | None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.arguments import EIGHT_BIT, TensorArg
 from ascend_sim.ops.checks.common import (
+    CallFacts,
     at_least,
     first_failure,
     in_range,
+    known,
     no_negative_dimension,
     not_null,
     of_dtype,
@@ -22,7 +24,6 @@ from ascend_sim.ops.checks.common import (
 from ascend_sim.ops.checks.product import ProductSpec, ValueRange
 from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
-from ascend_sim.ops.status import Status
 from ascend_sim.options.run_options import Conformance
 
 RULES = RuleList()
@@ -31,16 +32,11 @@ rule = RULES.rule
 RANKS = {"self": 3, "input": 3, "weight": 3, "bias": 1, "gradInput": 3, "gradWeight": 3, "gradBias": 1}
 
 
-class TbcFacts:
-    """Facts of one TBC call and its product's limits, for the rules; tensors may be read after the rule on null pointers."""
+class TbcFacts(CallFacts):
+    """Facts of one TBC call."""
 
     def __init__(self, call: ConvTbcCall, spec: ProductSpec, conformance: str, deterministic: bool) -> None:
-        self.call = call
-        self.spec = spec
-        self.conformance = conformance
-        self.profile = spec.profile(conformance)
-        self.deterministic = deterministic
-        self.warnings: list[str] = []
+        super().__init__(call, spec, conformance, deterministic)
         self.arguments: dict[str, TensorArg | None] = {
             "self": call.self,
             "input": call.input,
@@ -51,16 +47,9 @@ class TbcFacts:
             "gradBias": call.grad_bias,
         }
 
-    def has(self, trait: str) -> bool:
-        """Return True if the product has the trait `trait` (configs/operators/conv_tbc_backward.yaml)."""
-        return trait in self.profile.traits
-
     def tensor(self, name: str) -> TensorArg:
         """Return a tensor by the document's name of its argument ("gradInput"); AssertionError if null."""
-        tensor = self.arguments[name]
-        if tensor is None:  # the rule on pointers comes first; reaching this is a defect of the rule list
-            raise AssertionError("a rule on tensors ran before the rule on null pointers")
-        return tensor
+        return known(self.arguments[name])
 
     @property
     def tensors(self) -> list[tuple[str, TensorArg]]:
@@ -91,9 +80,7 @@ def pointers(c: TbcFacts) -> Failure | None:
     "001 and 002, product tables (ruling 1): the current processor does not support convolution backward",
 )
 def product_supported(c: TbcFacts) -> Failure | None:
-    if c.profile.supported.value:
-        return None
-    return fail(f"product {c.spec.product}: {c.profile.supported.source}")
+    return c.supported()
 
 
 @rule("dtype.list", "001 and 002, data types; library, dtype lists")
@@ -203,14 +190,7 @@ def output_shapes(c: TbcFacts) -> Failure | None:
 
 @rule("cube_math_type", "001 and 002, cubeMathType (ruling 2); library, cube util")
 def cube_math_type(c: TbcFacts) -> Failure | None:
-    promoted = promote(*(c.tensor(name).dtype for name in ("self", "input", "weight")))
-    choice = c.spec.compute_dtype(promoted, c.call.cube_math_type, c.conformance)
-    if choice.warning:
-        c.warnings.append(choice.warning)
-    if choice.status == Status.SUCCESS:
-        return None
-    value = f"cubeMathType = {show(c.call.cube_math_type)}"
-    return fail(f"{value} with {promoted} inputs on {c.spec.product}: not supported; {choice.source}", choice.status)
+    return c.computed(promote(*(c.tensor(name).dtype for name in ("self", "input", "weight"))))
 
 
 @rule(

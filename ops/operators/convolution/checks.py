@@ -9,10 +9,12 @@ from __future__ import annotations
 from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.arguments import EIGHT_BIT, TensorArg
 from ascend_sim.ops.checks.common import (
+    CallFacts,
     at_least,
     each_at_least,
     first_failure,
     in_range,
+    known,
     no_negative_dimension,
     not_null,
     of_dtype,
@@ -22,7 +24,6 @@ from ascend_sim.ops.checks.common import (
 from ascend_sim.ops.checks.product import ProductSpec, ValueRange
 from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall
-from ascend_sim.ops.status import Status
 from ascend_sim.options.run_options import Conformance
 
 RULES = RuleList()
@@ -33,20 +34,12 @@ _SHARED = "assumed: as convolution_backward"
 FORMAT_OF_RANK = {3: ("NCL", "ND"), 4: ("NCHW",), 5: ("NCDHW",)}
 
 
-class Facts:
-    """Facts of one call and its product's limits, for the rules; tensors may be read after the rule on null pointers."""
-
-    def __init__(self, call: ForwardCall, spec: ProductSpec, conformance: str) -> None:
-        self.call, self.spec, self.conformance = call, spec, conformance
-        self.profile = spec.profile(conformance)
-        self.warnings: list[str] = []
+class Facts(CallFacts):
+    """Facts of one forward call."""
 
     def tensor(self, name: str) -> TensorArg:
         """Return the tensor of an argument; AssertionError if it is null, which an earlier rule refuses."""
-        tensor: TensorArg | None = getattr(self.call, name)
-        if tensor is None:  # the rule on pointers comes first; reaching this is a defect of the rule list
-            raise AssertionError("a rule on tensors ran before the rule on null pointers")
-        return tensor
+        return known(getattr(self.call, name))
 
     @property
     def tensors(self) -> list[tuple[str, TensorArg]]:
@@ -71,9 +64,7 @@ def pointers(c: Facts) -> Failure | None:
 
 @rule("product.supported", _SHARED)
 def product_supported(c: Facts) -> Failure | None:
-    if c.profile.supported.value:
-        return None
-    return fail(f"product {c.spec.product}: {c.profile.supported.source}")
+    return c.supported()
 
 
 @rule("shape.negative", _SHARED)
@@ -202,14 +193,7 @@ def bias_shape(c: Facts) -> Failure | None:
 
 @rule("cube_math_type", "configs/operators/convolution.yaml, cube_math_type")
 def cube_math_type(c: Facts) -> Failure | None:
-    promoted = promote(c.tensor("input").dtype, c.tensor("weight").dtype)
-    choice = c.spec.compute_dtype(promoted, c.call.cube_math_type, c.conformance)
-    if choice.warning:
-        c.warnings.append(choice.warning)
-    if choice.status == Status.SUCCESS:
-        return None
-    value = f"cubeMathType = {show(c.call.cube_math_type)}"
-    return fail(f"{value} with {promoted} inputs on {c.spec.product}: not supported; {choice.source}", choice.status)
+    return c.computed(promote(c.tensor("input").dtype, c.tensor("weight").dtype))
 
 
 def _vendor(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.checks.product import ProductSpec
+from ascend_sim.ops.checks.common import CallFacts, known
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 
 
@@ -42,38 +42,28 @@ class Spatial(NamedTuple):
         return self.x + self.pad_low + self.pad_high
 
 
-class ConvFacts:
+class ConvFacts(CallFacts):
     """Facts of one call of convolution backward and its product's limits, for the rules.
 
     `x` and `y` are the input and output map of the convolution that the weight belongs to: input and gradOutput, exchanged when
     transposed. A property may be read only after the rules on which it relies have passed: first null pointers, then ranks.
     """
 
-    def __init__(self, call: ConvBackwardCall, spec: ProductSpec, conformance: str, deterministic: bool) -> None:
-        self.call = call
-        self.spec = spec
-        self.conformance = conformance
-        self.profile = spec.profile(conformance)
-        self.deterministic = deterministic
-        self.warnings: list[str] = []
-
-    def has(self, trait: str) -> bool:
-        """Return True if the product has the trait `trait` (configs/operators/convolution_backward.yaml)."""
-        return trait in self.profile.traits
+    call: ConvBackwardCall
 
     # -- tensors ------------------------------------------------------------------------------------------------------
 
     @property
     def grad_output(self) -> TensorArg:
-        return _known(self.call.grad_output)
+        return known(self.call.grad_output)
 
     @property
     def input(self) -> TensorArg:
-        return _known(self.call.input)
+        return known(self.call.input)
 
     @property
     def weight(self) -> TensorArg:
-        return _known(self.call.weight)
+        return known(self.call.weight)
 
     @property
     def x(self) -> TensorArg:
@@ -171,9 +161,3 @@ class ConvFacts:
         )
         for axis, x, y, kernel, stride, dilation, (low, high), extra in columns:
             yield Spatial(axis, x, y, kernel, stride, dilation, low, high, extra)
-
-
-def _known(tensor: TensorArg | None) -> TensorArg:
-    if tensor is None:  # the rules on pointers come first; reaching this is a defect of the rule list
-        raise AssertionError("a rule on tensors ran before the rule on null pointers")
-    return tensor

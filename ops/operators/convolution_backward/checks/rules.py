@@ -100,9 +100,7 @@ def masked_output_pointers(c: ConvFacts) -> Failure | None:
 
 @rule("product.supported", "000, error 161002, item 6: the current processor does not support convolution backward")
 def product_supported(c: ConvFacts) -> Failure | None:
-    if c.profile.supported.value:
-        return None
-    return fail(f"product {c.spec.product}: {c.profile.supported.source}")
+    return c.supported()
 
 
 @rule("shape.negative", "assumed: aclCreateTensor takes no negative dimension; 002 names 161002 for it")
@@ -229,13 +227,7 @@ def groups_positive(c: ConvFacts) -> Failure | None:
 
 @rule("cube_math_type", "000, cubeMathType (ruling 2); library, cube util")
 def cube_math_type(c: ConvFacts) -> Failure | None:
-    choice = c.spec.compute_dtype(c.promoted, c.call.cube_math_type, c.conformance)
-    if choice.warning:
-        c.warnings.append(choice.warning)
-    if choice.status == Status.SUCCESS:
-        return None
-    value = f"cubeMathType = {show(c.call.cube_math_type)}"
-    return fail(f"{value} with {c.promoted} inputs on {c.spec.product}: not supported; {choice.source}", choice.status)
+    return c.computed(c.promoted)
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------
