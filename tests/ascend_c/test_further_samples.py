@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import ascend_sim as asim
-from ascend_sim.ascend_c.tilings import matmul_tiling
+from ascend_sim.ascend_c.matmul_tilings import matmul_tiling
 from tests.support.ascend_c.kernels import needs_compiler
 
 pytestmark = needs_compiler
