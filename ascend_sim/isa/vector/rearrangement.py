@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, ceil_div
@@ -19,7 +19,8 @@ from ascend_sim.memory.regions import Region
 class Transpose(VectorInstruction):
     """dst[c, r] = src0[r, c] for `rows` x `columns` elements; the rows of each side lie `stride` bytes apart.
 
-    Stands for TransDataTo5HD on squares of 16 x 16 elements.
+    Stands for TransDataTo5HD on squares of 16 x 16 elements. The rows of dst are whole blocks of 32 bytes; the rest of
+    their last block becomes zero.
     """
 
     dtype: str
@@ -34,6 +35,11 @@ class Transpose(VectorInstruction):
         squares = ceil_div(self.rows, FRACTAL) * ceil_div(self.columns, FRACTAL)
         return self.dtype, squares * FRACTAL * FRACTAL * size_of(self.dtype)
 
+    @property
+    def _row_bytes(self) -> int:
+        """Return the bytes that are written of each row of dst."""
+        return ceil_div(self.rows * size_of(self.dtype), BLOCK_BYTES) * BLOCK_BYTES
+
     def pipe(self, chip: ChipSpec) -> str:
         rows_fit(chip, self.name, self.dtype, self.rows, self.columns, self.dst_stride)
         if self.rows > 1:
@@ -44,12 +50,26 @@ class Transpose(VectorInstruction):
         return rows_of("src0", self.dtype, self.columns, self.rows, self.src_stride)
 
     def writes(self) -> tuple[Region, ...]:
-        return rows_of("dst", self.dtype, self.rows, self.columns, self.dst_stride)
+        return (Region("dst", "UB", self._row_bytes, self.dst_stride, self.columns),)
 
     def moves(self, model: ValueModel) -> Moves:
         item, shape = size_of(self.dtype), (self.columns, self.rows)
-        take = loops("src0", "UB", shape, (item, self.src_stride), item)
-        return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, item), item))
+        return _filled_rows(shape, self._row_bytes, item, (item, self.src_stride), (self.dst_stride, item))
+
+
+def _filled_rows(
+    shape: tuple[int, ...], row: int, item: int, src: tuple[int, ...], dst: tuple[int, ...], offset: int = 0
+) -> Moves:
+    """Return the move of items from loops in src0, from byte `offset` on, to rows of `row` bytes in dst, filled up with zeros.
+
+    The innermost loop of `shape` is a row; `src` and `dst` have the strides of the loops in bytes.
+    """
+    filled = (*shape[:-1], row // item)
+    put = loops("dst", "UB", filled, dst, item)
+    if filled == shape:
+        return moves(loops("src0", "UB", shape, src, item, offset), put=put)
+    inside = np.arange(filled[-1]) < shape[-1]
+    return moves(listed("src0", "UB", np.where(inside, offsets_of(filled, src) + offset, -1), item), put=put)
 
 
 @frozen
@@ -59,8 +79,9 @@ class TransposeBlocks(VectorInstruction):
     `channels` rows of `pixels` elements lie `row_stride` bytes apart on the plain side; on the C0 side each pixel is a
     32-byte block, `block_stride` bytes apart, and row 0 is element `first` of a block. Elements of a block that belong
     to no row become zero on the way to C0 and are dropped on the way back (the unit takes one address per row, so such
-    a row comes from zeros or goes to waste). All of it `repeats` times, `plain_step` and `block_step` bytes apart. Rows
-    that do not start on a 32-byte block are first copied to such, 32 bytes at a time.
+    a row comes from zeros or goes to waste). All of it `repeats` times, `plain_step` and `block_step` bytes apart. The unit
+    turns squares of 16 pixels, with one address per block: pixels behind the last one fill up the last block of a plain
+    row with zeros, or go to waste. Rows that do not start on a 32-byte block are first copied to such, 32 bytes at a time.
     """
 
     to_c0: bool
@@ -81,13 +102,19 @@ class TransposeBlocks(VectorInstruction):
         last, c0 = self.first + self.channels, 32 // self.itemsize
         if not 0 <= self.first < last <= c0:
             raise SimError(f"transpose_blocks: rows {self.first} to {last} given; allowed are rows 0 to {c0} of a block")
+        if not self.to_c0 and self.channels > 1 and self.row_stride < self._written:
+            raise SimError(
+                f"transpose_blocks: row_stride {self.row_stride} given; at least {self._written} bytes are allowed, which "
+                f"{self.pixels} pixels take in whole blocks (API TransDataTo5HD)"
+            )
         return super().pipe(chip)
 
     def _cost_key(self) -> tuple[str, int]:
-        return ("float16" if self.itemsize == 2 else "float32"), self.repeats * self.pixels * 32
+        squares = self.repeats * ceil_div(self.pixels, FRACTAL)
+        return ("float16" if self.itemsize == 2 else "float32"), squares * FRACTAL * 32
 
     def cost(self, chip: ChipSpec) -> Cost:
-        if self.row_stride % 32 == 0 and (self.repeats == 1 or self.plain_step % 32 == 0):
+        if self._on_blocks:
             return super().cost(chip)
         if self.pixels == 1:  # nothing to turn
             head, work = chip.vector.cycles("copy", self._cost_key()[0], self.repeats * 32)
@@ -98,26 +125,35 @@ class TransposeBlocks(VectorInstruction):
         head, work = map(sum, zip(*(chip.vector.cycles(op, dtype, 512) for op in ("copy", "transpose")), strict=True))
         return Cost(head, head, (times - 1) * head + times * work, chip.vector.latency)
 
-    def _plain(self, operand: str) -> Region:
-        row_bytes = self.pixels * self.itemsize
+    @property
+    def _on_blocks(self) -> bool:
+        """Return True if every plain row begins on a 32-byte block."""
+        return self.row_stride % 32 == 0 and (self.repeats == 1 or self.plain_step % 32 == 0)
+
+    @property
+    def _written(self) -> int:
+        """Return the bytes that are written of each plain row."""
+        unit = 32 if self._on_blocks else self.itemsize
+        return ceil_div(self.pixels * self.itemsize, unit) * unit
+
+    def _plain(self, operand: str, row_bytes: int) -> Region:
         return Region(operand, "UB", row_bytes, self.row_stride, self.channels, self.plain_step, self.repeats)
 
     def _blocks(self, operand: str) -> Region:
         return Region(operand, "UB", 32, self.block_stride, self.pixels, self.block_step, self.repeats)
 
     def reads(self) -> tuple[Region, ...]:
-        return (self._plain("src0") if self.to_c0 else self._blocks("src0"),)
+        return (self._plain("src0", self.pixels * self.itemsize) if self.to_c0 else self._blocks("src0"),)
 
     def writes(self) -> tuple[Region, ...]:
-        return (self._blocks("dst") if self.to_c0 else self._plain("dst"),)
+        return (self._blocks("dst") if self.to_c0 else self._plain("dst", self._written),)
 
     def moves(self, model: ValueModel) -> Moves:
         item, c0 = self.itemsize, 32 // self.itemsize
         plain, steps = (self.plain_step, self.row_stride, item), (self.block_step, self.block_stride, item)
         if not self.to_c0:
-            shape = (self.repeats, self.channels, self.pixels)
-            take = loops("src0", "UB", shape, (steps[0], item, steps[1]), item, self.first * item)
-            return moves(take, put=loops("dst", "UB", shape, plain, item))
+            shape, source = (self.repeats, self.channels, self.pixels), (steps[0], item, steps[1])
+            return _filled_rows(shape, self._written, item, source, plain, self.first * item)
         shape, strides = (self.repeats, self.pixels, c0), (plain[0], item, plain[1])
         put = loops("dst", "UB", shape, steps, item)
         if self.channels == c0:

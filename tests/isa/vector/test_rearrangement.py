@@ -29,16 +29,16 @@ def words(bench: Workbench, dtype: str) -> np.ndarray[Any, Any]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(sorted(SIZES)), st.integers(1, 20), st.integers(1, 20), st.integers(0, 4), st.integers(0, 4))
+@given(st.sampled_from(sorted(SIZES)), st.integers(1, 20), st.integers(1, 20), st.integers(0, 4), st.integers(0, 3))
 def test_transpose(dtype: str, rows: int, columns: int, gap: int, dst_gap: int) -> None:
     size = SIZES[dtype]
-    src_stride, dst_stride = (columns + gap) * size, (rows + dst_gap) * size
+    src_stride, dst_stride = (columns + gap) * size, (-(-rows * size // 32) + dst_gap) * 32
     bench = Workbench(rows)
     before = words(bench, dtype).copy()
     wanted = before.copy()
-    for r in range(rows):
-        for c in range(columns):
-            wanted[(4096 + c * dst_stride) // size + r] = before[(r * src_stride) // size + c]
+    for c in range(columns):
+        for r in range(-(-rows * size // 32) * 32 // size):  # whole blocks
+            wanted[(4096 + c * dst_stride) // size + r] = before[(r * src_stride) // size + c] if r < rows else 0
     bench.do(Transpose(dtype, rows, columns, dst_stride, src_stride), 4096, 0)
     np.testing.assert_array_equal(words(bench, dtype), wanted)
 
@@ -66,9 +66,13 @@ def test_transpose_blocks(
     c0 = 32 // itemsize
     first %= c0
     channels = min(channels, c0 - first)
-    row_stride = pixels * itemsize + row_gap * itemsize
+    on_blocks = row_gap % 2 == 0
+    row_stride = -(-pixels * itemsize // 32) * 32 if on_blocks else pixels * itemsize + row_gap * itemsize
+    plain_gap = plain_gap % 8 * c0 if on_blocks else plain_gap
+    filled = on_blocks or row_stride % 32 == 0
     block_stride = 32 + 32 * block_gap
     plain_step, block_step = row_stride * channels + plain_gap * itemsize, block_stride * pixels + step_gap * itemsize
+    filled &= repeats == 1 or plain_step % 32 == 0
     bench = Workbench(4)
     plain, blocks = 0, 4096
     before = bench.memory.buffers["UB"].view(f"u{itemsize}").copy()
@@ -84,6 +88,9 @@ def test_transpose_blocks(
                     wanted[block + first + c] = before[row]
                 else:
                     wanted[row] = before[block + first + c]
+        for c in range(0 if to_c0 or not filled else channels):  # the rest of the last block of a row
+            row = (plain + r * plain_step + c * row_stride) // itemsize
+            wanted[row + pixels : row + -(-pixels * itemsize // 32) * c0] = 0
     source, target = (plain, blocks) if to_c0 else (blocks, plain)
     bench.do(
         TransposeBlocks(to_c0, itemsize, channels, pixels, row_stride, block_stride, first, repeats, plain_step, block_step),
@@ -98,12 +105,31 @@ def test_more_channels_than_a_block_holds_are_refused() -> None:
         TransposeBlocks(True, 2, 16, 4, 32, first=4).pipe(CHIP)
 
 
+@pytest.mark.parametrize(("pixels", "stride", "whole"), [(17, 32, 64), (9, 18, 0), (16, 32, 0), (20, 36, 40)])
+def test_plain_rows_over_each_other_are_refused(pixels: int, stride: int, whole: int) -> None:
+    """Rows on blocks of 32 bytes need whole ones; others, which are copied before, their pixels."""
+    turn = TransposeBlocks(False, 2, 16, pixels, stride)
+    if not whole:
+        assert turn.pipe(CHIP) == "V"
+        return
+    wanted = rf"row_stride {stride} given; at least {whole} bytes are allowed, which {pixels} pixels take .* TransDataTo5HD"
+    with pytest.raises(SimError, match=wanted):
+        turn.pipe(CHIP)
+    assert TransposeBlocks(True, 2, 16, pixels, stride).pipe(CHIP) == "V"  # rows that are read may lie over each other
+
+
 def work(instruction: Instruction) -> int:
     return instruction.cost(CHIP).work
 
 
 def test_a_transpose_turns_whole_squares() -> None:
     assert work(Transpose("float16", 1, 32, 32, 64)) == work(Transpose("float16", 16, 32, 32, 64))
+
+
+def test_a_turn_of_blocks_takes_whole_squares_of_each_repeat() -> None:
+    """16 pixels of 16 rows are one instruction, so 17 cost as much as 32, and every repeat begins anew."""
+    assert work(TransposeBlocks(True, 2, 16, 17, 64)) == work(TransposeBlocks(True, 2, 3, 32, 64))
+    assert work(TransposeBlocks(False, 2, 16, 1, 32, 32, 0, 6, 512, 32)) == work(TransposeBlocks(False, 2, 16, 96, 192))
 
 
 def test_an_interleave_begins_with_the_first_source() -> None:
