@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts.values import numbers, operand
 from ascend_sim.options.description import with_options
 from ascend_sim.options.run_options import ExplainOptions
-from ascend_sim.report.columns import PIPE_WIDTH
+from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress, ValueModel
 from ascend_sim.sequence import chip_of
 
@@ -50,7 +50,7 @@ Array = NDArray[Any]
 
 
 @dataclass(eq=False)
-class Explanation:
+class Explanation(ShownResult):
     """Result of `explain`: everything about element `index` (in the caller's order) of the output `tensor`.
 
     `way` has the parts of the sum and the steps to the output, in the order of their instructions. `formula` has the products;
@@ -71,11 +71,7 @@ class Explanation:
     operands: Mapping[str, Array]
     reference: float
     unrounded: float
-
-    def __str__(self) -> str:
-        from ascend_sim.studies.explain.text import explain_page
-
-        return explain_page(self, PIPE_WIDTH).rstrip("\n")
+    _drawn: ClassVar[str] = "ascend_sim.studies.explain.text:draw_explanation"
 
     def __repr__(self) -> str:
         what = f"{self.tensor}{list(self.index)} on {self.chip.name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from ascend_sim.report.columns import columns, many, middle_out
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.studies.explain.formula_text import MOST_PRODUCTS, formula_lines
 from ascend_sim.studies.explain.run import Explanation
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _MOST_PARTS, _MOST_MMADS, _MOST_LOADS = 2, 12, 12
 Array = NDArray[Any]
@@ -54,6 +57,11 @@ def explain_page(explanation: Explanation, width: int | None = None) -> str:
     for title, lines in sections:
         text += [*(["", title] if title else []), *(f"  {line}".rstrip() if title else line for line in lines)]
     return "\n".join(text) + "\n"
+
+
+def draw_explanation(explanation: Explanation, console: Console) -> None:
+    """Print the whole explanation on a console."""
+    console.print(explain_page(explanation, console.width).rstrip("\n"), markup=False, highlight=False, soft_wrap=True)
 
 
 def element(explanation: Explanation) -> str:
