@@ -60,6 +60,8 @@ _ABOUT_CUBE = re.compile(
     r"\b(?:Mmad|Matmul\w*|REGIST_MATMUL_OBJ|LoadData\w*|Fixpipe|Nd2NzParams|InitConstValue|ASCEND_IS_AIC|AIC|g_coreType|__DAV_\w*CUBE__|KERNEL_TASK_TYPE\w*)\b"
 )
 """Words without which a file has nothing for a cube core."""
+_KEPT_ROWS, _MOST_KEPT = 1 << 12, 256
+"""Most rows of a recording that is kept, and most recordings: 40 MB."""
 _TASK_TYPES = {0: "AIV", 1: "AIC", 2: "AIV", 3: "AIC", 4: "MIX_1_1", 5: "MIX"}
 """Number of KERNEL_TASK_TYPE (asim/sync.h, KernelMetaType) -> kinds of cores; MIX_AIV_1_0 starts the vector cores alone."""
 
@@ -86,6 +88,8 @@ class CppKernel(KernelFunction):
         self.words: dict[CrossCore, set[bytes]] = defaultdict(set)
         """Digests of each core's recordings, in a process that judges."""
         self._recorders: dict[tuple[str, tuple[StructureField, ...]], ProgramRecorder] = {}
+        self._kept: dict[str, WordStream] = {}
+        """Request -> its recording, if that is short and reads no memory: a check does not record once more what ran."""
         core = self._kind_of_core()
         self.kinds = {"MIX": ("AIC", "AIV"), "MIX_1_1": ("AIC", "AIV")}.get(core, (core,))
         described = [self._described(kind) for kind in self.kinds]
@@ -233,14 +237,20 @@ class CppKernel(KernelFunction):
         buffers = tuple(int(k.chip.buffers[one]) for one in BUFFERS)  # type: ignore[index]
         room = pointer_of(tensors[-1]) if self._asks_cube else 0
 
+        def place(core: CrossCore) -> RecordedCore:
+            return RecordedCore(core[0], k.blocks, buffers, core[2], vectors, room)
+
         def begin(core: CrossCore) -> Session:
-            block, kind, sub_block = core
-            where = RecordedCore(block, k.blocks, buffers, sub_block, vectors, room)
-            return recorders[kind].begin(where, given, list(by_name.values()), self.limits)
+            return recorders[core[1]].begin(place(core), given, list(by_name.values()), self.limits)
 
         if _TOGETHER not in k.shared:
-            session = begin((k.block, k.core_kind, k.sub_block))
+            this = k.block, k.core_kind, k.sub_block
+            key = repr((place(this), k.core_kind, given, by_name))
+            if key in self._kept:
+                return self._kept[key]
+            session = begin(this)
             if not session.goes_on():
+                self._keep(key, session.recording)
                 return session.recording
             session.close()
             sizes = [one.nbytes for one in tensors]
@@ -253,6 +263,13 @@ class CppKernel(KernelFunction):
             k.shared[_TOGETHER] = Blocks(k.chip, begin, cores, contents_known(k.contents), sizes).recordings()
         found: dict[CrossCore, WordStream] = k.shared[_TOGETHER]
         return found[k.block, k.core_kind, k.sub_block]
+
+    def _keep(self, key: str, recording: WordStream) -> None:
+        """Keep a short recording for the next request `key`; where kernels are judged each program is recorded again."""
+        if JUDGED not in os.environ and recording.how == FINE and len(recording.rows) <= _KEPT_ROWS:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = recording
 
     def _recorder(self, fields: tuple[StructureField, ...], core: str = "") -> ProgramRecorder:
         """Return the recorder for a kind of core ("": the kernel's first) whose library sets the structure fields `fields` by

@@ -51,6 +51,7 @@ from ascend_sim.isa.vector import (
     VectorMulAdd,
     VectorScalar,
     VectorUnary,
+    scalar_field,
 )
 from ascend_sim.isa.vector.arithmetic import MULTIPLY_ADD
 from ascend_sim.isa.vector.base import size_of
@@ -95,7 +96,7 @@ def _immediate(dtype: str, bits: int) -> float:
     """Return the number of a scalar operand, which is recorded as the bits of a float32 for floats."""
     if dtype in INTEGERS:
         return bits
-    return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
+    return scalar_field(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
 
 
 def _binary(name: str, f: Fields, chip: ChipSpec) -> Key:

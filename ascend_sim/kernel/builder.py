@@ -15,7 +15,16 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.isa.sync import Scalar
 from ascend_sim.isa.transfer import DataCopy, DataCopyExtreme, DataCopyNd2Nz, DataCopyPastL2, DataCopyPlanes, Fill
-from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, Scatter, TransposeBlocks, VectorBinary, VectorCast
+from ascend_sim.isa.vector import (
+    Duplicate,
+    Interleave,
+    ReduceRows,
+    Scatter,
+    TransposeBlocks,
+    VectorBinary,
+    VectorCast,
+    scalar_field,
+)
 from ascend_sim.kernel.abilities import Abilities
 from ascend_sim.kernel.check import (
     check_addresses,
@@ -262,7 +271,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
 
     def vector_duplicate(self, dst: int, dtype: str, count: int, value: float = 0.0) -> None:
         """Set `count` elements of UB to one value, zero unless given."""
-        self._emit((Duplicate, dtype, count, value), dst)
+        self._emit((Duplicate, dtype, count, scalar_field(value)), dst)
 
     def reduce_rows(self, dst: int, src: int, rows: int, columns: int, row_stride: int) -> None:
         """Sum each row of fp32 elements in UB.

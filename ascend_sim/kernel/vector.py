@@ -26,6 +26,7 @@ from ascend_sim.isa.vector import (
     VectorMulAdd,
     VectorScalar,
     VectorUnary,
+    scalar_field,
 )
 from ascend_sim.isa.vector.base import size_of, whole_blocks
 from ascend_sim.isa.vector.named import named
@@ -221,7 +222,7 @@ class VectorMethods:
     def duplicate(self, dst: Tensor, value: float = 0.0, *, mask: int | None = None) -> None:
         """Set every element of dst to `value`."""
         count, rows, (at,) = self._layout("duplicate", dst, ())
-        self._emit((Duplicate, dst.dtype, count, value, rows, at, self._mask(dst, mask)), dst.address)
+        self._emit((Duplicate, dst.dtype, count, scalar_field(value), rows, at, self._mask(dst, mask)), dst.address)
 
     def copy(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
         """dst = src, within the Unified Buffer; a src of one row goes to every row of dst."""
@@ -298,7 +299,9 @@ class VectorMethods:
         if self._run("select", on_true) != count:
             raise SimError(f"select: on_true must have the shape of dst; they are {on_true} and {dst}")
         if not isinstance(on_false, LocalTensor):
-            return self._emit((Select, dst.dtype, count, 0, 0, on_false), dst.address, on_true.address, mask.address)
+            return self._emit(
+                (Select, dst.dtype, count, 0, 0, scalar_field(on_false)), dst.address, on_true.address, mask.address
+            )
         self._same_format("select", dst, on_false)
         if self._run("select", on_false) != count:
             raise SimError(f"select: on_false must have the shape of dst; they are {on_false} and {dst}")
@@ -350,7 +353,7 @@ class VectorMethods:
         if not isinstance(scalar, int | float | np.number):
             raise SimError(f"{operation}: the scalar is {scalar!r}; a number is allowed")
         count, rows, (at, stride) = self._layout(operation, dst, (src,))
-        key = (VectorScalar, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask), (), scalar)
+        key = (VectorScalar, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask), (), scalar_field(scalar))
         self._emit(key, dst.address, src.address)
 
     def _reduce(self, operation: str, dst: Tensor, src: Tensor) -> None:

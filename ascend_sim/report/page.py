@@ -372,9 +372,9 @@ def _kernel(
 
     lines = [
         f'<section class="kernel" data-kernel="{task}" hidden>',
-        *(_waterfall(recording, kernel, task, figures) if figures is not None else ()),
         f"<h3>Timeline of {escape(kernel['name'])}</h3>",
         timeline_part(task, place, kernel["name"]),
+        *(_waterfall(recording, kernel, task, figures) if figures is not None else ()),
         costs_part(recording, task, path),
     ]
     if figures is not None:

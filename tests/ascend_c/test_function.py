@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import ascend_sim as asim
+from ascend_sim.ascend_c.confinement import JUDGED
 from ascend_sim.ascend_c.function import cpp_kernel
+from ascend_sim.ascend_c.recorder import ProgramRecorder
 from ascend_sim.errors import SimError
 from tests.support.ascend_c.kernels import BEGIN, IN, OUT, floats, made, needs_compiler, refusal, vector_kernel, written
 from tests.support.places import DOCS
@@ -312,6 +314,46 @@ def test_blocks_are_recorded_apart(tmp_path: Path) -> None:
     text = "static int turns = 0;\n" + vector_kernel(body, tensors="z")
     run = asim.launch(made(tmp_path, text), 3, asim.empty(24, "float32"))
     np.testing.assert_array_equal(run.outputs["z"], np.repeat([100, 101, 102], 8))
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Requests for a recording."""
+    found: list[Any] = []
+    begin = ProgramRecorder.begin
+    monkeypatch.setattr(ProgramRecorder, "begin", lambda self, *given: found.append(given) or begin(self, *given))
+    return found
+
+
+def test_what_ran_is_checked_without_a_second_recording(begun: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    given = half(16384), half(16384), asim.empty(16384, "float16")
+    kernel = cpp_kernel(EXAMPLE)
+    asim.launch(kernel, 2, *given, length=16384)
+    assert not asim.check_kernel(kernel, 2, *given, length=16384).findings
+    assert len(begun) == 2
+    asim.launch(kernel, 4, *given, length=16384)
+    assert len(begun) == 6
+    monkeypatch.setattr("ascend_sim.ascend_c.function._KEPT_ROWS", 3)
+    again = cpp_kernel(EXAMPLE)
+    for count in (1, 2):
+        asim.launch(again, 1, *given, length=16384)
+        assert len(begun) == 6 + count
+
+
+def test_a_judged_kernel_is_recorded_each_time(begun: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(JUDGED, "1")
+    given = half(4096), half(4096), asim.empty(4096, "float16")
+    kernel = cpp_kernel(EXAMPLE)
+    for _ in range(2):
+        asim.launch(kernel, 1, *given, length=4096)
+    assert len(begun) == 2
+
+
+def test_zeros_of_both_signs_are_two_requests(tmp_path: Path) -> None:
+    kernel = made(tmp_path, vector_kernel(f"Duplicate(d, scale, 64); {OUT}", tensors="z", numbers="float scale"))
+    for scale in (0.0, -0.0):
+        run = asim.launch(kernel, 1, asim.empty(64, "float32"), scale=scale)
+        assert (np.signbit(run.outputs["z"]) == np.signbit(scale)).all()
 
 
 @pytest.mark.parametrize("chip", ("ascend910a", "ascend310p3", "ascend950pr_9589"))

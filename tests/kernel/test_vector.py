@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.memory import Memory, ValueModel
@@ -320,3 +321,25 @@ def test_a_select_that_reads_beyond_the_buffer_or_between_blocks() -> None:
         k.finish()
     with pytest.raises(SimError, match="the mask or the second tensor does not start at a multiple of 32 bytes"):
         VectorBench().k.select(t(64), t(8, "uint8", 8), t(64), t(64))
+
+
+@pytest.mark.parametrize("engine", ["simpy", "compiled"])
+@pytest.mark.parametrize("mode", ["full", "functional"])
+def test_zeros_of_both_signs_are_two_instructions(engine, mode):
+    @asim.kernel_function(core=("AI_CORE", "AIV"))
+    def zeros(k, z, *, first, second):
+        out = k.ub_queue("z", (4, 64), z.dtype, "V", "MTE3")
+        with out.write() as tile:
+            k.duplicate(tile[0], first)
+            k.duplicate(tile[1], second)
+            k.duplicate(tile[2], 1.0)
+            k.muls(tile[3], tile[2], first)
+            k.muls(tile[2], tile[2], second)
+        with out.read() as tile:
+            k.ub_to_gm(z, tile)
+
+    for first, second in ((0.0, -0.0), (-0.0, 0.0), (np.float32(-0.0), 0.0), (-0.0, -0.0), (0, 0.0)):
+        run = asim.launch(zeros, 1, asim.empty((4, 64), "float32"), first=first, second=second, engine=engine, mode=mode)
+        signs = np.signbit(run.outputs["z"])
+        assert signs.all(1).tolist() == [np.signbit(first), np.signbit(second), np.signbit(second), np.signbit(first)]
+        assert signs.any(1).tolist() == signs.all(1).tolist()

@@ -11,6 +11,7 @@ from ascend_sim.isa.vector.arithmetic import (
     VectorMulAdd,
     VectorScalar,
     VectorUnary,
+    scalar_field,
 )
 from ascend_sim.isa.vector.base import Mask, VectorInstruction
 from ascend_sim.isa.vector.conversion import VectorCast
@@ -58,4 +59,5 @@ __all__ = [
     "VectorMulAdd",
     "VectorScalar",
     "VectorUnary",
+    "scalar_field",
 ]

@@ -6,6 +6,7 @@ bits with every instruction. Integers wrap around. `max` and `min` hand NaN on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -185,6 +186,24 @@ class VectorScalar(Elementwise):
         if self._adds_up:
             operands.append(self._view(memory, dst, "dst", self.dst_stride))
         return memory.model.settled(_apply(WITH_SCALAR[self.operation], self.dtype, *operands))
+
+
+class _NegativeZero(float):
+    """-0.0 that, unlike Python's, does not equal 0.0."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _NegativeZero)
+
+    def __hash__(self) -> int:
+        return hash(_NegativeZero)
+
+
+_NEGATIVE_ZERO = _NegativeZero(-0.0)
+
+
+def scalar_field(value: float) -> float:
+    """Return a scalar operand as a field: equal fields make one instruction, so -0.0 becomes a number that is not 0.0."""
+    return _NEGATIVE_ZERO if isinstance(value, float | np.floating) and not value and math.copysign(1.0, value) < 0 else value
 
 
 def immediate(dtype: str, value: float, what: str) -> Any:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import index as whole
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
@@ -284,7 +285,11 @@ def _chosen(case: Case, element: Sequence[int] | None, weight: Sequence[int] | N
     shape = case.results[output][0]
     if not math.prod(shape):
         raise SimError(f"explain: {output} {list(shape)} has no elements")
-    place = tuple(size // 2 for size in shape) if index is None else tuple(int(i) for i in index)
+    try:
+        place = tuple(size // 2 for size in shape) if index is None else tuple(map(whole, index))
+    except TypeError:
+        example = [size // 2 for size in shape]
+        raise SimError(f"explain: {option} {index!r}: allowed are {len(shape)} whole numbers, for example {example}") from None
     if len(place) != len(shape) or any(not 0 <= i < size for i, size in zip(place, shape, strict=False)):
         raise SimError(
             f"explain: {output} has no element {list(place)}; its shape is {list(shape)}, "

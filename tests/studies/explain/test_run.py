@@ -180,6 +180,9 @@ def test_a_split_sum_is_added_in_the_order_in_which_its_parts_arrive() -> None:
         ({"element": (0, 0, 0)}, "4 numbers"),
         ({"element": (0, 0, 0, -1)}, "no element"),
         ({"element": (0, 0, 0, 0), "weight": (0, 0, 0, 0)}, "one at a time"),
+        ({"element": "grad_input[0]"}, "allowed are 4 whole numbers, for example"),
+        ({"weight": (0, 0, 1.5, 0)}, "allowed are 4 whole numbers"),
+        ({"element": 3}, "allowed are 4 whole numbers"),
     ],
 )
 def test_an_element_that_there_is_not_is_refused(arguments: dict[str, Any], message: str) -> None:
