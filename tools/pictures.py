@@ -50,12 +50,12 @@ for (const part of main.children) {
 }
 const section = main.querySelector("section.kernel:not([hidden])"), blocks = section.querySelector(".blocks");
 blocks.querySelector('button[data-show="middle"]').click();
-let below = blocks.nextElementSibling;
+let below = blocks.nextElementSibling.nextElementSibling.nextElementSibling;  // below the waterfall and its heading
 while (below) { hide(below); below = below.nextElementSibling; }
 hide(blocks.previousElementSibling);
 main.style.paddingBottom = "0";
 """
-"""Parts of the report: the cards, the advice, the time of the longest kernel, and its timeline."""
+"""Parts of the report: the cards, the advice, the timeline of the longest kernel, and its waterfall."""
 SECOND_MMAD = """
 const said = () => document.getElementById("now").textContent;
 document.getElementById("slider").value = 0;

@@ -367,13 +367,14 @@ def test_the_advice_stands_on_the_page_once(tmp_path: Path) -> None:
 def test_cards_come_first_then_advice_then_the_timeline_and_prose_is_folded(browser: Any) -> None:
     emulate(browser, 1280, 900)
     tops = browser.execute_script(
-        "return [...document.querySelectorAll('.facts, .blocks canvas, #kernels, #words')].filter((one) => one.offsetParent)"
-        ".map((one) => [one.id || one.className || one.tagName, one.getBoundingClientRect().top])"
+        "return [...document.querySelectorAll('.facts, .blocks canvas, [id^=waterfall], #kernels, #words')]"
+        ".filter((one) => one.offsetParent).map((one) => [one.id.split('-')[0] || one.className || one.tagName, one.getBoundingClientRect().top])"
     )
     assert [name for name, _ in sorted(tops, key=lambda one: one[1])] == [
         "facts",
         "facts",
         "CANVAS",
+        "waterfall",
         "kernels",
         "words",
     ]
