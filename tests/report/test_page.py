@@ -368,7 +368,8 @@ def test_cards_come_first_then_advice_then_the_timeline_and_prose_is_folded(brow
     emulate(browser, 1280, 900)
     tops = browser.execute_script(
         "return [...document.querySelectorAll('.facts, .blocks canvas, [id^=waterfall], #kernels, #words')]"
-        ".filter((one) => one.offsetParent).map((one) => [one.id.split('-')[0] || one.className || one.tagName, one.getBoundingClientRect().top])"
+        ".filter((one) => one.offsetParent)"
+        ".map((one) => [one.id.split('-')[0] || one.className || one.tagName, one.getBoundingClientRect().top])"
     )
     assert [name for name, _ in sorted(tops, key=lambda one: one[1])] == [
         "facts",
