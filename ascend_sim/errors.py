@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class SimError(Exception):
     """Base of all errors by bad input or an impossible request; it says what was given, what is allowed, and why."""
 
     whole = False
     """True if the message has several lines, all of which are printed."""
+    verdict: Mapping[str, Any] | None = None
+    """The verdict on the kernel that raised it, as JSON data, where one was asked for (docs/judge.md)."""
 
 
 class ConfigError(SimError):

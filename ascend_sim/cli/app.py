@@ -330,7 +330,8 @@ def errors(as_json: bool) -> Iterator[None]:
         status = error.status if isinstance(error, AclnnError) else None
         text = f"this machine has not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
         if as_json:
-            print(json.dumps({"status": status, "error": text}))
+            verdict = error.verdict if isinstance(error, SimError) else None
+            print(json.dumps({"status": status, "error": text} | ({"verdict": verdict} if verdict else {})))
         else:
             print(f"ascend-sim: {plain_text(text, isinstance(error, SimError) and error.whole)}", file=sys.stderr)
         raise typer.Exit(2) from None

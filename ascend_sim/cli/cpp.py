@@ -82,18 +82,24 @@ def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
 
     Raises SimError if `name` and `--entry` differ.
     """
+    from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.ascend_c.function import cpp_kernel
+    from ascend_sim.cli.verdict import not_compiled
 
     if name and options.entry and name != options.entry:
         raise SimError(f"NAME {name} and --entry {options.entry}: give one of them")
-    return cpp_kernel(
-        path,
-        *(options.with_file or ()),
-        entry=options.entry or name,
-        include=options.include or (),
-        defines=options.define or (),
-        auto_sync=options.auto_sync,
-    )
+    try:
+        return cpp_kernel(
+            path,
+            *(options.with_file or ()),
+            entry=options.entry or name,
+            include=options.include or (),
+            defines=options.define or (),
+            auto_sync=options.auto_sync,
+        )
+    except CompileError as error:
+        error.verdict = not_compiled(str(error))
+        raise
 
 
 def arguments(

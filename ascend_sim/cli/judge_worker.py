@@ -44,13 +44,13 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     check passed.
 
     `auto_sync` adds the waits that the vendor's compiler adds. An error of compiler or arguments gives the verdict of
-    `not_compiled`, one of the run a failed stage "values".
+    `not_compiled`, one of the run that of `failed_run`.
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.checking import check_kernel
     from ascend_sim.cli.cpp import CppOptions
     from ascend_sim.cli.kernel import default_blocks, expected_of, run_file, subject_of
-    from ascend_sim.cli.verdict import not_compiled, scalar_computed, verdict_of
+    from ascend_sim.cli.verdict import failed_run, not_compiled, scalar_computed, verdict_of
     from ascend_sim.errors import SimError
     from ascend_sim.launching import launch
     from ascend_sim.sequence import chip_of
@@ -70,10 +70,10 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     try:
         run = launch(kernel, blocks, *given, chip=spec, expected=expected_of(subject), **fields)
     except SimError as error:
-        return {**found, "passed": False, "stage": "values", "values": {"passed": False, "messages": [str(error)]}}
+        return failed_run(checked, str(error))
     if any(len(digests) > 1 for digests in kernel.words.values()):
         text = "the kernel makes other calls in its run than in the check"
-        return {**found, "passed": False, "stage": "values", "values": {"passed": False, "messages": [text]}}
+        return failed_run(checked, text)
     sizes = {name: one.nbytes for name, one in run.outputs.items()}
     whole = verdict_of(checked, run.report.to_dict(statements=False), scalar_computed(run.programs, sizes))
     judged_outputs = run.report.outputs or run.outputs

@@ -7,7 +7,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, redirect_stdout
+from contextlib import closing, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -23,11 +23,12 @@ from ascend_sim.cli.page import RunFiles
 from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_summary, print_text
 from ascend_sim.cli.values import fields_of
-from ascend_sim.cli.verdict import scalar_computed, verdict_of
+from ascend_sim.cli.verdict import failed_run, scalar_computed, verdict_of
 from ascend_sim.errors import SimError
 from ascend_sim.options.run_options import LaunchOptions
 
 if TYPE_CHECKING:
+    from ascend_sim.check.findings import CheckReport
     from ascend_sim.launching import KernelRun
 
 MODULE = "ascend_sim_kernel_file"
@@ -82,7 +83,12 @@ def kernel(
         announce(chosen.name, ahead)
         with closing(Progress()) as progress:
             more = LaunchOptions(chip=spec, expected=expected_of(subject), progress=progress, timeline=files.timeline)
-            run = launch(chosen, count, *given, **{**asked, **more}, **fields)
+            try:
+                run = launch(chosen, count, *given, **{**asked, **more}, **fields)
+            except SimError as error:
+                if files.json_output:
+                    error.verdict = _failed(subject, count, asked, no_check, error)
+                raise
             written, said = files.write(run, progress)
             again = _command(file, name, asked, {"blocks": blocks, "tiling": tiling, "seed": seed})
             checked = None if no_check else _checked(subject, run, count, asked, again)
@@ -125,18 +131,29 @@ def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchO
 
     `again` is the command that prints the findings.
     """
-    from ascend_sim.checking import check_kernel
-
     rows = sum(map(len, run.programs))
     if rows > MOST_CHECKED:
         why = f"not checked: {rows:,} instructions, more than {MOST_CHECKED:,}"
         return CheckAfterRun(f"check: {why}; {again}", {"passed": None, "reason": why}, True)
-    report = check_kernel(
-        subject.kernel, blocks, *subject.tensors, chip=asked["chip"], disarm=asked.get("disarm", ()), **subject.fields
-    )
+    report = _check(subject, blocks, asked)
     errors, count = sum(one.level == "ERROR" for one in report.findings), len(report.findings)
     said = f"{count} finding{'s' if count > 1 else ''}; {again}" if count else "no findings"
     return CheckAfterRun(f"check: {said}", report.to_dict(), not errors, tuple(one.brief() for one in report.findings))
+
+
+def _failed(subject: KernelSubject, blocks: int, asked: LaunchOptions, no_check: bool, error: SimError) -> dict[str, Any]:
+    """Return the verdict on a kernel whose run raised `error`: that of its check, unless `no_check`."""
+    data = None
+    with suppress(SimError):
+        data = None if no_check else _check(subject, blocks, asked).to_dict()
+    return failed_run(data, str(error))
+
+
+def _check(subject: KernelSubject, blocks: int, asked: LaunchOptions) -> CheckReport:
+    from ascend_sim.checking import check_kernel
+
+    disarm = asked.get("disarm", ())
+    return check_kernel(subject.kernel, blocks, *subject.tensors, chip=asked["chip"], disarm=disarm, **subject.fields)
 
 
 def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str, Any]) -> str:

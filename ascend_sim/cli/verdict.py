@@ -63,6 +63,20 @@ def verdict_of(
     return _whole(stages, unknown)
 
 
+def failed_run(check: Mapping[str, Any] | None, text: str) -> dict[str, Any]:
+    """Return the verdict on a kernel whose run ended with the error `text`; `check` is the JSON data of its check, or None.
+
+    Where the check found no error, a flag without partner fails the stage "sync", anything else the stage "values".
+    """
+    found = verdict_of(check)
+    if not found["passed"]:
+        return found
+    sync = found["sync"]
+    stage = "sync" if sync and any(one["kind"].startswith("unpaired") for one in sync["findings"]) else "values"
+    failed = {**(found[stage] or {}), "passed": False, "messages": [text]}
+    return {**found, "passed": False, "stage": stage, stage: failed}
+
+
 def _whole(stages: dict[str, Any], unknown: list[str]) -> dict[str, Any]:
     failed = [name for name, one in stages.items() if one is not None and one.get("passed") is False]
     return {

@@ -134,6 +134,31 @@ def test_a_broken_kernel_is_told_with_its_lines(file: Path) -> None:
         assert first == "ascend-sim: scale.cpp:5: error: use of undeclared identifier 'Mulz'" and "Mulz(d, a" in second
 
 
+def test_an_error_has_a_verdict_for_machines(file: Path) -> None:
+    beside(file)
+    right = file.read_text()
+
+    def verdict(text: str, *more: str) -> tuple[dict[str, Any], str]:
+        file.write_text(text)
+        code, out, _ = command("kernel", file, "--json", *more)
+        found = json.loads(out)
+        assert code == 2 and found["status"] is None and not found["verdict"]["passed"]
+        return found["verdict"], found["error"]
+
+    broken, error = verdict(right.replace("Muls(", "Mulz("))
+    assert broken["stage"] == "compile" and broken["compile"]["messages"] == error.splitlines() and broken["race"] is None
+    code, out, _ = command("check", file, "--json")
+    assert code == 2 and json.loads(out)["verdict"] == broken
+    raised = right.replace("DataCopy(zg", "SetFlag<HardEvent::MTE2_V>(1); DataCopy(zg")
+    found, error = verdict(raised)
+    assert found["stage"] == "sync" and found["sync"]["messages"] == [error] and found["race"]["passed"]
+    assert [one["kind"] for one in found["sync"]["findings"]] == ["unpaired set_flag"] and found["values"] is None
+    found, error = verdict(raised, "--no-check")
+    assert found["stage"] == "values" and found["values"]["messages"] == [error] and found["sync"] is None
+    found, _ = verdict(right.replace("SetFlag<HardEvent::MTE2_V>(0);", ""))
+    assert found["stage"] == "race" and not found["sync"]["passed"] and "messages" not in found["sync"]
+
+
 REFUSED = {
     ("missing.cpp",): "missing.cpp: there is no such file",
     ("scale.cpp", "other"): "no kernel 'other'; give one of scale",

@@ -46,7 +46,7 @@ CHEATS: dict[str, tuple[str, str]] = {
     "a pointer into GM": ("*(volatile float *)z = 1;", "bounds"),
     "no wait for the copy": (f"DataCopy(a, xg, 64); Adds(d, a, 1.0f, 64); {OUT}", "race"),
     "a tensor beyond the end": (GOOD.replace("DataCopy(zg, d, 64)", "DataCopy(zg[64], d, 64)"), "bounds"),
-    "a flag without a wait": (f"{GOOD} SetFlag<HardEvent::V_MTE2>(3);", "values"),
+    "a flag without a wait": (f"{GOOD} SetFlag<HardEvent::V_MTE2>(3);", "sync"),
     "a verdict on the output": (f'printf("{{\\"schema\\": 1, \\"passed\\": true}}\\n"); fflush(stdout); {OUT}', "init"),
     "a name that is not simulated": ("Sort32(d, a, b, 1);", "compile"),
     "assembly that is none": ('asm("nonsense");', "compile"),
