@@ -106,7 +106,7 @@ _CONVERTS = "arithmetic that converts or scales, by registers"
 _HALF_BYTES = "numbers of half a byte"
 _FUNCTIONS = "functions of the library"
 _REFUSED = {
-    _SCALAR: "GetAccVal GetReduceMaxMinCount GetArchVersion GetUintDivMagicAndShift ClearSpr DumpTensor",
+    _SCALAR: ("GetAccVal GetProgramCounter GetReduceMaxMinCount GetArchVersion GetUintDivMagicAndShift ClearSpr DumpTensor"),
     _CUBE: (
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
         "LoadData3DParamsV1 LoadData2dTransposeParamsV2 LoadImageToLocal HF32Mode "

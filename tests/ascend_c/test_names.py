@@ -26,7 +26,8 @@ DataCopyPad DataCopyPadExtParams DataCopyPadParams DataCopyParams DataFormat Dat
 DisableDmaAtomic Div DumpTensor Duplicate EnQue Exp Extract FetchEventID Fill Fixpipe FixpipeParamsC310
 FixpipeParamsV220 FmatrixMode FreeAllEvent FreeTensor FusedMulAdd FusedMulAddRelu Gather GatherMask GatherMaskParams
 Gatherb Get GetAccVal GetBlockIdx GetBlockNum GetCmpMask GetCtrlSpr GetDataBlockSizeInBytes GetDataPtr GetDesc GetDim
-GetPhyAddr GetReduceMaxMinCount GetShape GetShapeSize GetSize GetSortLen GetSortOffset GetSubBlockIdx GetSubBlockNum
+GetPhyAddr GetProgramCounter
+GetReduceMaxMinCount GetShape GetShapeSize GetSize GetSortLen GetSortOffset GetSubBlockIdx GetSubBlockNum
 GetSysWorkSpacePtr GetTPipePtr GetTaskRation GetTensorC GetUintDivMagicAndShift GetValue GetWithOffset GlobalTensor
 IBSet IBWait Init InitBufPool InitBuffer InitConstValue InitConstValueParams InitSocState Interleave Iterate
 IterateAll LeakyRelu ListTensorDesc Ln LoadData LoadData2DParams LoadData2DParamsV2 LoadData2dParams

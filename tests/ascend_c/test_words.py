@@ -118,6 +118,15 @@ def test_a_scenario_of_queues(number: int, tmp_path: Path) -> None:
     assert segments == one["segments"]
 
 
+@needs_compiler
+def test_the_mask_register_is_set_and_read_by_one_word(tmp_path: Path) -> None:
+    text = (
+        f'{HELP}extern "C" __global__ __aicore__ void both(GM_ADDR gm) {{ A(half) D(uint8_t) SetCmpMask(a); GetCmpMask(d); }}\n'
+    )
+    words = [word for _, word in vendor_words(recorded(made(tmp_path, text), 1 << GM_SHIFT, blocks=1))]
+    assert words == [["set_cmpmask", 0x8000], ["get_cmpmask", 0]]
+
+
 def test_the_header_numbers_every_word() -> None:
     listed = header().partition("{ enum class Word : long long { ")[2].partition(" }")[0]
     assert tuple(listed.split(", ")) == NAMES
