@@ -62,6 +62,7 @@ _ABOUT_CUBE = re.compile(
 """Words without which a file has nothing for a cube core."""
 _KEPT_ROWS, _MOST_KEPT = 1 << 12, 256
 """Most rows of a recording that is kept, and most recordings: 40 MB."""
+_PRINTS = re.compile(r"\b(?:printf|PRINTF|puts|cout|cerr)\b")
 _TASK_TYPES = {0: "AIV", 1: "AIC", 2: "AIV", 3: "AIC", 4: "MIX_1_1", 5: "MIX"}
 """Number of KERNEL_TASK_TYPE (asim/sync.h, KernelMetaType) -> kinds of cores; MIX_AIV_1_0 starts the vector cores alone."""
 
@@ -265,8 +266,11 @@ class CppKernel(KernelFunction):
         return found[k.block, k.core_kind, k.sub_block]
 
     def _keep(self, key: str, recording: WordStream) -> None:
-        """Keep a short recording for the next request `key`; where kernels are judged each program is recorded again."""
-        if JUDGED not in os.environ and recording.how == FINE and len(recording.rows) <= _KEPT_ROWS:
+        """Keep a short recording for the next request `key`; where kernels are judged, or print, each program is recorded
+        again.
+        """
+        silent = JUDGED not in os.environ and not self._prints
+        if silent and recording.how == FINE and len(recording.rows) <= _KEPT_ROWS:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             self._kept[key] = recording
@@ -284,6 +288,10 @@ class CppKernel(KernelFunction):
             found = ProgramRecorder(compiler.library(self.sources, stub, self.include, self.defines, core))
             self._recorders[core, fields] = found
         return found
+
+    @cached_property
+    def _prints(self) -> bool:
+        return any(_PRINTS.search(text) for text in self._texts())
 
     @cached_property
     def _tiling_structure(self) -> str:

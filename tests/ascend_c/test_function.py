@@ -257,8 +257,9 @@ def test_a_kernel_that_ends_the_process_is_refused(tmp_path: Path) -> None:
 def test_what_a_kernel_prints_is_no_recording(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     body = f'printf("hello\\n"); PRINTF("%d %.1f\\n", 3, (half)2.5); Duplicate(d, 1.0f, 64); {OUT}'
     kernel = made(tmp_path, vector_kernel(body, tensors="z"))
-    assert (asim.launch(kernel, 1, asim.empty(64, "float32")).outputs["z"] == 1).all()
-    assert "hello\n3 2.5\n" in capfd.readouterr().err
+    for _ in range(2):
+        assert (asim.launch(kernel, 1, asim.empty(64, "float32")).outputs["z"] == 1).all()
+        assert "hello\n3 2.5\n" in capfd.readouterr().err
 
 
 def test_a_template_is_named_with_its_arguments(tmp_path: Path) -> None:
