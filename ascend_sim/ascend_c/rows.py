@@ -30,10 +30,12 @@ from ascend_sim.kernel.sync import Flag
 from ascend_sim.memory.gm import SLOT_SHIFT
 
 _POSITIONS = {
+    0: ("LIBRARY", "UB"),
     1: ("A1", "L1"), 2: ("A2", "L0A"), 3: ("B1", "L1"), 4: ("B2", "L0B"), 5: ("C1", "L1"), 6: ("C2", "BT"), 7: ("CO1", "L0C"),
     9: ("VECIN", "UB"), 10: ("VECOUT", "UB"), 11: ("VECCALC", "UB"), 13: ("TSCM", "L1"), 14: ("C2PIPE2GM", "FB"),
 }  # fmt: skip
-"""Number of a TPosition -> (its name, the memory in which it lies; asim/types.h, hardware_of)."""
+"""Number of a TPosition -> (its name, the memory in which it lies; asim/types.h, hardware_of); 0 stands for memory that
+the library takes for itself."""
 
 
 class ShapeSteps:
@@ -298,7 +300,7 @@ def _moved_to_tensors(
 def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequence[Word]) -> None:
     """Record in the notes what the library (TPipe, TQue) did: buffers, the flags of queues, its own barriers.
 
-    Buffers that overlap because they were handed out twice (Reset) are left out.
+    Buffers that overlap because they were handed out twice (Reset), and memory of the library, are shared ones.
     """
     found: dict[str, list[Allocated]] = defaultdict(list)
     looked_at = np.array([word.name in ("own_barrier_", "allocate_") for word in words], np.bool_)
@@ -319,8 +321,11 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
             name, space = _POSITIONS.get(word.fields["position"], ("UB", "UB"))
             if space in k.chip.cores.kinds[k.core_kind].buffers:  # type: ignore[index]
                 size = word.fields["size"]
-                found[space] += [Allocated(space, row[2], size, name, recording.lines[row[1]]) for row in mine.tolist()]
+                pieces = [Allocated(space, row[2], size, name, recording.lines[row[1]]) for row in mine.tolist()]
+                (notes.shared if name == "LIBRARY" else found[space]).extend(pieces)
     for taken in found.values():
         taken.sort(key=lambda one: one.start)
-        if all(here.start + here.size <= behind.start for here, behind in pairwise(taken)):
+        if any(here.start + here.size > behind.start for here, behind in pairwise(taken)):
+            notes.shared += taken
+        else:
             notes.allocated += [replace(one, name=f"{one.name} buffer {number}") for number, one in enumerate(taken)]

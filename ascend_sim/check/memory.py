@@ -32,7 +32,7 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
     `races` are its races, of which writes of two cores to GM are faults too. With `strict` unused pieces of buffers are
     reported as well, if no access goes astray.
     """
-    wrong = [*_addresses(subject), *_overruns(subject), *_rows_over_each_other(subject)]
+    wrong = [*_addresses(subject), *_overruns(subject), *_strays(subject), *_rows_over_each_other(subject)]
     unused = _unused_buffers(subject) if strict and not wrong else ()  # a stray access may be meant for any of them
     return [*wrong, *_several_cores(races), *unused]
 
@@ -157,6 +157,49 @@ def _overrun(subject: Subject, a: Accesses, footprints: list[int], piece: Alloca
         count=int(a.counts[footprints].sum()),
         advice=f"{piece.name} was taken with {piece.size} byte(s) from {piece.start:#x}; the {access} begins in it",
     )
+
+
+def _strays(subject: Subject) -> Iterator[CheckFinding]:
+    """Yield findings on accesses that begin in UB outside everything that their program took there, one for each source line.
+
+    A program that took nothing chooses its addresses itself.
+    """
+    a = subject.accesses["UB"]
+    held = [
+        ((number << APART) + one.start, (number << APART) + one.start + one.size)
+        for number, program in enumerate(subject.programs)
+        for one in (() if program.notes is None else (*program.notes.allocated, *program.notes.shared))
+        if one.buffer == "UB"
+    ]
+    if not held or not len(a.start):
+        return
+    begin, end = np.asarray(sorted(held), np.int64).T
+    at = np.searchsorted(begin, a.start, side="right") - 1
+    outside = (at < 0) | (np.maximum.accumulate(end)[at] <= a.start)
+    inside = a.start % (1 << APART) < subject.chip.buffers.get("UB", 0)
+    took = np.isin(a.start >> APART, begin >> APART)
+    found: dict[tuple[object, ...], list[int]] = {}
+    for one in np.flatnonzero(outside & inside & took).tolist():
+        access = int(a.first[one])
+        key = (bool(a.writes[one]), *subject.line_key(int(a.program(access)), int(a.row[access])))
+        found.setdefault(key, []).append(one)
+    for some in found.values():
+        one = some[0]
+        number, row = int(a.program(a.first[one])), int(a.row[a.first[one]])
+        start, size = int(a.start[one]) - (number << APART), int(subject.shapes.extents[a.form[one]])
+        access = "write" if a.writes[one] else "read"
+        yield CheckFinding.of(
+            "memcheck",
+            "stray",
+            subject.task.name,
+            f"illegal {access} of size {size}",
+            details=(f"at {start:#x} on UB in {subject.task.name}, in no buffer that the kernel took",),
+            places=(subject.place(number, row, access, start),),
+            space="UB",
+            size=size,
+            count=int(a.counts[some].sum()),
+            advice="an index beyond the end of a tensor, or an address of no buffer",
+        )
 
 
 def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:

@@ -28,7 +28,7 @@ from ascend_sim.kernel.program import Program
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 _MOST_COMPARED = 1 << 20
 """Rows of a kernel up to which its stamped loops are compared with the rows that their bodies write one by one."""
-_INSIDE = ("overrun", "rows over each other")
+_INSIDE = ("overrun", "stray", "rows over each other")
 """Errors of memcheck with which a kernel can run."""
 
 

@@ -29,7 +29,10 @@ class Planted(NamedTuple):
 LOAD = "DataCopy(a, xg, 64);  // here"
 WAIT = "SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);"
 STORE = "SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);\nDataCopy(zg, d, 64);"
-QUEUE = "TPipe pipe; TQue<QuePosition::VECIN, 1> in; pipe.InitBuffer(in, 1, 256);"
+QUEUE = (
+    "TPipe pipe; TQue<QuePosition::VECIN, 1> in; pipe.InitBuffer(in, 1, 256); "
+    "TBuf<> own; pipe.InitBuffer(own, 512); d = own.Get<float>();"
+)
 QUEUES = f"{QUEUE} TQue<QuePosition::VECOUT, 1> out; pipe.InitBuffer(out, 1, 256);"
 SHARE = "zg.SetValue(16 * GetBlockIdx(), (float)GetBlockIdx());  // here"
 PLANTED = {
@@ -141,6 +144,22 @@ PLANTED = {
         "for (int i = 1; i < 16; i++) zg.SetValue(16 * GetBlockIdx() + i, v);\n"
         "for (int i = 32; i < 64; i++) if (!GetBlockIdx()) zg.SetValue(i, v);",
         2,
+    ),
+    "an index beyond a buffer": Planted(
+        "stray UB",
+        f"{QUEUE} DataCopy(d, xg, 64);\n{WAIT}\nLocalTensor<float> e = d[bug ? 128 : 64];\nAdds(e, d, 1.0f, 64);  // here\n"
+        "SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);\nDataCopy(zg, e, 64);  // here",
+    ),
+    "an address of no buffer": Planted(
+        "stray UB",
+        f"{QUEUE} LocalTensor<float> e(TPosition::VECCALC, bug ? 65536 : 256, 64);\nDataCopy(e, xg, 64);  // here\n{WAIT}\n"
+        f"Adds(d, e, 1.0f, 64);  // here\n{STORE}",
+    ),
+    "GetValue of an element beyond a buffer": Planted(
+        "stray UB",
+        f"{QUEUE} Duplicate(d, 1.0f, 64);\nSetFlag<HardEvent::V_S>(0); WaitFlag<HardEvent::V_S>(0);\n"
+        "d.SetValue(bug ? 128 : 5, 2.0f);  // here\n"
+        "SetFlag<HardEvent::S_MTE3>(0); WaitFlag<HardEvent::S_MTE3>(0);\nDataCopy(zg, d, 64);",
     ),
     "a buffer of a queue too many": Planted(
         "AllocTensor: all 1 buffers of the queue are in use",

@@ -17,8 +17,9 @@ struct Temporary {
 inline Temporary temporary(const AscendC::LocalTensor<uint8_t> &tensor) { return {at(tensor), tensor.GetLength(), true}; }
 inline Temporary temporary(Site site, const char *call) {
     if (!pool) refuse(site, "%s takes temporary space behind the buffers of a TPipe, and there is none; sharedTmpBuffer gives some", call);
-    int64_t start = pool->used[(int)AscendC::Hardware::UB];
-    return {start, start < AscendC::ASIM_SCRATCH ? AscendC::ASIM_SCRATCH - start : 0, false};
+    int64_t start = pool->used[(int)AscendC::Hardware::UB], bytes = start < AscendC::ASIM_SCRATCH ? AscendC::ASIM_SCRATCH - start : 0;
+    allocated_for_library(site, start, bytes);
+    return {start, bytes, false};
 }
 inline void check_temporary(Site site, const char *call, const Temporary &space, int64_t least) {
     if (space.bytes < least)

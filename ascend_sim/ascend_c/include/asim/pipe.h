@@ -53,7 +53,7 @@ struct Pool {
             refuse(site, "InitBuffer: %lld bytes at %lld end at %lld; %s has %lld bytes", (long long)size, (long long)start,
                    (long long)(start + size), name_of(where), (long long)total);
         if (!from_end) used[(int)where] += size;
-        record(site, Word::allocate_, {start}, {size, (int64_t)position});
+        allocated(site, start, size, position);
         return start;
     }
     void give_back(Site site) { give_back(site, 0, queue_count); }
@@ -389,7 +389,7 @@ private:
         if (size <= 0 || used_ + size > size_)
             asim::refuse(site, "InitBuffer: %lld bytes at %lld of a pool; it has %lld bytes", (long long)size, (long long)used_, (long long)size_);
         used_ += size;
-        asim::record(site, asim::Word::allocate_, {start_ + used_ - size}, {size, (int64_t)position});
+        asim::allocated(site, start_ + used_ - size, size, position);
         return start_ + used_ - size;
     }
     TPipe *pipe_ = nullptr;
@@ -408,6 +408,7 @@ public:
             asim::refuse(site, "Alloc: %lld bytes at %lld; %s has %lld bytes", (long long)size, (long long)used_,
                          asim::name_of(memory), (long long)total);
         used_ += size;
+        asim::allocated(site, used_ - size, size, position);
         return LocalTensor<T>(position, used_ - size, elements);
     }
     template <class T> LocalTensor<T> Alloc(uint32_t elements, ASIM_SITE) { return Alloc<PLACE, T>(elements, site); }

@@ -9,6 +9,14 @@ constexpr int64_t PIPES_OF_EVENT[][2] = {
     {2, 0}, {10, 5}, {3, 10}, {10, 3}, {10, 10}};
 constexpr int EVENTS = 8;  // ids of a pair of pipes
 
+// Bytes of a memory that a position names; GM stands for what the library takes of the Unified Buffer for itself (rows.py).
+inline void allocated(Site site, int64_t start, int64_t bytes, AscendC::TPosition position) {
+    record(site, Word::allocate_, {start}, {bytes, (int64_t)position});
+}
+inline void allocated_for_library(Site site, int64_t start, int64_t bytes) {
+    allocated(site, start, bytes, AscendC::TPosition::GM);
+}
+
 inline int64_t event_id(Site site, const char *call, int64_t id) {
     if (id < 0 || id >= EVENTS) refuse(site, "%s: event id %lld; allowed are 0 to %d", call, (long long)id, EVENTS - 1);
     return id;

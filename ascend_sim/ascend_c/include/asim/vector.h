@@ -339,6 +339,7 @@ inline void asim_mask_address(asim::Site site, int64_t address) {
 }
 template <class V> inline void asim_scratch(asim::Site site, V value) {
     LocalTensor<V> scratch(TPosition::VECCALC, ASIM_SCRATCH, ASIM_SCRATCH_ELEMENTS);
+    asim::allocated_for_library(site, ASIM_SCRATCH, scratch.GetLength());
     asim::duplicate<V>(site, scratch, value, 1, 1, 8);
     asim_barrier(site);
     asim_mask_address(site, ASIM_SCRATCH);
