@@ -63,6 +63,8 @@ _EXAMPLES = {
 """Values for the message of an option that was given none: every path has one."""
 _RESULTS = ("--full", "--html", "--plot", "--json", "--csv", "--out")
 """Options that ask for a form of the result; each command has some of them."""
+_RUNS = {"cases": "run", "networks": "run-network"}
+"""The command that runs one of those that a command lists."""
 
 
 class CommandGroup(TyperGroup):
@@ -159,6 +161,8 @@ def _extra_arguments(context: Any, text: str) -> str:
         return ""
     taken = [f"{{{one.name}}}" for one in context.command.params if one.param_type_name == "argument"]
     text = f"{context.info_name} takes {' '.join(taken) or 'no argument'}, and {extra} is too much"
+    if context.info_name in _RUNS:
+        return f"{text}: it lists them; ascend-sim {_RUNS[context.info_name]} {extra} runs one"
     options = [one.opts[0] for one in context.command.params if one.param_type_name == "option" and not one.is_flag]
     return f"{text}; it may belong behind an option: {', '.join(options[:8])}" if options else text
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +16,6 @@ from ascend_sim.cli.completing import CASES, CHIPS, KERNELS, RUNS
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
-from ascend_sim.errors import SimError
 
 
 @app.command(
@@ -54,45 +54,31 @@ def compare(
     ] = None,
 ) -> None:
     """Lay runs side by side: kernels, waterfalls, stalls, bytes, instructions, tilings, results; mark what differs."""
-    from ascend_sim.studies.compare.layers import file_in
+    from ascend_sim.studies.compare.layers import compare_layers, has_layers, render_layers
     from ascend_sim.studies.compare.page import write_page
-    from ascend_sim.studies.compare.run import compare_runs
+    from ascend_sim.studies.compare.run import compare_calls
     from ascend_sim.studies.compare.text import chosen_kernels, render
 
     with errors(json_output):
-        if any(map(file_in, runs or ())):
-            alone = {"--case": case, "--chip": chip, "--kernel": kernel, "--html": html}
-            _print_layers(runs or (), [name for name, value in alone.items() if value], everything, json_output)
+        if runs and any(map(has_layers, runs)):
+            layers = compare_layers(*runs, options={"case": case, "chip": chip, "kernel": kernel, "html": html})
+            _print(layers, json_output, partial(render_layers, everything=everything or full))
             return
         if html is not None:
             check_html(html)
         with closing(Progress()) as progress:
-            comparison = compare_runs(*(runs or ()), case=case, chip=chip, progress=progress)
+            comparison = compare_calls(runs or (), case, chip, progress)
         chosen_kernels(comparison, kernel or (), everything)
         if html is not None:
             write_page(html, comparison)
-    if json_output:
-        print(json.dumps(comparison.to_dict(), indent=1))
-    else:
-        render(comparison, console(), kernels=kernel or (), full=full, everything=everything)
-        if html is not None:
-            print_text(f"wrote {html}")
+    _print(comparison, json_output, partial(render, kernels=kernel or (), full=full, everything=everything))
+    if html is not None and not json_output:
+        print_text(f"wrote {html}")
 
 
-def _print_layers(runs: Sequence[str], given: Sequence[str], everything: bool, json_output: bool) -> None:
-    """Compare two folders of networks or simulations layer by layer and print the result: JSON, or a table (with `everything`
-    of all layers).
-
-    Raises SimError unless there are two, and for options in `given`, which apply to single runs only.
-    """
-    from ascend_sim.studies.compare.layers import compare_layers, render
-
-    if given:
-        raise SimError(f"{given[0]}: not for folders of networks or simulations, which are compared by the times of layers")
-    if len(runs) != 2:
-        raise SimError(f"compare: {len(runs)} given; allowed are two folders of networks or simulations")
-    found = compare_layers(*runs)
+def _print(found: Any, json_output: bool, render: Callable[..., None]) -> None:
+    """Print a comparison: JSON, or what `render` draws."""
     if json_output:
         print(json.dumps(found.to_dict(), indent=1))
     else:
-        render(found, console(), everything=everything)
+        render(found, console())

@@ -49,6 +49,14 @@ class ShownResult:
         return printed_html(self._draw_all)
 
 
+class LayersShown(ShownResult):
+    """Base of results with the times of a network's or a model's layers, which `to_dict()` has under "layers"."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        raise NotImplementedError
+
+
 def _function(place: str) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)

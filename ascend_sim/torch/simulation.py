@@ -29,7 +29,7 @@ from ascend_sim.options.run_options import STEP
 from ascend_sim.report.files import make_folder, write_json
 from ascend_sim.report.layer_pages import folder_of, page_name
 from ascend_sim.report.printed import UNLIMITED
-from ascend_sim.report.shown import ShownResult
+from ascend_sim.report.shown import LayersShown
 from ascend_sim.runtime import ValueModel
 from ascend_sim.runtime.workers import spread
 from ascend_sim.sequence import chip_of
@@ -65,7 +65,7 @@ def simulate(model: torch.nn.Module | None = None, **options: Unpack[SimulateOpt
     return Simulation(model, SimulateOptions(**options))
 
 
-class Simulation(ShownResult):
+class Simulation(LayersShown):
     """Context that `simulate` returns; it records calls while it is entered, and then has the report. `print` shows its
     summary, and `print(sim.report)` every layer.
 

@@ -1,4 +1,4 @@
-"""Folders of two network runs or simulations of a model side by side: the total, and every layer with what changed.
+"""Two runs of networks or simulations of a model side by side: the total, and every layer with what changed.
 
 found = compare_layers("out/before", "out/after")     # each written by `run-network --out` or `Simulation.write`
 found.rows[0]["layer"], found.to_dict()
@@ -17,7 +17,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.network import layer_text
 from ascend_sim.report.grid import Grid, counted, say
-from ascend_sim.report.shown import ShownResult
+from ascend_sim.report.shown import LayersShown, ShownResult
 
 SIMULATION = "simulation.json"
 FILES = ("network.json", SIMULATION)
@@ -27,8 +27,12 @@ _LEAST = 5e-4
 """Differences below this many us are rounding."""
 
 
-def file_in(folder: str | Path) -> Path | None:
-    """Return the path of network.json or simulation.json in a folder, which hold layers' times; None if it has neither."""
+def has_layers(run: object) -> bool:
+    """Return True for a result with layers' times, and for a folder with network.json or simulation.json, which hold them."""
+    return isinstance(run, LayersShown) or (isinstance(run, str | Path) and _file_in(run) is not None)
+
+
+def _file_in(folder: str | Path) -> Path | None:
     return next((path for name in FILES if (path := Path(folder) / name).is_file()), None)
 
 
@@ -56,7 +60,12 @@ class LayerComparison(ShownResult):
     runs: tuple[LayersOfRun, LayersOfRun]
 
     def _draw(self, console: Console) -> None:
-        render(self, console)
+        render_layers(self, console)
+
+    @property
+    def same(self) -> bool:
+        """Return True if no layer differs."""
+        return not any(row["what"] for row in self.rows)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -86,9 +95,9 @@ class LayerComparison(ShownResult):
         }
 
     def _what(self, name: str, times: list[float | None], parts: Mapping[str, float]) -> str:
-        for run, us, other in zip(self.runs, times, reversed(self.runs), strict=True):
+        for letter, other, us, run in zip("AB", "BA", times, self.runs, strict=True):
             if us is None:
-                return f"refused in {run.label}" if name in run.us else f"only in {other.label}"
+                return f"refused in {letter}" if name in run.us else f"only in {other}"
         first, second = (run.texts[name] for run in self.runs)
         if first != second:
             return f"{first} -> {second}"
@@ -103,15 +112,22 @@ class LayerComparison(ShownResult):
         }
 
 
-def compare_layers(first: str | Path, second: str | Path) -> LayerComparison:
-    """Return the comparison of two folders layer by layer, paired by name.
+def compare_layers(*runs: object, options: Mapping[str, object] = {}) -> LayerComparison:
+    """Return the comparison of two runs layer by layer, paired by name: results, or folders that they wrote.
 
-    Raises SimError for a folder without a file of layers' times.
+    Raises SimError unless there are two, for anything without layers' times, and for values in `options`, which apply to
+    single runs only.
     """
-    return LayerComparison((_read(first), _read(second)))
+    for name, value in options.items():
+        if value:
+            raise SimError(f"--{name}: not for networks and simulations, which are compared by the times of layers")
+    if len(runs) != 2:
+        raise SimError(f"compare: {len(runs)} given; allowed are two networks or simulations, or their folders")
+    first, second = map(_read, runs)
+    return LayerComparison((first, second))
 
 
-def render(found: LayerComparison, console: Console, *, everything: bool = False) -> None:
+def render_layers(found: LayerComparison, console: Console, *, everything: bool = False) -> None:
     """Print both totals and the twelve layers that changed most; with `everything` all layers."""
     first, second = found.runs
     for letter, run in zip("AB", found.runs, strict=True):
@@ -134,19 +150,27 @@ def render(found: LayerComparison, console: Console, *, everything: bool = False
         say(console, f"{', '.join(rest)}; --all shows every layer")
 
 
-def _read(folder: str | Path) -> LayersOfRun:
-    path = file_in(folder)
+def _read(run: object) -> LayersOfRun:
+    if isinstance(run, LayersShown):
+        return _layers_of(type(run).__name__, run.to_dict())
+    path = _file_in(run) if isinstance(run, str | Path) else None
     if path is None:
-        raise SimError(f"{folder}: neither {' nor '.join(FILES)} in it; run-network --out and Simulation.write make them")
+        raise SimError(
+            f"{run}: no network and no simulation, which are compared by layers; nor a folder with {' or '.join(FILES)}, as "
+            "run-network --out and Simulation.write make them"
+        )
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        passes = {name: said[name] for name in ("forward", "backward") if name in said} or {"": said}
-        rows = [row for name, one in passes.items() for row in _layers(one, name, training=len(passes) > 1)]
-        title = ", ".join(dict.fromkeys(_title(one) for one in passes.values()))
-        us = {name: parts for name, parts, _ in rows}
-        return LayersOfRun(str(folder), title, us, {name: text for name, _, text in rows})
+        return _layers_of(str(run), json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SimError(f"{path}: no times of layers as this ascend-sim writes them ({type(error).__name__}: {error})") from None
+
+
+def _layers_of(label: str, said: Mapping[str, Any]) -> LayersOfRun:
+    passes = {name: said[name] for name in ("forward", "backward") if name in said} or {"": said}
+    rows = [row for name, one in passes.items() for row in _layers(one, name, training=len(passes) > 1)]
+    title = ", ".join(dict.fromkeys(_title(one) for one in passes.values()))
+    us = {name: parts for name, parts, _ in rows}
+    return LayersOfRun(label, title, us, {name: text for name, _, text in rows})
 
 
 def _title(said: Mapping[str, Any]) -> str:

@@ -17,10 +17,12 @@ from ascend_sim.keywords import near_names
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.verdicts.values import numbers
 from ascend_sim.report.report import plain
+from ascend_sim.report.shown import LayersShown
 from ascend_sim.report.skeleton import check_plotly
 from ascend_sim.report.waterfall import WORDS
 from ascend_sim.runtime import Progress
 from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison, Value
+from ascend_sim.studies.compare.layers import LayerComparison, compare_layers, has_layers
 from ascend_sim.studies.compare.page import write_page
 from ascend_sim.studies.compare.sources import Given, OneRun, open_sources
 
@@ -33,25 +35,41 @@ Column = Mapping[str, Value] | None
 
 @near_names
 def compare_runs(
-    *runs: Given,
+    *runs: Given | LayersShown,
     case: str | Path | Case | None = None,
     chip: str | Path | None = None,
     html: str | Path | None = None,
     progress: Progress | None = None,
-) -> RunComparison:
+) -> RunComparison | LayerComparison:
     """Return the comparison of two or more runs side by side; two arrays are compared by `ascend_sim.compare`.
 
     A run is a case (name, file or Case), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run
     --out` or `kernel --out` wrote, a timeline.npz, or the result of a call or `launch`. Cases, chips and tilings are simulated
     in timing mode with the options of the case; `chip` replaces the chip of cases and tilings. With `html` the comparison is
-    also written to that file as a page, with the timelines of each kernel on one zoom. Raises SimError for fewer than two runs,
-    for anything else in their place, and for `html` without Plotly; AclnnError where an operator refuses the call.
+    also written to that file as a page, with the timelines of each kernel on one zoom.
+
+    Two runs of networks, or two simulations of a model, or the folders that they wrote, are compared layer by layer; `case`,
+    `chip` and `html` are not for them. Raises SimError for fewer than two runs, for anything else in their place, and for
+    `html` without Plotly; AclnnError where an operator refuses the call.
     """
-    if not 2 <= len(runs) <= len(LETTERS):
-        raise SimError(f"compare: {len(runs)} given; allowed are 2 to {len(LETTERS)} runs")
+    if any(map(has_layers, runs)):
+        return compare_layers(*runs, options={"case": case, "chip": chip, "html": html})
     if html is not None:
         check_plotly()
-    opened = tuple(open_sources(runs, case, chip, progress))
+    calls = [run for run in runs if not isinstance(run, LayersShown)]  # for the type checker: all are
+    comparison = compare_calls(calls, case, chip, progress)
+    if html is not None:
+        write_page(html, comparison)
+    return comparison
+
+
+def compare_calls(
+    runs: Sequence[Given], case: str | Path | Case | None, chip: str | Path | None, progress: Progress | None
+) -> RunComparison:
+    """Return the comparison of single runs; raises as `compare_runs` does."""
+    if not 2 <= len(runs) <= len(LETTERS):
+        raise SimError(f"compare: {len(runs)} given; allowed are 2 to {len(LETTERS)} runs")
+    opened = tuple(open_sources(tuple(runs), case, chip, progress))
     kernels = tuple(_kernels(opened))
     if not kernels:
         raise SimError("compare: nothing to compare: no run launched a kernel")
@@ -61,10 +79,7 @@ def compare_runs(
         calls = [{"disarmed": "nothing", **one} for one in calls]
     call = _facts(calls, None)
     outputs = _facts([_outputs(report) | _apart(opened[0], run) for report, run in zip(reports, opened, strict=True)], None)
-    comparison = RunComparison(opened, call, outputs, kernels)
-    if html is not None:
-        write_page(html, comparison)
-    return comparison
+    return RunComparison(opened, call, outputs, kernels)
 
 
 def _kernels(runs: Sequence[OneRun]) -> list[KernelFacts]:

@@ -26,7 +26,6 @@ from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import load_recording
 from ascend_sim.runtime import Progress, Recording
 from ascend_sim.runtime.recording import without_recording
-from ascend_sim.studies.compare.layers import file_in
 from ascend_sim.yaml_file import read_yaml
 
 Given: TypeAlias = str | Path | Case | Result | KernelRun
@@ -139,11 +138,6 @@ def _open(
         return _made(label, kind, _simulate(given, chip, None, progress))
     path = Path(given)
     if kind == "folder":
-        if found := file_in(path):
-            raise SimError(
-                f"{path}: {found.name} in it, the layers of a network or model; `ascend-sim compare` takes two such folders, "
-                "and in Python ascend_sim.studies.compare.layers.compare_layers"
-            )
         recording, report = open_run(path)
         return OneRun(label, kind, report, recording, _written(path))
     if kind == "timeline":

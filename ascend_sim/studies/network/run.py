@@ -37,7 +37,7 @@ from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import STEP, CacheOptions, ProfileOptions, TaskOptions
 from ascend_sim.report.certainty import together
 from ascend_sim.report.report import ideal_cycles, interval_of
-from ascend_sim.report.shown import ShownResult
+from ascend_sim.report.shown import LayersShown
 from ascend_sim.report.summary import LAYOUT
 from ascend_sim.runtime import KernelMoves
 from ascend_sim.sequence import chip_of
@@ -89,7 +89,7 @@ class LayerTimes:
 
 
 @frozen
-class NetworkRun(ShownResult):
+class NetworkRun(LayersShown):
     """Result of one pass of a network: a LayerTimes for every layer; `same_as[i]` names the earlier layer whose result layer
     i shares, or is None. `options` and `tilings` are those that it was given.
 

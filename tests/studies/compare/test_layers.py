@@ -1,4 +1,4 @@
-"""Folders of networks and simulations, layer by layer."""
+"""Runs of networks and simulations, layer by layer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from ascend_sim.errors import SimError
-from ascend_sim.studies.compare.layers import compare_layers, file_in
+from ascend_sim.ops.network import load_network
+from ascend_sim.studies.compare.layers import compare_layers, has_layers
 from ascend_sim.studies.compare.run import compare_runs
+from ascend_sim.studies.network.run import run_network
 from tests.support.cli.commands import run
 
 pytestmark = pytest.mark.fast
@@ -41,9 +43,20 @@ def times(folder: Path) -> dict[str, Any]:
     return {row["name"]: row["us"] for row in json.loads((folder / "network.json").read_text())["layers"]}
 
 
-def test_the_comparison_of_single_runs_names_the_one_of_layers(folders: tuple[Path, Path]) -> None:
-    with pytest.raises(SimError, match=r"a: network\.json in it, .*\.compare_layers$"):
-        compare_runs(*folders)
+def test_the_comparison_in_python_is_that_of_the_command(folders: tuple[Path, Path]) -> None:
+    found = compare_runs(*folders)
+    assert found.to_dict() == compare_layers(*folders).to_dict() and not found.same
+    assert compare_runs(folders[0], folders[0]).same
+
+
+def test_results_of_python_are_compared_as_their_folders(folders: tuple[Path, Path]) -> None:
+    runs = [run_network(load_network(str(folder.with_suffix(".yaml")))) for folder in folders]
+    found, written = compare_runs(*runs), compare_layers(*folders)
+    assert found.to_dict()["layers"] == written.rows
+    assert str(found).splitlines()[0].endswith("NetworkRun: small, batch 2, on ascend910b3")
+    assert compare_runs(runs[0], folders[0]).same
+    with pytest.raises(SimError, match="--case: not for networks and simulations"):
+        compare_runs(*runs, case="strided")
 
 
 def test_every_layer_has_both_times_and_what_changed(folders: tuple[Path, Path]) -> None:
@@ -56,8 +69,8 @@ def test_every_layer_has_both_times_and_what_changed(folders: tuple[Path, Path])
     assert rows["first"]["what"] == "2x16x6x6 * 16x16x3x3 -> 2x16x12x12 * 16x16x3x3"
     layout = after["first"]["layout"] - before["first"]["layout"]
     assert rows["first"]["parts"].get("layout", 0.0) == pytest.approx(layout, abs=1e-3)
-    assert rows["old"]["us"][1] is None and rows["old"]["what"] == f"only in {folders[0]}"
-    assert rows["new"]["change"] == after["new"]["total"] and rows["new"]["what"] == f"only in {folders[1]}"
+    assert rows["old"]["us"][1] is None and rows["old"]["what"] == "only in A"
+    assert rows["new"]["change"] == after["new"]["total"] and rows["new"]["what"] == "only in B"
     assert rows["same"]["change"] == 0 and rows["same"]["what"] == ""
     totals = [one["total_us"] for one in found.to_dict()["runs"]]
     assert totals == pytest.approx([sum(us["total"] for us in one.values()) for one in (before, after)])
@@ -82,7 +95,7 @@ def test_a_training_step_has_both_passes(folders: tuple[Path, Path], tmp_path: P
     network = folders[0].with_suffix(".yaml")
     assert run("run-network", network, "--training", "--out", tmp_path / "step", "--jobs", "1").code == 0
     rows = {row["layer"]: row for row in compare_layers(folders[0], tmp_path / "step").rows}
-    assert rows["first"]["change"] == 0 and rows["first:forward"]["what"] == f"only in {tmp_path / 'step'}"
+    assert rows["first"]["change"] == 0 and rows["first:forward"]["what"] == "only in B"
 
 
 def test_a_simulation_is_compared_too(tmp_path: Path) -> None:
@@ -90,11 +103,14 @@ def test_a_simulation_is_compared_too(tmp_path: Path) -> None:
     from ascend_sim.torch import simulate
 
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 16, 4))
+    sims = []
     for number in (0, 1):
         with simulate(cube_math_type=number) as sim:
             model(torch.randn(2, 3, 6, 6)).sum().backward()
         sim.write(tmp_path / str(number))
+        sims.append(sim)
     found = compare_layers(tmp_path / "0", tmp_path / "1")
+    assert compare_runs(*sims).to_dict()["layers"] == found.rows
     reports = [json.loads((tmp_path / str(number) / "simulation.json").read_text()) for number in (0, 1)]
     by_name = [{row["layer"]: row["us"]["total"] for row in report["layers"]} for report in reports]
     assert {row["layer"]: row["us"] for row in found.rows} == {name: [one[name] for one in by_name] for name in by_name[0]}
@@ -103,10 +119,10 @@ def test_a_simulation_is_compared_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("{a}",), "compare: 1 given; allowed are two folders of networks or simulations"),
-        (("{a}", "{b}", "--html", "x.html"), "--html: not for folders of networks or simulations"),
-        (("{a}", "strided"), "strided: neither network.json nor simulation.json in it"),
-        (("{a}", "{b}", "--case", "strided"), "--case: not for folders of networks or simulations"),
+        (("{a}",), "compare: 1 given; allowed are two networks or simulations, or their folders"),
+        (("{a}", "{b}", "--html", "x.html"), "--html: not for networks and simulations"),
+        (("{a}", "strided"), "strided: no network and no simulation, which are compared by layers; nor a folder"),
+        (("{a}", "{b}", "--case", "strided"), "--case: not for networks and simulations"),
     ],
 )
 def test_what_does_not_fit_is_one_line(folders: tuple[Path, Path], arguments: tuple[str, ...], said: str) -> None:
@@ -119,4 +135,4 @@ def test_a_file_of_something_else_is_told(folders: tuple[Path, Path], tmp_path: 
         (tmp_path / "network.json").write_text(text)
         with pytest.raises(SimError, match=r"network\.json: no times of layers as this ascend-sim writes them"):
             compare_layers(folders[0], tmp_path)
-    assert file_in(tmp_path / "nowhere") is None
+    assert not has_layers(tmp_path / "nowhere")
