@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.numerics import Verdict, check_correct, compare, decode
 from ascend_sim.numerics.integers import INTEGERS
 from ascend_sim.runtime import ValueModel
@@ -21,7 +21,7 @@ from ascend_sim.runtime import ValueModel
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Expected:
     """The right values of an output in float64, and the largest error that a working machine may make.
 

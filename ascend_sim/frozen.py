@@ -1,4 +1,4 @@
-"""`@frozen`: a frozen dataclass whose methods are written when they are first used.
+"""`@frozen` and `@mutable`: dataclasses whose methods are written when they are first used.
 
 A dataclass writes the source of six methods as its module is imported and has Python compile each. A command makes objects of a
 third of the classes that it imports, and hardly any object is ever printed or compared. So a class gets its `__init__` and its
@@ -8,7 +8,7 @@ fields when code makes an object of it, reads its fields or derives a dataclass 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, is_dataclass, make_dataclass
 from functools import partial
 from inspect import get_annotations
@@ -19,7 +19,7 @@ _Class = TypeVar("_Class", bound=type)
 _MADE_FIRST = ("__dataclass_params__", "__match_args__", "__dataclass_fields__", "__init__")
 _MADE_LATER = ("__repr__", "__eq__", "__hash__")
 _TAKEN = ("__module__", "__qualname__", "__post_init__")
-"""Attributes of a class on which the generated `__init__` and its error texts depend."""
+"""Attributes of a class on which its fields and the error texts of `__init__` depend."""
 _LOCK = RLock()
 """Lock of a thread that writes methods; no attribute is missing meanwhile: a look-up waits."""
 
@@ -43,21 +43,43 @@ class _Unwritten:
 @overload
 def frozen(cls: _Class) -> _Class: ...
 @overload
-def frozen(*, kw_only: bool) -> Callable[[_Class], _Class]: ...
+def frozen(*, kw_only: bool = ..., eq: bool = ..., repr: bool = ...) -> Callable[[_Class], _Class]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def frozen(cls: _Class | None = None, *, kw_only: bool = False) -> _Class | Callable[[_Class], _Class]:
+def frozen(
+    cls: _Class | None = None, *, kw_only: bool = False, eq: bool = True, repr: bool = True
+) -> _Class | Callable[[_Class], _Class]:
     """Make a class a frozen dataclass, as `dataclass(frozen=True)` does, and return it; its methods are generated at first use.
 
-    Methods that the class defines itself stay. A fault in its fields is raised at first use, too. `kw_only` is a dataclass's.
+    Methods that the class defines itself stay. A fault in its fields is raised at first use, too. `kw_only`, `eq` and
+    `repr` are those of a dataclass.
     """
     if cls is None:
-        return partial(frozen, kw_only=kw_only)  # type: ignore[return-value]
-    for names, write in ((_MADE_FIRST, partial(_make_dataclass, kw_only)), (_MADE_LATER, _write_methods)):
+        return partial(frozen, kw_only=kw_only, eq=eq, repr=repr)  # type: ignore[return-value]
+    _leave_unwritten(cls, partial(_make_dataclass, True, kw_only), ["__repr__"] * repr + ["__eq__", "__hash__"] * eq)
+    _guard(cls)
+    return cls
+
+
+@overload
+def mutable(cls: _Class) -> _Class: ...
+@overload
+def mutable(*, eq: bool = ..., repr: bool = ...) -> Callable[[_Class], _Class]: ...
+@dataclass_transform(field_specifiers=(field,))
+def mutable(cls: _Class | None = None, *, eq: bool = True, repr: bool = True) -> _Class | Callable[[_Class], _Class]:
+    """Make a class a dataclass, as `dataclass` does, and return it; its methods are generated at first use as by `frozen`."""
+    if cls is None:
+        return partial(mutable, eq=eq, repr=repr)  # type: ignore[return-value]
+    if eq and "__hash__" not in cls.__dict__:
+        cls.__hash__ = None  # type: ignore[assignment]  # as a dataclass: what changes and compares has no hash
+    _leave_unwritten(cls, partial(_make_dataclass, False, False), ["__repr__"] * repr + ["__eq__"] * eq)
+    return cls
+
+
+def _leave_unwritten(cls: type, make: Callable[[type], None], later: Iterable[str]) -> None:
+    for names, write in ((_MADE_FIRST, make), (later, _write_methods)):
         for name in names:
             if cls.__dict__.get(name) is None:  # a class with an __eq__ of its own has None for its __hash__
                 setattr(cls, name, _Unwritten(cls, name, write))
-    _guard(cls)
-    return cls
 
 
 def _guard(cls: Any) -> None:
@@ -78,7 +100,7 @@ def _guard(cls: Any) -> None:
     cls.__setattr__, cls.__delattr__ = set_attribute, delete_attribute
 
 
-def _make_dataclass(kw_only: bool, cls: type) -> None:
+def _make_dataclass(is_frozen: bool, kw_only: bool, cls: type) -> None:
     """Replace the class's `__init__` and field list by those of a dataclass with the same fields, those of bases included."""
     kinds: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
@@ -91,8 +113,10 @@ def _make_dataclass(kw_only: bool, cls: type) -> None:
     defaults |= {name: getattr(cls, name, MISSING) for name in own}
     described = {name: getattr(cls, name) for name in _TAKEN if hasattr(cls, name)} | {"__annotations__": kinds}
     given = {name: default for name, default in defaults.items() if default is not MISSING}
-    twin: type = type(cls.__name__, (), {**described, **given, "__doc__": __doc__})
-    dataclass(frozen=True, repr=False, eq=False, kw_only=kw_only)(twin)
+    twin: Any = type(cls.__name__, (), {**described, **given, "__doc__": __doc__})
+    dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(twin)
+    twin.__init__ = _init_of(twin, is_frozen)
+    twin.__dataclass_params__.frozen = is_frozen
     for name in own:
         if isinstance(default := defaults[name], Field):
             if default.default is MISSING:
@@ -104,11 +128,47 @@ def _make_dataclass(kw_only: bool, cls: type) -> None:
             setattr(cls, name, twin.__dict__[name])
 
 
+class _Factory:
+    """Default of a parameter whose value a function makes for each object."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
+
+
+def _init_of(cls: type, is_frozen: bool) -> Callable[..., None]:
+    """Return the `__init__` of a dataclass; Python's own for a frozen class brings two more methods, so it takes longer."""
+    values: dict[str, Any] = {}
+    kinds: dict[str, Any] = {}
+    positional, keywords, lines = ["__self__"], list[str](), list[str]()
+    for one in fields(cls):  # type: ignore[arg-type]
+        name, is_made = one.name, one.default_factory is not MISSING
+        values[name] = one.default_factory if is_made else one.default
+        made = f"__values__[{name!r}]()"
+        if one.init:
+            default = "=__factory__" if is_made else "" if one.default is MISSING else f"=__values__[{name!r}]"
+            (keywords if one.kw_only else positional).append(name + default)
+            kinds[name] = one.type
+            made = f"{made} if {name} is __factory__ else {name}" if is_made else name
+        if one.init or is_made:
+            lines.append(f"__set__(__self__, {name!r}, {made})" if is_frozen else f"__self__.{name} = {made}")
+    lines += ["__self__.__post_init__()"] if hasattr(cls, "__post_init__") else []
+    parameters = ", ".join([*positional, *(["*"] if keywords else []), *keywords])
+    known = {"__set__": object.__setattr__, "__factory__": _FACTORY, "__values__": values, "__name__": cls.__module__}
+    written: dict[str, Any] = {}
+    exec(f"def __init__({parameters}):\n " + "\n ".join(lines or ["pass"]), known, written)
+    init: Any = written["__init__"]
+    init.__qualname__, init.__annotations__ = f"{cls.__qualname__}.__init__", kinds | {"return": None}
+    return init  # type: ignore[no-any-return]
+
+
 def _write_methods(cls: type) -> None:
     """Replace every `_Unwritten` method of `cls` for looks and comparisons by that of a dataclass with the same fields."""
-    alike = [(one.name, Any, field(repr=one.repr, hash=one.hash, compare=one.compare)) for one in fields(cls)]
+    alike = [(one.name, Any, field(repr=one.repr, hash=one.hash, compare=one.compare)) for one in fields(cls)]  # type: ignore[arg-type]
     described = {"__doc__": __doc__}  # else a dataclass works out its signature, which takes longest
     twin = make_dataclass(cls.__name__, alike, namespace=described, init=False, unsafe_hash=True)
     for name in _MADE_LATER:
-        if isinstance(cls.__dict__[name], _Unwritten):
+        if isinstance(cls.__dict__.get(name), _Unwritten):
             setattr(cls, name, twin.__dict__[name])

@@ -14,7 +14,7 @@ The steps of the run are those of every run (`ascend_sim.sequence`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Unpack, overload
 
@@ -25,7 +25,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError, binary_size
 from ascend_sim.expected import judge_outputs, read_expectations
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.function import KernelFunction, Launch
 from ascend_sim.kernel.program import Program
@@ -70,7 +70,7 @@ def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) ->
     return Empty(tuple(int(size) for size in sizes), dtype_name(dtype), workspace)
 
 
-@dataclass(repr=False)
+@mutable(repr=False)
 class KernelRun(RunResult):
     """Result of a launch.
 

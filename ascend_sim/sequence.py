@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -23,6 +23,7 @@ from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import mutable
 from ascend_sim.kernel.program import Program
 from ascend_sim.options.run_options import STEP, AnyRunOptions
 from ascend_sim.report.counts import Counts
@@ -49,7 +50,7 @@ _MANY = "code stays for {} launches on a kind of core (launch.kept_launches), an
 _FREE = "the chip file has no cost of cold code for these kernels (launch.cold_us)"
 
 
-@dataclass(repr=False)
+@mutable(repr=False)
 class RunResult:
     """A run's outputs by name (none in timing mode), its report, and the data that it was made from.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.frozen import mutable
 from ascend_sim.memory.gm import Allocation, room_of
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
@@ -22,7 +22,7 @@ from ascend_sim.runtime import Device, KernelMoves, Outcome, Task, Timeline, Val
 Array = NDArray[Any]
 
 
-@dataclass
+@mutable
 class Execution:
     """A plan that ran: `outcome`, its `tasks`, output name -> device tensor, and inputs that the L2 held before (`warm`)."""
 

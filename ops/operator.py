@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar, Unpack
 
 import numpy as np
@@ -56,7 +56,7 @@ class MatrixProduct:
     why: str
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Sums:
     """The float64 sums of an output: `total` (sum ab), and `weights` (sum (ab)^2, or sum |ab| if `absolute`) of finite
     products.

@@ -7,13 +7,13 @@ first, then Cast and TransData of all three inputs, grad_input, grad_weight; eac
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.memory.gm import Allocation, room_of
 from ascend_sim.ops.kernels.vector.common import KernelWork, Loop, TaskWords, work_task
 from ascend_sim.runtime import Task
@@ -55,7 +55,7 @@ class PlanStep:
         return (*self.inputs, *self.outputs, *self.scratch)
 
 
-@dataclass
+@mutable
 class Plan:
     """Steps in launch order and their tensors; `place` gives every intermediate its offset in the workspace.
 

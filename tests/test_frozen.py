@@ -1,4 +1,4 @@
-"""`@frozen` answers as `dataclass(frozen=True)` does on the same class, and writes nothing before it is asked."""
+"""`@frozen` and `@mutable` answer as `dataclass` does on the same class, and write nothing before it is asked."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 
 KINDS: tuple[Callable[[Any], Any], ...] = (dataclass(frozen=True), frozen)
+CHANGING: tuple[Callable[..., Any], ...] = (dataclass, mutable)
 
 
 def classes(kind: Callable[[Any], Any]) -> dict[str, Any]:
@@ -151,6 +152,85 @@ def test_the_order_of_questions_does_not_matter() -> None:
         for question in reversed(QUESTIONS.values()):
             expected, got = (answer(partial(question, side)) for side in sides)
             assert got == expected
+
+
+def changing_classes(kind: Callable[..., Any]) -> dict[str, Any]:
+    """Return the classes that change, made by `kind`."""
+
+    @kind
+    class ShortStep:
+        x: int
+        y: int = 0
+        parts: list[int] = field(default_factory=list)
+        count: int = field(default_factory=lambda: 3, init=False)
+        fixed: int = field(default=5, init=False, repr=False)
+        note: str = field(default="", compare=False, kw_only=True)
+
+        def __post_init__(self) -> None:
+            self.y += 1
+
+    @kind(eq=False)
+    class LongerStep(ShortStep):
+        z: int = 5
+
+    @kind
+    class HashedStep:
+        x: int
+
+        def __hash__(self) -> int:
+            return 3
+
+    @kind
+    class OwnedStep:
+        self: int
+        owner: str = ""
+
+    @kind(repr=False)
+    class UnshownStep:
+        x: int
+
+        def __str__(self) -> str:
+            return "as it likes"
+
+    return {kind.__name__: kind for kind in (ShortStep, LongerStep, HashedStep, OwnedStep, UnshownStep)}
+
+
+def changed(one: Any) -> Any:
+    one.x, one.more = 8, 9
+    one.parts.append(one.x)
+    return one, one.more
+
+
+CHANGING_QUESTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "shown": lambda of: [of[name](1) for name in ("ShortStep", "LongerStep", "HashedStep", "OwnedStep")],
+    "not shown": lambda of: (of["UnshownStep"].__repr__ is object.__repr__, str(of["UnshownStep"](1))),
+    "changed": lambda of: [changed(of[name](1)) for name in ("ShortStep", "LongerStep")],
+    "made for each object": lambda of: (
+        changed(of["ShortStep"](1)),
+        of["ShortStep"](1),
+        of["ShortStep"](1, parts=[7], note="n"),
+    ),
+    "equal": lambda of: [of[name](1) == of[name](1) for name in of],
+    "equal without": lambda of: of["ShortStep"](1, note="a") == of["ShortStep"](1, note="b"),
+    "hashed": lambda of: [of["HashedStep"].__hash__(of["HashedStep"](1)), of["ShortStep"].__hash__, hash(of["ShortStep"](1))],
+    "hashed as itself": lambda of: isinstance(hash(of["UnshownStep"]), int) and hash(of["LongerStep"](1)) > 0,
+    "not a parameter": lambda of: of["ShortStep"](1, count=2),
+    "not by place": lambda of: of["ShortStep"](1, 2, [], "note"),
+    "signatures": lambda of: [str(inspect.signature(of[name])) for name in of],
+    "annotations": lambda of: [sorted(of[name].__init__.__annotations__.items(), key=str) for name in of],
+    "missing": lambda of: of["LongerStep"](),
+    "replaced": lambda of: [replace(of[name](1), x=3) for name in ("ShortStep", "LongerStep", "HashedStep")],
+    "as a dict": lambda of: asdict(of["LongerStep"](1)),
+    "frozen": lambda of: [of[name].__dataclass_params__.frozen for name in of],
+    "matched": lambda of: [of[name].__match_args__ for name in of],
+}
+
+
+@pytest.mark.parametrize("question", CHANGING_QUESTIONS)
+def test_a_class_that_changes_answers_as_a_dataclass_does(question: str) -> None:
+    expected, got = (answer(partial(CHANGING_QUESTIONS[question], changing_classes(kind))) for kind in CHANGING)
+
+    assert got == expected
 
 
 @frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ascend_sim.acl.codes import Refused
@@ -12,7 +12,7 @@ from ascend_sim.acl.memory import ByteRange, DeviceMemory
 from ascend_sim.acl.out import DeviceRecorder
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.report.grid import counted
 from ascend_sim.runtime import Device, Task
 from ascend_sim.runtime.streams import StreamRun, overlapping, run_streams
@@ -26,7 +26,7 @@ class MemoryUse:
     writes: bool
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Queued:
     """One task in the queue: `label` is the call's name, `uses` its memory. `dropped` is called if the task cannot run."""
 
@@ -163,7 +163,7 @@ class AclDevice:
         warnings.warn(text, RuntimeWarning, stacklevel=6)
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Context:
     """One context of a device: its own options, its default stream (the null stream), and whether it is the implicit default
     one.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections import deque
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.acl.codes import Refused
 from ascend_sim.errors import SimError
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.memory.gm import Allocation, room_of
 from ascend_sim.memory.local import POISON
@@ -32,7 +31,7 @@ _REMEMBERED = 1024
 """Freed blocks that a message can still name. Older ones are dropped, so that a long run does not fill the host's memory."""
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class DeviceBlock:
     """One block of device memory from one aclrtMalloc; `live` until it is freed, `line` is the program's line that allocated
     it.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -19,6 +18,7 @@ from ascend_sim.acl.state import PROCESS, call, device
 from ascend_sim.acl.streams import stream_of
 from ascend_sim.acl.tensors import aclBoolArray, aclIntArray, aclTensor, check_storage, known
 from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.frozen import mutable
 from ascend_sim.memory.gm import room_of
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
@@ -44,7 +44,7 @@ _SEARCH = 100_000
 """Most candidates that numpy examines for an element that two strided tensors share (a few hundredths of a second)."""
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class aclOpExecutor:
     """Executor from phase one for phase two: the plan, and the caller's tensors by their names in the plan.
 

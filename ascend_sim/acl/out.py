@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from ascend_sim.check.findings import CheckReport
@@ -17,6 +17,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.timeline import TaskRun, Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import mutable
 from ascend_sim.kernel.program import Program
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.report.run_files import write_run
@@ -25,7 +26,7 @@ from ascend_sim.runtime.recording import not_built
 from ascend_sim.runtime.streams import StreamRun, StreamStep
 
 
-@dataclass
+@mutable
 class DeviceRecorder:
     """Collects kernels, timeline, programs, findings and warnings of a device's runs, without the tensors' bytes.
 

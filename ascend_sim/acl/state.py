@@ -9,7 +9,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -23,6 +23,7 @@ from ascend_sim.acl.memory import DeviceBlock
 from ascend_sim.acl.out import DeviceRecorder
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.frozen import mutable
 from ascend_sim.keywords import near_names
 from ascend_sim.options.run_options import CONFORMANCES
 
@@ -32,7 +33,7 @@ _DEFAULT_CONFORMANCE = "library"
 """A program for a real device runs against the released library, not against the documents."""
 
 
-@dataclass
+@mutable
 class AclSettings:
     """Settings given to `use`; a field that is None falls back to the environment variable, then to the default."""
 
@@ -52,7 +53,7 @@ class Thread(local):
     c_message: Any = None
 
 
-@dataclass
+@mutable
 class Process:
     """State of the C interface in this process; `lock` makes calls of several threads follow each other.
 

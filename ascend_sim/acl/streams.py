@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import Any
 
@@ -11,6 +11,7 @@ from ascend_sim.acl.contexts import current_context
 from ascend_sim.acl.device import Context, Queued
 from ascend_sim.acl.enums import aclrtEventRecordedStatus
 from ascend_sim.acl.state import PROCESS, call, device
+from ascend_sim.frozen import mutable
 from ascend_sim.runtime.streams import StreamRun, StreamStep
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
 _numbers = count()
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Stream:
     """One stream of a context, with a number of its own in the process."""
 
@@ -44,7 +45,7 @@ class Stream:
         return self.live and self.context.alive
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class _Record:
     """One call of aclrtRecordEvent: `state` is queued, complete or dropped; `cycle` is its simulated time, None before."""
 
@@ -59,7 +60,7 @@ class _Record:
         self.state = "dropped"
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Event:
     """One event of a context; `record` is its last aclrtRecordEvent, None before the first."""
 

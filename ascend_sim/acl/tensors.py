@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -13,6 +13,7 @@ from ascend_sim.acl.enums import aclDataType, aclFormat
 from ascend_sim.acl.memory import integer
 from ascend_sim.acl.state import call
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import mutable
 from ascend_sim.numerics import canonical
 from ascend_sim.ops.arguments import TensorArg
 
@@ -39,7 +40,7 @@ _DTYPES = {
 }
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class aclTensor:
     """A view of device memory: shape, dtype, format and strides in `arg`, its address or None in `data`."""
 
@@ -48,7 +49,7 @@ class aclTensor:
     alive: bool = True
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class aclIntArray:
     """A list of int64 values for an operator's argument."""
 
@@ -56,7 +57,7 @@ class aclIntArray:
     alive: bool = True
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class aclBoolArray:
     """A list of bool values for an operator's argument."""
 

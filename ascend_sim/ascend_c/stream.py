@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import mutable
 from ascend_sim.kernel.inspection import Line
 
 _SHAPE, _LINE, _ROWS, _END, _ASK = range(1, 6)
@@ -20,7 +21,7 @@ _MOST_BYTES = 1 << 30
 """Most bytes of a frame."""
 
 
-@dataclass
+@mutable
 class WordStream:
     """The recorded words of one program.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from numpy.typing import NDArray
 
+from ascend_sim.frozen import mutable
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.sequence import RunResult
@@ -15,7 +16,7 @@ from ascend_sim.sequence import RunResult
 Array = NDArray[Any]
 
 
-@dataclass(repr=False)
+@mutable(repr=False)
 class Result(RunResult):
     """Result of a call: its outputs in the caller's layout and dtype, and the report.
 

@@ -7,7 +7,6 @@ few again and again, so that few pairs must be compared.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ascend_sim.check.regions import SPACES, RegionColumns, Stack, regions_in
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms import reach
 from ascend_sim.kernel.program import InstructionTable, operand_values
@@ -93,7 +93,7 @@ def _added(one: Instruction) -> str:
     return getattr(one, "keep", "") + (told if isinstance(told, str) else str(getattr(one, "dtype", "some")))
 
 
-@dataclass
+@mutable
 class Accesses:
     """All accesses of a task's programs to one space, sorted by footprint and place in the pipe; all columns are arrays.
 

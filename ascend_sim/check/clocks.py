@@ -8,7 +8,6 @@ there are pipes: a path that meets a pipe twice is no better than one that stays
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +15,14 @@ from numpy.typing import NDArray
 from ascend_sim.check.matches import Matches
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows
 from ascend_sim.check.walk import waited_pipes
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, SET, WAIT
 from ascend_sim.numerics.distinct import distinct
 
 Bits = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Clocks:
     """For every row of all programs, the number of rows of each pipe that have retired when it starts.
 

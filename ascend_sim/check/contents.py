@@ -7,7 +7,7 @@ A read that races with the write is reported as a race and not here.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import gcd
 
 import numpy as np
@@ -19,6 +19,7 @@ from ascend_sim.check.regions import LOCAL_SPACES
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import WIDTH, Ints
 from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.base import PIPE_INDEX, ceil_div
 from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.memory.gm import Allocation
@@ -68,7 +69,7 @@ class _Units:
         return np.ndarray(shape, np.bool_, self._held, start // size, strides)
 
 
-@dataclass
+@mutable
 class _TouchedUnits:
     """Marks of one tensor: the units that hold a written value, and the units that any access touched."""
 
@@ -76,7 +77,7 @@ class _TouchedUnits:
     touched: _Units
 
 
-@dataclass
+@mutable
 class Contents:
     """State of GM during a check: the bytes that tasks have written so far.
 

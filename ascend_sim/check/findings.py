@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 from ascend_sim.engine.values import Finding
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.kernel.inspection import Line
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -170,7 +170,7 @@ class CheckFinding(Finding):
         }
 
 
-@dataclass
+@mutable
 class CheckReport:
     """Result of a check: its findings, and the numbers of checked programs and rows.
 

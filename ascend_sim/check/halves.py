@@ -8,7 +8,6 @@ accesses that share a byte meet in a half which one of them covers, and of which
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from ascend_sim.check.accesses import Accesses, Shapes
 from ascend_sim.check.clocks import Bits
 from ascend_sim.check.sharing import Pairs, kinds_of, meet
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows
+from ascend_sim.frozen import mutable
 from ascend_sim.kernel.program import ranges
 from ascend_sim.memory.regions import row_starts
 from ascend_sim.numerics.distinct import distinct
@@ -24,7 +24,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 """An odd number that spreads the bits of others."""
 
 
-@dataclass
+@mutable
 class _Runs:
     """Contiguous byte ranges, an array element each: its footprint, its first byte and its end."""
 
@@ -125,7 +125,7 @@ def _by_size(runs: _Runs) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         left, right = left[stays], right[stays]
 
 
-@dataclass
+@mutable
 class Halves:
     """Accesses that meet in halves of one size, and the pairs of them that must be in order.
 

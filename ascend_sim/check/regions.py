@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.program import SPACES as _CODES
 from ascend_sim.kernel.program import InstructionTable, Program, Touches, ranges
 from ascend_sim.memory.regions import Region
@@ -19,7 +19,7 @@ _ROWS = 1 << 16
 """Rows of a stack."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class RegionColumns:
     """Regions of a table's instructions in one space, as columns: those of instruction `i` from `first[i]` to `first[i + 1]`.
 
@@ -51,7 +51,7 @@ def regions_in(touches: Touches, space: str) -> RegionColumns:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Stack:
     """Rows of several `programs` (numbers) of one table, one after the other, so that short programs are handled together.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ from ascend_sim.check.sharing import Pairs, pairs_among, sharing_pairs
 from ascend_sim.check.sync_rows import WIDTH, Ints, Rows, SyncRows
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.vector.base import OPERANDS
 from ascend_sim.kernel.execution_order import rows_in_order
@@ -68,7 +69,7 @@ MOST_TOLD = 20_000
 """Pairs of a space that are looked at: one forgotten flag of a long loop makes many alike."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Disorder:
     """Accesses to one space that nothing orders: pairs (`first[i]`, `second[i]`), at most `MOST_TOLD`, and the numbers of
     all `footprints` that race.
@@ -79,7 +80,7 @@ class Disorder:
     footprints: Ints
 
 
-@dataclass
+@mutable
 class Subject:
     """One task under check: its programs, and what is computed of them at first use; it is launch number `index`.
 

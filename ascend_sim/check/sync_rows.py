@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.isa.base import (
     BARRIER,
     BARRIER_ALL,
@@ -47,7 +47,7 @@ class Unpaired:
     """For cross-core flags: the cores that have not raised their part."""
 
 
-@dataclass
+@mutable
 class SyncFaults:
     """Faults of the flags and barriers of a task, found while sets and waits are matched."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,13 +29,14 @@ from ascend_sim.cli.terminal import print_text
 from ascend_sim.cli.values import fields_of, parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.cli.verdict import verdict_of
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 
 if TYPE_CHECKING:
     from ascend_sim.acl.out import DeviceRecorder
     from ascend_sim.check.findings import CheckReport
 
 
-@dataclass(frozen=True)
+@frozen
 class Checked:
     """Options of a command that checks a case or a kernel file; each kind of subject takes some of them."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +14,7 @@ import typer
 
 from ascend_sim.cli.values import fields_of
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 
 if TYPE_CHECKING:
     from ascend_sim.ascend_c.arguments import EntryParameter
@@ -25,7 +26,7 @@ _OF_LIST = re.compile(r"\[\d+\]$")
 _FORM = "NAME=DTYPE:SHAPE, for example x=float32:16384 or x=float16:32x64"
 
 
-@dataclass(frozen=True)
+@frozen
 class CppOptions:
     """Options of a command that apply to a C++ kernel only."""
 

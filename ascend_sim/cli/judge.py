@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Annotated, Any
@@ -22,9 +21,10 @@ from ascend_sim.cli.app import errors
 from ascend_sim.cli.judge_worker import JudgeRequest
 from ascend_sim.cli.options import Jobs, command
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class JudgeLimits:
     """Limits of the process that judges one case: seconds, and megabytes of memory."""
 

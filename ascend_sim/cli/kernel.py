@@ -8,7 +8,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -25,6 +24,7 @@ from ascend_sim.cli.terminal import console, print_paragraphs, print_summary, pr
 from ascend_sim.cli.values import fields_of
 from ascend_sim.cli.verdict import failed_run, scalar_computed, verdict_of
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.options.run_options import LaunchOptions
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def kernel(
     raise typer.Exit(0 if run.passed and (checked is None or checked.passed) else 1)
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckAfterRun:
     """Result of the check after a run: its line of the summary, its JSON entry, `passed` (no error, or not checked), the
     findings in short.
@@ -164,7 +164,7 @@ def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str
     return shlex.join(words) + (" and its other options" if is_cpp(file) else "")
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelSubject:
     """A kernel with its tensors and keywords, and the Python file and module that they come from (None: from options)."""
 

@@ -10,7 +10,7 @@ command; it gets what was given, read from the text. A parameter whose type is a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -22,6 +22,7 @@ from ascend_sim.cli import completing, values
 from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.completing import CASES, CHIPS, among
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.options.description import Described, Shell, options_in
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -36,7 +37,7 @@ Case = Annotated[
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")]
 
 
-@dataclass(frozen=True)
+@frozen
 class Printed:
     """Options of a command that compares figures: JSON, CSV or a table, and a picture."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 from ascend_sim.cli.app import make_folder
 from ascend_sim.cli.progress import Progress, ProgressLine
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.options.description import listed
 from ascend_sim.options.run_options import MODES
 
@@ -25,7 +25,7 @@ _ROWS_OF_TEXT = 100_000_000
 """Most instructions of which a timing run without files keeps its timeline for the printed report: 2 GB on disk."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RunFiles:
     """Options for the files that a command writes of one run, and for the form in which it prints the report."""
 

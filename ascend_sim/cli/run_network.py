@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,12 +18,13 @@ from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress, ProgressLine
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import ProfileOptions
 from ascend_sim.studies.network.options import NetworkOptions
 
 
-@dataclass(frozen=True)
+@frozen
 class Passes:
     """Options for the passes of a network: forward, both (training) or, by default, backward."""
 
@@ -37,7 +37,7 @@ class Passes:
         return ("forward", "backward") if self.training else ("forward",) if self.forward else ("backward",)
 
 
-@dataclass(frozen=True)
+@frozen
 class NetworkTilings:
     """Options for the layers' tilings: given ones, or a search for better ones."""
 
@@ -57,7 +57,7 @@ class NetworkTilings:
     ] = 0.0
 
 
-@dataclass(frozen=True)
+@frozen
 class NetworkFiles:
     """Options for the files that a run of a network writes, and for what it prints."""
 

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,12 +18,13 @@ from ascend_sim.cli.options import Case, Jobs, command
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.options.short_names import full_column
 from ascend_sim.report.grid import counted
 from ascend_sim.studies.sweep.options import SweepOptions
 
 
-@dataclass(frozen=True)
+@frozen
 class SweepPictures:
     """Options for the pictures of a sweep: a heat map over two fields, and a Pareto front."""
 
@@ -35,7 +35,7 @@ class SweepPictures:
     pareto_plot: Annotated[Path | None, typer.Option(help="Draw that front (us,l1 by default) to this PNG.")] = None
 
 
-@dataclass(frozen=True)
+@frozen
 class SweepRows:
     """Options for the printed rows and columns of a sweep, and their form."""
 

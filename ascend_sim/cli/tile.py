@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -16,6 +15,7 @@ from ascend_sim.cli.completing import KERNELS, SEVERAL_CHIPS
 from ascend_sim.cli.options import Case, Jobs, command
 from ascend_sim.cli.progress import ProgressLine
 from ascend_sim.cli.terminal import console, print_text
+from ascend_sim.frozen import frozen
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import ChoiceOptions
 from ascend_sim.studies.tiles.options import LimitOptions, SearchOptions
@@ -25,7 +25,7 @@ class _TileCommand(OptionalValues):
     alone: ClassVar = {"--plot": "tilings.png"}
 
 
-@dataclass(frozen=True)
+@frozen
 class TilingsShown:
     """Options for the tilings that a search prints: how many and in which form."""
 

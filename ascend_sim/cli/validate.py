@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,9 +16,10 @@ from ascend_sim.cli.options import Jobs, command
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class ValidateFiles:
     """Options for the files that a comparison with measured rows writes, and for what it prints."""
 

@@ -15,7 +15,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, BinaryIO, ClassVar
 from weakref import WeakSet
 
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.timeline import OF_ALL, OF_MOVES, TIMES, ProgramRun
+from ascend_sim.frozen import mutable
 from ascend_sim.host import Lately
 
 MOST = 256 << 20
@@ -73,7 +74,7 @@ class ColumnFile:
         return os.pread(self._file.fileno(), size, place)
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Written(Mapping[str, NDArray[np.int64]]):
     """The columns of a program as C writes them.
 
@@ -102,7 +103,7 @@ class Written(Mapping[str, NDArray[np.int64]]):
         return len(TIMES)
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Packed(Mapping[str, NDArray[np.int64]]):
     """The columns of a program of `count` rows, packed in pieces; `Kept` of engine/compiled/columns.c is its twin.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ascend_sim.engine.replay import Row
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector import VectorBinary
@@ -32,7 +32,7 @@ _ACCUMULATOR = "float32"
 """Format of the items in L0C."""
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class ItemStep:
     """One instruction that the item went through; `bits` and `value` are the item in its destination afterwards.
 
@@ -58,7 +58,7 @@ class OperandLoad:
     items: int
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class MmadOperand:
     """One side of the `k` products of an mmad, in the order of L0.
 
@@ -75,7 +75,7 @@ class MmadOperand:
     values: Array = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Multiplication:
     """One mmad that added to the item: row `m` of its left operand times column `n` of its right one.
 
@@ -96,7 +96,7 @@ class Multiplication:
         return self.left.values.astype(np.float64) * self.right.values
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class SumPart:
     """One L0C tile that held the sum or, where it is split, a part of it: the item's byte in L0C, and its mmads in order."""
 

@@ -11,7 +11,6 @@ This is how numpy finds them in the columns of programs; C finds the same while 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +41,7 @@ one's retirement.
 """
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Hazards:
     """Hazards by the later access, then the earlier one: `total` counts all, `records` (dtype HAZARD) are the first of them."""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.sync import CrossCore
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Task:
     """`block_dim` blocks of a kernel on the tensors `tensors` (the GM slots of its programs).
 

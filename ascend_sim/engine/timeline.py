@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.task import Task
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.base import (
     BARRIER,
     BARRIER_ALL,
@@ -52,7 +53,7 @@ class _Column:
         return run.columns[self._name]
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class ProgramRun:
     """The timeline of one program: a row per instruction in issue order, all times in cycles.
 
@@ -125,7 +126,7 @@ class ProgramRun:
         return {name: count for name, count in causes.items() if count}
 
 
-@dataclass
+@mutable
 class TaskRun:
     """Span of one task in cycles: `launch` when the stream took it up, `begin` when its blocks could start, `finish` when the
     last ended.
@@ -140,7 +141,7 @@ class TaskRun:
         return f"<TaskRun of {self.task.name}: launched at cycle {self.launch:,}, {self.begin:,} to {self.finish:,}>"
 
 
-@dataclass
+@mutable
 class Timeline:
     """All programs of a run, tasks in launch order, programs in block order within a task.
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +15,7 @@ from ascend_sim.chip.sections import CoreParts
 from ascend_sim.engine.hazards import Hazards
 from ascend_sim.engine.timeline import CAUSES
 from ascend_sim.engine.values import Finding
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.isa.base import PIPE_INDEX, PIPES
 from ascend_sim.kernel.program import SPACES, Program
 
@@ -51,7 +51,7 @@ class ProgramTotals:
     hazards: Hazards
 
 
-@dataclass
+@mutable
 class PipeTotals:
     """Totals of one pipe over a task's programs, times in cycles; `cores` are the numbers of the cores that ran them."""
 
@@ -64,7 +64,7 @@ class PipeTotals:
     hbm_wait: int = 0
 
 
-@dataclass
+@mutable
 class BufferTotals:
     """Use of one buffer by a task's cores: `peak`, the most bytes that any held, and sums for the mean over programs and time.
 
@@ -81,7 +81,7 @@ class BufferTotals:
         return round(Fraction(self.shares, self.programs << _SHARE_BITS)) if self.programs else 0
 
 
-@dataclass
+@mutable
 class TaskTotals:
     """Totals over the programs of a task; `core_cycles` are the cycles from dispatch to end of blocks by (kind, core).
 
@@ -144,7 +144,7 @@ class TaskTotals:
         self.l2_misses += int(found["l2_misses"].sum())
 
 
-@dataclass
+@mutable
 class Watched:
     """Totals by task and findings of a run, which need no columns."""
 

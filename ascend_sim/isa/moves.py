@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.frozen import frozen
 
-@dataclass(frozen=True, eq=False)
+
+@frozen(eq=False)
 class Place:
     """Ordered items of `itemsize` bytes of an operand: those of nested loops, the last one innermost, or those of a list.
 
@@ -119,7 +120,7 @@ def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64
     return found
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Product:
     """Matrix product of an effect: factors [m, held_k] and [n, held_k] of `dtype`; only the first `k` columns count.
 
@@ -134,7 +135,7 @@ class Product:
     starts: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Moves:
     """Effect of an instruction: at its start it takes the items of the places `takes`, at its retirement it puts them at `put`.
 

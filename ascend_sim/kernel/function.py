@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import cached_property, lru_cache, update_wrapper
 from threading import local
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import MemoryLimitError, RowError, SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.forms import copies_whole_blocks
 from ascend_sim.kernel.inspection import Inspection, Line, current_inspection, shown_file
 from ascend_sim.kernel.kernel import Kernel
@@ -201,7 +202,7 @@ class KernelFunction:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Launch:
     """A kernel on a chip with its tensors and fields, from which the programs of each block are built (`programs`)."""
 

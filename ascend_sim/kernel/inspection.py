@@ -14,7 +14,7 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 
 Line = tuple[str, int]
 """File and line."""
@@ -77,7 +77,7 @@ class SourceLines:
         return told
 
 
-@dataclass
+@mutable
 class Notes:
     """Notes on one program under inspection: the source line of each row, and the ranges of buffers that it allocated.
 
@@ -131,7 +131,7 @@ class Notes:
             self.rows = array("i", np.delete(np.frombuffer(self.rows, np.int32), dropped).tobytes())
 
 
-@dataclass
+@mutable
 class Inspection:
     """Record of the faults that builders refuse; under inspection they do not raise.
 

@@ -7,7 +7,7 @@ once per distinct instruction in the `InstructionTable` of the task, so a row co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.headroom import MOST_CYCLES
 from ascend_sim.errors import SimError
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, GmAccess, Instruction
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.forms import Form, form_of
@@ -59,7 +59,7 @@ TOUCH = np.dtype(
 )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Touches:
     """Regions that the instructions of a table read and write: those of instruction `i` from `first[i]` to `first[i + 1]`.
 
@@ -350,7 +350,7 @@ class InstructionView:
         return f"{self.index} {self.pipe} {self.instruction.name} {where}{' ' if where else ''}({fields})"
 
 
-@dataclass
+@mutable
 class Program:
     """Program of one core of one block. `core_kind` is "AIC", "AIV" or "AI_CORE"; `sub_block` counts the AIVs of a block."""
 

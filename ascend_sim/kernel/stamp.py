@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import mutable
 from ascend_sim.kernel.inspection import Notes
 from ascend_sim.memory.gm import OFFSET_MASK
 
@@ -271,7 +272,7 @@ def _meets(guard: Guard, gone: int) -> bool:
     return guard.low <= gone <= guard.high and gone % guard.unit == guard.rest
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Stamp:
     """Rows of a piece of a kernel that are repeated at places of `axes` numbers; their tiles count from the stamp's first one.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, repeat
 from operator import index, sub
 from types import FrameType
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import mutable
 from ascend_sim.kernel.loop_body import names_from_outside
 from ascend_sim.kernel.loops import StampedLoops
 from ascend_sim.kernel.snapshot import Snapshots, Unknown
@@ -42,7 +43,7 @@ _COMPARED = frozenset([8**power for power in range(20)])
 """Repetitions of a stamp in a launch whose body runs all the same, to compare its rows."""
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class TracedLoop:
     """Stamps of one loop, by (number of the phase, fixed part of an item); for runs with equal state of the builder and equal
     outer values.
@@ -65,7 +66,7 @@ class TracedLoop:
         return None
 
 
-@dataclass
+@mutable
 class TurnCount:
     """Counts of the loops of one source line: all turns, and the turns in which the body ran and was not just repeated."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError, binary_size
+from ascend_sim.frozen import mutable
 from ascend_sim.memory.local import POISON
 from ascend_sim.memory.sizes import whole_number
 
@@ -32,7 +32,7 @@ def room_of(size: int) -> int:
     return (-(-size // BLOCK_BYTES) + 1) * BLOCK_BYTES
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Allocation:
     """One reserved range of GM: `base` and `size` in bytes; `memory` holds its bytes with the slack, None without values."""
 

@@ -20,7 +20,7 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from ascend_sim.engine.flags import flag_pairs
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.base import CROSS_SET, DISARMED, PIPES, SET, WAIT
 from ascend_sim.report.counts import bytes_of
 from ascend_sim.report.files import atomic_write
@@ -52,7 +53,7 @@ _US_DECIMALS = 4
 _TS_DECIMALS = 9
 
 
-@dataclass
+@mutable
 class _ProfiledCore:
     """One core of a kernel: its name in the tree of folders and the programs that it ran, in the order of time."""
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.base import BARRIER, CROSS_WAIT, LOCAL, PIPES, TRANSFER, WAIT
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.report.counts import bytes_of
@@ -34,7 +35,7 @@ _PORTS = ("GM->L1", "L1->GM", "L0C->L1", "L0C->GM", "GM->UB", "UB->GM")
 _ESTIMATED = ("L1->GM",)  # the vendor's column name says so
 
 
-@dataclass
+@mutable
 class WorkFigures:
     """Work of some programs in figures that add up; `busy` and `waiting` are cycles by pipe.
 

@@ -12,7 +12,7 @@ import io
 import json
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -29,6 +29,7 @@ from ascend_sim.engine.device import Cached
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.recorded import Recorded
@@ -76,7 +77,7 @@ _SINGLE = ("version", "chip", "chip_file", "cube_mhz", "report", "repeated", "di
 Columns = dict[str, NDArray[Any]]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TimelineFile:
     """Contents of timeline.npz: columns by name; all times in cycles of `cube_mhz`. `chip_file` is the whole chip as JSON,
     `report` the digest of the report that was written with it ("" for none).

@@ -10,7 +10,7 @@ import gzip
 import itertools
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.flags import cross_pairs, flag_pairs
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, PIPES, SET, WAIT
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -53,7 +54,7 @@ _Arrows = dict[int, list[int]]
 """Numbers of the arrows that begin or end in a row."""
 
 
-@dataclass
+@mutable
 class _TraceProcess:
     """One process of the trace: a core with its pipes and its programs (`runs`) in the order of time; `events` is the number of
     events that it takes in the file.

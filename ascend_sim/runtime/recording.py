@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Cached, Device
@@ -11,12 +11,13 @@ from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.sync import Scalar
 from ascend_sim.kernel.program import InstructionTable, Program
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Recording:
     """Recorded run on `chip`: `tasks` in launch order and their `timeline`.
 

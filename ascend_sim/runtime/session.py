@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from ascend_sim.engine.choice import chosen_engine
@@ -15,12 +15,13 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.engine.watch import watched
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.options.description import check_choices, filled
 from ascend_sim.options.run_options import TaskOptions
 
 
-@dataclass
+@mutable
 class Outcome:
     """Outcome of a run of tasks: its Timeline (None in functional mode) and its findings.
 

@@ -11,7 +11,7 @@ writes; such a pair is a race, which the caller reports (`overlapping`).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import groupby
 from math import ceil
@@ -28,10 +28,11 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import TaskRun, Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.engine.watch import watched
+from ascend_sim.frozen import mutable
 from ascend_sim.kernel.program import Program
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class StreamStep(Task):
     """A task without a kernel: a copy, a memset, an event. It lasts `cycles`, then `action(finish cycle)` is called.
 
@@ -54,7 +55,7 @@ class StreamStep(Task):
             self.action(finish)
 
 
-@dataclass
+@mutable
 class StreamRun:
     """Run of the queue at one synchronisation: `tasks` as queued, their Timeline (None in functional mode) and the findings.
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
 
+from ascend_sim.frozen import mutable
 from ascend_sim.torch.calls import CalledLayer
 
 NO_MODULE = "(no module)"
@@ -51,7 +52,7 @@ class _Thread(threading.local):
         """The last node made for a call -> the first that can be its, and what it was signed with."""
 
 
-@dataclass
+@mutable
 class Names:
     """Layer names for the calls of one simulation: paths in `model`, or in the outermost module that is called."""
 

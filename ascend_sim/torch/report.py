@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ascend_sim.calls.tensors import TensorSpec
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.report.grid import Grid
 from ascend_sim.report.shown import ShownResult
 from ascend_sim.report.summary import LAYOUT
@@ -25,7 +25,7 @@ _NARROW = ("tiling", "dtype", "kernels", "calls", "bottleneck", "from torch", "i
 """Columns that are left out, in this order, while the table is wider than its console."""
 
 
-@dataclass
+@mutable
 class LayerRow:
     """A layer and its distinct calls, each with the number of times that it was made.
 

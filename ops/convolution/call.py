@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class MapNames:
 BACKWARD = MapNames("grad_output", "grad_input", "input")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@frozen(kw_only=True, repr=False)
 class ConvolutionCall(AcceptedCall):
     """A call whose problem is the convolution x -> y with the call's weight.
 

@@ -14,7 +14,6 @@ leaning: positive numbers with all digits. Sums must be within the verdict's bou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -87,7 +86,7 @@ class Probed:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Probe:
     """A call that can be run again on other data. `fresh()` returns name -> (flat storage, view of it in the caller's
     layout) of each input; `rerun` computes the outputs from the storages.
@@ -194,7 +193,7 @@ class Probe:
 _LEAST_PRODUCT = 0.25
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _ProbeRun:
     """Inputs and outputs of a run on the probe's data, with axes in the order of the problem."""
 

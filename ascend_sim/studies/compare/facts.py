@@ -7,7 +7,6 @@ is compared with nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ascend_sim.frozen import frozen
@@ -98,7 +97,7 @@ class KernelFacts:
         return {"name": self.name, "rows": list(self.rows), "differs": self.differs, **groups}
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class RunComparison(ShownResult):
     """Comparison of runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), and of every kernel.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -15,6 +15,7 @@ from ascend_sim.calls.cases import call_case, specs_of
 from ascend_sim.calls.result import Result
 from ascend_sim.chip import chip_names, shipped_name
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.launching import KernelRun
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.case import case_names, load_case
@@ -35,7 +36,7 @@ _UNKNOWN = ("mode", "workspace_bytes", "findings", "warnings")
 """Fields of a report that timeline.npz alone does not have."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class OneRun:
     """One run to compare: its label and kind of source, its report (as `Report.to_dict` returns it), recording, and outputs
     {name: (array, dtype)}.

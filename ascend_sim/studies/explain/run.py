@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import index as whole
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
@@ -32,6 +31,7 @@ from ascend_sim.engine.replay import Row
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.memory import Memory
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.case import load_case, make_tensors
@@ -50,7 +50,7 @@ from ascend_sim.sequence import chip_of
 Array = NDArray[Any]
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class Explanation(ShownResult):
     """Result of `explain`: everything about element `index` (in the caller's order) of the output `tensor`.
 

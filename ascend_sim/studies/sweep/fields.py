@@ -8,7 +8,7 @@ draft.made()                           # (Case, ChipSpec)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import cache, partial
 from typing import Any, get_args
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.ops.case_entries import Case, explain_error
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.layer import OVER_TIME
@@ -33,7 +33,7 @@ _FIXED = ("operator", "chip", "tiling", "data.file")
 """Fields of a case file that are not varied as such: chip and tiling have words of their own."""
 
 
-@dataclass
+@mutable
 class Draft:
     """Case that a sweep is changing: entries of its file, sizes of the layer (set together at the end), the chip and its
     changed numbers.

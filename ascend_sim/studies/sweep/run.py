@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import chain, product
 from math import prod
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any, Unpack
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.options.description import with_options
@@ -38,7 +38,7 @@ ROOM = "studies.sweep"
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(repr=False)
 class Sweep(ShownResult):
     """Result of `sweep`, each point a row: the varied fields, "status" (0: ran), "reason", and the columns of `measure`.
 

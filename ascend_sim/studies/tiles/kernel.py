@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from ascend_sim.engine.l2 import L2Cache
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.watch import watched
 from ascend_sim.errors import CycleLimitError, SimError
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.convolution.call import ConvolutionCall
@@ -43,7 +43,7 @@ Fields = Mapping[str, int]
 """A tiling as a user sets it: fields by the vendor's names. No fields: the simulator's own choice."""
 
 
-@dataclass(eq=False)
+@mutable(eq=False)
 class TilingLaunch:
     """A kernel with one tiling, ready to run on a fresh device; blocks `built` for a bound are kept for the run."""
 

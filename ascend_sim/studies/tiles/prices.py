@@ -6,7 +6,7 @@ Work is summed for many tilings at once: a kernel's loops become rows of arrays,
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import Fixpipe, Mmad
 from ascend_sim.isa.l0c_to_ub import L0cToUb
@@ -27,7 +28,7 @@ Floats = NDArray[np.float64]
 Key = TypeVar("Key", bound=Hashable)
 
 
-@dataclass
+@mutable
 class LeastCycles:
     """Least work of one block of each tiling, in arrays with an element for each tiling.
 

@@ -7,10 +7,10 @@ of a program for one tile serve blocks that sum other rows (`KernelBuilder.stamp
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from operator import add, sub
 from typing import Any, NamedTuple
 
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.parts import InputRows, input_rows, walk
@@ -30,7 +30,7 @@ class Where(NamedTuple):
     group: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Run:
     """Consecutive steps of a program, each with its place relative to the first; equal runs of a launch are one object."""
 
@@ -91,7 +91,7 @@ def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a:
             yield Step(Span(pixel, count), Span(start_a, min(span_a, end - start_a)), in_b1, held)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class StripWalk:
     """Strips in order, each with its steps, which are relative to a row; equal walks of a task are one object."""
 

@@ -18,7 +18,7 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial, wraps
 from threading import local
 from typing import Any, ClassVar, ParamSpec, TypeVar
@@ -79,7 +79,7 @@ class Loop:
         return k.finish()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class KernelWork:
     """A kernel function, its tensors in the order of their slots, and its pieces: `pieces_of(block)` returns those of
     one block.

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
-from ascend_sim.frozen import frozen
+from ascend_sim.frozen import frozen, mutable
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.loops import Where
 from ascend_sim.kernel.operands import CopyLoop, TurnLayout
@@ -61,7 +61,7 @@ class BlockTurn:
     layout: TurnLayout
 
 
-@dataclass
+@mutable
 class TurnTile:
     """One UB tile of a conversion: copies between GM and its plain side (`plain`), between GM and its C0 side
     (`blocks`), and its transpositions (`turns`).

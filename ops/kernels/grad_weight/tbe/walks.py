@@ -7,11 +7,12 @@ further down (`KernelBuilder.stamped`). A short walk stays whole, because every 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.parts import InputRows, input_rows, piece, strips
@@ -59,7 +60,7 @@ class TbeStep(NamedTuple):
         return (self.seen, self.in_b1) != (last.seen, last.in_b1)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class TbePart:
     """Consecutive steps, relative to a row (in a signal, to a pixel); equal parts of a launch are one object.
 
