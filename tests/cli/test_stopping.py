@@ -239,15 +239,15 @@ cli.main()
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    "then",
+    ("then", "longest"),
     [
-        "pass",
-        "while True: time.sleep(1)",
-        "try: time.sleep(3)\nexcept BaseException: raise ImportError('a library that was slow')",
+        ("pass", 8),
+        ("while True: time.sleep(1)", 0.5),
+        ("try: time.sleep(1)\nexcept BaseException: raise ImportError('a library that was slow')", 8),
     ],
     ids=["short", "endless", "slow machine"],
 )
-def test_a_signal_while_a_library_is_imported(tmp_path: Path, number: signal.Signals, then: str) -> None:
+def test_a_signal_while_a_library_is_imported(tmp_path: Path, number: signal.Signals, then: str, longest: float) -> None:
     """Some make an error of their own of what is raised in them; the import is over first, if it ever is."""
     (tmp_path / "library.py").write_text(
         f"""
@@ -260,9 +260,11 @@ except BaseException:
 """
     )
     (tmp_path / "interrupted.py").write_text(
-        """
+        f"""
 import sys, time
 from ascend_sim import cli
+from ascend_sim.cli import stopping
+stopping._LONGEST_SLEEP = {longest}
 def imports(options):
     import library
     time.sleep(60)
