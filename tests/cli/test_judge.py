@@ -153,8 +153,8 @@ def test_what_is_not_simulated_is_unknown_and_no_fault_of_another_stage(tmp_path
 
 
 def test_a_case_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    code, (found,) = judged(str(case(tmp_path / "long", ENDLESS)), "--timeout", "8")
-    assert code == 1 and found["stage"] == "limits" and "8 s" in found["unknown"][0]
+    code, (found,) = judged(str(case(tmp_path / "long", ENDLESS)), "--timeout", "4")
+    assert code == 1 and found["stage"] == "limits" and "4 s" in found["unknown"][0]
 
 
 def test_a_case_that_ends_its_judge_is_told_and_the_others_go_on(tmp_path: Path) -> None:

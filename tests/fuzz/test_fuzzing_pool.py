@@ -30,7 +30,7 @@ def kind(outcome, calls):
     return SimpleNamespace(LABELS=("name", "ended in"), SECONDS=0.3, run=run, line=lambda seed, index: f"call {index}")
 
 
-def told(fuzzing, made, count, block=50):
+def told(fuzzing, made, count, block=50, jobs=2):
     """Return the outcomes that are heard of so many calls."""
     pool, store, heard = fuzzing("pool"), fuzzing("store"), {}
 
@@ -38,7 +38,7 @@ def told(fuzzing, made, count, block=50):
         assert index not in heard
         heard[index] = outcome
 
-    pool.run(made, 0, store.Tally("x", 0, made.LABELS).missing(count, block), 2, report)
+    pool.run(made, 0, store.Tally("x", 0, made.LABELS).missing(count, block), jobs, report)
     assert sorted(heard) == list(range(count))
     return {index: outcome.wrong for index, outcome in heard.items() if outcome.wrong}
 
@@ -83,9 +83,9 @@ def test_a_call_that_kills_its_process(fuzzing, outcome):
 
 def test_calls_that_take_too_long(fuzzing, outcome, monkeypatch):
     """Much CPU time, or much time on the clock; in Python, and where no signal is heard."""
-    monkeypatch.setattr(fuzzing("pool"), "PATIENCE", 8.0)
+    monkeypatch.setattr(fuzzing("pool"), "PATIENCE", 6.0)
     made = kind(outcome, {1: spin, 2: lambda: time.sleep(60), 4: lambda: deaf(spin), 5: lambda: deaf(time.sleep, 60)})
-    wrong = told(fuzzing, made, 7)
+    wrong = told(fuzzing, made, 7, block=1, jobs=7)  # they wait side by side
     assert wrong.pop(4) == f"the process ended with code {-signal.SIGXCPU}"
     assert wrong == {1: "takes more than 0 s", 2: "takes more than 0 s", 5: "hangs and hears no signal"}
 
@@ -123,7 +123,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path, monkeypatch):
     store = tmp_path / "out" / "fuzz.json"
     command = [sys.executable, "-c", SLOW_CALLS, "acl", "300", "--jobs", "2", "--resume", str(store)]
     before = 0
-    monkeypatch.setenv("A_CALL_TAKES", "0.2")  # half a minute in all, in which even a busy machine gets to the kill
+    monkeypatch.setenv("A_CALL_TAKES", "0.1")  # a quarter of a minute in all, in which even a busy machine gets to the kill
     for number in (signal.SIGKILL, signal.SIGTERM):
         running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         while running.poll() is None and _calls(store) < before + 10:
