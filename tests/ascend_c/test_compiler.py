@@ -112,7 +112,12 @@ def test_a_spoiled_precompiled_header_is_left_out(file: Path, runs: list[list[st
 
 @needs_compiler
 def test_many_compile_at_the_same_time(file: Path) -> None:
-    code = f"import ascend_sim; print(ascend_sim.cpp_kernel({str(file)!r})._recorder(()).library)"
+    code = f"""
+import ascend_sim
+from ascend_sim.ascend_c import compiler
+compiler.FLAGS = {compiler.FLAGS}
+print(ascend_sim.cpp_kernel({str(file)!r})._recorder(()).library)
+"""
     with ThreadPoolExecutor() as pool:
         processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
         own = list(pool.map(lambda _: str(cpp_kernel(file)._recorder(()).library), range(4)))

@@ -18,6 +18,11 @@ ENTRIES = {"row_sums": ("--entry", "row_sums<float>")}
 NAMES = sorted(path.stem for path in FOLDER.glob("*.cpp"))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_fast() -> None:
+    """The examples are compiled as those of users are."""
+
+
 @part_of_cases(6)
 @pytest.mark.parametrize("chip", ("ascend910b3", "ascend910_9391"))
 @pytest.mark.parametrize("name", NAMES)
