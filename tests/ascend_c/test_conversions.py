@@ -54,6 +54,11 @@ extern "C" __global__ __aicore__ void every(GM_ADDR wide, GM_ADDR narrow, int br
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_fast() -> None:
+    """Without optimisation the conversion to bfloat16 copies its result by way of float, and calls itself."""
+
+
 def test_every_number_of_16_bits_is_converted_as_numpy_does(tmp_path: Path) -> None:
     """Subnormals included: to float and back, just above a tie of bfloat16_t, from double, and doubled."""
     kernel, number = made(tmp_path, EVERY), np.arange(65536, dtype=np.uint32)
