@@ -145,6 +145,8 @@ class InstructionTable:
         self.costs: list[Cost] = []
         self.accesses: list[GmAccess | None] = []
         self.forms: list[Form | None] = []
+        self.disarmed: list[int] = []
+        """Numbers of the waits that an experiment ignores."""
         self._columns: dict[str, NDArray[np.int64]] = {}
         self._flags: dict[tuple[str, str, int], int] = {}
         self._limits = np.zeros((3, len(OPERAND_COLUMN), 0), np.int64)
@@ -192,6 +194,8 @@ class InstructionTable:
         self.instructions.append(instruction)
         self.pipes.append(pipe)
         self.kinds.append(instruction.kind)
+        if not getattr(instruction, "armed", True):
+            self.disarmed.append(len(self.kinds) - 1)
         self.costs.append(cost)
         self.accesses.append(access)
         self.forms.append(form)
@@ -422,7 +426,7 @@ class Program:
         (`InstructionTable.flags_count`), nor in an experiment with a disarmed wait: flags then count on, so that endangered
         bytes show where the chip would hang.
         """
-        disarmed = [index for index, one in enumerate(self.table.instructions) if not getattr(one, "armed", True)]
+        disarmed = self.table.disarmed
         if self.table.flags_count:
             return 0
         return 0 if disarmed and self.counts()[disarmed].any() else self.table.chip.sync.flag_max
