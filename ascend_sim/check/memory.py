@@ -180,8 +180,8 @@ def _strays(subject: Subject) -> Iterator[CheckFinding]:
     took = np.isin(a.start >> APART, begin >> APART)
     found: dict[tuple[object, ...], list[int]] = {}
     for one in np.flatnonzero(outside & inside & took).tolist():
-        access = int(a.first[one])
-        key = (bool(a.writes[one]), *subject.line_key(int(a.program(access)), int(a.row[access])))
+        first = int(a.first[one])
+        key = (bool(a.writes[one]), *subject.line_key(int(a.program(first)), int(a.row[first])))
         found.setdefault(key, []).append(one)
     for some in found.values():
         one = some[0]
