@@ -6,9 +6,7 @@ anchors is refused before it fills the machine.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -114,10 +112,9 @@ def read_yaml(path: Path, what: str) -> dict[Any, Any]:
     Raises ConfigError in one line (file, line, column, fault); `what` is the sentence for a file that is not a mapping.
     """
     try:
-        # Without O_NONBLOCK the opening of a pipe would wait for a writer.
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{path}: cannot be read as YAML text: not a file")
+        if not path.is_file():  # the opening of a pipe would wait for a writer
+            raise ConfigError(f"{path}: {why_no_file(path)}")
+        with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read as YAML text: {error.strerror or error}") from None

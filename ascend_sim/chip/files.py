@@ -60,14 +60,14 @@ def read_layers(name: str | Path) -> list[ChipLayer]:
     here = Path()
     while True:
         if is_path(name):
-            path = (here / name).resolve()
-            identity = file = str(path)
+            path = here / name
+            identity, file = str(path.resolve()), str(path)
         elif (name := str(name).lower()) in (shipped := shipped_files()):
             identity = file = shipped[name]
         else:
             raise ConfigError(f"{layers[-1].file}: extends: no shipped chip file {name!r}; there are {', '.join(shipped)}")
         if identity in seen:
-            raise ConfigError(f"{layers[-1].file}: extends: loop {' -> '.join([*seen, identity])}")
+            raise ConfigError(f"{layers[-1].file}: extends: loop {' -> '.join([*(one.file for one in layers), file])}")
         seen.append(identity)
         tree = _read(name, file)
         parent = tree.pop("extends", None)

@@ -34,10 +34,10 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
-    from ascend_sim.yaml_file import read_yaml
+    from ascend_sim.yaml_file import read_yaml, why_no_file
 
     if not path.is_file():
-        raise ConfigError(f"--tiling {path}: no such file, and not of the form KERNEL.FIELD=VALUE,...")
+        raise ConfigError(f"--tiling {path}: {why_no_file(path)}, and not of the form KERNEL.FIELD=VALUE,...")
     data = read_yaml(path, "must map grad_input and grad_weight to fields, like grad_input: {baseM: 256}")
     if not all(isinstance(fields, dict) for fields in data.values()):
         raise ConfigError(f"--tiling {path}: must map grad_input and grad_weight to fields, like grad_input: {{baseM: 256}}")

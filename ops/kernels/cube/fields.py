@@ -11,15 +11,17 @@ from typing import Any, ClassVar, Self
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.frozen import frozen
+from ascend_sim.keywords import near_known
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
 
 
 def _unknown(names: list[str], allowed: list[str], whose: str = "") -> str:
-    """Return the message for unknown fields, with the one that is spelled nearly so, `whose` tiling it is, and all fields."""
-    near = [one for one in allowed if one.lower() == names[0].replace("_", "").lower()]
-    hint = f"; did you mean {near[0]}?" if near else ""
+    """Return the message for unknown fields, with those that are spelled nearly so, `whose` tiling it is, and all fields."""
+    spelled = {one.lower(): one for one in allowed}
+    near = near_known(names[0].replace("_", "").lower(), spelled)
+    hint = f"; did you mean {', '.join(spelled[one] for one in near)}?" if near else ""
     return f"unknown tiling field {', '.join(name or repr(name) for name in names)}{hint}; {whose}allowed: {', '.join(allowed)}"
 
 

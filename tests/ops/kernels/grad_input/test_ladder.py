@@ -66,6 +66,7 @@ def test_base_k_is_lowered_for_a_given_wide_block() -> None:
         ({"stepM": 2}, r"stepM = 2"),
         ({"baseM": "x"}, r"baseM = 'x'; allowed: a whole number, 1 or more"),
         ({"base_m": 16}, r"unknown tiling field base_m; did you mean baseM\?; allowed: baseM, baseK"),
+        ({"basM": 16}, r"unknown tiling field basM; did you mean baseM, baseN\?; allowed: baseM, baseK"),
         ({"weightsResident": 1}, r"unknown tiling field weightsResident"),
         ({"blockDim": 0}, r"blockDim = 0; allowed: a whole number, 1 or more"),
         ({"stepKb": 0}, r"stepKb = 0; allowed: a whole number, 1 or more"),
