@@ -101,6 +101,7 @@ _CROSS = "one core's flags for another"
 _NOT_HERE = "not an operation of dav-2201"
 _SHAPES = "shapes of tensors"
 _SLICES = "copies of slices"
+_QUANTISED = "quantisation by Fixpipe"
 _BUFFERS = "buffers of the library, and their handles"
 _CONVERTS = "arithmetic that converts or scales, by registers"
 _HALF_BYTES = "numbers of half a byte"
@@ -109,8 +110,8 @@ _REFUSED = {
     _SCALAR: ("GetAccVal GetProgramCounter GetReduceMaxMinCount GetArchVersion GetUintDivMagicAndShift ClearSpr DumpTensor"),
     _CUBE: (
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
-        "LoadData3DParamsV1 LoadData2dTransposeParamsV2 LoadImageToLocal HF32Mode "
-        "HF32TransMode"
+        "LoadData3DParamsV1 LoadData2dTransposeParamsV2 LoadImageToLocal LoadImageToLocalParams HF32Mode "
+        "HF32TransMode LoadDataRepeatParam"
     ),
     _OF_MATMUL: ("SetBatchNum IterateBatch IterateNBatch SetAntiQuantScalar SetAntiQuantVector SetSparseIndex GetOffsetC"),
     _SORT: (
@@ -124,6 +125,11 @@ _REFUSED = {
     ),
     _SHAPES: "ShapeInfo GetShapeSize SetShapeInfo GetShapeInfo",
     _SLICES: "SliceInfo",
+    _QUANTISED: (
+        "QF322B8_PRE VQF322B8_PRE QF322F16_PRE VQF322F16_PRE QF322BF16_PRE VQF322BF16_PRE QF322F32_PRE VQF322F32_PRE "
+        "QF322FP8_PRE VQF322FP8_PRE QF322HIF8_PRE VQF322HIF8_PRE QF322HIF8_PRE_HYBRID VQF322HIF8_PRE_HYBRID QS322BF16_PRE "
+        "VQS322BF16_PRE"
+    ),
     _BUFFERS: (
         "PopStackBuffer TBufHandle TBuffAddr GetBufferAddr FreeBuffer SetAddrWithOffset "
         "SetBufferLen SetUserTag GetUserTag InitSpmBuffer "

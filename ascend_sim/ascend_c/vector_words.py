@@ -174,7 +174,6 @@ def _compare(name: str, f: Fields, chip: ChipSpec) -> Key:
 def _compare_to_register(name: str, f: Fields, chip: ChipSpec) -> Key:
     """Return the key of a comparison of one repeat into the mask register. Raises SimError for a mask with gaps."""
     dtype = dtype_of(f["format"])
-    f = f | {"repeat": 1, "src0_repeat": 8, "src1_repeat": 8}
     it = spread(name, f, (size_of(dtype),) * 2, ("src0", "src1"))
     if it.mask is not None:
         raise SimError(f"{name}: a mask with gaps is not simulated; the first elements of the repeat are")

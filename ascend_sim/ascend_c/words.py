@@ -196,7 +196,7 @@ WORDS: dict[str, WordForm] = {
             "src1_repeat",
         ),
     ),
-    "vcmp": WordForm(("bits", "UB", "UB"), ("format", "mode", "src0_block", "src1_block", *_MASK)),
+    "vcmp": WordForm(("bits", "UB", "UB"), ("format", "mode", *_BINARY[1:])),
     "load_cmpmask": WordForm(("bits", "UB"), ("unused",)),
     "store_cmpmask": WordForm(("UB",), ("unused",)),
     "vcmpvs": WordForm(("UB", "UB"), ("format", "mode", "scalar", "repeat", *_UNARY_STRIDES)),

@@ -55,6 +55,8 @@ CALLS = {
     "Select(d, m, a, 7.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, even, 1, {1, 1, 1, 8, 8, 8})": lambda x: np.where(
         x > 0.5, x, np.where(np.arange(64) % 2, x[::-1], 7)
     ),
+    "Compare(a, b, CMPMODE::GT, (uint64_t)ONE_REPEAT_FLOAT_SIZE, {1, 1, 1, 8, 8, 8}); PipeBarrier<PIPE_V>(); "
+    "Select<float, SELMODE::VSEL_CMPMASK_SPR>(d, a, b, 1, {1, 1, 1, 8, 8, 8})": lambda x: np.maximum(x, x[::-1]),
     "a.SetSize(64); b.SetSize(64); d.SetSize(64); d = a + b": lambda x: x + x[::-1],
     "d.SetSize(32); d = a * b; LocalTensor<float> h = d[32]; h.SetSize(32); h = a[32] - b[32]": lambda x: np.concatenate(
         (x[:32] * x[:31:-1], x[32:] - x[31::-1])

@@ -5,6 +5,7 @@ One C++ kernel reads a list of calls from its tiling data, so that nothing is co
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any
 
@@ -15,17 +16,21 @@ from hypothesis import strategies as st
 import ascend_sim as asim
 from ascend_sim.ascend_c.function import CppKernel
 from ascend_sim.chip import load_chip
-from ascend_sim.isa.vector import Mask
+from ascend_sim.isa.vector import Mask, scalar_field
 from ascend_sim.kernel.function import KernelError, Launch
 from ascend_sim.kernel.tensor import Tensor
 from tests.support.ascend_c.kernels import made, needs_compiler
 from tests.support.sampling import sampled
 
 pytestmark = needs_compiler
-BINARY, UNARY, SCALAR = ("Add", "Mul", "Max"), ("Exp", "Abs"), ("Muls", "Adds")
+BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min", "AddRelu", "SubRelu")
+UNARY = ("Exp", "Abs", "Ln", "Sqrt", "Rsqrt", "Reciprocal", "Relu")
+SCALAR = ("Muls", "Adds", "Maxs", "Mins", "LeakyRelu", "Axpy")
 CALLS = (*BINARY, *UNARY, *SCALAR)
 MASKS = ("count", "first", "bits")
-TEXT = """
+FORMS = {name: form for form, names in (("TWO", BINARY), ("ONE", UNARY), ("BY", SCALAR)) for name in names}
+TEXT = (
+    """
 struct Call { int32_t what, form, dst, src0, src1, count, repeat, steps[3]; uint64_t mask; float scalar; int32_t pad; };
 struct Calls { int64_t count; Call calls[40]; };
 extern "C" __global__ __aicore__ void program(GM_ADDR x, GM_ADDR tiling) {
@@ -44,11 +49,19 @@ extern "C" __global__ __aicore__ void program(GM_ADDR x, GM_ADDR tiling) {
 #define BY(number, Name) if (c.what == number) { if (c.form == 0) Name(d, a, c.scalar, c.count); \\
     else if (c.form == 1) Name(d, a, c.scalar, (uint64_t)c.count, c.repeat, one); \\
     else Name(d, a, c.scalar, bits, c.repeat, one); }
-        TWO(0, Add) TWO(1, Mul) TWO(2, Max) ONE(3, Exp) ONE(4, Abs) BY(5, Muls) BY(6, Adds)
+"""
+    + " ".join(f"{form}({CALLS.index(name)}, {name})" for name, form in FORMS.items())
+    + """
         PipeBarrier<PIPE_V>();
     }
 }
 """
+)
+
+
+def operation(name: str) -> str:
+    """Return the Python name of a call: leaky_relu for LeakyRelu."""
+    return re.sub(r"(?<=.)([A-Z])", r"_\1", name).lower()
 
 
 @st.composite
@@ -109,7 +122,7 @@ def python_program(k: asim.Kernel, x: asim.Tensor, *, program: tuple[dict[str, A
         if isinstance(views[0], tuple):
             _emit_rows(k, one, count, rows, mask, views)
             continue
-        method, more = getattr(k, one["what"].lower()), {} if mask is None else {"mask": mask}
+        method, more = getattr(k, operation(one["what"])), {} if mask is None else {"mask": mask}
         d, a, b = views
         if one["what"] in BINARY:
             method(d, a, b, **more)
@@ -128,11 +141,11 @@ def _emit_rows(k: Any, one: dict[str, Any], count: int, rows: int, bits: int | N
     (d, dst), (a, first), (b, second) = views
     key: tuple[Any, ...]
     if one["what"] in BINARY:
-        key = (VectorBinary, one["what"].lower(), "float32", count, rows, dst, first, mask, (), second)
+        key = (VectorBinary, operation(one["what"]), "float32", count, rows, dst, first, mask, (), second)
     elif one["what"] in UNARY:
-        key = (VectorUnary, one["what"].lower(), "float32", count, rows, dst, first, mask)
+        key = (VectorUnary, operation(one["what"]), "float32", count, rows, dst, first, mask)
     else:
-        key = (VectorScalar, one["what"].lower(), "float32", count, rows, dst, first, mask, (), one["scalar"])
+        key = (VectorScalar, operation(one["what"]), "float32", count, rows, dst, first, mask, (), scalar_field(one["scalar"]))
     k._emit(key, d, a, b if one["what"] in BINARY else 0)
     k.pipe_barrier("V")
 

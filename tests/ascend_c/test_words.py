@@ -132,6 +132,15 @@ def test_the_mask_register_is_set_and_read_by_one_word(tmp_path: Path) -> None:
     assert words == [["set_cmpmask", 0x8000], ["get_cmpmask", 0]]
 
 
+@needs_compiler
+def test_a_comparison_into_the_mask_register_has_the_operands_of_its_intrinsic(tmp_path: Path) -> None:
+    """Operands are both sources, the repeat, the strides of blocks and of repeats (public page of vcmp)."""
+    call = "A(float) B(float) Compare(a, b, CMPMODE::LT, (uint64_t)64, BinaryRepeatParams(1, 2, 3, 4, 5, 6));"
+    text = f'{HELP}extern "C" __global__ __aicore__ void both(GM_ADDR gm) {{ {call} }}\n'
+    words = [word for _, word in vendor_words(recorded(made(tmp_path, text), 1 << GM_SHIFT, blocks=1))]
+    assert words == [["set_vector_mask", 0, -1], ["vcmp_lt", 0x8000, 0x10000, 1, 1, 2, 3, 4, 5, 6]]
+
+
 def test_the_header_numbers_every_word() -> None:
     listed = header().partition("{ enum class Word : long long { ")[2].partition(" }")[0]
     assert tuple(listed.split(", ")) == NAMES

@@ -96,6 +96,7 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
         source, target = (_SHORT[FORMATS[fields[side]]] for side in ("source", "target"))
         scaled = (source, target) == ("s32", "f16")
         name = "vconv_deq" if scaled else f"vconv_{source}2{target}{_MODES[fields['mode']]}"
-    elif name in ("vcmpv", "vcmpvs"):
+    elif name in ("vcmp", "vcmpv", "vcmpvs"):
+        listed = listed[form.addresses[0] == "bits" :]
         name = f"{name}_{_COMPARISONS[fields['mode']]}"
     return [name, *listed]

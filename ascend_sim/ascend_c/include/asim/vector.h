@@ -303,14 +303,16 @@ inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPM
                     const BinaryRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets>(site, mask);
     asim::record(site, asim::Word::vcmp, {0, asim::at(src0), asim::at(src1)},
-                 {asim::format_of<T>(), (int64_t)mode, p.src0BlkStride, p.src1BlkStride, ASIM_MASK});
+                 {asim::format_of<T>(), (int64_t)mode, 1, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride,
+                  p.src0RepStride, p.src1RepStride, ASIM_MASK});
 }
 template <class T, bool sets = true>
 inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, const uint64_t mask,
                     const BinaryRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets>(site, mask);
     asim::record(site, asim::Word::vcmp, {0, asim::at(src0), asim::at(src1)},
-                 {asim::format_of<T>(), (int64_t)mode, p.src0BlkStride, p.src1BlkStride, ASIM_MASK});
+                 {asim::format_of<T>(), (int64_t)mode, 1, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride,
+                  p.src0RepStride, p.src1RepStride, ASIM_MASK});
 }
 template <class T> inline void SetCmpMask(const LocalTensor<T> &src, ASIM_SITE) {
     asim::record(site, asim::Word::load_cmpmask, {0, asim::at(src)}, {0});
