@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ascend_sim.ascend_c.auto_sync import with_auto_sync
 from ascend_sim.ascend_c.cube_words import WordStep
 from ascend_sim.ascend_c.errors import SourceError
-from ascend_sim.ascend_c.recorder import GM_SHIFT
+from ascend_sim.ascend_c.recorder import BUFFERS, GM_SHIFT
 from ascend_sim.ascend_c.stream import ROW, WordStream
 from ascend_sim.ascend_c.translate import steps_of
 from ascend_sim.ascend_c.unit_flags import with_unit_flags
@@ -30,12 +30,12 @@ from ascend_sim.kernel.sync import Flag
 from ascend_sim.memory.gm import SLOT_SHIFT
 
 _POSITIONS = {
-    0: ("LIBRARY", "UB"),
+    0: ("", "UB"),
     1: ("A1", "L1"), 2: ("A2", "L0A"), 3: ("B1", "L1"), 4: ("B2", "L0B"), 5: ("C1", "L1"), 6: ("C2", "BT"), 7: ("CO1", "L0C"),
     9: ("VECIN", "UB"), 10: ("VECOUT", "UB"), 11: ("VECCALC", "UB"), 13: ("TSCM", "L1"), 14: ("C2PIPE2GM", "FB"),
 }  # fmt: skip
-"""Number of a TPosition -> (its name, the memory in which it lies; asim/types.h, hardware_of); 0 stands for memory that
-the library takes for itself."""
+"""Number of a TPosition -> (its name, the memory in which it lies; asim/types.h, hardware_of); 0, without a name, stands
+for memory that the library takes for itself."""
 
 
 class ShapeSteps:
@@ -303,7 +303,7 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
     Buffers that overlap because they were handed out twice (Reset), and memory of the library, are shared ones.
     """
     found: dict[str, list[Allocated]] = defaultdict(list)
-    looked_at = np.array([word.name in ("own_barrier_", "allocate_") for word in words], np.bool_)
+    looked_at = np.array([word.name in ("own_barrier_", "allocate_", "stray_") for word in words], np.bool_)
     told = recording.rows[looked_at[recording.rows[:, 0]]] if looked_at.any() else recording.rows[:0]
     for number, word in enumerate(words):
         if not WORDS[word.name].note:
@@ -314,6 +314,8 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
             notes.own_barriers |= lines
             if word.fields["with_flags"]:
                 notes.own_flags |= lines
+        elif word.name == "stray_":
+            notes.strays |= {recording.lines[line]: BUFFERS[word.fields["memory"] - 1] for line in mine[:, 1].tolist()}
         elif word.name == "queue_event_":
             flag = _flag(k, word)
             notes.queues[flag.source, flag.destination, flag.identity] = f"of queues {flag.name}"
@@ -322,7 +324,7 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
             if space in k.chip.cores.kinds[k.core_kind].buffers:  # type: ignore[index]
                 size = word.fields["size"]
                 pieces = [Allocated(space, row[2], size, name, recording.lines[row[1]]) for row in mine.tolist()]
-                (notes.shared if name == "LIBRARY" else found[space]).extend(pieces)
+                (found[space] if name else notes.shared).extend(pieces)
     for taken in found.values():
         taken.sort(key=lambda one: one.start)
         if any(here.start + here.size > behind.start for here, behind in pairwise(taken)):

@@ -152,6 +152,7 @@ WORDS: dict[str, WordForm] = {
     "dsb": _register("which"),
     "dc_preload": WordForm(("GM",), ("offset",), register=True),
     "allocate_": _note("size", "position"),
+    "stray_": _note("memory"),
     "queue_event_": _note("source", "destination", "id"),
     "own_barrier_": _note("with_flags"),
     "any_message_": _note("cores", "first", "flag", "step"),

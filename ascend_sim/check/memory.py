@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.check.accesses import APART, Accesses
-from ascend_sim.check.findings import REMARK, CheckFinding
+from ascend_sim.check.findings import REMARK, CheckFinding, FindingPlace
 from ascend_sim.check.regions import LOCAL_SPACES, SPACES, regions_in
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import Ints
@@ -160,46 +161,54 @@ def _overrun(subject: Subject, a: Accesses, footprints: list[int], piece: Alloca
 
 
 def _strays(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on accesses that begin in UB outside everything that their program took there, one for each source line.
+    """Yield findings on accesses that begin outside the buffer of their tensor, or in UB outside everything that their program
+    took there, one for each source line.
 
     A program that took nothing chooses its addresses itself.
     """
+    found: dict[tuple[object, ...], tuple[FindingPlace, str, str]] = {}
+    for number, program in enumerate(subject.programs):
+        for line, space in () if program.notes is None else program.notes.strays.items():
+            rows = np.flatnonzero(program.notes.numbers(np.arange(len(program))) == program.notes.source.number(line))
+            if len(rows):
+                row = int(rows[0])
+                place = subject.place(number, row)
+                found.setdefault(subject.line_key(number, row), (place, space, "outside the buffer of its tensor"))
     a = subject.accesses["UB"]
-    held = [
-        ((number << APART) + one.start, (number << APART) + one.start + one.size)
-        for number, program in enumerate(subject.programs)
-        for one in (() if program.notes is None else (*program.notes.allocated, *program.notes.shared))
-        if one.buffer == "UB"
-    ]
-    if not held or not len(a.start):
-        return
-    begin, end = np.asarray(sorted(held), np.int64).T
-    at = np.searchsorted(begin, a.start, side="right") - 1
-    outside = (at < 0) | (np.maximum.accumulate(end)[at] <= a.start)
-    inside = a.start % (1 << APART) < subject.chip.buffers.get("UB", 0)
-    took = np.isin(a.start >> APART, begin >> APART)
-    found: dict[tuple[object, ...], list[int]] = {}
-    for one in np.flatnonzero(outside & inside & took).tolist():
-        first = int(a.first[one])
-        key = (bool(a.writes[one]), *subject.line_key(int(a.program(first)), int(a.row[first])))
-        found.setdefault(key, []).append(one)
-    for some in found.values():
-        one = some[0]
+    for one in np.flatnonzero(_in_no_buffer(subject, a)).tolist():
         number, row = int(a.program(a.first[one])), int(a.row[a.first[one]])
-        start, size = int(a.start[one]) - (number << APART), int(subject.shapes.extents[a.form[one]])
-        access = "write" if a.writes[one] else "read"
+        start = int(a.start[one]) - (number << APART)
+        place = subject.place(number, row, "write" if a.writes[one] else "read", start)
+        found.setdefault(subject.line_key(number, row), (place, "UB", f"at {start:#x}, in no buffer that the kernel took"))
+    for place, space, where in found.values():
         yield CheckFinding.of(
             "memcheck",
             "stray",
             subject.task.name,
-            f"illegal {access} of size {size}",
-            details=(f"at {start:#x} on UB in {subject.task.name}, in no buffer that the kernel took",),
-            places=(subject.place(number, row, access, start),),
-            space="UB",
-            size=size,
-            count=int(a.counts[some].sum()),
-            advice="an index beyond the end of a tensor, or an address of no buffer",
+            f"illegal access of {space}",
+            details=(f"an operand begins {where}",),
+            places=(place,),
+            space=space,
+            advice="an index is beyond the end of a buffer or before its start, or an address belongs to no buffer",
         )
+
+
+def _in_no_buffer(subject: Subject, a: Accesses) -> NDArray[np.bool_]:
+    """Return for each footprint in UB True if it begins outside all that its program took there, which is something."""
+    held, took = [], set[int]()
+    for number, program in enumerate(subject.programs):
+        for one in () if program.notes is None else (*program.notes.allocated, *program.notes.shared):
+            if one.buffer == "UB":
+                held.append(((number << APART) + one.start, (number << APART) + one.start + one.size))
+                if one.name:
+                    took.add(number)
+    if not took:
+        return np.zeros(len(a.start), np.bool_)
+    begin, end = np.asarray(sorted(held), np.int64).T
+    at = np.searchsorted(begin, a.start, side="right") - 1
+    outside = (at < 0) | (np.maximum.accumulate(end)[at] <= a.start)
+    inside = a.start % (1 << APART) < subject.chip.buffers.get("UB", 0)
+    return outside & inside & np.isin(a.start >> APART, list(took))
 
 
 def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.order import TaskOrder
@@ -83,7 +84,8 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
     """Return {key: rows that can be left out together}: the waits of one flag, or the barriers of one source line, over all
     programs.
 
-    Rows are numbers among all that synchronise. Flags and barriers that belong to the library are left out.
+    Rows are numbers among all that synchronise. Flags and barriers that belong to the library are left out, and barriers beside
+    one of the library's: whoever writes a call need not know the barriers in it.
     """
     found: dict[_Group, list[Ints]] = {}
     for number, synced in enumerate(subject.synced):
@@ -92,6 +94,8 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
         lines = subject.lines(number, synced.rows[barriers]) + 1
         key[barriers] = (key[barriers] + 1) * (int(lines.max(initial=0)) + 1) * 3 + lines * 3 + 1
         key[synced.kind == CROSS_WAIT] += 2
+        beside = np.isin(lines, lines[_beside_own(subject, number, synced.rows[barriers])])
+        barriers[barriers] = ~beside
         items = np.flatnonzero(barriers | np.isin(synced.kind, (WAIT, CROSS_WAIT)))
         items = items[np.argsort(key[items], kind="stable")]
         alike = np.split(items, np.flatnonzero(np.diff(key[items])) + 1) if len(items) else []
@@ -101,6 +105,20 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
                 found.setdefault(told, []).append(mine + subject.order.matches.items.first[number])
     together = {key: np.concatenate(items) for key, items in found.items()}
     return dict(sorted(together.items(), key=lambda entry: _TRIED.index(str(entry[0][0]))))
+
+
+def _beside_own(subject: Subject, number: int, rows: Ints) -> NDArray[np.bool_]:
+    """Return for each barrier in `rows` of a program True if the one before or behind it on the same pipe is the library's."""
+    notes = subject.programs[number].notes
+    pipe, beside = subject.synced[number].pipe[rows], np.zeros(len(rows), np.bool_)
+    if notes is None or not notes.own_barriers:
+        return beside
+    own = np.isin(notes.numbers(rows), [notes.source.number(one) for one in notes.own_barriers])
+    for one in np.unique(pipe[own]).tolist():
+        mine = np.flatnonzero(pipe == one)
+        beside[mine[1:]] |= own[mine[:-1]]
+        beside[mine[:-1]] |= own[mine[1:]]
+    return beside & ~own
 
 
 def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Group:

@@ -88,7 +88,9 @@ class Notes:
     rows: array[int] = field(default_factory=lambda: array("i"))
     allocated: list[Allocated] = field(default_factory=list)
     shared: list[Allocated] = field(default_factory=list)
-    """Further ranges that the program may touch: those handed out several times, and those that a library takes for itself."""
+    """Further ranges that the program may touch: those handed out several times, and, without a name, a library's own."""
+    strays: dict[Line, str] = field(default_factory=dict)
+    """Lines with an operand outside the buffer of its tensor, and the memory of that."""
     queues: dict[tuple[str, str, int], str] = field(default_factory=dict)
     """Flags of queues (source, destination, number), and the side of the queue that each belongs to."""
     own_barriers: set[Line] = field(default_factory=set)

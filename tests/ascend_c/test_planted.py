@@ -155,6 +155,19 @@ PLANTED = {
         f"{QUEUE} LocalTensor<float> e(TPosition::VECCALC, bug ? 65536 : 256, 64);\nDataCopy(e, xg, 64);  // here\n{WAIT}\n"
         f"Adds(d, e, 1.0f, 64);  // here\n{STORE}",
     ),
+    "an index beyond a buffer, into the one behind": Planted(
+        "stray UB",
+        f"{QUEUE} TBuf<> more; pipe.InitBuffer(more, 256); auto e = more.Get<float>(); DataCopy(d, xg, 64);\n{WAIT}\n"
+        "Adds(bug ? d[128] : e, d, 1.0f, 64);  // here\n"
+        "SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);\nDataCopy(zg, e, 64);",
+    ),
+    "SetValue beyond a buffer, into the one behind": Planted(
+        "stray UB",
+        f"{QUEUE} TBuf<> more; pipe.InitBuffer(more, 256); auto e = more.Get<float>(); Duplicate(d, 1.0f, 64);\n"
+        "Duplicate(e, 1.0f, 64);\nSetFlag<HardEvent::V_S>(0); WaitFlag<HardEvent::V_S>(0);\n"
+        "d.SetValue(bug ? 130 : 5, 2.0f);  // here\n"
+        "SetFlag<HardEvent::S_MTE3>(0); WaitFlag<HardEvent::S_MTE3>(0);\nDataCopy(zg, d, 32); DataCopy(zg[32], e, 32);",
+    ),
     "GetValue of an element beyond a buffer": Planted(
         "stray UB",
         f"{QUEUE} Duplicate(d, 1.0f, 64);\nSetFlag<HardEvent::V_S>(0); WaitFlag<HardEvent::V_S>(0);\n"

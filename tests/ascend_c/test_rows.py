@@ -15,7 +15,7 @@ from ascend_sim.ascend_c.rows import ShapeSteps
 from ascend_sim.ascend_c.words import Word
 from ascend_sim.engine.compiled import library
 from ascend_sim.memory.gm import SLOT_SHIFT
-from tests.support.ascend_c.kernels import made, needs_compiler, vector_kernel
+from tests.support.ascend_c.kernels import IN, OUT, made, needs_compiler, vector_kernel
 
 pytestmark = needs_compiler
 QUEUE = """TPipe p; TQue<QuePosition::VECIN, 2> in; TBuf<TPosition::VECCALC> buffer;
@@ -79,6 +79,17 @@ def test_rows_of_words_are_the_same_in_c_and_in_numpy(words: list[tuple[int, int
     found = STEPS.rows_in_c(recorded, 2, numbers)
     assert found is not None
     assert np.array_equal(found[0], rows) and np.array_equal(found[1], numbers[recorded[source, 1]])
+
+
+def test_a_barrier_before_a_call_with_barriers_of_its_own_is_not_redundant(tmp_path: Path) -> None:
+    body = f"""{IN} LocalTensor<uint8_t> m = b.ReinterpretCast<uint8_t>();
+CompareScalar(m, a, 0.0f, CMPMODE::GT, 64);
+PipeBarrier<PIPE_V>();
+Select(d, m, a, 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);
+{OUT}"""
+    kernel = made(tmp_path, vector_kernel(body, tensors="x z"))
+    found = asim.check_kernel(kernel, 1, np.ones(64, np.float32), asim.empty(64, "float32"))
+    assert not found.findings, found.render()
 
 
 @COMPILED

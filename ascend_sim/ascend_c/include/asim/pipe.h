@@ -113,10 +113,10 @@ using TEventID = int32_t;
 
 template <TPosition position = TPosition::LCM> class TBuf {
 public:
-    template <class T> LocalTensor<T> Get(uint32_t elements) const { return LocalTensor<T>(position, address_, elements); }
+    template <class T> LocalTensor<T> Get(uint32_t elements) const { return GetWithOffset<T>(elements, 0); }
     template <class T> LocalTensor<T> Get() const { return Get<T>(bytes_ / sizeof(T)); }
     template <class T> LocalTensor<T> GetWithOffset(uint32_t elements, uint32_t offset) const {
-        return LocalTensor<T>(position, address_ + offset, elements);
+        return LocalTensor<T>(position, address_ + offset, elements).asim_within(address_, address_ + bytes_);
     }
 
 private:
@@ -147,7 +147,7 @@ public:
                     buffer.free_event = -1;
                 }
             }
-            return LocalTensor<T>(POSITION, buffer.address, buffer.bytes / sizeof(T));
+            return tensor_of<T>(buffer);
         }
         asim::refuse(site, "AllocTensor: all %d buffers of the queue are in use; FreeTensor gives one back", count_);
     }
@@ -193,6 +193,9 @@ private:
                       "EnQue and DeQue with positions: GM to VECIN, VECOUT to GM and VECIN to VECOUT are simulated");
         return asim::event_between(from, to, true);
     }
+    template <class T> static LocalTensor<T> tensor_of(const asim::QueueBuffer &buffer) {
+        return LocalTensor<T>(POSITION, buffer.address, buffer.bytes / sizeof(T)).asim_within(buffer.address, buffer.address + buffer.bytes);
+    }
     template <HardEvent event, class T> bool put(asim::Site site, const LocalTensor<T> &tensor) {
         int index = index_of(site, "EnQue", tensor);
         if (length_ == (depth ? depth : count_))
@@ -214,7 +217,7 @@ private:
             asim::pool->release_event(event, buffer.full_event);
             buffer.full_event = -1;
         }
-        return LocalTensor<T>(POSITION, buffer.address, buffer.bytes / sizeof(T));
+        return tensor_of<T>(buffer);
     }
     friend class TPipe;
     template <TPosition other> friend class TBufPool;
@@ -409,7 +412,7 @@ public:
                          asim::name_of(memory), (long long)total);
         used_ += size;
         asim::allocated(site, used_ - size, size, position);
-        return LocalTensor<T>(position, used_ - size, elements);
+        return LocalTensor<T>(position, used_ - size, elements).asim_within(used_ - size, used_);
     }
     template <class T> LocalTensor<T> Alloc(uint32_t elements, ASIM_SITE) { return Alloc<PLACE, T>(elements, site); }
     template <TPosition position, class T, uint32_t elements> LocalTensor<T> Alloc(ASIM_SITE) { return Alloc<position, T>(elements, site); }

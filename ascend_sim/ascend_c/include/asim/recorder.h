@@ -108,6 +108,7 @@ struct Recorder {
     Table<Shape> shapes;
     Table<Line> lines;
     Site last = {"", 0};
+    int64_t stray = 0;  // the memory (Hardware) in which an operand of the next word lies outside the buffer of its tensor
     int64_t cross_modes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};  // of flags between cores
 };
 inline Recorder recorder;
@@ -207,6 +208,8 @@ inline int64_t line_of(Site site) {
 // Record a word: its addresses, and its fields in the order of `words.py`.
 template <int A, int F> inline void record(Site site, Word word, const int64_t (&addresses)[A], const int64_t (&fields)[F]) {
     static_assert(A <= 3 && F < MOST_FIELDS);
+    int64_t stray = recorder.stray;
+    recorder.stray = 0;
     if (ON_CUBE ? is_vector_word(word) : is_cube_word(word)) {  // in a kernel of both the other core does it
         if (recorder.request.sub_blocks) return;
         refuse(site, "a call of a %s core in a kernel that runs on %s cores alone; KERNEL_TASK_TYPE_DEFAULT names the cores",
@@ -219,6 +222,7 @@ template <int A, int F> inline void record(Site site, Word word, const int64_t (
         end(Ending::TOO_LONG, recorder.written, site, "");
     recorder.written++;
     recorder.last = site;
+    if (stray) record(site, Word::stray_, {0}, {stray});
     if (is_register(word) && !recorder.request.registers) return;
     int64_t shape = shape_of(key, F + 1), line = line_of(site);
     if (recorder.waiting == Recorder::AT_ONCE) flush();

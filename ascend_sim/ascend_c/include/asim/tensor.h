@@ -98,7 +98,7 @@ public:
         return piece;
     }
     template <class U> LocalTensor<U> ReinterpretCast() const {
-        return LocalTensor<U>(position_, address_, bytes_ / sizeof(U));
+        return LocalTensor<U>(position_, address_, bytes_ / sizeof(U)).asim_within(begin_, end_);
     }
     uint32_t GetSize() const { return bytes_ / sizeof(T); }
     uint32_t GetLength() const { return bytes_; }
@@ -119,7 +119,13 @@ public:
         check_scalar(site, "tensor(i)");
         return {site, at_index(index), false};
     }
-    int64_t asim_address() const { return address_; }
+    int64_t asim_address() const { return note_stray(address_); }
+    // The buffer from which this tensor was made, whose other elements may be reached through it.
+    LocalTensor asim_within(int64_t begin, int64_t end) const {
+        LocalTensor piece = *this;
+        piece.begin_ = begin, piece.end_ = end;
+        return piece;
+    }
 #define ASIM_OPERATOR(SIGN, NUMBER)                                                                                         \
     friend asim_pair_of<T, NUMBER> operator SIGN(const LocalTensor &first, const asim_located<T> &second) {                 \
         return {first, second.tensor, second.site};                                                                        \
@@ -134,9 +140,13 @@ private:
             asim::refuse(site, "%s of a tensor in %s; the scalar unit reaches GM and the Unified Buffer", call,
                          asim::name_of(asim::hardware_of(position_)));
     }
-    int64_t at_index(uint32_t index) const { return address_ + (int64_t)index * (int64_t)sizeof(T); }
+    int64_t at_index(uint32_t index) const { return note_stray(address_ + (int64_t)index * (int64_t)sizeof(T)); }
+    int64_t note_stray(int64_t address) const {
+        if (end_ && (address < begin_ || address >= end_)) asim::recorder.stray = (int)asim::hardware_of(position_);
+        return address;
+    }
     TPosition position_ = TPosition::VECCALC;
-    uint32_t address_ = 0, bytes_ = 0;
+    uint32_t address_ = 0, bytes_ = 0, begin_ = 0, end_ = 0;
 };
 template <class T> struct asim_located {
     asim_located(const LocalTensor<T> &one, ASIM_SITE) : tensor(one), site(site) {}
