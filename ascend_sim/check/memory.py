@@ -168,8 +168,10 @@ def _strays(subject: Subject) -> Iterator[CheckFinding]:
     """
     found: dict[tuple[object, ...], tuple[FindingPlace, str, str]] = {}
     for number, program in enumerate(subject.programs):
-        for line, space in () if program.notes is None else program.notes.strays.items():
-            rows = np.flatnonzero(program.notes.numbers(np.arange(len(program))) == program.notes.source.number(line))
+        if (notes := program.notes) is None:
+            continue
+        for line, space in notes.strays.items():
+            rows = np.flatnonzero(notes.numbers(np.arange(len(program))) == notes.source.number(line))
             if len(rows):
                 row = int(rows[0])
                 place = subject.place(number, row)

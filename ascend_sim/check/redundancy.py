@@ -85,7 +85,7 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
     programs.
 
     Rows are numbers among all that synchronise. Flags and barriers that belong to the library are left out, and barriers beside
-    one of the library's: whoever writes a call need not know the barriers in it.
+    one of the library's, because the author of a kernel does not see the barriers in a call.
     """
     found: dict[_Group, list[Ints]] = {}
     for number, synced in enumerate(subject.synced):
