@@ -45,7 +45,9 @@ FLAG = ArgumentKind("True or False", is_flag)
 MASK = ArgumentKind("a list of True and False, or None", or_none(_is_mask))
 SHAPE = ArgumentKind("a list of integers", is_whole_numbers)
 SIZES = ArgumentKind("a list of integers or None", or_none(is_whole_numbers))
-NUMBERS = ArgumentKind("a list of integers or None", or_none(lambda value: is_whole_number(value) or is_whole_numbers(value)))
+NUMBERS = ArgumentKind(
+    "an integer, a list of integers or None", or_none(lambda value: is_whole_number(value) or is_whole_numbers(value))
+)
 """An integer stands for the same one on every axis."""
 
 

@@ -93,7 +93,10 @@ def test_the_functions_do_what_the_commands_do(tmp_path: Path) -> None:
     assert network.network.name == "vit_b_16" and network.batch == 1
     (found,) = ascend_sim.search_tilings("by_hand", "grad_weight", limit=0, out=tmp_path)
     assert found.kernel.name == "grad_weight" and (tmp_path / "best.yaml").is_file()
-    assert ascend_sim.explain_status("by_hand", cube_math_type=9)[0].status == 161002
+    refused = ascend_sim.explain_status("by_hand", cube_math_type=9)
+    said = CliRunner().invoke(app, "explain-status by_hand --cube-math-type 9".split()).stdout  # noqa: SIM905
+    assert refused.result.status == 161002 and refused.result.failure.message[:14] in str(refused).splitlines()[0]
+    assert [line.rstrip() for line in said.splitlines()[:-1]] == str(refused).splitlines()
 
 
 def test_values_of_a_case(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import arguments_of, check_fits, run_call
@@ -94,15 +95,28 @@ def commands_of(case: str | Path, loaded: Case, options: CaseOptions, file: str 
     return ShellCommands(str(case), options, of_this_case(loaded, options), kernels, file)
 
 
+class StatusOfCase(NamedTuple):
+    """Result of `explain_status`: the check of a case, and all rules of its operator in order."""
+
+    result: CheckResult
+    rules: list[Rule]
+
+    def __str__(self) -> str:
+        from ascend_sim.report.pages import render_status
+        from ascend_sim.report.printed import printed
+
+        return printed(partial(render_status, self.result))
+
+
 @with_options(StatusOptions)
-def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) -> tuple[CheckResult, list[Rule]]:
+def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) -> StatusOfCase:
     """Return (result, rules) of all rules that the operator checks for a case, as `ascend-sim explain-status` prints them.
 
     Contradicting shapes and values that no rule allows are not an error here: the result has the status that a call gets.
     """
     loaded = case if isinstance(case, Case) else load_case(case, as_given=True)
     chip = chip_of(of_this_case(loaded, StatusOptions(**options))["chip"])
-    return phase_one_of_case(loaded, chip, **filled(PlanOptions, options))
+    return StatusOfCase(*phase_one_of_case(loaded, chip, **filled(PlanOptions, options)))
 
 
 def call_case(

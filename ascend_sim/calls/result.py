@@ -40,6 +40,11 @@ class Result(RunResult):
         return f"Result of {self.report.problem.get('operator', 'run')}"
 
     @property
+    def output(self) -> Array | None:
+        """Return the output of a forward convolution; None where there is none."""
+        return self.outputs.get("output")
+
+    @property
     def grad_input(self) -> Array | None:
         """Return the gradient of the input; None where there is none."""
         return self.outputs.get("grad_input")

@@ -95,7 +95,7 @@ def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | 
             return replace(whole, strides=None)
         return replace(whole, storage_shape=(value.storage_size,))
     if not isinstance(value, np.ndarray):
-        raise SimError(f"{name} must be a numpy array or a TensorSpec, not {type(value).__name__}")
+        raise SimError(f"{name} must be a numpy array, a PyTorch tensor or a TensorSpec, not {type(value).__name__}")
     if not value.dtype.isnative:
         raise SimError(f"{name} has byte order {value.dtype.str!r}; allowed is the machine's own, {value.dtype.name}")
     dtype = codes or dtype_name(value.dtype)

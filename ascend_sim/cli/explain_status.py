@@ -35,7 +35,7 @@ def explain_status(
     With a number in place of a case: what that status means.
     """
     from ascend_sim.calls.cases import explain_status as said
-    from ascend_sim.report.pages import status_summary, status_table
+    from ascend_sim.report.pages import render_status
 
     with errors(as_json=json_output):
         if case.isdecimal() and not Path(case).exists():
@@ -52,11 +52,7 @@ def explain_status(
         rows = [{"rule": name, "verdict": verdict, "source": sources[name]} for name, verdict in result.trace]
         print(json.dumps({"status": result.status, "error": message, "warnings": result.warnings, "rules": rows}, indent=2))
     else:
-        if message is not None:  # before the table, which may be longer than a screen
-            print_text(f"status {result.status}: {message}\n")
-        console().print(status_table(result, rules) if full else status_summary(result))
-        for warning in result.warnings:
-            print_text(f"warning: {warning}")
+        render_status(result, console(), rules if full else ())
         if not full:
             print_text("more: --full, --json")
     raise typer.Exit(0 if result.status == 0 else 2)

@@ -82,6 +82,14 @@ class Comparison:
     nonfinite: int
     nonfinite_mismatch: int
 
+    def __str__(self) -> str:
+        judged = {None: "none", True: "passed", False: "failed"}[self.vendor_pass]
+        return (
+            f"{self.elements:,} elements of {self.dtype}: equal bits {100 * self.bit_equal_share:.1f} %, effective bits "
+            f"{self.effective_bits:.1f}, largest error {self.max_abs_error:.3g}, inf or NaN {self.nonfinite:,}, "
+            f"vendor's threshold {judged}"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics as plain values for JSON; an infinite or undefined figure becomes None."""
         return {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from ascend_sim.errors import binary_size
 from ascend_sim.ops.checks.rules import CheckResult, Rule
-from ascend_sim.report.grid import Grid
+from ascend_sim.report.grid import Grid, say
 
 
 def plan_table(rows: Sequence[Mapping[str, Any]], workspace_bytes: int) -> Grid:
@@ -34,6 +35,15 @@ def status_table(result: CheckResult, rules: Sequence[Rule]) -> Grid:
         style = {"fail": "bold red", "pass": "green"}.get(verdict, "dim")
         table.row(identity, Text(verdict, style=style), sources.get(identity, ""))
     return table
+
+
+def render_status(result: CheckResult, console: Console, rules: Sequence[Rule] = ()) -> None:
+    """Print what a check found: the error, how many rules have each verdict (with `rules` all of them), and the warnings."""
+    if result.failure is not None:  # before the table, which may be longer than a screen
+        say(console, f"status {result.status}: {result.failure.message}\n")
+    console.print(status_table(result, rules) if rules else status_summary(result))
+    for warning in result.warnings:
+        say(console, f"warning: {warning}")
 
 
 def status_summary(result: CheckResult) -> Grid:

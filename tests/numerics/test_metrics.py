@@ -45,6 +45,13 @@ def test_a_perfect_result():
     assert (got.max_abs_error, got.mere, got.mare, got.rmse, got.share_over_1e_4) == (0, 0, 0, 0, 0)
 
 
+def test_a_comparison_prints_as_a_sentence():
+    reference = np.ones(40, np.float32)
+    result = np.where(np.arange(40) == 3, np.float32(1.5), reference)
+    said = "equal bits 97.5 %, effective bits 6.3, largest error 0.5, inf or NaN 0, vendor's threshold failed"
+    assert str(compare(result, reference)) == f"40 elements of float32: {said}"
+
+
 @pytest.mark.parametrize(("wrong", "passes"), [(10, True), (11, False)])
 def test_99_percent_must_match(wrong, passes):
     reference = np.ones(1000)

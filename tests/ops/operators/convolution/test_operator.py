@@ -239,7 +239,7 @@ def test_what_the_simulator_cannot_take() -> None:
         call(block_dim=4)
     with pytest.raises(SimError, match="no cube kernel 'grad_input'; allowed are output"):
         call(tiling={"grad_input": {}})
-    with pytest.raises(SimError, match="bias must be a numpy array or a TensorSpec, not int"):
+    with pytest.raises(SimError, match="bias must be a numpy array, a PyTorch tensor or a TensorSpec, not int"):
         convolution(*PLAIN.operands("float16")[:2], 3, *PLAIN.attributes)
     turned = {"x": (2, 8, 6, 6), "bias": (4,), "transposed": True}
     cut = call(**turned, tiling={"output": {"baseM": 32}}, block_dim=2)
