@@ -75,7 +75,7 @@ ANYTHING = st.one_of(
 )
 
 
-@sampled(200, 800, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@sampled(100, 800, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_every_call_ends_in_a_code(data):

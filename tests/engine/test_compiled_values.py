@@ -310,7 +310,7 @@ def test_random_programs_leave_the_same_bytes_and_findings(variant: RandomChip, 
         assert found[0] == found[1]
 
 
-@sampled(60, 1500)
+@sampled(30, 1500)
 @given(chosen=vector_chips(), actions=vector_steps())
 def test_random_vector_programs_are_equal(chosen: tuple[ChipSpec, str], actions: list[VectorStep]) -> None:
     """Bytes, findings and every cycle, of both engines; bytes row by row as well."""
@@ -356,7 +356,7 @@ CALLS = [
 def test_whole_calls_give_the_same_bytes(chip: str, dtype: str, options: dict[str, Any]) -> None:
     """With infinities and NaN among the data, in both modes."""
     rng = np.random.default_rng(0)
-    shapes = (2, 20, 9, 7), (2, 36, 9, 7), (20, 36, 3, 3)
+    shapes = (2, 20, 6, 7), (2, 36, 6, 7), (20, 36, 3, 3)
     tensors = [rng.standard_normal(shape, np.float32).astype(numpy_dtype(dtype)) for shape in shapes]
     tensors[0][1, 3, 2, 2], tensors[1][0, 5, 5, 5], tensors[1][1, 7, 0, 0] = np.inf, np.nan, -np.inf
     for mode in ("functional", "full"):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
@@ -17,6 +17,7 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.stamp import Moving, Placed, absolute, moved, placed, relative
 from ascend_sim.memory.gm import gm_operand
+from tests.support.sampling import sampled
 
 CHIP = load_chip("ascend910b3")
 KIB = 1024
@@ -248,7 +249,7 @@ def nearly_alike(draw: st.DrawFn) -> list[Other]:
     return [first, *[first._replace(**{name: draw(st.sampled_from(VALUES[name]))}) for name in changed]]
 
 
-@settings(max_examples=300, deadline=None)
+@sampled(100, 300)
 @given(nearly_alike())
 def test_a_loop_of_programs_that_are_not_alike(others: list[Other]) -> None:
     """They share a table, and no stamps but of what is the same."""

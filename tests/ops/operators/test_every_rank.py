@@ -14,7 +14,7 @@ from tests.support.ops.ranks import RankCall, assert_close, calls, torch, torch_
 from tests.support.sampling import part_of_cases, sampled
 
 GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
-EXAMPLES = sampled(16, 60, suppress_health_check=list(HealthCheck), derandomize=True)
+EXAMPLES = sampled(10, 60, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @EXAMPLES

@@ -114,7 +114,7 @@ def test_limits_say_how_much_better_the_rest_might_be() -> None:
     gap = 100 * (1 - outcome.least / outcome.best["cycles"])
     assert outcome.sentence.endswith(f"{outcome.open:,} might be better, by at most {gap:.1f} %")
     assert search(found, seconds=0.0).reason == "time"
-    assert search(found, FEW, seconds=float("inf"), jobs=2).reason == "done"
+    assert search(found, FEW, seconds=float("inf")).reason == "done"
     near = search(found, within=0.5)
     assert near.reason == "done" and len(near.results) == 1
     assert near.sentence.endswith("the rest cannot be better by more than 50 %")

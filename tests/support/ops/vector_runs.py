@@ -52,7 +52,7 @@ def execute(
         engine.run([task])
         findings = engine.findings
     else:
-        timeline = Engine(device).run([task])
+        timeline = Engine(device).run([task], watch=True)
         findings = replay(device, [task], timeline, timeline.programs)
         findings += watched(timeline).findings
     return outgoing.data.copy(), findings, task

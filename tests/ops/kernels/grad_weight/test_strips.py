@@ -20,7 +20,7 @@ from tests.support.sampling import part_of_cases
 MASK: Mask = (False, True, False)
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 QUICK = settings(
-    max_examples=24, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
+    max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
 )
 
 

@@ -59,7 +59,7 @@ def problems(draw: st.DrawFn) -> Sizes:
     return steps, draw(st.integers(1, 7)), draw(channels), draw(channels), taps, pad
 
 
-@sampled(8, 25)
+@sampled(5, 25)
 @given(problems(), st.sampled_from(["float16", "float32"]), st.booleans())
 def test_values(sizes: Sizes, dtype: str, deterministic: bool) -> None:
     tensors = operands(sizes, dtype)

@@ -240,7 +240,7 @@ def assert_right(
 MIXED = ("float16", "bfloat16", "float32")
 
 
-@sampled(10, 25, suppress_health_check=[HealthCheck.too_slow])
+@sampled(6, 25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     products(), st.tuples(*[st.sampled_from(MIXED)] * 3), st.integers(0, 3), st.sampled_from([A2, A5]),
     st.sampled_from(["documented", "library"]), st.booleans(),
