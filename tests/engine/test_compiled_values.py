@@ -310,7 +310,7 @@ def test_random_programs_leave_the_same_bytes_and_findings(variant: RandomChip, 
         assert found[0] == found[1]
 
 
-@sampled(30, 1500)
+@sampled(60, 1500)
 @given(chosen=vector_chips(), actions=vector_steps())
 def test_random_vector_programs_are_equal(chosen: tuple[ChipSpec, str], actions: list[VectorStep]) -> None:
     """Bytes, findings and every cycle, of both engines; bytes row by row as well."""

@@ -59,7 +59,7 @@ def test_one_buffer_on_paper() -> None:
     assert len(occupancy(run, "L1").time) == 0
 
 
-@sampled(20, 150)
+@sampled(40, 150)
 @given(st.integers(0, 2**32), st.integers(1, 120))
 def test_any_times(seed: int, rows: int) -> None:
     """Times that no engine makes: ties, rows of a pipe out of order, reads that outlast the next writes."""

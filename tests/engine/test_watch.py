@@ -34,7 +34,7 @@ def assert_same_without_columns(seed: int, engine: str) -> bool:
 def test_random_runs_on_the_compiled_engine(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many rows wait until C looks at them."""
     monkeypatch.setattr(machine, "_BATCH", batch)
-    first, count = 50 * batch, sample(10, 50)
+    first, count = 50 * batch, sample(20, 50)
     racy = [assert_same_without_columns(seed, "compiled") for seed in range(first, first + count)]
     assert count // 10 < sum(racy) < count
 
