@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.places import DOCS, ROOT
 from tests.support.rooms import DOORS, LEVEL, MODULES, room
-from tests.support.sources import parsed
+from tests.support.sources import nodes, parsed
 
 pytestmark = pytest.mark.fast
 
@@ -41,7 +41,7 @@ OPS_MAY_USE = {
 def imports(path: Path) -> set[str]:
     """Return the imports of a file from the package, without the leading `ascend_sim.`; imports inside functions count too."""
     found = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -101,7 +101,7 @@ def test_the_machine_does_not_know_what_it_computes() -> None:
             continue
         names = {
             node.id if isinstance(node, ast.Name) else node.name
-            for node in ast.walk(parsed(path))
+            for node in nodes(parsed(path))
             if isinstance(node, ast.Name | ast.FunctionDef | ast.ClassDef)
         }
         told = [name for name in names if "grad_" in name.lower() or "convolution" in name.lower()]

@@ -24,7 +24,7 @@ from ascend_sim.cli import app
 from tests.support.acl.programs import aclnnConvolutionBackwardTest, main
 from tests.support.places import DOCS
 from tests.support.rooms import DOORS, LEVEL, MODULES, room
-from tests.support.sources import parsed
+from tests.support.sources import nodes, parsed
 
 pytestmark = pytest.mark.fast
 
@@ -107,7 +107,7 @@ def pytorch(walk: CalledFiles) -> None:
 
 
 def has_functions(path: Path) -> bool:
-    return any(isinstance(node, ast.FunctionDef) for node in ast.walk(parsed(path)))
+    return any(isinstance(node, ast.FunctionDef) for node in nodes(parsed(path)))
 
 
 def place(module: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import DOCS, ROOT
-from tests.support.sources import FOLDERS, parsed, python_files
+from tests.support.sources import FOLDERS, nodes, parsed, python_files
 
 pytestmark = pytest.mark.fast
 
@@ -43,7 +43,7 @@ def test_a_class_name_is_defined_once() -> None:
     places = defaultdict(list)
     for folder in FOLDERS:
         for path in python_files(folder):
-            for node in ast.walk(parsed(path)):
+            for node in nodes(parsed(path)):
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -73,7 +73,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
     The text of a flag may begin with "Whether".
     """
-    for node in ast.walk(parsed(path)):
+    for node in nodes(parsed(path)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text:
@@ -99,7 +99,7 @@ def test_a_docstring_begins_with_a_noun_or_a_verb(folder: str) -> None:
 
 def loose_words(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield (line, text) of strings and docstrings with an everyday word; names between backticks are exempt."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         text = node.value if isinstance(node, ast.Constant) else None
         if isinstance(text, str) and LOOSE.search(re.sub(r"`[^`]*`", "", text)):
             yield node.lineno, text

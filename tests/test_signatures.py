@@ -12,7 +12,7 @@ import pytest
 from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
 from tests.support.places import ROOT
-from tests.support.sources import parsed, python_files
+from tests.support.sources import nodes, parsed, python_files
 
 pytestmark = pytest.mark.fast
 
@@ -111,7 +111,7 @@ def is_open(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Every function with its file."""
     for path, tree in sources():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield path, node
 
@@ -148,12 +148,12 @@ def test_no_parameters_hide_behind_two_stars() -> None:
 
 
 def test_rows_of_numbers_have_names() -> None:
-    found = {path for path, tree in sources() if any(is_row(node) for node in ast.walk(tree))}
+    found = {path for path, tree in sources() if any(is_row(node) for node in nodes(tree))}
     assert found == set(MAY_BE_ROWS)
 
 
 def test_tuples_say_what_they_hold() -> None:
-    found = {path for path, tree in sources() for node in ast.walk(tree) if is_anything(node)}
+    found = {path for path, tree in sources() for node in nodes(tree) if is_anything(node)}
     assert found == set(UNNAMED)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import ROOT, TESTS
-from tests.support.sources import parsed, python_files
+from tests.support.sources import nodes, parsed, python_files
 
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 
@@ -26,7 +26,7 @@ def trees() -> dict[Path, ast.Module]:
 
 def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield line and full name of everything that a file imports, wherever it does."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         if isinstance(node, ast.ImportFrom):
@@ -129,7 +129,7 @@ def test_most_sources_have_their_tests_at_their_place() -> None:
 @pytest.mark.fast
 def test_a_file_of_tests_holds_tests() -> None:
     tests = {path: tree for path, tree in trees().items() if path.name.startswith("test_")}
-    functions = {path: [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)] for path, tree in tests.items()}
+    functions = {path: [node for node in nodes(tree) if isinstance(node, ast.FunctionDef)] for path, tree in tests.items()}
     without = [path for path, nodes in functions.items() if not any(node.name.startswith("test_") for node in nodes)]
     assert [str(path.relative_to(ROOT)) for path in without] == []
 

@@ -11,7 +11,7 @@ import pytest
 
 from ascend_sim.chip import load_chip, sections
 from ascend_sim.errors import ConfigError
-from tests.support.sources import parsed, python_files
+from tests.support.sources import nodes, parsed, python_files
 
 
 def refused(tmp_path: Path, text: str, field: str, said: str) -> None:
@@ -111,7 +111,7 @@ def test_every_number_of_a_chip_file_is_read_somewhere() -> None:
         node.attr
         for folder in ("ascend_sim", "ops")
         for path in python_files(folder)
-        for node in ast.walk(parsed(path))
+        for node in nodes(parsed(path))
         if isinstance(node, ast.Attribute)
     }
     fields = {

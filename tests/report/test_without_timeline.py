@@ -186,7 +186,7 @@ def test_rows_that_nothing_moves_are_read_where_they_stand(tiles: int) -> None:
 
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, "AIV", [tensor.size])
-        for at in range(300):
+        for at in range(5000):
             k.data_copy("GM", "UB", 0, gm_operand(0, at % 64 * 512), 64)
         for _, start in k.stamped([(0, i) for i in range(tiles)]):
             k.next_tile()

@@ -19,6 +19,12 @@ def parsed(path: Path) -> ast.Module:
 
 
 @cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return all nodes of a tree, which is walked once."""
+    return tuple(ast.walk(tree))
+
+
+@cache
 def python_files(folder: str) -> tuple[Path, ...]:
     """Return the Python files below a folder of the repository."""
     return tuple(sorted((ROOT / folder).rglob("*.py")))

@@ -57,7 +57,7 @@ def known(rank: str, precision: tuple[str, int]) -> dict[str, Any]:
 def check_values(chip: str, rank: str, precision: tuple[str, int], mode: str) -> ascend_sim.Result:
     result = run(chip, rank, precision, mode)
     assert result.report.passed
-    assert result.report.to_dict().get("findings", []) == []
+    assert result.report.to_dict(statements=False).get("findings", []) == []
     for name, gradient in known(rank, precision).items():
         assert np.array_equal(result.outputs[name], gradient), name
     return result

@@ -68,7 +68,7 @@ def test_convolution_backward_row_is_correct(case: dict[str, Any]) -> None:
         conformance="library",
     )
     assert [name in result.outputs for name in ("grad_input", "grad_weight", "grad_bias")] == case["outputMask"]
-    _assert_correct(result.report.to_dict())
+    _assert_correct(result.report.to_dict(statements=False))
 
 
 @part_of_cases(24)
@@ -78,4 +78,4 @@ def test_conv_tbc_backward_row_is_correct(case: dict[str, Any]) -> None:
     result = conv_tbc_backward(
         *tensors, case["pad"], cube_math_type=case["cubeMathType"], mode="functional", conformance="library"
     )
-    _assert_correct(result.report.to_dict())
+    _assert_correct(result.report.to_dict(statements=False))
