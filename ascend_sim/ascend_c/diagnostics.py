@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from linecache import getline
+from linecache import getline, getlines
 from pathlib import Path
 
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import is_public
-from ascend_sim.ascend_c.names import REFUSED
+from ascend_sim.ascend_c.names import REFUSED, SIMULATED
 from ascend_sim.kernel.inspection import shown_file
 
 _SAID = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|note): (?P<text>.*)$")
@@ -28,6 +28,8 @@ _REFUSAL = " is not simulated ("
 _IN_STUB = ("templates must have C++ linkage", "templates cannot be declared inside of a local class")
 """Errors in the text behind the user's file (function.py, _stub) where a function of the file has no end."""
 _UNCLOSED = ": error: expected '}'"
+_BEGINNING = "a kernel's file begins with"
+"""Part of the error of a file that lacks one of its first two lines: it makes all others."""
 _MOST = 10
 """Most errors that are shown."""
 _LONG = 60
@@ -65,6 +67,7 @@ def shown_errors(said: str, ours: Sequence[Path]) -> str:
         if place is None:
             others.setdefault(f"the kernel cannot be compiled: {text}")
             continue
+        text = _beginning(text, place["file"]) or text
         code = getline(place["file"], int(place["line"])).strip()
         where = f"{shown_file(place['file'])}:{place['line']}"
         told_of = f"{where}: error: {text}" + (f"\n    {code}" if code else "")
@@ -72,9 +75,11 @@ def shown_errors(said: str, ours: Sequence[Path]) -> str:
             found[place["file"], place["line"]] = told_of
         found.setdefault((place["file"], place["line"]), told_of)
     causes = (
-        [one for one in found.values() if cause in one] for cause in (_REFUSAL, _UNCLOSED, "")
+        [one for one in found.values() if cause in one] for cause in (_BEGINNING, _REFUSAL, _UNCLOSED, "")
     )  # each makes further errors of those behind it
     shown_errors = next((some for some in causes if some), [*others])
+    if shown_errors and _BEGINNING in shown_errors[0]:
+        return shown_errors[0]
     listed = shown_errors[:_MOST]
     if not listed:
         lines = said.strip().splitlines()
@@ -106,6 +111,17 @@ def _is_ours(file: str, ours: Sequence[Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in ours)
 
 
+def _beginning(text: str, file: str) -> str:
+    """Return the line that a file lacks at its beginning if an unknown name of `text` is the API's; "" if it lacks none."""
+    unknown = {*_NAMES.findall(text)} if any(word in text for word in _UNKNOWN) and "no member" not in text else set()
+    lines = [line.strip() for line in getlines(file)]
+    if unknown & {"__global__", "__aicore__"} and not any(line.startswith("#include") for line in lines):
+        return f'{min(unknown)} is unknown; {_BEGINNING} #include "kernel_operator.h"'
+    if unknown & {name for names in SIMULATED.values() for name in names} and "using namespace AscendC;" not in lines:
+        return f"{min(unknown)} is unknown; {_BEGINNING} using namespace AscendC; or write AscendC::{min(unknown)}"
+    return ""
+
+
 def _reason(notes: Sequence[re.Match[str]]) -> str:
     """Return, in brackets, why the first form of a call with as many arguments does not fit; nothing if no note says it, or one
     argument is too many for a form.
@@ -113,6 +129,8 @@ def _reason(notes: Sequence[re.Match[str]]) -> str:
     reasons = [one[1] for note in notes if (one := _CANDIDATE.match(note["text"])) is not None]
     fits = any(_TOO_MANY in one for one in reasons)
     found = next((one for one in reasons if not fits and "requires" not in one), "")
+    if not found and not fits:
+        found = next((one for one in reasons if "at least" in one), "")
     return f" ({found.replace('asim::', '').replace('_Float16', 'half').replace('__bf16', 'bfloat16_t')})" if found else ""
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from ascend_sim.ascend_c.diagnostics import shown_errors
 from ascend_sim.ascend_c.errors import CompileError
+from ascend_sim.ascend_c.function import cpp_kernel
 from tests.support.ascend_c.kernels import BEGIN, made, needs_compiler, vector_kernel
 from tests.support.sampling import part_of_cases
 
@@ -20,6 +21,7 @@ BROKEN = {
     "ShapeInfo shape;": "ShapeInfo is not simulated (shapes of tensors)",
     "float v = a.GetValue();": "too few arguments to function call",
     "SetLoadDataRepeat({0, 1, 0});": "SetLoadDataRepeat is not simulated (kernels of the cube core)",
+    "Exp(a, a);": "no matching function for call to 'Exp' (requires at least 3 arguments, but 2 were provided)",
     "LoadDataRepeatParam again(0, 1, 0);": "LoadDataRepeatParam is not simulated (kernels of the cube core)",
     "auto mode = QuantMode_t::QF322B8_PRE;": "QF322B8_PRE is not simulated (quantisation by Fixpipe)",
     "IBSet(xg, d, 0, 0);": "IBSet is not simulated (one core's flags for another)",
@@ -112,6 +114,24 @@ def test_an_error_in_our_headers_is_told_where_the_user_caused_it(tmp_path: Path
 
 def test_twenty_kernels_are_broken() -> None:
     assert len(BROKEN) >= 20
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (0, '2: error: __global__ is unknown; a kernel\'s file begins with #include "kernel_operator.h"'),
+        (1, "3: error: GlobalTensor is unknown; a kernel's file begins with using namespace AscendC; or write AscendC::Glo"),
+    ],
+)
+def test_a_file_without_its_beginning_has_one_error(tmp_path: Path, missing: int, said: str) -> None:
+    lines = BEGIN.splitlines()
+    del lines[missing]
+    text = "\n".join([*lines, vector_kernel("Exp(a, a, 64);", tensors="x").replace("{", "{\n", 1)])
+    (tmp_path / "kernel.cpp").write_text(text)
+    with pytest.raises(CompileError) as caught:
+        cpp_kernel(tmp_path / "kernel.cpp")
+    assert said in str(caught.value) and len(str(caught.value).splitlines()) == 2, str(caught.value)
 
 
 @needs_compiler
