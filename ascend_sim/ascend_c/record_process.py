@@ -109,6 +109,8 @@ def main():
             try:
                 control.close()
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                most = resource.getrlimit(resource.RLIMIT_AS)[1]  # of a judged case, whose limit is not raised
+                memory = memory if most == resource.RLIM_INFINITY else min(memory, most)
                 resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
                 library = library or loaded(sys.argv[1], judged)  # a judged one has no process in common with other blocks
                 library.asim_run(ctypes.c_char_p(request), ctypes.c_int(answers))

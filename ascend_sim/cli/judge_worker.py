@@ -59,11 +59,11 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     try:
         entry = getattr(run_file(file.with_suffix(".py")), "ENTRY", None)
         subject = subject_of(file, None, {}, seed, CppOptions(entry=entry, auto_sync=auto_sync))
+        kernel, given, fields = subject.kernel, subject.tensors, subject.fields
+        blocks = default_blocks(subject.file, subject.module, kernel.core_on(spec), spec)
+        checked = check_kernel(kernel, blocks, *given, chip=spec, **fields).to_dict()
     except (CompileError, SimError) as error:
         return not_compiled(str(error))
-    kernel, given, fields = subject.kernel, subject.tensors, subject.fields
-    blocks = default_blocks(subject.file, subject.module, kernel.core_on(spec), spec)
-    checked = check_kernel(kernel, blocks, *given, chip=spec, **fields).to_dict()
     found = verdict_of(checked)
     if not found["passed"]:
         return found

@@ -127,6 +127,17 @@ def test_an_input_that_is_overwritten_is_told(tmp_path: Path) -> None:
     assert code == 0 and found["unknown"][-1] == "values: the kernel writes x, of which its file expects nothing", found
 
 
+@pytest.mark.parametrize("wrong", ["BLOCKS = 0\n", "def arguments(rng):\n    return {'x': 1}\n"])
+def test_wrong_arguments_fail_the_first_stage(tmp_path: Path, wrong: str) -> None:
+    code, (found,) = judged(str(case(tmp_path / "wrong", GOOD, f"{ARGUMENTS}\n{wrong}")))
+    assert code == 1 and found["stage"] == "compile" and len(found["compile"]["messages"]) == 1, found
+
+
+def test_memory_may_be_less_than_a_recorder_may_take_elsewhere(tmp_path: Path) -> None:
+    code, (found,) = judged(str(case(tmp_path / "small", GOOD)), "--memory", "3000")
+    assert code == 0 and found["passed"], found
+
+
 SHARED = """#include <sys/mman.h>
 static volatile int *common = (int *)mmap(0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 """
