@@ -329,7 +329,7 @@ def test_without_a_wait_both_engines_do_the_same(kernel: str) -> None:
         case.of(kernel)
         local, cross = sorted(case.waits), sorted({n for one, _ in case.programs for n in one.table.cross_flag_names()})
         flags = [
-            *random.sample(local, min(len(local), sample(1, 100))),
+            *random.sample(local, min(len(local), sample(3, 100))),
             *random.sample(cross, min(len(cross), sample(1, 100))),
         ]
         for flag in flags:
