@@ -7,7 +7,7 @@ draft.made()                           # (Case, ChipSpec)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from difflib import get_close_matches
 from functools import cache, partial
@@ -89,7 +89,7 @@ def field_of(name: str, case: Case, chip: ChipSpec) -> SweepField:
         place = name.removeprefix("chip.")
         numbers = chip.numbers()
         if place not in numbers:
-            raise _unknown(name, [f"chip.{one}" for one in numbers], f"{chip.name} has no such number")
+            raise _unknown(name, [f"chip.{one}" for one in numbers], f"{chip.name} has no such number", _words(case))
         return SweepField(name, partial(_put_number, place))
     words = _words(case)
     plain = ".".join(map(full_name, name.removeprefix("layer.").split(".")))
@@ -106,7 +106,7 @@ def field_of(name: str, case: Case, chip: ChipSpec) -> SweepField:
     having = [one for one, fields in kernels.items() if own in fields]
     if having and not kernel:
         return SweepField(name, partial(_put_tiling, having, own))
-    raise _unknown(name, known_fields(case, chip), f"no such field of a {case.operator} case")
+    raise _unknown(name, known_fields(case, chip), f"no such field of a {case.operator} case", words)
 
 
 def known_fields(case: Case, chip: ChipSpec) -> list[str]:
@@ -125,14 +125,15 @@ def is_of_a_call(name: str) -> bool:
     return name in {"dtype", *_WORDS, *_OVER_TIME_WORDS} or any(name in case_fields(one.case) for one in OPERATORS.values())
 
 
-def _unknown(name: str, known: list[str], why: str) -> ConfigError:
+def _unknown(name: str, known: list[str], why: str, words: Sequence[str]) -> ConfigError:
     last = {one.rpartition(".")[2]: one for one in reversed(known)}
     near = get_close_matches(name, known, n=3, cutoff=0.6) or [
         last[one] for one in get_close_matches(name.rpartition(".")[2], list(last), n=3, cutoff=0.5)
     ]
     hint = f"did you mean {', '.join(near)}? " if near else ""
+    sizes = "".join(f"{word}, " for word in words)
     return ConfigError(
-        f"--vary {name}: {why}; {hint}{'Fields' if hint else 'fields'} are those of a case file, {', '.join(_WORDS)}, "
+        f"--vary {name}: {why}; {hint}{'Fields' if hint else 'fields'} are those of a case file, {sizes}"
         "tiling fields (baseM, grad_input.baseM), chip, and chip.SECTION.NUMBER"
     )
 
@@ -160,7 +161,11 @@ def _operator(kind: type[Case]) -> str:
 
 
 def _words(case: Case) -> tuple[str, ...]:
-    return _OVER_TIME_WORDS if OPERATORS[case.operator].layer_kind == OVER_TIME else _WORDS
+    """Return the names of a layer's sizes; () for an operator that is no pass of a layer."""
+    operator = OPERATORS[case.operator]
+    if operator.layer_direction is None:
+        return ()
+    return _OVER_TIME_WORDS if operator.layer_kind == OVER_TIME else _WORDS
 
 
 def _tiling_fields(case: Case) -> Mapping[str, list[str]]:

@@ -9,6 +9,7 @@ import pytest
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import ConfigError
 from ascend_sim.ops.case import load_case
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.sweep.fields import Draft, field_of
 
 CHIP = load_chip("ascend910b3")
@@ -33,6 +34,13 @@ def test_fields_of_a_case() -> None:
     assert made("by_hand", dtype="float32")[0].tensors["weight"][1] == "float32"
     assert made("by_hand", block_dim__grad_input=3)[0].block_dim == {"grad_input": 3}
     assert made("by_hand", padding=[0, 0])[0].tensors["grad_output"][0] == (1, 2, 2, 2)
+
+
+def test_an_operator_that_is_no_layer_has_no_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = load_case("strided")
+    monkeypatch.setattr(type(OPERATORS[case.operator]), "layer_direction", None)
+    with pytest.raises(ConfigError, match=r"no such field of a convolution_backward case; .*are those of a case file, tiling"):
+        field_of("batch", case, CHIP)
 
 
 @pytest.mark.fast
