@@ -167,7 +167,8 @@ def strip_input(inp: TilingInput, width: int) -> TilingInput:
 
 
 def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
-    """Return the tiling for strips of `width` columns of y, whose tasks go to as many cores as there are tasks.
+    """Return the tiling for strips of `width` columns of y; each task gets a core, as long as there are cores.
+
     TilingError where none fits.
     """
     tiling, p = of_rows(strip_input(inp, width), buffers), inp.problem

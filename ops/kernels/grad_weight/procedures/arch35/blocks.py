@@ -36,7 +36,9 @@ def block_in_l1(first: WeightProblem) -> tuple[GradWeightTiling, WeightProblem]:
 
 
 def _ways(first: WeightProblem) -> Iterator[WeightProblem]:
-    """Yield the problem with each walk to try: its own, strips of half the width each time, single taps."""
+    """Yield the problem with each walk to try: its own, strips of WIDEST_STRIP columns, of half as many each time down to C0,
+    single taps in strips of C0 columns.
+    """
     yield first
     width = WIDEST_STRIP
     while not first.by_tap and width >= first.inp.c0:
