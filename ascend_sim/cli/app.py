@@ -138,11 +138,16 @@ class CommandGroup(TyperGroup):
             else:
                 print(f"ascend-sim: {plain_text(text)}", file=sys.stderr)
             sys.exit(2)
-        except (SimError, MemoryLimitError) as error:  # the limit of memory, where no command has begun
-            print(f"ascend-sim: {error}", file=sys.stderr)
-            sys.exit(2)
         except typer.Abort:
             sys.exit(1)
+        except (Exception, MemoryLimitError) as error:
+            ended = error if isinstance(error, (SimError, MemoryLimitError)) else stopping.raised()
+            if ended is None:
+                raise
+            if isinstance(ended, KeyboardInterrupt):  # a library made another error of it
+                sys.exit(stopping.tell())
+            print(f"ascend-sim: {ended}", file=sys.stderr)  # the limit of memory, where no command has begun
+            sys.exit(2)
         sys.exit(code or 0)
 
 

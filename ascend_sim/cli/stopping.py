@@ -27,7 +27,10 @@ _LONGEST_SLEEP = 8.0
 
 _last = signal.SIGINT
 _told = False
+_ENDING_SECONDS = 5.0
+"""Time after which a command that is beyond its limit of memory should have ended."""
 _too_much: list[str] = []
+_raised: BaseException | None = None
 _waits_until: tuple[float, float] | None = None
 """CPU time and clock at which a signal does not wait for an import any more."""
 
@@ -52,6 +55,11 @@ def tell() -> int:
     return 128 + int(_last)
 
 
+def raised() -> BaseException | None:
+    """Return what a signal raised last; a library may have made another error of it. None before the first signal."""
+    return _raised
+
+
 def end_of_start(code: object) -> object:
     """Return the exit code `code`, but first print the line of `tell` for a signal that came before the command began."""
     return tell() if code == 128 + int(signal.SIGINT) and not _told else code
@@ -62,7 +70,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
     During an import wait and try again.
     """
-    global _last, _waits_until
+    global _last, _raised, _waits_until
     if hasattr(signal, "setitimer") and _is_import(frame):
         spent, now = time.process_time(), time.monotonic()
         _waits_until = _waits_until or (spent + _LONGEST_IMPORT, now + _LONGEST_SLEEP)
@@ -71,9 +79,10 @@ def _stop(number: int, frame: FrameType | None) -> None:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
             return
     if _too_much:
-        raise MemoryLimitError(_too_much.pop())
-    _last = signal.Signals(number)
-    raise KeyboardInterrupt
+        _raised = MemoryLimitError(_too_much.pop())
+    else:
+        _last, _raised = signal.Signals(number), KeyboardInterrupt()
+    raise _raised
 
 
 def _is_import(frame: FrameType | None) -> bool:
@@ -90,6 +99,6 @@ def _watch_memory() -> None:
         except SimError:  # who uses it says so
             return
         if limit is not None and held_memory() > limit:
-            _too_much.append(beyond(limit))
+            _too_much[:] = [beyond(limit)]
             os.kill(os.getpid(), signal.SIGTERM)
-            return
+            time.sleep(_ENDING_SECONDS)  # if it goes on then, a library has caught what the signal raised

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import ml_dtypes
@@ -54,9 +55,12 @@ extern "C" __global__ __aicore__ void every(GM_ADDR wide, GM_ADDR narrow, int br
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled_fast() -> None:
-    """Without optimisation the conversion to bfloat16 copies its result by way of float, and calls itself."""
+@pytest.fixture(scope="module", autouse=True, params=("-O0", "-O1"))
+def compiled_fast(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compile without optimisation, where a conversion must not call itself, and as for users."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "FLAGS", tuple(request.param if one == "-O1" else one for one in compiler.FLAGS))
+        yield
 
 
 def test_every_number_of_16_bits_is_converted_as_numpy_does(tmp_path: Path) -> None:

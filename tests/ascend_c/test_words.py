@@ -38,11 +38,6 @@ static void told(const char *what, int64_t value) { asim::record({what, 1}, asim
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled_fast() -> None:
-    """Without optimisation the conversion to bfloat16 copies its result by way of float, and calls itself."""
-
-
 ON_CUBE = "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);"
 
 

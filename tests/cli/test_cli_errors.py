@@ -62,7 +62,7 @@ def test_a_missing_case_and_broken_yaml(tmp_path: Path) -> None:
     ("options", "words"),
     [
         (["--chip", "ascend910b33"], ["did you mean ascend910b3"]),
-        (["--chip", "missing.yaml"], ["missing.yaml", "No such file"]),
+        (["--chip", "missing.yaml"], ["missing.yaml: no such file"]),
         (["--mode", "fast"], ["--mode fast", "full, functional, timing"]),
         (["--l2", "lukewarm"], ["lukewarm", "cold, warm, step"]),
         (["--conformance", "strict"], ["strict", "documented"]),

@@ -192,6 +192,46 @@ def test_work_that_goes_on_after_errors_ends_at_the_limit_of_memory(monkeypatch:
         result.to_dict()
 
 
+@pytest.mark.parametrize(("text", "code"), [("stopped: more than 1 GiB of memory", 2), ("stopped by SIGTERM", 143)])
+def test_an_ending_of_which_a_library_makes_another_error(
+    text: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the library that reads chip files does, while it builds what checks them."""
+    from ascend_sim import cli
+    from ascend_sim.cli import stopping
+
+    def wrapped(*_: object) -> None:
+        try:
+            stopping._stop(signal.SIGTERM, None)
+        except BaseException as error:
+            raise ValueError(f"cannot build: {error!r}") from None
+
+    monkeypatch.setattr(stopping, "listen", lambda: None)
+    for name, value in (("_last", signal.SIGINT), ("_told", False), ("_raised", None)):
+        monkeypatch.setattr(stopping, name, value)
+    monkeypatch.setattr(stopping, "_too_much", [text] if code == 2 else [])
+    monkeypatch.setattr(sys.modules["ascend_sim.cli.app"], "_without_types", wrapped)
+    monkeypatch.setattr(sys, "argv", ["ascend-sim", "cases"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == code and capsys.readouterr().err == f"ascend-sim: {text}\n"
+
+
+def test_the_limit_of_memory_is_reported_until_the_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library may catch what the first signal raises."""
+    from ascend_sim.cli import stopping
+
+    sent: list[tuple[int, list[str]]] = []
+    monkeypatch.setattr(stopping, "_too_much", [])
+    monkeypatch.setattr(stopping, "memory_limit", lambda: 2**30)
+    monkeypatch.setattr(stopping, "held_memory", lambda: 2**31)
+    monkeypatch.setattr(os, "kill", lambda _, number: sent.append((number, list(stopping._too_much))))
+    monkeypatch.setattr(time, "sleep", lambda seconds: sys.exit() if len(sent) == 3 else None)
+    with pytest.raises(SystemExit):
+        stopping._watch_memory()
+    assert [(number, len(texts)) for number, texts in sent] == [(signal.SIGTERM, 1)] * 3
+
+
 @pytest.mark.slow
 def test_a_worker_with_more_memory_than_the_limit(started: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(NETWORK)

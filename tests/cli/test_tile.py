@@ -71,7 +71,7 @@ def test_chips_side_by_side_as_json(tmp_path: Path) -> None:
         (["--field", "baseM"], "--field 'baseM': allowed is FIELD=WHOLE NUMBER"),
         (["--field", "baseM=16,baseM=32"], "grad_input.baseM is given twice"),
         (["--field", "grad_weight.baseM=16", "--kernel", "grad_input"], "grad_weight is not searched"),
-        (["--field", "grad_input.baseQ=16"], "unknown tiling field baseQ; allowed: baseM"),
+        (["--field", "grad_input.baseQ=16"], "unknown tiling field baseQ; did you mean baseN, baseM, baseK?; allowed: baseM"),
         (["--field", "grad_input.baseM=4096"], "L0A: baseM*baseK*4*al0Pbuffer"),
         (["--l2", "hot"], "l2 'hot': allowed are call, cold and warm"),
         (["--plot", "a.pdf"], "--plot a.pdf: give a file that ends in .png"),

@@ -20,18 +20,16 @@ inline uint16_t narrowed(double value, int digits, int bias) {
     if (!small) kept += (uint64_t)(exponent - least) << digits;
     return sign | (kept < highest ? kept : highest);
 }
-template <class T> inline T with_bits(uint16_t bits) {
-    T value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
+// A half or bfloat16_t as it is returned, in the lowest bits of a vector register: to return the type itself may need a conversion.
+typedef uint16_t Returned __attribute__((vector_size(16)));
+inline Returned returned(uint16_t bits) { return Returned{bits}; }
 }  // namespace asim
 
 #define ASIM_RUNTIME extern "C" __attribute__((used, weak, visibility("hidden")))
-ASIM_RUNTIME _Float16 __truncdfhf2(double value) { return asim::with_bits<_Float16>(asim::narrowed(value, 10, 15)); }
-ASIM_RUNTIME _Float16 __truncsfhf2(float value) { return asim::with_bits<_Float16>(asim::narrowed(value, 10, 15)); }
-ASIM_RUNTIME __bf16 __truncdfbf2(double value) { return asim::with_bits<__bf16>(asim::narrowed(value, 7, 127)); }
-ASIM_RUNTIME __bf16 __truncsfbf2(float value) { return asim::with_bits<__bf16>(asim::narrowed(value, 7, 127)); }
+ASIM_RUNTIME asim::Returned __truncdfhf2(double value) { return asim::returned(asim::narrowed(value, 10, 15)); }
+ASIM_RUNTIME asim::Returned __truncsfhf2(float value) { return asim::returned(asim::narrowed(value, 10, 15)); }
+ASIM_RUNTIME asim::Returned __truncdfbf2(double value) { return asim::returned(asim::narrowed(value, 7, 127)); }
+ASIM_RUNTIME asim::Returned __truncsfbf2(float value) { return asim::returned(asim::narrowed(value, 7, 127)); }
 ASIM_RUNTIME float __extendhfsf2(_Float16 value) {
     uint16_t half;
     memcpy(&half, &value, sizeof half);

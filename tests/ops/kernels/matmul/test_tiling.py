@@ -127,7 +127,7 @@ def test_what_the_user_leaves_out_follows(fields: dict[str, int]) -> None:
         ({"baseM": 128, "baseN": 128, "stepKa": 8, "stepKb": 8}, "L1: .* = 1048576 bytes; ascend910b3 has 524288"),
         ({"stepKa": 2, "stepKb": 3}, "one must be a multiple of the other"),
         ({"dbL0C": 3}, "dbL0C = 3; allowed are 1 and 2"),
-        ({"coreNum": 3}, "unknown tiling field coreNum; this gradient is a MatMul, allowed: baseM, baseK, baseN"),
+        ({"coreNum": 3}, r"field coreNum; did you mean usedCoreNum\?; this gradient is a MatMul, allowed: baseM, baseK, baseN"),
     ],
 )
 def test_tilings_that_cannot_run_are_refused(fields: dict[str, int], message: str) -> None:

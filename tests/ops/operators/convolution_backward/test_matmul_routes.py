@@ -324,7 +324,7 @@ def test_tiling_blocks_and_disarmed_flags_reach_the_product() -> None:
     kernel = result.report.kernels[-1]
     assert (kernel["op_type"], kernel["block_dim"], kernel["tiling_source"]) == ("MatMul", 3, "manual")
     assert (kernel["tiling"]["baseM"], kernel["tiling"]["baseN"]) == (32, 64)
-    with pytest.raises(SimError, match="unknown tiling field singleCoreCin; this gradient is a MatMul"):
+    with pytest.raises(SimError, match=r"unknown tiling field singleCoreCin; .*this gradient is a MatMul"):
         convolution_backward(*specs, *arguments, mode="timing", tiling={"grad_input": {"singleCoreCin": 32}})
     with pytest.raises(SimError, match="no flag 'nothing'"):
         convolution_backward(*specs, *arguments, mode="timing", disarm={"grad_input": ["nothing"]})
