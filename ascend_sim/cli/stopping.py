@@ -56,7 +56,7 @@ def tell() -> int:
 
 
 def raised() -> BaseException | None:
-    """Return what a signal raised last; a library may have made another error of it. None before the first signal."""
+    """Return the exception that the last signal raised, of which a library may have made another; None before any signal."""
     return _raised
 
 

@@ -196,7 +196,7 @@ def test_work_that_goes_on_after_errors_ends_at_the_limit_of_memory(monkeypatch:
 def test_an_ending_of_which_a_library_makes_another_error(
     text: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the library that reads chip files does, while it builds what checks them."""
+    """The library that reads chip files does so, while it builds what checks them."""
     from ascend_sim import cli
     from ascend_sim.cli import stopping
 
