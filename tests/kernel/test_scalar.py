@@ -77,6 +77,15 @@ def test_a_check_finds_a_scalar_load_that_races_with_a_pipe() -> None:
     assert any("scalar_load" in one.text for one in run.findings)
 
 
+def test_a_run_in_time_finds_a_scalar_store_that_races_with_a_pipe() -> None:
+    one, other = (
+        asim.launch(doubled_places, 1, X, asim.empty(64, "float32"), mode="timing", engine=engine, ordered=False).findings
+        for engine in ("simpy", "compiled")
+    )
+    assert one == other
+    assert any(found.kind == "hazard" and "scalar_store" in found.text for found in one)
+
+
 @asim.kernel_function(core="AIV")
 def load_before_overwriting(k: Any, x: Any, y: Any) -> None:
     """A load is over before anything behind it begins, so that no flag is needed between it and a later copy."""

@@ -432,8 +432,8 @@ static void run_scalar(Cores *cores, Core *core) {
 
 /* Return the earliest cycle at which an unfinished row of this core can start. */
 static i64 horizon(const Core *core) {
-    i64 least = NEVER;
-    for (int p = 1; p < PIPES; p++) {
+    i64 least = core->state == ISSUED ? NEVER : core->t; /* that of the scalar unit */
+    for (int p = S + 1; p < PIPES; p++) {
         const Pipe *pipe = &core->pipes[p];
         i64 next = pipe->free;
         if (pipe->state != IDLE) next = pipe->begun;

@@ -111,8 +111,8 @@ static i64 next_start(const Line *line) { return line->head < line->end ? line->
 /* Return the pipe whose next row starts first, by `starts`; -1 if none starts before the horizon. */
 static int first_line(const Watch *watch, const i64 *starts, i64 horizon) {
     const Line *lines = watch->lines;
-    int best = 1;
-    for (int p = 2; p < PIPES; p++) {
+    int best = S;
+    for (int p = S + 1; p < PIPES; p++) {
         if (starts[p] > starts[best] || starts[p] == INT64_MAX) continue;
         if (starts[p] < starts[best] || lines[p].items[lines[p].head].row < lines[best].items[lines[best].head].row) best = p;
     }
@@ -149,7 +149,7 @@ static int look_at(Watch *watch, const Ran *ran) {
 /* Look at all rows that start before the horizon, in order of start and then of rows. 0: no memory. */
 int watch_work_off(Watch *watch, i64 horizon) {
     i64 starts[PIPES];
-    for (int p = 1; p < PIPES; p++) starts[p] = next_start(&watch->lines[p]);
+    for (int p = S; p < PIPES; p++) starts[p] = next_start(&watch->lines[p]);
     int pipe = first_line(watch, starts, horizon);
     while (pipe >= 0) {
         const i64 start = starts[pipe];
@@ -166,7 +166,7 @@ int watch_work_off(Watch *watch, i64 horizon) {
     }
     for (int space = 0; space < SPACES; space++)
         if (!flight_set_aside(&watch->active[space], horizon)) return 0;
-    for (int p = 1; p < PIPES; p++) {
+    for (int p = S; p < PIPES; p++) {
         Line *line = &watch->lines[p];
         if (!line->head) continue;
         memmove(line->items, line->items + line->head, (size_t)(line->end - line->head) * sizeof(Ran));

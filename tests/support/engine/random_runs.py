@@ -24,7 +24,7 @@ from ascend_sim.kernel.sync import Flag
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, KIB, changed, columns, program, quiet, task_of
-from tests.support.engine.random_programs import _TIMED, RandomChip, flag_pairs, tile
+from tests.support.engine.random_programs import _TIMED, RandomChip, flag_pairs, scalar_access, tile
 
 SIZE = 64 * KIB
 """Bytes of each of the two tensors of a task: one is read, one is written, by all its blocks."""
@@ -241,6 +241,8 @@ class RandomRun:
             k.pipe_barrier("ALL")
         elif verb == "one":
             k.scalar_wait(pipe)
+        elif random.random() < 0.5 and self.family == "910b":
+            scalar_access(k, *(random.randint(0, 11) for _ in range(3)), 0)
         else:
             k.scalar(random.choice([0, 1, 20, 300]))
 

@@ -13,7 +13,7 @@ from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import Finding
-from ascend_sim.engine.watch import watched
+from ascend_sim.engine.watch import from_columns, watched
 from tests.support.engine.machine import Writer, program, random_bytes, task_of
 from tests.support.engine.random_programs import SIZES
 
@@ -23,8 +23,10 @@ Bytes = np.ndarray[Any, Any]
 def full(chip: ChipSpec, kind: str, write: Writer, sizes: Any = SIZES, **options: Any) -> tuple[list[Bytes], list[Finding]]:
     """The tensors after a run in time, and everything that was found."""
     device, task = prepared(chip, kind, write, sizes, **options)
-    timeline = Engine(device).run([task])
-    findings = watched(timeline).findings + replay(device, [task], timeline, timeline.programs)
+    timeline = Engine(device).run([task], watch=True)
+    found = watched(timeline).findings
+    assert found == from_columns([task], timeline.programs).findings
+    findings = found + replay(device, [task], timeline, timeline.programs)
     return [tensor.data for tensor in task.tensors], findings  # type: ignore[misc]
 
 
