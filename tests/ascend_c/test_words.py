@@ -82,12 +82,17 @@ def _as_told(words: list[list[Any]]) -> list[list[Any]]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("number", [n for n in range(len(CASES)) if n not in RETURNING])
-def test_a_call_emits_its_words(number: int, folder: Path) -> None:
-    case = CASES[number]
-    left_out = ("RETURNS", *(JOINS if case["form"].startswith("soft") else ()))
-    emitted = [word for word in _recorded_cases(folder, _core(case))[number] if word[0] not in left_out]
-    assert _as_told(emitted) == _as_told(case["words"]), f"{case['name']} ({case['form']}): {case['code']}"
+@pytest.mark.parametrize("core", ("AIV", "AIC"))
+def test_a_call_emits_its_words(core: str, folder: Path) -> None:
+    told: list[str] = []
+    for case, words in zip(CASES, _recorded_cases(folder, core), strict=True):
+        if _core(case) != core or any(word[0] == "RETURNS" for word in case["words"]):
+            continue
+        left_out = ("RETURNS", *(JOINS if case["form"].startswith("soft") else ()))
+        emitted = [word for word in words if word[0] not in left_out]
+        if _as_told(emitted) != _as_told(case["words"]):
+            told.append(f"{case['name']} ({case['form']}): {case['code']}: {emitted}, not {case['words']}")
+    assert told == []
 
 
 @needs_compiler

@@ -167,12 +167,9 @@ def told(fact: FieldFact, value: int, *, finish: bool = False) -> str:
     return said[0] if not finish else max(said, key=lambda text: "covers bytes" in text)
 
 
-def reached() -> list[FieldFact]:
-    return [one for one in FACTS if not unreachable(one)]
-
-
-def words(fact: FieldFact) -> str:
-    return f"{fact.instruction} {fact.arch} {fact.field}"
+def reached(instruction: str = "") -> list[FieldFact]:
+    """Return the facts that a public method reaches: of one instruction, or all."""
+    return [one for one in FACTS if instruction in ("", one.instruction) and not unreachable(one)]
 
 
 def step_of(fact: FieldFact) -> int:
@@ -192,39 +189,48 @@ def last(fact: FieldFact) -> int:
     return fact.high if fact.field == "dst_gap" else fact.high // step * step
 
 
-@pytest.mark.parametrize("fact", [one for one in reached() if one.unit != "a switch"], ids=words)
-def test_the_limit_is_taken_and_one_more_is_not(fact: FieldFact) -> None:
-    most = last(fact)
-    assert told(fact, most) == ""
-    beyond = told(fact, most + step_of(fact))
-    if (fact.instruction, fact.arch, fact.field) in OTHER_FORM:
-        assert beyond == ""
-        return
-    assert f"{fact.field} = " in beyond and f"{fact.low:,} to {fact.high:,} " in beyond, beyond
-    assert CHIPS[fact.arch] in beyond and fact.instruction.split(" (")[0] in beyond and "\n" not in beyond
+INSTRUCTIONS = sorted({fact.instruction for fact in reached()})
 
 
-@pytest.mark.parametrize("fact", reached(), ids=words)
-def test_the_largest_that_the_buffers_hold_is_taken_whole(fact: FieldFact) -> None:
+@pytest.mark.parametrize("instruction", INSTRUCTIONS)
+def test_the_limit_is_taken_and_one_more_is_not(instruction: str) -> None:
+    for fact in reached(instruction):
+        if fact.unit == "a switch":
+            continue
+        most = last(fact)
+        assert told(fact, most) == "", fact
+        beyond = told(fact, most + step_of(fact))
+        if (fact.instruction, fact.arch, fact.field) in OTHER_FORM:
+            assert beyond == "", fact
+            continue
+        assert f"{fact.field} = " in beyond and f"{fact.low:,} to {fact.high:,} " in beyond, (fact, beyond)
+        assert CHIPS[fact.arch] in beyond and fact.instruction.split(" (")[0] in beyond and "\n" not in beyond, fact
+
+
+@pytest.mark.parametrize("instruction", INSTRUCTIONS)
+def test_the_largest_that_the_buffers_hold_is_taken_whole(instruction: str) -> None:
     """With every address checked: the search for it ends at the limit or at the end of a buffer."""
-    _, least = asker(fact)
-    low, high, step = least[fact.field], last(fact), step_of(fact)
-    if (said := told(fact, low, finish=True)) and "covers bytes" not in said:
-        assert "has MTE1" in said or "an AI" in said, said  # no core of the chip has both buffers
-        return
-    assert said == "", said
-    if told(fact, high, finish=True) == "":
-        return
-    while high - low > step:
-        middle = low + (high - low) // 2 // step * step
-        low, high = (middle, high) if told(fact, middle, finish=True) == "" else (low, middle)
-    assert "covers bytes" in told(fact, high, finish=True)
+    for fact in reached(instruction):
+        _, least = asker(fact)
+        low, high, step = least[fact.field], last(fact), step_of(fact)
+        if (said := told(fact, low, finish=True)) and "covers bytes" not in said:
+            assert "has MTE1" in said or "an AI" in said, (fact, said)  # no core of the chip has both buffers
+            continue
+        assert said == "", (fact, said)
+        if told(fact, high, finish=True) == "":
+            continue
+        while high - low > step:
+            middle = low + (high - low) // 2 // step * step
+            low, high = (middle, high) if told(fact, middle, finish=True) == "" else (low, middle)
+        assert "covers bytes" in told(fact, high, finish=True), fact
 
 
-@pytest.mark.parametrize("fact", [one for one in reached() if one.low > 0], ids=str)
-def test_one_less_than_the_least_is_refused(fact: FieldFact) -> None:
-    said = told(fact, fact.low - 1)
-    assert f"{fact.low:,} to " in said or (fact.field == "dst_block_stride" and "over each other" in said)
+def test_one_less_than_the_least_is_refused() -> None:
+    for fact in reached():
+        if fact.low > 0:
+            said = told(fact, fact.low - 1)
+            whole = fact.field == "dst_block_stride" and "over each other" in said
+            assert f"{fact.low:,} to " in said or whole, (fact, said)
 
 
 def test_every_fact_is_declared_and_nothing_else_is() -> None:
