@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Protocol
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
@@ -67,26 +66,6 @@ WIDE_TO_LONG = 5  # channels of a block, to its pixels, that read weights more t
 OWN_SHARE = frozenset(("single_core_m", "single_core_cin"))  # fields that the procedure decides, not `finish`
 
 
-class GradInputAsked(Protocol):
-    """Interface of the properties of a ladder's question that this procedure reads.
-
-    `mode` is the kernelSplitMode and `cut` the loadB1Condition that the user asks for, None for the library's own;
-    `dtype` is that of the cube.
-    """
-
-    @property
-    def inp(self) -> TilingInput: ...
-
-    @property
-    def dtype(self) -> str: ...
-
-    @property
-    def mode(self) -> int | None: ...
-
-    @property
-    def cut(self) -> int | None: ...
-
-
 def split_mode(inp: TilingInput) -> int:
     """Return the kernelSplitMode that the library chooses for a problem."""
     return library_split(inp)[0]
@@ -123,11 +102,14 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int |
     return tiling if split == library else tiling.but(source="stand-in")
 
 
-def _with_weights_as_they_are(q: GradInputAsked) -> GradInputTiling:
-    """Return the procedure's tiling; marked "stand-in" where vector cores transpose an unsplit kernel's weights first."""
-    tiling = vendor_grad_input_3510(q.inp, q.mode, q.cut)
+def _with_weights_as_they_are(inp: TilingInput, dtype: str, mode: int | None, cut: int | None) -> GradInputTiling:
+    """Return the procedure's tiling; marked "stand-in" where vector cores transpose an unsplit kernel's weights first.
+
+    `mode` and `cut` are those of `vendor_grad_input_3510`, `dtype` is that of the cube.
+    """
+    tiling = vendor_grad_input_3510(inp, mode, cut)
     whole = tiling.kernel_split == SPLIT_NONE
-    turned = whole and turns_weights(DataProblem.of(q.inp), tiling, hf32=q.dtype == "hf32")
+    turned = whole and turns_weights(DataProblem.of(inp), tiling, hf32=dtype == "hf32")
     return tiling.but(source="stand-in") if turned else tiling
 
 
@@ -389,4 +371,4 @@ def _worth_it_for_16_bits(p: DataProblem, tiling: GradInputTiling) -> bool:
     return readers >= at_once and (few or readers > at_once or wide)
 
 
-PROCEDURE = Procedure(reads_its_layout, _with_weights_as_they_are)
+PROCEDURE = Procedure(reads_its_layout, lambda q: _with_weights_as_they_are(q.inp, q.dtype, q.mode, q.cut))

@@ -36,6 +36,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import (
     n_slice,
     splits_kd,
 )
+from ascend_sim.ops.kernels.grad_weight.procedures.arch35.problem import WeightProblem
 from ascend_sim.ops.kernels.grad_weight.procedures.shrink import shrink
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -188,26 +189,8 @@ def with_core_shape(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTil
 
 
 @frozen
-class WholeRows:
-    """Quantities of a problem that `shrink` needs, counted with whole rows of the input, rows of padding included."""
-
-    inp: TilingInput
-
-    @property
-    def m(self) -> int:
-        return gemm(self.inp)[0]
-
-    @property
-    def k(self) -> int:
-        return ceil_to(gemm(self.inp)[1], FRACTAL)
-
-    @property
-    def width(self) -> int:
-        return self.inp.problem.w_out
-
-    @property
-    def seen(self) -> int:
-        return self.inp.problem.w_in
+class WholeRows(WeightProblem):
+    """Problem in the quantities of `WeightProblem`, but counted with whole rows of the input, rows of padding included."""
 
     def used(self, tiling: GradWeightTiling) -> int:
         return sum(grad_weight_l1(tiling, self.inp))

@@ -6,52 +6,15 @@ fractals too large a side is, then walks on in fractals (derived; checked agains
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.procedures.arch35.problem import WeightProblem
 from ascend_sim.ops.problem.sizes import ceil_div, floor_to
-from ascend_sim.ops.problem.tiling_input import TilingInput
 
 _UNSIGNED = 1 << 64
 
 
-class InL1(Protocol):
-    """Interface of a problem's quantities that `shrink` uses, for each procedure's way of counting; lengths in elements."""
-
-    @property
-    def inp(self) -> TilingInput: ...
-
-    @property
-    def m(self) -> int:
-        """Return the rows of dW, in whole fractals."""
-
-    @property
-    def k(self) -> int:
-        """Return the pixels of a plane of gradOutput, in whole fractals."""
-
-    @property
-    def width(self) -> int:
-        """Return the gradOutput columns of a row."""
-
-    @property
-    def seen(self) -> int:
-        """Return the input columns that a row of gradOutput reads."""
-
-    def used(self, tiling: GradWeightTiling) -> int:
-        """Return the bytes of L1 that both operands take."""
-
-    def channels(self, columns: int) -> int:
-        """Return the input channels that L1 holds for `columns` columns of dW."""
-
-    def estimated_rows(self, pixels: int) -> int:
-        """Return the input rows that L1 holds for `pixels` gradOutput pixels, as the procedure estimates them."""
-
-    def tallest(self, tiling: GradWeightTiling) -> int:
-        """Return the most rows of dW that a shrunk block may grow back to."""
-
-
-def shrink(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
+def shrink(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
     """Return the tiling with a smaller base_k or, if that is not enough, smaller base_m and base_n, then enlarged again
     as far as L1 has room.
     """
@@ -61,16 +24,12 @@ def shrink(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
     return _give_back(_smaller_mn(smaller, p), p)
 
 
-def _fits(tiling: GradWeightTiling, p: InL1) -> bool:
-    return p.used(tiling) <= p.inp.buffers["L1"]
-
-
-def _excess(tiling: GradWeightTiling, p: InL1) -> int:
+def _excess(tiling: GradWeightTiling, p: WeightProblem) -> int:
     """Return the bytes that L1 lacks for the tiling's operands; 0 if it holds them."""
     return max(p.used(tiling) - p.inp.buffers["L1"], 0)
 
 
-def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, bool]:
+def _smaller_k(tiling: GradWeightTiling, p: WeightProblem) -> tuple[GradWeightTiling, bool]:
     """Return (tiling with base_k lowered, True if L1 then holds it).
 
     base_k is lowered by an estimate from the bytes that L1 lacks, then fractal by fractal, until L1 holds it or fewer pixels
@@ -83,24 +42,24 @@ def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, boo
     if base_k < FRACTAL:
         return tiling.but(base_k=FRACTAL), False
     tiling = tiling.but(base_k=base_k)
-    while base_k > FRACTAL and not _fits(tiling, p):
+    while base_k > FRACTAL and not p.fits(tiling):
         base_k -= FRACTAL
         tiling = tiling.but(base_k=base_k)
         rows_align = p.width % base_k == 0 or p.width % FRACTAL != 0
         if base_k <= p.width and rows_align:
             break  # fewer pixels would not need fewer rows
-    return tiling, _fits(tiling, p)
+    return tiling, p.fits(tiling)
 
 
-def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
+def _smaller_mn(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
     """Return the tiling with the longer of base_m and base_n lowered to the other, then both lowered, until L1 holds it
     or both are 16; base_n only where that saves a channel block in L1.
     """
-    while tiling.base_m > tiling.base_n and not _fits(tiling, p):
+    while tiling.base_m > tiling.base_n and not p.fits(tiling):
         tiling = tiling.but(base_m=tiling.base_m - FRACTAL)
-    while tiling.base_n > tiling.base_m and not _fits(tiling, p):
+    while tiling.base_n > tiling.base_m and not p.fits(tiling):
         tiling = tiling.but(base_n=tiling.base_n - FRACTAL)
-    if _fits(tiling, p):
+    if p.fits(tiling):
         return tiling
     a_per_step = tiling.base_k * FRACTAL * p.inp.itemsize
     rows_bytes = p.estimated_rows(tiling.base_k * tiling.step_kb) * p.seen * FRACTAL * p.inp.itemsize
@@ -109,7 +68,7 @@ def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
     if side < FRACTAL:
         return tiling.but(base_m=FRACTAL, base_n=FRACTAL)
     tiling = tiling.but(base_m=side, base_n=side)
-    while tiling.base_m > FRACTAL and not _fits(tiling, p):
+    while tiling.base_m > FRACTAL and not p.fits(tiling):
         if p.channels(tiling.base_m) < p.channels(tiling.base_n):
             tiling = tiling.but(base_n=tiling.base_m)
         else:
@@ -117,7 +76,7 @@ def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
     return tiling
 
 
-def _give_back(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
+def _give_back(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
     """Return the tiling with a larger base_m, then a larger base_k, as far as L1 and L0 allow.
 
     Where L1 is still overfilled, the library computes an unsigned rest that is very large: base_m is then all that L0C allows,
@@ -128,7 +87,7 @@ def _give_back(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
     tiling = tiling.but(base_m=min(grown, p.m, floor_to(p.tallest(tiling), FRACTAL)))
 
     longer = tiling
-    while _fits(longer, p):
+    while p.fits(longer):
         tiling, longer = longer, longer.but(base_k=longer.base_k + FRACTAL)
     base_k = min(tiling.base_k, p.k)
     for buffer, side in (("L0A", tiling.base_m), ("L0B", tiling.base_n)):
