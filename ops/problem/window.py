@@ -1,4 +1,6 @@
-"""Rows of gradOutput, with the zero rows that a stride inserts, that a run of grad_input (dx) pixels reads."""
+"""Rows of one map that a run of pixels of the other reads: of the input, or of gradOutput with the zero rows that a stride
+inserts.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,25 @@ from typing import NamedTuple
 
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
+
+
+class InputRows(NamedTuple):
+    """Input rows that gradOutput pixels read: `rows` rows from row `first` on, below `pad_top` rows of padding."""
+
+    first: int
+    rows: int
+    pad_top: int
+
+
+def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputRows:
+    """Return the input rows that gradOutput pixels first_pixel .. end_pixel - 1 read; `rows` is below 1 where they read
+    padding only.
+    """
+    p = problem
+    top = first_pixel // p.w_out * p.stride_h - p.pad_up
+    bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
+    start = max(top, 0)
+    return InputRows(start, min(bottom, p.h_in - 1) - start + 1, start - top)
 
 
 class RowWindow(NamedTuple):

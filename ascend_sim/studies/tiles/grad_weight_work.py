@@ -13,10 +13,11 @@ import numpy as np
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, GradWeightTiling, gemm
-from ascend_sim.ops.kernels.grad_weight.parts import input_rows, stacked, walk, walked_input
+from ascend_sim.ops.kernels.grad_weight.parts import stacked, walk, walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.window import input_rows
 from ascend_sim.studies.tiles.prices import Ints, LeastCycles, Prices, Ragged, TilingWork, cuts, numbered, priced
 
 _TASKS = (

@@ -22,7 +22,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, l1_bytes, strip_input, strips
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.libraries import kernel_of, surrogates_of
-from ascend_sim.ops.kernels.cube.pipeline import BiasPiece, CubePipeline, HeldOperand
+from ascend_sim.ops.kernels.cube.pipeline import BiasPiece, CubePipeline, HeldOperand, input_window
 from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.kernels.vector.merge import WEIGHT, WORKSPACE, await_weights, is_merged, merge_program
 from ascend_sim.ops.layouts import weights, x_map, y_map
@@ -30,6 +30,7 @@ from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.layouts.layout import ChannelPlace, FilterBox, MapBox, MapTile, Pitches, TileRun
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.strips import Strip
+from ascend_sim.ops.problem.window import input_rows
 from ascend_sim.runtime import Allocation, Task
 
 X, Y = 0, 2
@@ -148,37 +149,20 @@ class _ForwardBuilder:
         p, per_block = strip.problem, self.inp.taps * self.c0
         batch, depth_out = divmod(image, p.d_out)
         self.pipeline.begin_sum(self.load_bias(group, n, n_count))
-        top = m // p.w_out * p.stride_h - p.pad_up
-        bottom = (m + m_count - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
-        row = max(top, 0)
-        rows = min(bottom, p.h_in - 1) - row + 1
-        window = MapWindow(
-            height=rows,
-            width=p.w_in,
-            k_h=p.k_h,
-            k_w=p.k_w,
-            stride_h=p.stride_h,
-            stride_w=p.stride_w,
-            dilation_h=p.dilation_h,
-            dilation_w=p.dilation_w,
-            pad_top=row - top,
-            pad_left=p.pad_left,
-            out_height=ceil_div(m % p.w_out + m_count, p.w_out),
-            out_width=p.w_out,
-        )
+        held, pixels = input_rows(p, m, m + m_count), Span(m % p.w_out, m_count)
+        window = input_window(p, held, pixels)
         blocks = ceil_div(self.call.group_channels(group, p.c_in, self.inp.cin_g), self.c0)
         for plane in range(p.k_d):
             depth = depth_out * p.stride_d - p.pad_front + plane * p.dilation_d
-            if not 0 <= depth < p.d_in or rows <= 0 or p.w_in <= 0:
+            if not 0 <= depth < p.d_in or held.rows <= 0 or p.w_in <= 0:
                 continue
             for block in range(0, blocks, self.tiling.slices):
                 count = min(self.tiling.slices, blocks - block)
-                self.load_a1(strip, group, batch, depth, block, count, Span(row, rows))
+                self.load_a1(strip, group, batch, depth, block, count, Span(held.first, held.rows))
                 self.load_b1(group, plane, block, count, n, n_count)
                 for k_start in range(0, count * per_block, self.tiling.base_k):
                     k_count = min(self.tiling.base_k, count * per_block - k_start)
-                    pixels, k_span = Span(m % p.w_out, m_count), Span(k_start, k_count)
-                    self.step(window, pixels, n_count, k_span)
+                    self.step(window, pixels, n_count, Span(k_start, k_count))
         self.pipeline.end_sum(m_count, n_count, self.c0, self.call.dtype, self.call.hf32_bits)
         self.write(strip, group, image, m, m_count, n, n_count)
 

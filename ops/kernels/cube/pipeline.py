@@ -13,8 +13,10 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.layouts.layout import DrainPiece
+from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
+from ascend_sim.ops.problem.window import InputRows
 
 
 class BiasPiece(NamedTuple):
@@ -306,6 +308,27 @@ class CubePipeline:
         self.tiles.close()
         if self._staged is not None:
             self._staged.close()
+
+
+def input_window(p: ConvProblem, held: InputRows, pixels: Span) -> MapWindow:
+    """Return load_data_3d's view of the input rows `held` in L1, down to what the last of gradOutput's `pixels` reads.
+
+    Pixels count from the row of gradOutput that reads the first row held.
+    """
+    return MapWindow(
+        height=held.rows,
+        width=p.w_in,
+        k_h=p.k_h,
+        k_w=p.k_w,
+        stride_h=p.stride_h,
+        stride_w=p.stride_w,
+        dilation_h=p.dilation_h,
+        dilation_w=p.dilation_w,
+        pad_top=held.pad_top,
+        pad_left=p.pad_left,
+        out_height=ceil_div(pixels.start + pixels.length, p.w_out),
+        out_width=p.w_out,
+    )
 
 
 def ub_share(k: KernelBuilder) -> int:

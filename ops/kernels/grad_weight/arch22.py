@@ -29,14 +29,14 @@ from ascend_sim.ops.kernels.grad_weight.cube import (
     filter_tiles,
 )
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.parts import InputRows, Strip
 from ascend_sim.ops.kernels.grad_weight.steps import Runs, Step, TaskWalks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_WEIGHT
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask
 from ascend_sim.ops.layouts.layout import FilterTile
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
-from ascend_sim.ops.problem.window import spanned_rows
+from ascend_sim.ops.problem.strips import Strip
+from ascend_sim.ops.problem.window import InputRows, spanned_rows
 
 SHARE_UNIT = FRACTAL * FRACTAL
 """Unit of a core's share of dW, in elements (stated)."""

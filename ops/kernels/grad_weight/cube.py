@@ -19,7 +19,7 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.operand import input_operand
-from ascend_sim.ops.kernels.grad_weight.parts import InputRows, Strip, boxes, by_tap
+from ascend_sim.ops.kernels.grad_weight.parts import boxes, by_tap
 from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, StripWalk, TaskWalks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import (
     ALL_CUBES,
@@ -34,6 +34,8 @@ from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_p
 from ascend_sim.ops.layouts import slotted_gradient, weight_gradient, y_map
 from ascend_sim.ops.layouts.layout import ChannelPlace, FilterTile, MapBox
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.strips import Strip
+from ascend_sim.ops.problem.window import InputRows
 
 
 class SummedTile(NamedTuple):

@@ -11,13 +11,15 @@ from abc import ABC, abstractmethod
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span, matrix_window
 from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.pipeline import input_window
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.parts import InputRows, boxes, met
+from ascend_sim.ops.kernels.grad_weight.parts import boxes, met
 from ascend_sim.ops.layouts import x_map
 from ascend_sim.ops.layouts.layout import ChannelPlace, MapBox, MapPixels
 from ascend_sim.ops.problem.strips import Strip
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.walk import SingleTaps, Walk, Windows
+from ascend_sim.ops.problem.window import InputRows
 
 
 class InputOperand(ABC):
@@ -69,23 +71,9 @@ class WindowOperand(InputOperand):
         self.map.load_pixels(self.k, self.slot, box, address, held.rows * width, "B")
 
     def window(self, strip: Strip, pixels: Span, span: Span, held: InputRows) -> tuple[MapWindow, Span]:
-        p, (first, count) = strip.problem, pixels
-        first_held = span.start // p.w_out
-        window = MapWindow(
-            height=held.rows,
-            width=p.w_in,
-            k_h=p.k_h,
-            k_w=p.k_w,
-            stride_h=p.stride_h,
-            stride_w=p.stride_w,
-            dilation_h=p.dilation_h,
-            dilation_w=p.dilation_w,
-            pad_top=held.pad_top,
-            pad_left=p.pad_left,
-            out_height=(first + count - 1) // p.w_out - first_held + 1,
-            out_width=p.w_out,
-        )
-        return window, Span(first - first_held * p.w_out, count)
+        p = strip.problem
+        rows = Span(pixels.start - span.start // p.w_out * p.w_out, pixels.length)
+        return input_window(p, held, rows), rows
 
 
 class TapOperand(InputOperand):

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.operands import Span
@@ -127,25 +126,6 @@ def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[t
         start, end = max(first - index * height, 0), min(first + count - index * height, height)
         found.append((_strip(problem, width, index), start, end - start))
     return found
-
-
-class InputRows(NamedTuple):
-    """Input rows that gradOutput pixels read: `rows` rows from row `first` on, below `pad_top` rows of padding."""
-
-    first: int
-    rows: int
-    pad_top: int
-
-
-def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputRows:
-    """Return the input rows that gradOutput pixels first_pixel .. end_pixel - 1 read; `rows` is below 1 where they read
-    padding only.
-    """
-    p = problem
-    top = first_pixel // p.w_out * p.stride_h - p.pad_up
-    bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
-    start = max(top, 0)
-    return InputRows(start, min(bottom, p.h_in - 1) - start + 1, start - top)
 
 
 # ---- taps -----------------------------------------------------------------------------------------------------------

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.parts import InputRows, input_rows, walk
+from ascend_sim.ops.kernels.grad_weight.parts import walk
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.strips import Strip
+from ascend_sim.ops.problem.window import InputRows, input_rows
 
 
 class Where(NamedTuple):

@@ -22,12 +22,13 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.arch35.slots import Rounds, block_bytes, in_slots, pieces, tasks_in_slots
 from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, SummedTile
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.parts import Strip, walked_input
+from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, TaskWalks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT, WORKSPACE
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.layouts.layout import DrainPiece, FilterTile, Lattice, MapPixels
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.strips import Strip
 
 ALL_VECTORS, CLEARED, SLOTS_CLEARED, LEVEL, READ = 2, 3, 4, 5, 6
 """Cross-core flags beside those of StreamK (0 and 1): vector cores have cleared their share; so cubes may add to dW, and to

@@ -15,7 +15,7 @@ from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.cube.tasks import chunk
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
 @frozen
@@ -68,48 +68,11 @@ def _elements(blocks: range) -> range:
     return range(blocks.start * FRACTAL, blocks.stop * FRACTAL)
 
 
-@frozen
-class OutTile:
+class HeldTile(NamedTuple):
     """A tile of L0C: rows `m` and columns `n` of dW in one kernel plane of one group (elements), and the L1 tile around it.
 
-    `m_held` and `n_held` are the rows and columns of the L1 tile; columns count (channel block, tap, channel).
-    """
-
-    group: int
-    plane: int
-    m: range
-    n: range
-    m_held: range
-    n_held: range
-
-
-def out_tiles(block: TbeBlock, tile: Tile, columns_of: int, group_m: int, group_n: int) -> Iterator[OutTile]:
-    """Yield the tiles of a block: by group, kernel plane, L1 tile along N, along M, then L0 tiles along N, then M.
-
-    `columns_of` is the columns of dW for one input channel, its taps; `group_m` and `group_n` are the existing rows and
-    columns of a group, to which tiles are cut.
-    """
-    m_l0, n_l0 = tile.m_l0 * FRACTAL, tile.n_l0 * FRACTAL
-    rows = range(block.out_channels.start, min(block.out_channels.stop, group_m))
-    columns = range(block.in_channels.start * columns_of, min(block.in_channels.stop * columns_of, group_n))
-    for group in block.groups:
-        for plane in block.planes:
-            for n_held in _pieces(columns, tile.n_bl1 * n_l0):
-                for m_held in _pieces(rows, tile.m_al1 * m_l0):
-                    for n in _pieces(n_held, n_l0):
-                        for m in _pieces(m_held, m_l0):
-                            yield OutTile(group, plane, m, n, m_held, n_held)
-
-
-def _pieces(whole: range, size: int) -> Iterator[range]:
-    """Yield `whole` in ranges of `size`; the last one may be shorter."""
-    for start in range(whole.start, whole.stop, size):
-        yield range(start, min(start + size, whole.stop))
-
-
-class HeldTile(NamedTuple):
-    """A tile of dW (`m`, `n`) and the L1 tile around it (`m_held`, `n_held`), whose columns read `channels` input
-    channels in the channel `blocks`.
+    `m_held` and `n_held` are the rows and columns of the L1 tile; columns count (channel block, tap, channel). They read
+    `channels` input channels in the channel `blocks`.
     """
 
     group: int
@@ -131,3 +94,34 @@ class HeldTile(NamedTuple):
             n_held=Span(self.n_held.start + block * per_block, self.n_held.length),
             blocks=Span(self.blocks.start + block, self.blocks.length),
         )
+
+
+def out_tiles(block: TbeBlock, tile: Tile, taps: int, c0: int, channels_out: int, channels_in: int) -> Iterator[HeldTile]:
+    """Yield the tiles of a block: by group, kernel plane, L1 tile along N, along M, then L0 tiles along N, then M.
+
+    A channel block has `taps` columns of dW for each of its `c0` channels. A group has `channels_out` output and `channels_in`
+    input channels, to which tiles are cut.
+    """
+    m_l0, n_l0, per_block = tile.m_l0 * FRACTAL, tile.n_l0 * FRACTAL, taps * c0
+    rows = range(block.out_channels.start, min(block.out_channels.stop, channels_out))
+    columns = range(block.in_channels.start * taps, min(block.in_channels.stop, ceil_to(channels_in, c0)) * taps)
+    for group in block.groups:
+        for plane in block.planes:
+            for n_held in _pieces(columns, tile.n_bl1 * n_l0):
+                first, last = n_held.start // per_block, ceil_div(n_held.stop, per_block)
+                blocks, present = Span(first, last - first), min(last * c0, channels_in) - first * c0
+                for m_held in _pieces(rows, tile.m_al1 * m_l0):
+                    for n in _pieces(n_held, n_l0):
+                        for m in _pieces(m_held, m_l0):
+                            of_tile, around = (_span(m), _span(n)), (_span(m_held), _span(n_held))
+                            yield HeldTile(group, plane, *of_tile, *around, blocks, present)
+
+
+def _pieces(whole: range, size: int) -> Iterator[range]:
+    """Yield `whole` in ranges of `size`; the last one may be shorter."""
+    for start in range(whole.start, whole.stop, size):
+        yield range(start, min(start + size, whole.stop))
+
+
+def _span(units: range) -> Span:
+    return Span(units.start, len(units))

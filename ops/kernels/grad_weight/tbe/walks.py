@@ -15,10 +15,12 @@ from typing import NamedTuple
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.grad_weight.parts import InputRows, input_rows, piece, strips
+from ascend_sim.ops.kernels.cube.pipeline import input_window
+from ascend_sim.ops.kernels.grad_weight.parts import piece, strips
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.problem.strips import Strip
+from ascend_sim.ops.problem.window import InputRows, input_rows
 
 FEW = 32
 """Most steps of a walk that is not cut into parts."""
@@ -73,7 +75,12 @@ class TbePart:
     @cached_property
     def windows(self) -> tuple[tuple[MapWindow, Span], ...]:
         """Return, for each step, (load3d's view of the input in L1 up to its last pixel, the step's rows of the matrix)."""
-        return tuple([_window(step) for step in self.steps])
+        found = []
+        for step in self.steps:
+            p, first_row = step.seen.problem, (step.in_b1.start - step.shift) // step.seen.problem.w_out
+            rows = Span(step.pixels.start - step.shift - first_row * p.w_out, step.pixels.length)
+            found.append((input_window(p, step.held, rows), rows))
+        return tuple(found)
 
 
 Walk = tuple[tuple[TbePart, int], ...]
@@ -173,24 +180,3 @@ def _span(run: TbeRun, pixel: int, span: int) -> Span:
     """Return the pixels that L1 holds together with `pixel`, if the run is loaded `span` pixels at a time."""
     start = run.first + (pixel - run.first) // span * span
     return Span(start, min(span, run.last - start))
-
-
-def _window(step: TbeStep) -> tuple[MapWindow, Span]:
-    """Return (load3d's view of the input in L1 up to the step's last pixel, the step's rows of its matrix)."""
-    p, first = step.seen.problem, step.pixels.start - step.shift
-    first_row = (step.in_b1.start - step.shift) // p.w_out
-    window = MapWindow(
-        height=step.held.rows,
-        width=p.w_in,
-        k_h=p.k_h,
-        k_w=p.k_w,
-        stride_h=p.stride_h,
-        stride_w=p.stride_w,
-        dilation_h=p.dilation_h,
-        dilation_w=p.dilation_w,
-        pad_top=step.held.pad_top,
-        pad_left=p.pad_left,
-        out_height=(first + step.pixels.length - 1) // p.w_out - first_row + 1,
-        out_width=p.w_out,
-    )
-    return window, Span(first - first_row * p.w_out, step.pixels.length)

@@ -7,14 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ascend_sim.chip.fractal import FRACTAL
-from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.kernels.grad_weight.steps import Where
-from ascend_sim.ops.kernels.grad_weight.tbe.blocks import HeldTile, OutTile, TbeBlock, block_part, out_tiles
+from ascend_sim.ops.kernels.grad_weight.tbe.blocks import HeldTile, TbeBlock, block_part, out_tiles
 from ascend_sim.ops.kernels.grad_weight.tbe.walks import TbePart, TbeWalks, moves
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
 class TbeBegin(NamedTuple):
@@ -62,24 +60,15 @@ class TbeWork:
             part = replace(block, groups=range(group, group + 1))
             rows = self._call.group_channels(group, self._call.inp.problem.c_out, self._call.inp.cout_g)
             channels = self._call.group_channels(group, self._call.inp.problem.c_in, self._call.inp.cin_g)
-            columns = ceil_to(channels, self._call.inp.c0) * self._p.taps
-            for out in out_tiles(part, self._tiling.tile, self._p.taps, rows, columns):
-                tile = self._tile_of(out, channels)
+            for tile in out_tiles(part, self._tiling.tile, self._p.taps, self._call.inp.c0, rows, channels):
                 m, n = (tile.m_held.start // FRACTAL, tile.blocks.start) if self._moves else (0, 0)
                 shape = tile.at(-m * FRACTAL, -n, -group, self._per_block)
-                depths = list(self._depths(block, out.plane))
+                depths = list(self._depths(block, tile.plane))
                 sums = [(TbePlane(shape, one, *pair), row) for pair in depths for one, row in walk]
                 yield TbeBegin(), Where(block.images[0], begin, m, n, group)
                 for batch in block.images:
                     yield from [(one, Where(batch, row, m, n, group)) for one, row in sums]
                 yield TbeEnd(shape), Where(block.images[-1], end, m, n, group)
-
-    def _tile_of(self, out: OutTile, channels: int) -> HeldTile:
-        """Return an output tile with the channel blocks that its columns read, in a group of `channels` input channels."""
-        first, last = out.n_held.start // self._per_block, ceil_div(out.n_held.stop, self._per_block)
-        m, n, m_held, n_held = (Span(one.start, len(one)) for one in (out.m, out.n, out.m_held, out.n_held))
-        present = min((last - first) * self._call.inp.c0, channels - first * self._call.inp.c0)
-        return HeldTile(out.group, out.plane, m, n, m_held, n_held, Span(first, last - first), present)
 
     def _depths(self, block: TbeBlock, kernel_plane: int) -> Iterator[tuple[int, int | None]]:
         """Yield (depth of gradOutput, input plane that `kernel_plane` reads there, None in the padding) for the block."""

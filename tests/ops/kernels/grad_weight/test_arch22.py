@@ -15,8 +15,8 @@ from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import OFFSET_MASK
 from ascend_sim.ops.kernels.grad_weight.arch22 import clear, copied_blocks, copied_rows
-from ascend_sim.ops.kernels.grad_weight.parts import input_rows
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.window import input_rows
 from tests.support.ops.conv_problems import CallAttributes
 from tests.support.ops.cube_runs import FIELDS, ONLY, SETTINGS, kernel_of, whole_numbers
 from tests.support.ops.tiling_problems import conv2d, problems

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_pixels, check_grad_weight, grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
-from ascend_sim.ops.kernels.grad_weight.parts import input_rows, stacked, strips
+from ascend_sim.ops.kernels.grad_weight.parts import stacked, strips
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.window import input_rows
 from tests.support.ops.tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d, inputs, on_910b, problems
 from tests.support.sampling import sampled
 

@@ -23,13 +23,15 @@ def test_blocks_cover_dw_and_its_sums_once() -> None:
     seen = np.zeros((5, p.k, 112, 80 * 9), int)
     for number in range(cuts.blocks):
         block = block_part(p, cuts, number)
-        for out in out_tiles(block, tile, 9, 112, 720):
-            assert out.m.start >= out.m_held.start and out.m.stop <= out.m_held.stop
+        for out in out_tiles(block, tile, 9, 16, 112, 80):
+            m, n, held = (range(one.start, one.start + one.length) for one in (out.m, out.n, out.m_held))
+            assert m.start >= held.start and m.stop <= held.stop
+            assert {column // 144 for column in n} <= set(range(out.blocks.start, out.blocks.start + out.blocks.length))
             seen[
                 block.images.start : block.images.stop,
                 block.k.start : block.k.stop,
-                out.m.start : out.m.stop,
-                out.n.start : out.n.stop,
+                m.start : m.stop,
+                n.start : n.stop,
             ] += 1
     assert (seen == 1).all()
 
