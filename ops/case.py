@@ -108,9 +108,7 @@ def _as_given(kind: type[Case], entries: Mapping[str, Any], attributes: Sequence
 
 
 def case_label(name: str | Path) -> str:
-    """Return a short name of a case for titles and folders: the case's name, its file's name without ending, or
-    NETWORK-LAYER for a layer's address.
-    """
+    """Return a short name of a case for titles and folders: its own, its file's, or NETWORK-LAYER for an address."""
     network, layer = address_of(str(name)) or (name, "")
     return "-".join([Path(network).stem, *layer.replace("/", "-").split(":")]) if layer else Path(network).stem
 

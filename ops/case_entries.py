@@ -314,8 +314,6 @@ def spelled(given: str, names: Iterable[str]) -> str:
 
 
 def choices(given: str, allowed: Mapping[str, Any] | list[str], title: str = "allowed") -> str:
-    """Return the end of an error message: "; did you mean ...?" if an allowed name is like `given`, then the allowed
-    names behind `title`.
-    """
+    """Return the end of an error message: "; did you mean ...?" if a name is like `given`, then `title` and the names."""
     near = get_close_matches(given, list(allowed), n=1)
     return (f"; did you mean {near[0]!r}?" if near else "") + f"; {title}: {', '.join(allowed)}"

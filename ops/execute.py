@@ -62,9 +62,7 @@ def execute(
 
 
 def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tuple[list[Task], dict[str, Allocation]]:
-    """Allocate the plan's tensors and workspace on a fresh device and copy `inputs` in; return (its launches, name ->
-    tensor without workspace).
-    """
+    """Allocate the plan's tensors and workspace on a fresh device and copy `inputs` in; return (launches, name -> tensor)."""
     tensors = [tensor for tensor in plan.tensors.values() if tensor.role != "workspace"]
     allocations = {tensor.name: device.allocate(tensor.size, tensor.name) for tensor in tensors}
     fill(allocations, inputs)

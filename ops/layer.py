@@ -35,9 +35,7 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def given(self) -> dict[str, Any]:
-        """Return the entries that the layer gives, by the names of case fields, without name and kind; a bias of none
-        is {"bias": False}.
-        """
+        """Return the entries that the layer gives, by case fields, without name and kind; a bias of none is {"bias": False}."""
         found = {name: getattr(self, name) for name in self.model_fields_set - {"name", "kind"}}
         return {name: value for name, value in found.items() if value is not None} | (
             {"bias": False} if self.bias is None else {}

@@ -92,17 +92,13 @@ class Network:
 
 
 def cases_of(layer: Layer) -> dict[str, Case]:
-    """Return pass ("forward", "backward") -> case of a layer, for the operators of its kind. Raises pydantic's
-    ValidationError for an invalid one.
-    """
+    """Return pass ("forward", "backward") -> case of a layer, for the operators of its kind. ValidationError if invalid."""
     operators = [one for one in OPERATORS.values() if one.layer_direction and one.layer_kind == layer.kind]
     return {str(operator.layer_direction): operator.of_layer(layer) for operator in operators}
 
 
 def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, Any]) -> str:
-    """Return a short text with the shapes of input and weight and the attributes that are not the defaults: "1x3x8x8 *
-    4x3x3x3 s2".
-    """
+    """Return a short text with the shapes of input and weight and attributes that are no defaults: "1x3x8x8 * 4x3x3x3 s2"."""
     text = " * ".join("x".join(map(str, tensors[name])) for name in ("input", "weight"))
     usual = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "pad": 0, "groups": 1}
     for name, plain in usual.items():

@@ -317,9 +317,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return model.saturate
 
     def rounded(self, call: Call, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]) -> Array:
-        """Return an output without errors of summation, in float64: the exact sums `total`, rounded as `roundings` and
-        `saturates` define.
-        """
+        """Return an output without errors of summation, in float64: exact sums `total` with `roundings` and `saturates`."""
         return chain(total, self.roundings(call, output), self.saturates(call, output, model))
 
     def in_problem_order(self, call: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -353,9 +351,7 @@ class Operator(ABC, Generic[Arguments, Call]):
     # -- questions -----------------------------------------------------------------------------------------------------
 
     def formula(self, call: Call, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]) -> Formula:
-        """Return the products of element `index` of an output; `shapes` and `index` have the caller's order of axes.
-        Here SimError.
-        """
+        """Return the products of element `index` of an output; `shapes` and `index` in the caller's order. Here SimError."""
         raise SimError(f"explain: {self.name} has no formula to follow")
 
     def matrix_product(self, call: Call, output: str) -> MatrixProduct | None:
@@ -363,9 +359,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return None
 
     def cube_call(self, call: Call, chip: ChipSpec, kernel: str) -> CubeCall:
-        """Return the cube call (problem, dtype, options) of a kernel of an accepted call; SimError (the default) if no
-        tilings are searched.
-        """
+        """Return the cube call (problem, dtype, options) of a kernel of an accepted call; SimError if nothing is searched."""
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
     def of_layer(self, layer: Layer) -> Case:

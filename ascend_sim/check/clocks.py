@@ -43,9 +43,7 @@ class Clocks:
     group: Ints
 
     def known(self, program: Ints, row: Ints, owner: Ints) -> Rows:
-        """Return for each (program, row) the number of rows of pipe `owner` (program * WIDTH + pipe) that have retired when
-        it starts.
-        """
+        """Return for each (program, row) the rows of pipe `owner` (program * WIDTH + pipe) that have retired when it starts."""
         return self.at(program, self.event[self.offset[program] + row], owner)
 
     def at(self, program: Ints, event: Rows, owner: Ints) -> Rows:
@@ -62,9 +60,7 @@ class Clocks:
         return np.where(program == of, own, np.where(there, others, 0))
 
     def levels(self, event: Rows) -> Rows:
-        """Return for each event the depth of its knowledge of other programs: one more than the deepest set between cores on
-        which it builds.
-        """
+        """Return for each event the depth of its knowledge of other programs: one more than the deepest set it builds on."""
         found: Rows = self.level[self.outer[event]].max(axis=1, initial=0)
         return found
 

@@ -116,9 +116,7 @@ class Contents:
         return [one for one in found if one.space not in broken]
 
     def finish(self) -> list[CheckFinding]:
-        """Return findings after the last task: outputs written in part only (initcheck) and memory never used (memcheck, a
-        remark).
-        """
+        """Return findings after the last task: outputs written in part (initcheck), memory never used (memcheck, a remark)."""
         found = []
         for key, (tensor, task) in self._seen.items():
             role = self.roles.get(tensor.name, "given")

@@ -79,9 +79,7 @@ class Meetings:
         return {group: min((counts.get(i, 0) for i in self.setters(group)), default=0) for group, counts in self.total.items()}
 
     def missing(self, group: CrossCounter, turn: int) -> tuple[str, ...]:
-        """Return the cores, in words, that never raise their part of turn number `turn` of a counter; () if all do,
-        ("any core",) without setters.
-        """
+        """Return the cores, in words, that never raise a counter's turn `turn`; () if none, ("any core",) without setters."""
         if turn < self.turns.get(group, 0):
             return ()
         if (group, turn) not in self._missing:
@@ -92,9 +90,7 @@ class Meetings:
 
 
 class Counter:
-    """State of one cross-core counter during the walk: the sets that each program has made (`parts`), the waits passed, and
-    the complete turns.
-    """
+    """State of one cross-core counter during the walk: sets that each program made (`parts`), waits passed, complete turns."""
 
     def __init__(self, setters: Sequence[int], waiters: Sequence[int]) -> None:
         self.setters, self.waiters = setters, waiters

@@ -54,9 +54,7 @@ class _Runs:
         return self.of(np.repeat(written, np.diff(np.append(first, len(self.low)))))
 
     def once(self) -> _Runs:
-        """Return the ranges without repeated clusters: of clusters with the same footprints and equal relative ranges, only the
-        first.
-        """
+        """Return the ranges without repeated clusters: of those with equal footprints and relative ranges only the first."""
         if not len(self.low):
             return self
         first = self.clusters()

@@ -39,9 +39,7 @@ class SyncItems:
         return len(self.row)
 
     def flags(self, items: Ints) -> Ints:
-        """Return for each of the rows `items` the number, over all programs, of the flag inside a core that it sets or waits
-        for.
-        """
+        """Return for each of the rows `items` the number, over all programs, of the inner flag that it sets or waits for."""
         return self.flag[self.program[items]] + self.code[items]
 
 

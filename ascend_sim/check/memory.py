@@ -39,9 +39,7 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
 
 
 class _WrongAddress(NamedTuple):
-    """Access of `size` bytes at a wrong address: its program, row and address, and the unit of which the address must be a
-    multiple.
-    """
+    """Access of `size` bytes at a wrong address: its program, row and address, and the unit that must divide the address."""
 
     program: int
     row: int

@@ -111,9 +111,7 @@ class Questions:
         return self.a.footprint.astype(np.int64) * self._base + self.a.place
 
     def _known(self, access: Ints, footprint: Ints, other: Ints, clocks: Clocks) -> Rows:
-        """Return for each access the number of rows on the pipe of footprint `other` that have retired when it starts; calls
-        the function `_known`.
-        """
+        """Return for each access the rows of the pipe of footprint `other` that have retired when it starts, by `_known`."""
         return _known(self.a, access, footprint, other, clocks)
 
     def _asked(self, clocks: Clocks) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:

@@ -65,9 +65,7 @@ class Stack:
     row: NDArray[np.int32]
 
     def accesses(self, space: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return two arrays for all accesses to `space`, in order of rows: the row of each in the stack, and its region's
-        index in `regions_in`.
-        """
+        """Return for all accesses to `space`, in order of rows, the row of each in the stack and its region in `regions_in`."""
         first, instruction = regions_in(self.table.touches, space).first, self.rows[:, 0]
         rows = np.flatnonzero(np.diff(first)[instruction])
         counts = np.diff(first)[instruction[rows]]

@@ -116,9 +116,7 @@ class Subject:
 
     @cached_property
     def pairs(self) -> dict[str, Pairs | None]:
-        """Return {space: pairs of footprints that share a byte and must be in order}; None for a space with too many pairs,
-        which `halves` compares.
-        """
+        """Return {space: pairs of footprints that share a byte and must be in order}; None for too many: see `halves`."""
         return {space: sharing_pairs(a, self.shapes) for space, a in self.accesses.items()}
 
     @cached_property
@@ -147,9 +145,7 @@ class Subject:
         return [Needs(one) for one in ([order] if order.beside_tiles is order else [order, order.beside_tiles])]
 
     def need(self, space: str, questions: Questions) -> bool:
-        """Add the knowledge that orders the accesses asked about to `needs` and return True; return False if some are in no
-        order.
-        """
+        """Add the knowledge that orders the accesses asked about to `needs` and return True; False if some are in no order."""
         for need in questions.needs(self.order.clocks_in(space)):
             if need is None:
                 return False

@@ -35,9 +35,7 @@ def _unpaired(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _partner(subject: Subject, what: str, found: list[Unpaired]) -> CheckFinding:
-    """Return a finding on sets without a wait, or waits without a set; `what` is "set" or "wait", the first of `found` is
-    shown.
-    """
+    """Return a finding on sets without a wait, or waits without a set (`what`: "set" or "wait"); it shows the first."""
     one = found[0]
     program = subject.programs[one.program]
     instruction = program[one.row].instruction

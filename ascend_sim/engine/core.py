@@ -299,9 +299,7 @@ class CoreRun:
             want.succeed()
 
     def _idle(self, p: int, position: int, over: int) -> None:
-        """Note that pipe `p` has finished all `position` rows issued to it, the last at cycle `over`, and wake whatever waits
-        for that.
-        """
+        """Note that pipe `p` has finished all `position` rows issued to it, the last at cycle `over`, and wake waiters."""
         self._position[p] = position
         self._drained[p] = over
         self._hungry += 1
@@ -311,9 +309,7 @@ class CoreRun:
             drain.succeed()
 
     def _pipe(self, p: int) -> Process:
-        """Run pipe `p`: take its rows in order, compute start, end and retirement of each, and sleep while an input is
-        unknown.
-        """
+        """Run pipe `p`: take its rows in order, compute start, end and retirement, and sleep while an input is unknown."""
         env, start_of, end_of, retire_of = self.env, self.start, self.end, self.retire
         issued, left, limit = self._issued[p], self._left[p], self._outstanding[p]
         flags, barrier_latency, accesses = self._flags, self._barrier_latency, self.program.table.accesses
@@ -475,9 +471,7 @@ class CoreRun:
         return heads
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """Return (row before which the scalar unit stands, pipe with the full queue, "ALL" at a barrier, "S" at its own wait)
-        or None.
-        """
+        """Return (row of the scalar unit's stand, pipe with the full queue, "ALL" at a barrier, "S" at its wait) or None."""
         if self._held_at != NO_WAIT:
             return self._held_at, "S"
         p = self._want_pipe

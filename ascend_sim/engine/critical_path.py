@@ -142,9 +142,7 @@ class _PathRows:
         return left
 
     def kept_by(self, row: int) -> int:
-        """Return the row of the unit flag's wait that kept `row` in its pipe's queue after the row was over; -1 if it left at
-        once.
-        """
+        """Return the row of the unit flag's wait that kept `row` in its pipe's queue after the row was over; -1 if it left."""
         if self.left[row] == self.passed[row]:
             return -1
         rows = self.of_pipe[int(self.pipe[row])]
@@ -305,9 +303,7 @@ class _Walk:
 
     @staticmethod
     def _drained(index: int, row: int, rows: _PathRows, only: int | None = None) -> list[tuple[int, _Node]]:
-        """Return (cycle, node) of the end and the retirement of the last work issued before `row`, on every pipe or on pipe
-        `only`.
-        """
+        """Return (cycle, node) of the end and retirement of the last work before `row`, on every pipe or on pipe `only`."""
         found: list[tuple[int, _Node]] = []
         for number in range(1, len(PIPES)) if only is None else (only,):
             last = rows.last(number, row)
@@ -415,9 +411,7 @@ class _Walk:
 
     @staticmethod
     def _set(node: _Node, rows: _PathRows) -> _Node:
-        """Return the node at which a flag really goes up: a set that waits for retirement becomes the last work before it on
-        its pipe.
-        """
+        """Return the node at which a flag goes up: of a set that waits for retirement, the last work before it on its pipe."""
         kind, index, row = node
         return (_RETIRE, index, int(rows.done[row])) if kind == _RETIRE else node
 

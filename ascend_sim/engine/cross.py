@@ -85,9 +85,7 @@ class CrossFlags:
         return event
 
     def fault(self) -> str | None:
-        """Return a message on a counter raised beyond its maximum or still raised at the end of the task; None if all
-        is right.
-        """
+        """Return a message on a counter raised beyond its maximum or still raised after the task; None if all is right."""
         for group, released in sorted(self._released.items()):  # of several faults always the same one
             flag, mode, _, _ = group
             for core in self._of(group, waiters=True):

@@ -101,9 +101,7 @@ def _waiting_lines(run: RunningProgram, task: Task, rows: ShownRows) -> list[str
 
 
 def _lack(run: RunningProgram, pipe: str, instruction: Instruction, edges: dict[str, str]) -> str:
-    """Return in words what `pipe` waits for, a flag or a cross-core flag; the pipe that owes an inner flag is noted in
-    `edges`.
-    """
+    """Return in words what `pipe` waits for, a flag or cross-core flag; `edges` notes the pipe that owes an inner flag."""
     if isinstance(instruction, WaitFlag):
         edges[pipe] = instruction.source
         return f"flag {instruction.flag} from {instruction.source}, which has not set it"

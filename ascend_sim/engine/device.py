@@ -58,9 +58,7 @@ class Device:
                 self.launch(task)
 
     def priced_fetches(self, tasks: Sequence[Task]) -> list[int]:
-        """Return the indices of the tasks that would pay for cold code if all were launched now, in order; nothing is
-        recorded.
-        """
+        """Return the indices of the tasks that would pay for cold code if all were launched now, in order; records nothing."""
         launched, costs = {kind: [*code] for kind, code in self._launched.items()}, self.chip.launch
         priced = {*costs.cold_us, *costs.cold_per_block_us}
         cold = [index for index, task in enumerate(tasks) if task.block_dim and self.launch(task)]
@@ -89,9 +87,7 @@ class Device:
         return driven_out
 
     def replay(self, kernels: Iterable[KernelMoves], held: Mapping[Any, Allocation]) -> None:
-        """Change the L2 as `kernels`, run one after the other, would; their buffers are those of `held` by name, others are
-        allocated.
-        """
+        """Change the L2 as `kernels`, run in turn, would; their buffers are those of `held` by name, others are allocated."""
         buffers: dict[Hashable, Allocation] = dict(held)
         for moved in kernels:
             for buffer, nbytes, _ in moved:

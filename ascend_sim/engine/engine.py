@@ -65,9 +65,7 @@ class _Cores:
         self._woken = False
 
     def acquire(self, ticket: int, count: int) -> simpy.Event:
-        """Return an event that fires with a list of the numbers of `count` cores; the waiting task with the lowest `ticket` is
-        served first.
-        """
+        """Return an event that fires with a list of `count` core numbers; the task with the lowest `ticket` is first."""
         event = self._env.event()
         heapq.heappush(self._waiting, (ticket, count, event))
         self._wake()
@@ -224,9 +222,7 @@ class Engine:
         return None if self._max_cycles is None else self.device.clock + self._max_cycles
 
     def _core_counts(self) -> dict[str, int]:
-        """Return {kind of core: their number} by which blocks are dealt; a coupled chip's AI_CORE has cube and vector unit in
-        one.
-        """
+        """Return {kind of core: their number} by which blocks are dealt; a coupled chip's AI_CORE is cube and vector unit."""
         cores = self.chip.cores
         return {"AI_CORE" if cores.coupled else "AIC": cores.aic, "AIV": cores.aiv}
 
@@ -319,9 +315,7 @@ class Engine:
             yield self._refused(f"{task.name}: {fault}", index, task.block_dim)
 
     def _fetch_us(self, index: int, task: Task, kind: str) -> float:
-        """Return the us by which a core of `kind` begins later because the task's code is fetched: cold, or too large for the
-        cache.
-        """
+        """Return the us by which a core of `kind` begins later because the code is fetched: cold, or beyond the cache."""
         launch, at_once = self.chip.launch, min(task.block_dim, self._core_counts().get(task.main_kind, task.block_dim))
         fetched = at_once * launch.uncached_per_block_us.get(task.template or task.op_type, 0.0)
         if index in self._cold:
@@ -352,9 +346,7 @@ class Engine:
         bases: Sequence[int],
         timeline: Timeline,
     ) -> Generator[simpy.Event, Any, None]:
-        """Process of one block: build its programs, run each on its core in `held`, then add them to `timeline` and free the
-        cores.
-        """
+        """Process of a block: build its programs, run each on its core in `held`, add them to `timeline`, free the cores."""
         now, launch = int(self.env.now), self.chip.launch
         prologue_us = launch.prologue_us.get(task.template or task.op_type, 0.0)
         runs: list[tuple[RunningProgram, int]] = []

@@ -79,9 +79,7 @@ class Flow:
     source: Offsets
 
     def find(self, offsets: Offsets) -> tuple[NDArray[np.bool_], Offsets]:
-        """Return (for each of `offsets` in the destination: True if the instruction writes it; the source bytes of those that
-        it writes).
-        """
+        """Return (for each of `offsets` in the destination: True if written; the source bytes of those that are written)."""
         place = np.minimum(np.searchsorted(self.touched, offsets), len(self.touched) - 1)
         hit = self.touched[place] == offsets
         return hit, self.source[place[hit]]

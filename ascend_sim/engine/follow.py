@@ -165,9 +165,7 @@ class Follower:
         return step
 
     def _source(self, row: Row, space: str, address: int) -> int | None:
-        """Return the source byte that `row` copied to byte `address`; CONSTANT for a zero, None if the row does not write
-        there.
-        """
+        """Return the source byte that `row` copied to byte `address`; CONSTANT for a zero, None if the row writes others."""
         flow = flow_of(self.provenance.instruction(row), self.provenance.programs[row[0]].program.table.chip)
         hit, source = flow.find(np.asarray([address - self.provenance.address(row, "dst", space)]))
         return int(source[0]) if hit[0] else None

@@ -109,9 +109,7 @@ class FunctionalEngine:
                 self._run_task(task, self._ready(index, task) if kept is None else kept[index])
 
     def _ready(self, index: int, task: Task) -> Iterator[list[_Ready]]:
-        """Yield the built programs of each block, after `on_program` was called for each; they are kept for `run_again` while
-        there is room.
-        """
+        """Yield the built programs of each block, after `on_program` was called for each; kept for `run_again` if they fit."""
         if self._kept is not None:
             self._kept.append([])
         orders: dict[tuple[str, int], tuple[object, _Order]] = {}
@@ -132,9 +130,7 @@ class FunctionalEngine:
             yield ready
 
     def _run_task(self, task: Task, blocks: Iterable[Sequence[_Ready]]) -> None:
-        """Execute the programs of a task block by block, returning to those that wait for cross-core flags. Raises
-        DeadlockError if all wait.
-        """
+        """Execute a task's programs block by block, returning to those at cross-core flags; DeadlockError if all wait."""
         raised: _Raised = defaultdict(Counter)
         waiting: list[_Waiting] = []
         for block, programs in enumerate(blocks):
@@ -348,8 +344,6 @@ def _all_wait(task: Task, stuck: Sequence[_CrossFlags]) -> DeadlockError:
 
 
 def _parts(task: Task, counter: CrossCounter, chip: ChipSpec) -> int:
-    """Return the number of programs that must raise a counter together: of one block, or of all blocks for a counter of all
-    cores.
-    """
+    """Return the number of programs that raise a counter together: of one block, or of all blocks for one of all cores."""
     block = max(counter[3], 0)
     return len(cross_members(counter, task.cores(chip, block))) * (task.block_dim if counter[3] < 0 else 1)

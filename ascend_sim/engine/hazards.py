@@ -74,9 +74,7 @@ class TimedAccesses:
 
     @classmethod
     def of(cls, run: ProgramRun, table: int, bases: Sequence[int], *spaces: str) -> TimedAccesses:
-        """Return the accesses of one program to `spaces`; `table` is its table's number, `bases` the addresses of its tensors
-        in GM.
-        """
+        """Return the accesses of one program to `spaces`; `table` is its table's number, `bases` its tensors' addresses."""
         program = run.program
         row, place = program.accesses(*spaces)
         values = np.asarray(program.rows)[row]

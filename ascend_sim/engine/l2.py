@@ -44,9 +44,7 @@ class L2Cache:
         self.know(max(line + 1, 8 * len(self._stamp)))
 
     def know(self, reach: int) -> None:
-        """Extend the table of stamps (numbers of allocations) to all lines below `reach`, in advance of accesses, which saves a
-        copy later.
-        """
+        """Extend the table of stamps (numbers of allocations) to all lines below `reach` in advance, to save a copy."""
         if reach > len(self._stamp):
             stamps = np.zeros(reach, np.int64)
             stamps[: len(self._stamp)] = self._stamp

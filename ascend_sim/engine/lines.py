@@ -71,9 +71,7 @@ def footprint(region: Region, phase: int, line: int) -> Footprint:
 
 
 def _of_run(start: int, size: int, line: int) -> Footprint:
-    """Return the footprint of `size` contiguous bytes at `start`: the most frequent region, ten times faster than the general
-    case.
-    """
+    """Return the footprint of `size` contiguous bytes at `start`: the usual region, ten times faster than the general case."""
     end = start + size
     first, behind = start // line, (end - 1) // line + 1
     last = [behind - first - 1] if end % line else []

@@ -65,9 +65,7 @@ class Provenance:
         return program.table.instructions[int(program.rows[row[1], 0])]
 
     def address(self, row: Row, operand: str, space: str) -> int:
-        """Return the address of an operand of a row: a byte of a buffer, or an absolute byte of GM; 0 for no operand in a
-        buffer.
-        """
+        """Return the address of an operand of a row: a byte of a buffer, or an absolute byte of GM; 0 for none in a buffer."""
         run = self.programs[row[0]]
         value = int(run.program.rows[row[1], OPERAND_COLUMN[operand]]) if operand else 0
         if space != "GM":
@@ -135,9 +133,7 @@ class Provenance:
         return result
 
     def _writes(self, space: str, owner: int | None) -> _Writes:
-        """Return the writes to a space in the order of writing, cached: in GM those of all programs, in a buffer those of
-        program `owner`.
-        """
+        """Return the writes to a space in the order of writing, cached: in GM all, in a buffer those of program `owner`."""
         if space == "GM":
             if self._gm is None:
                 parts = [self._table(number, "GM") for number in range(len(self.programs))]

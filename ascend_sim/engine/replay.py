@@ -128,9 +128,7 @@ class _Replay:
             self._progress("values", self._finished, len(self._programs))
 
     def happen(self, event: int) -> None:
-        """Run event number `event`: the instruction reads (a start) or commits (a retirement); then call the observer if it
-        watches the row.
-        """
+        """Run event number `event`: the instruction reads (a start) or commits (a retirement); call its observer, if any."""
         columns = self._events
         owner, row, pair, starts = (int(c[event]) for c in (columns.owner, columns.row, columns.pair, columns.starts))
         program = self._values[owner]

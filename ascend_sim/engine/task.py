@@ -46,9 +46,7 @@ class Task:
 
     @property
     def main_kind(self) -> str:
-        """Return the kind of core whose number and launch costs count: AIC for "MIX", AI_CORE for "MIX_VECTOR_CORE", else its
-        own.
-        """
+        """Return the kind of core whose number and launch costs count: AIC for "MIX", AI_CORE for "MIX_VECTOR_CORE"."""
         return {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(self.core_kind, self.core_kind)
 
     def cores(self, chip: ChipSpec, block: int) -> list[CrossCore]:

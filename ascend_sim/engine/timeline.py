@@ -128,9 +128,7 @@ class ProgramRun:
 
 @mutable
 class TaskRun:
-    """Span of one task in cycles: `launch` when the stream took it up, `begin` when its blocks could start, `finish` when the
-    last ended.
-    """
+    """Span of a task in cycles: `launch` when the stream took it up, `begin` when blocks could start, `finish` of the last."""
 
     task: Task
     launch: int

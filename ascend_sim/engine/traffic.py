@@ -107,9 +107,7 @@ class _RateClass:
 
 
 class Traffic:
-    """The shared GM (ports, L2, HBM) of one device while it runs; it starts, times and ends transfers in a SimPy environment of
-    cycles.
-    """
+    """Shared GM (ports, L2, HBM) of a device while it runs: starts, times and ends transfers in a SimPy environment."""
 
     def __init__(self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache) -> None:
         self.env = env

@@ -38,9 +38,7 @@ class Access:
 
 @frozen
 class Clash:
-    """Two accesses to the bytes from `low` to `high` of `space`: `late` begins at cycle `start`, `early` retires at
-    `retire`.
-    """
+    """Two accesses to the bytes `low` to `high` of `space`: `late` begins at cycle `start`, `early` retires at `retire`."""
 
     early: Access
     late: Access
@@ -71,9 +69,7 @@ class BlockShadow:
         self._known: dict[tuple[Region, int], np.ndarray | slice] = {}
 
     def blocks(self, region: Region, address: int) -> np.ndarray | slice:
-        """Return the numbers of the 32-byte blocks that a region covers at byte `address`: a slice for one row, else an
-        array.
-        """
+        """Return the numbers of the 32-byte blocks that a region covers at byte `address`: a slice for one row, or an array."""
         if region.rows == region.planes == 1:
             begin = address + region.offset
             return slice(begin // BLOCK_BYTES, -(-(begin + region.row_bytes) // BLOCK_BYTES))
@@ -200,9 +196,7 @@ class ProgramValues:
 
 
 def raise_fault(error: Exception, values: ProgramValues, row: int) -> NoReturn:
-    """Raise `error`, met while a row's values were computed, as SimError with core and row; unchanged if it is a fault of the
-    simulator.
-    """
+    """Raise `error`, met while computing a row's values, as SimError with core and row; a fault of the simulator unchanged."""
     program = values.program
     instruction = program.table.instructions[program.rows[row][0]]
     where = f"{values.task.name}: {program.where}: {program[row]}"

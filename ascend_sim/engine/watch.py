@@ -26,9 +26,7 @@ from ascend_sim.numerics.distinct import distinct
 
 
 def watched(timeline: Timeline) -> Watched:
-    """Return the totals and hazards of a run; if it did not collect them while it ran, they are computed once from its
-    columns.
-    """
+    """Return the totals and hazards of a run; if it did not collect them as it ran, they are computed once from its columns."""
     if timeline.watched is None:
         timeline.watched = from_columns([run.task for run in timeline.tasks], timeline.programs)
     found: Watched = timeline.watched
@@ -57,9 +55,7 @@ class Collected:
         self._hazards.add(order_of(task, program), totals.hazards)
 
     def watched(self, in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]) -> Watched:
-        """Return all totals and findings; `in_gm` has the hazards in GM by task, `tables` the instruction tables by the numbers
-        in hazards.
-        """
+        """Return all totals and findings; `in_gm` has the hazards in GM by task, `tables` the instruction tables by number."""
         for totals in self._of_task:
             totals.settle()
         return Watched(self._of_task, self._hazards.findings(self._tasks, in_gm, tables))

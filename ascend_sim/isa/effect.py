@@ -48,9 +48,7 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
 
 
 def _scaled(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> NDArray[np.uint8]:
-    """Return the items of the only place after ReLU and scales in the target format, as bytes; computed in float64, rounded
-    once.
-    """
+    """Return the items of the only place after ReLU and scales in the target format, as bytes; in float64, rounded once."""
     (place,), how = moves.takes, moves.scaling
     values = _items(place, memory, operands[place.operand]).view(storage(moves.source)).astype(np.float64)
     if how.relu:

@@ -107,9 +107,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
-        """Append a row: the instruction `key` (class and fields) with its operands. A key that the table refuses goes to
-        `_refuse`.
-        """
+        """Append a row: the instruction `key` (class and fields) with its operands. A key that the table refuses: `_refuse`."""
         if self._trace is not None:
             key = settled(key)
         index = self._index.get(key)
@@ -263,9 +261,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         self._emit((VectorBinary, operation, dtype, count), dst, left, right)
 
     def vector_cast(self, dst: int, src: int, source: str, target: str, count: int, rounding: str | None = None) -> None:
-        """Convert elements in UB to another number format; `rounding` None is the chip's first mode for that pair (chip file,
-        vector.casts).
-        """
+        """Convert elements in UB to another format; `rounding` None is the chip's first mode for the pair (vector.casts)."""
         mode = self.chip.vector.cast_mode(source, target, rounding)
         self._emit((VectorCast, source, target, count, mode), dst, src)
 

@@ -44,9 +44,7 @@ def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str, scal
 
 
 def wrong_instructions(program: Program) -> Iterator[RowError]:
-    """Yield an error, with the first row of it, for each instruction on a pipe or buffer that this core lacks, and for one
-    that moves no bytes.
-    """
+    """Yield an error, with its first row, for each instruction on a pipe or buffer that the core lacks, or without bytes."""
     table, counts = program.table, program.sheet.counts()
     wrong = table.unfit(program.core_kind)[: len(counts)] & (counts > 0)
     for index in np.flatnonzero(wrong).tolist():

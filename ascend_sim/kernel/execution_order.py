@@ -128,9 +128,7 @@ class Queues:
                     del self._blocked[pipe]
 
     def _holds(self, row: int) -> bool:
-        """Return True if the scalar unit waits at this row for a pipe that is blocked: the pipe of a ScalarWait, any pipe at
-        a barrier of all.
-        """
+        """Return True if the scalar unit waits at this row for a blocked pipe: that of a ScalarWait, any at a barrier."""
         one = self._program.table.instructions[int(self._program.rows[row, 0])]
         waited = (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, len(PIPES))
         return any(pipe in self._blocked for pipe in waited)

@@ -272,9 +272,7 @@ class Launch:
             raise KernelError(_error_line(error, self.kernel)) from error
 
     def _inspected(self, inspection: Inspection, table: InstructionTable, block: int, core: str, sub_block: int) -> Program:
-        """Return the program with the rows that the function wrote before it ended; an error that it raises is recorded as a
-        fault.
-        """
+        """Return the program with the rows that the function wrote before it ended; an error that it raises becomes a fault."""
         k = self._builder(Kernel, table, block, core, sub_block)
         assert k.notes is not None
         try:

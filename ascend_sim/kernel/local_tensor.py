@@ -85,9 +85,7 @@ class LocalTensor:
         return LocalTensor(at, (*self.shape[:-1], count), self.dtype, stride)
 
     def _range(self, index: slice, size: int) -> tuple[int, int, int]:
-        """Return (first index, number of elements, step) of a slice of an axis of `size`. Raises SimError for no elements and a
-        step below 1.
-        """
+        """Return (first index, number, step) of a slice of an axis of `size`. SimError for no elements or a step below 1."""
         start, count, step = slice_of(index, size)
         if not count or step < 1:
             raise SimError(f"{self}: {index} selects no elements of {size}, or has a step below 1")

@@ -76,9 +76,7 @@ def _same(one: CodeType, other: CodeType) -> bool:
 
 
 def _loop_at(function: ast.FunctionDef, line: int) -> ast.For | None:
-    """Return the `for` statement over the call of `range` or `each` that ends at `line`; None if no or several calls there
-    could be meant.
-    """
+    """Return the `for` statement over the `range` or `each` that ends at `line`; None if no or several could be meant."""
     calls = [
         node
         for node in ast.walk(function)
@@ -120,9 +118,7 @@ def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
 
 
 def _free(scope: ast.AST) -> set[str]:
-    """Return the names that an inner function or comprehension reads, or declares global or nonlocal, without writing them
-    itself.
-    """
+    """Return the names that an inner function or comprehension reads, or declares global or nonlocal, and does not write."""
     nodes = list(ast.walk(scope))
     brief = {id(one) for node in nodes if isinstance(node, ast.comprehension) for one in ast.walk(node.target)}
     own: set[str] = set()

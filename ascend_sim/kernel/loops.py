@@ -156,9 +156,7 @@ class StampedLoops:
         self._tiles += stamp.counted
 
     def _outside_stamps(self, what: str) -> None:
-        """Raise SimError for `what` inside a stamped loop, since no stamp repeats it; a traced loop becomes a plain one
-        instead.
-        """
+        """Raise SimError for `what` inside a stamped loop, since no stamp repeats it; a traced loop becomes a plain one."""
         if self._turn is not None:
             self._leave_turn()
         elif self._outer is not None:

@@ -393,9 +393,7 @@ class Program:
         return self.table.column(name)[self.rows[:, 0]]
 
     def accesses(self, *spaces: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return two arrays for all accesses to `spaces`, in order of rows: the row of each, and its index in the table's
-        `touches`.
-        """
+        """Return two arrays for all accesses to `spaces`, in order of rows: the row of each, and its index in `touches`."""
         touches, instruction = self.table.touches, self.rows[:, 0]
         asked = np.array([space in spaces for space in SPACES])
         chosen = asked[touches.columns["space"]]

@@ -161,9 +161,7 @@ class ZeroedQueue(BufferQueue[int]):
         builder.carry(self, "_turn")
 
     def acquire_zeroed(self, size: int) -> int:
-        """Return the address of the next buffer after a wait for it and an instruction that zeroes its first `size` bytes;
-        MTE2 waits for that.
-        """
+        """Return the address of the next buffer after a wait for it and zeros in its first `size` bytes (MTE2 waits)."""
         address, zeroed = self.acquire(), self._zeroed[self._turn]
         self._turn = (self._turn + 1) % len(self._zeroed)
         self._builder.vector_duplicate(address, "float32", size // 4)

@@ -196,9 +196,7 @@ class Sheet:
                     seen.add(number)
 
     def counts(self) -> Numbers:
-        """Return an array with the number of times that each instruction occurs, by its number in the table; it ends with the
-        last that occurs.
-        """
+        """Return how often each instruction occurs, as an array by its number in the table up to the last that occurs."""
         if self._counts is None:
             self._counts = self._counted()
         return self._counts
@@ -235,9 +233,7 @@ class Sheet:
         return any(piece.wraps() for piece in self._pieces())
 
     def may_move(self, by: Place) -> bool:
-        """Return True if every address stays right when all stamps move by `by`; False if `is_right` did not accept the sheet
-        before.
-        """
+        """Return True if every address stays right when all stamps move by `by`; False if `is_right` refused the sheet."""
         return self._room is not None and _may_move(self._room, by)
 
     @property

@@ -166,9 +166,7 @@ def distance(steps: Place, where: Place) -> int:
 
 
 def relative(value: Any, where: Place) -> Any:
-    """Return a carried value with each moving number, also in tuples, made relative to `where`, so that phases at different
-    places compare equal.
-    """
+    """Return a carried value with each moving number, also in tuples, relative to `where`, so that phases compare equal."""
     if isinstance(value, Moving):
         return _Relative(value.steps, value.start)
     if type(value) is Placed and len(value.steps) == len(where):
@@ -179,9 +177,7 @@ def relative(value: Any, where: Place) -> Any:
 
 
 def moved(phase: Any, by: Place) -> Any:
-    """Return a phase with each relative number reduced by its steps times `by`: the same state seen from a place `by`
-    further on.
-    """
+    """Return a phase with each relative number less its steps times `by`: the same state from a place `by` further on."""
     if type(phase) is _Relative:
         return _Relative(phase.steps, phase.start - distance(phase.steps, by))
     if isinstance(phase, tuple):
@@ -381,9 +377,7 @@ class Stamps:
         return number
 
     def moved(self, number: int, by: Place) -> int:
-        """Return the number of the phase that equals phase `number` seen from a place `by` further on (function `moved`);
-        cached.
-        """
+        """Return the number of the phase that equals phase `number` from a place `by` further on (function `moved`); cached."""
         if (number, by) not in self._moved:
             self._moved[number, by] = self.number(moved(self.phases[number], by))
         return self._moved[number, by]

@@ -157,9 +157,7 @@ class Tensor:
         return first, count, step
 
     def _place(self, part: Any, size: int, axis: int) -> Any:
-        """Return a whole-number index of axis `axis`, counted from the beginning. Raises SimError outside the axis and for no
-        whole number.
-        """
+        """Return a whole-number index of axis `axis`, counted from the beginning. SimError outside the axis and for others."""
         if type(part) is Tracked and -size <= part < size:
             return part if part >= 0 else part + size
         try:

@@ -57,9 +57,7 @@ class TracedLoop:
     """True if a turn was seen to depend on earlier turns, so that no stamp is right."""
 
     def stamp_at(self, phase: int, what: Hashable, place: Place, block: int) -> Stamp | None:
-        """Return the first stamp of a phase and a fixed part `what` whose guards hold at `place` and that fits `block`; None
-        if there is none.
-        """
+        """Return the first stamp of a phase and part `what` whose guards hold at `place` and that fits `block`; or None."""
         for stamp in self.stamps.get((phase, what), ()):
             if stamp.holds(place) and stamp.block in (None, block):
                 return stamp
@@ -283,9 +281,7 @@ def _split_all(items: Sequence[Any], snapshots: Snapshots) -> Iterable[tuple[Has
 
 
 def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
-    """Return (fixed part, place) of each item, computed column by column, for slices or for tuples of equal types; None for
-    other items.
-    """
+    """Return (fixed part, place) of each item, column by column, for slices or for tuples of equal types; None for others."""
     kinds = {*map(type, items)}
     if len(kinds) > 1 or not (kinds == {slice} or (isinstance(items[0], tuple) and len({*map(len, items)}) == 1)):
         return None

@@ -64,9 +64,7 @@ class UnitFlagTiles(BufferQueue[int]):
         self._waits = index  # its first Mmad does
 
     def before(self, product: CubeProduct) -> None:
-        """Append the wait for the flag that lets `product` overwrite the tile acquired last; only the first product of a tile
-        needs it.
-        """
+        """Append the wait for the flag that lets `product` overwrite the tile; only a tile's first product needs it."""
         self._last = product
         if self._waits is not None:
             self._builder.wait_flag(self._free[self._waits], self._early(self._waits, product))

@@ -76,9 +76,7 @@ class Dtypes(_Entry):
 
 
 class ValueRange(_Entry):
-    """A closed interval for the values of one argument; it holds for tensors of `ranks` and for a direction
-    (`transposed` None: both).
-    """
+    """A closed interval for the values of one argument, for tensors of `ranks` and a direction (`transposed` None: both)."""
 
     argument: str
     axes: Literal["all", "plane"]

@@ -45,9 +45,7 @@ class Pitches(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Regularly spaced pixels of a plane: `rows` x `columns` of them from pixel `first` on; `row_step` and
-    `column_step` are in pixels.
-    """
+    """Regularly spaced pixels of a plane: `rows` x `columns` from pixel `first` on; `row_step`, `column_step` in pixels."""
 
     first: int
     rows: int
@@ -173,9 +171,7 @@ class Turned(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """Part of a task's slot that vector cores add up at a time: `size` bytes from byte `offset` of the slot on, and the
-    `stores` of its sum to dW.
-    """
+    """Part of a task's slot that vector cores add up at a time: `size` bytes from byte `offset` on, and the `stores` to dW."""
 
     offset: int
     size: int
@@ -293,9 +289,7 @@ class Filters(ABC):
 
     @abstractmethod
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights to L1 in the order of FRACTAL_Z, [channel block][tap][`rows` filters][C0]; filters
-        beyond the box are zeros.
-        """
+        """Load a box of weights to L1 as FRACTAL_Z, [channel block][tap][`rows` filters][C0]; further filters are zeros."""
 
     @abstractmethod
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
@@ -325,6 +319,4 @@ class SlottedFilters(Filters):
 
     @abstractmethod
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Yield the portions of a task's slot to add up one after the other for some `shares`, each of about `room`
-        bytes at most.
-        """
+        """Yield the portions of a task's slot to add up one after the other for some `shares`, each of about `room` bytes."""

@@ -35,9 +35,7 @@ PLAIN_SPLIT = Family("plain split", "AIC", PLANAR)
 
 
 def family_of(chip: ChipSpec) -> Family:
-    """Return the family of a chip: COUPLED for coupled cores, PLAIN_SPLIT if a path from GM to L1 transposes plain maps
-    (dn2nz), else BLOCKED_SPLIT.
-    """
+    """Return a chip's family: COUPLED cores, PLAIN_SPLIT if a path from GM to L1 transposes (dn2nz), else BLOCKED_SPLIT."""
     if chip.cores.coupled:
         return COUPLED
     return PLAIN_SPLIT if "GM->L1:dn2nz" in chip.paths else BLOCKED_SPLIT

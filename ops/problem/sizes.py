@@ -102,9 +102,7 @@ def divisors_down(number: int, start: int) -> list[int]:
 
 
 def floor_sum(count: int, number: int, divisor: int, offset: int = 0) -> int:
-    """Return the sum of (i * number + offset) // divisor for i from 0 to `count` - 1, in about log(divisor) steps as
-    Euclid's algorithm.
-    """
+    """Return the sum of (i * number + offset) // divisor for i below `count`, in about log(divisor) steps as Euclid."""
     total = 0
     while count > 0:
         total += count * (count - 1) // 2 * (number // divisor) + count * (offset // divisor)
@@ -115,9 +113,7 @@ def floor_sum(count: int, number: int, divisor: int, offset: int = 0) -> int:
 
 
 def cut(total: int, largest: int, unit: int = 1) -> list[tuple[int, int]]:
-    """Return (start, count) of the fewest nearly equal pieces of at most `largest` that cover `total`; pieces begin at
-    multiples of `unit`.
-    """
+    """Return (start, count) of the fewest nearly equal pieces up to `largest` that cover `total`, at multiples of `unit`."""
     if total <= largest:
         return [(0, total)]
     size = ceil_to(ceil_div(total, ceil_div(total, largest)), unit)

@@ -56,9 +56,7 @@ class TilingInput:
 
     @cached_property
     def group_extension(self) -> int:
-        """Return how many groups are merged into one real group: the fewest whose channels fill whole blocks (1 unless
-        `merged`).
-        """
+        """Return how many groups are merged into one: the fewest whose channels fill whole blocks (1 unless `merged`)."""
         groups = self.problem.groups
         if not self.merged:
             return 1

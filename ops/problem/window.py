@@ -19,9 +19,7 @@ class InputRows(NamedTuple):
 
 
 def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputRows:
-    """Return the input rows that gradOutput pixels first_pixel .. end_pixel - 1 read; `rows` is below 1 where they read
-    padding only.
-    """
+    """Return the input rows that gradOutput pixels first_pixel .. end_pixel - 1 read; `rows` is below 1 in padding."""
     p = problem
     top = first_pixel // p.w_out * p.stride_h - p.pad_up
     bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h

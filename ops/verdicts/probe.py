@@ -122,9 +122,7 @@ class Probe:
         return None
 
     def run(self) -> dict[str, Probed]:
-        """Run the call twice and return output -> result: on exact data, whose partial sums all fit float32, and on
-        leaning (positive) data.
-        """
+        """Run the call twice and return output -> result: on exact data (sums fit float32), and on leaning (positive) data."""
         exact, leaning = (self._outcome(draw) for draw in (self._exact, self._leaning))
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
             return {name: self._judged(name, exact, leaning) for name in exact.outputs}

@@ -42,9 +42,7 @@ programs.
 
 
 class _Room:
-    """Allocator of column arrays that are cut from a large one, because the system gives out large pages faster than small
-    ones.
-    """
+    """Allocator of column arrays that are cut from a large one: the system gives out large pages faster than small ones."""
 
     def __init__(self) -> None:
         self._left = np.empty(0, np.int64)
@@ -207,9 +205,7 @@ class CompiledMachine:
             self._cores[event.core].hear(event)
 
     def _arm(self) -> None:
-        """Set a timer to the next cycle at which C has something to do, unless an earlier one is set or the traffic is
-        unsettled.
-        """
+        """Set a timer to the next cycle at which C has something to do, unless one is earlier or the traffic is unsettled."""
         when = self.lib.machine_next(self._c.pointer)
         if self._unsettled or when >= _NEVER or 0 <= self._timer <= when:
             return
@@ -223,9 +219,7 @@ class CompiledMachine:
         self._arm()
 
     def _instant(self, _: simpy.Event) -> None:
-        """Let C compute the present cycle, handle its events, and settle the traffic; nothing if the timer was set to another
-        cycle since.
-        """
+        """Let C compute the present cycle, handle its events, and settle the traffic; nothing if the timer was set anew."""
         now = int(self.env.now)
         self._armed.discard(now)
         if now != self._timer:
@@ -245,9 +239,7 @@ class CompiledMachine:
             self._settle()
 
     def _settle(self, _: simpy.Event | None = None) -> None:
-        """Let C run up to the next SimPy event, handling the events that it reports, until its traffic is settled; then set the
-        timer.
-        """
+        """Let C run up to the next SimPy event, handling the events that it reports, until traffic settles; set the timer."""
         self._unsettled = False
         while True:
             until = self.env.peek()

@@ -111,9 +111,7 @@ class _Course(ctypes.Structure):
 
 
 class Workspace:
-    """Memory that all programs of a run share in C: buffers for factors and products, and the C actions by instruction
-    table.
-    """
+    """Memory that all programs of a run share in C: buffers for factors and products, and C actions by instruction table."""
 
     def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
         most = max(chip.buffers.values())
@@ -158,9 +156,7 @@ class Workspace:
         return product.m, product.n, product.k, product.held_k, width
 
     def _fits(self, moves: Moves) -> bool:
-        """Return True if C can perform the moves: it has the conversion, addition and loops, and room for all items; else
-        Python does.
-        """
+        """Return True if C can perform the moves: it has the conversion, addition and loops, and room for all items."""
         if moves.scaling is not None or moves.keeps or (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
             return False
         if moves.product is not None and self._model.accumulate == "exact_group" and moves.product.dtype != "int8":
@@ -199,9 +195,7 @@ def _taken(moves: Moves, place: Place) -> int:
 
 
 def _room(moves: Moves) -> int:
-    """Return the bytes that C must hold between the instruction's start and its retirement: the product, or the converted
-    items.
-    """
+    """Return the bytes that C must hold between an instruction's start and retirement: the product, or converted items."""
     if moves.product is not None:
         return 4 * moves.product.m * moves.product.n
     return sum(_taken(moves, place) for place in moves.takes)
@@ -234,9 +228,7 @@ def _nothing(what: int) -> Any:
 
 
 class _Factors(NamedTuple):
-    """Views of the C buffers of one product: factors [m, k] and [n, k], result [m, n], and the bias with which rows begin or
-    None.
-    """
+    """Views of the C buffers of one product: factors [m, k] and [n, k], result [m, n], and the rows' bias or None."""
 
     left: NDArray[Any]
     right: NDArray[Any]
@@ -245,9 +237,7 @@ class _Factors(NamedTuple):
 
 
 class _Actions:
-    """C actions of all instructions of one table: `columns`, a struct each; `factors`, the buffers of products by
-    instruction.
-    """
+    """C actions of all instructions of a table: `columns`, a struct each; `factors`, the buffers of products by instruction."""
 
     def __init__(self, table: InstructionTable) -> None:
         self.table = table

@@ -292,9 +292,7 @@ class Nd2NzBytes(Nd2Nz):
 
 
 class Dn2Nz(Way):
-    """Translation of column-major matrices to NZ (DataCopyDn2Nz) to fields and back: field n counts pixels, field d
-    channels.
-    """
+    """Translation of column-major matrices to NZ (DataCopyDn2Nz) to fields and back: n counts pixels, field d channels."""
 
     kind = DataCopyDn2Nz
     names = (

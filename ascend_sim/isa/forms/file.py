@@ -22,9 +22,7 @@ GROUPS = ("copies", "loads", "cube", "vector")
 
 @frozen
 class Atomics:
-    """Entry of configs/instructions/atomics: `architectures` can do atomic `operations` on GM with numbers of `dtypes` from the
-    buffers `origins`.
-    """
+    """Entry of configs/instructions/atomics: atomic `operations` of `architectures` on GM, by `dtypes` and `origins`."""
 
     architectures: tuple[str, ...]
     source: str
@@ -35,9 +33,7 @@ class Atomics:
 
 @frozen
 class Conversions:
-    """Entry of configs/instructions/conversions: for `architectures`, {format in L0C: output formats} of the Fixpipe, without
-    and with a scale.
-    """
+    """Entry of configs/instructions/conversions: the Fixpipe's {format in L0C: output formats}, without and with a scale."""
 
     architectures: tuple[str, ...]
     source: str
@@ -100,9 +96,7 @@ def _made(kind: Any, where: str, entry: Mapping[str, Any]) -> Any:
 
 
 def _form(file: str, entry: dict[str, Any], ways: Mapping[str, Way]) -> Form:
-    """Return the Form of one entry of a file. Raises ConfigError for an unknown way or rule, a missing source and fields that
-    differ from the way's.
-    """
+    """Return the Form of an entry. Raises ConfigError for an unknown way or rule, no source, and other fields."""
     where = f"{file}: {entry.get('name')} of {', '.join(entry.get('architectures', ()))}"
     named = str(entry.get("way"))
     if named not in ways:

@@ -59,9 +59,7 @@ class PackedFractals(Fractals):
 
 
 class Squares(Way):
-    """Translation of transposing loads (LoadData2D) to fields and back; they count squares: one fractal of 2-byte items, two of
-    1-byte items.
-    """
+    """Translation of transposing loads (LoadData2D) to fields and back; a square is one fractal of 2-byte items."""
 
     kind = LoadData2D
     names = ("repeat", "src_stride", "dst_gap")
@@ -123,9 +121,7 @@ def _bottom(i: LoadData3D) -> int:
 
 
 class Img2ColV1(Way):
-    """Translation of img2col (LoadData3D) to the fields of map and kernel and back; a load takes as many instructions as its
-    fractals need.
-    """
+    """Translation of img2col (LoadData3D) to the fields of map and kernel and back; an instruction for each fractal."""
 
     kind = LoadData3D
     names: tuple[str, ...] = (

@@ -148,9 +148,7 @@ def regions_of(
 def place_of(
     operand: str, dtype: str, layout: tuple[int, int, int], mask: Mask | None = None, blocks: tuple[int, ...] = ()
 ) -> Place:
-    """Return the Place in UB of the elements of an operand in order, or of those that a mask selects; arguments as in
-    `regions_of`.
-    """
+    """Return the Place in UB of an operand's elements in order, or of those that a mask selects; arguments of `regions_of`."""
     if not blocks:
         return items_of(operand, dtype, *layout, mask)
     count, rows, stride = layout
@@ -316,9 +314,7 @@ class Elementwise(RowsInstruction):
         return super().pipe(chip)
 
     def _fit(self, chip: ChipSpec, *src_strides: int) -> None:
-        """Raise SimError if rows or blocks of dst overlap, or a stride is not a multiple of blocks; `src_strides` are the
-        sources'.
-        """
+        """Raise SimError if rows or blocks of dst overlap, or a stride is no multiple of blocks; `src_strides`: of sources."""
         operands_fit(chip, f"{self.name} {self.operation}", self.dtype, self._dst, src_strides, self.blocks)
 
     def reads(self) -> tuple[Region, ...]:

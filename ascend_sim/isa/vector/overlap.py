@@ -141,9 +141,7 @@ def _runs_on(instruction: _ByElements, operand: str, distance: int) -> bool:
 
 
 def _repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> Pieces:
-    """Return the pieces of an operand that each repeat touches: in each row as many elements as a repeat of the wider operand
-    has.
-    """
+    """Return the pieces of an operand that each repeat touches: of each row as many elements as a repeat of the wider has."""
     i = instruction
     target, source = _sizes(i)
     strides = _strides(i)

@@ -180,9 +180,7 @@ class _ForwardBuilder:
         return BiasPiece(self.bias.address, ceil_to(n_count * size, BIAS_UNIT) // size)
 
     def load_a1(self, strip: Strip, group: int, batch: int, depth: int, block: int, blocks: int, rows: Span) -> None:
-        """Load input `rows` of `blocks` channel blocks to L1 as [c1][rows][W][C0], unless L1 holds them; W is the
-        columns that the strip reads.
-        """
+        """Load input `rows` of `blocks` channel blocks to L1 as [c1][rows][W][C0], unless held; W: the strip's columns."""
         width = strip.problem.w_in
         address = self.a1.begin((strip.column, group, batch, depth, block, *rows))
         if address is None:

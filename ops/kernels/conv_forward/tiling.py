@@ -79,9 +79,7 @@ def beside_bias(inp: TilingInput) -> TilingInput:
 
 
 def input_rows(inp: TilingInput, pixels: int) -> int:
-    """Return the most input rows that a tile of `pixels` output pixels reads, at most the map's; a tile of whole rows
-    begins with a row.
-    """
+    """Return the most input rows that a tile of `pixels` output pixels reads, at most the map's; whole rows are aligned."""
     p = inp.problem
     rows = ceil_div(pixels, p.w_out) if pixels % p.w_out == 0 else ceil_div(pixels - 1, p.w_out) + 1
     rows = min(rows, p.h_out)

@@ -245,9 +245,7 @@ def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTilin
 
 
 def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of a one-row problem in strips of columns; a refusal if whole rows have no tiling, or one tile
-    has the whole row.
-    """
+    """Return the tiling of a one-row problem in strips; a refusal if whole rows have none, or one tile has the row."""
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows
@@ -283,9 +281,7 @@ def _cut_mark(q: GradInputQuestion) -> str:
 
 
 def _dealt_out(q: GradInputQuestion, tiling: GradInputTiling) -> GradInputTiling:
-    """Return the tiling; on dav-2201 a stand-in, made `taller` if its tiles have few channels, then `spread` so that
-    more cores get a tile.
-    """
+    """Return the tiling; on dav-2201 a stand-in, made `taller` if tiles have few channels, then `spread` over more cores."""
     return spread(taller(tiling, q.inp), q.inp).but(source="stand-in") if q.variant.whole_slices else tiling
 
 

@@ -56,9 +56,7 @@ def part_input(inp: TilingInput, split: int, strip: int, cut: int) -> TilingInpu
 
 
 def task_parts(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the number of parts of dx with tasks of their own: strips, times the row parts of SPLIT_H; the parts of
-    SPLIT_HW share tasks.
-    """
+    """Return the number of parts of dx with own tasks: strips, times the row parts of SPLIT_H; those of SPLIT_HW share them."""
     rows = min(inp.problem.stride_h, inp.problem.h_in) if tiling.kernel_split == SPLIT_H else 1
     return rows * strip_count(inp.problem.w_in, tiling.split_wi)
 
@@ -84,9 +82,7 @@ class MapPart(Strip):
 
 @frozen
 class _Axis:
-    """One residue class of dx positions along an axis: first pixel, number of pixels, taps, padding of its convolution
-    of stride 1.
-    """
+    """One residue class of dx positions along an axis: first pixel, count, taps, padding of its convolution of stride 1."""
 
     first: int
     count: int

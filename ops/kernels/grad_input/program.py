@@ -169,9 +169,7 @@ class KRange(NamedTuple):
 
 
 class HeldFilters(NamedTuple):
-    """Weights in L1 that a tile reads: `n_count` input channels from C0 block `channel` on, `taps` taps, the blocks of
-    output channels `slices`.
-    """
+    """Weights in L1 that a tile reads: `n_count` input channels from C0 block `channel` on, `taps`, C_out blocks `slices`."""
 
     taps: int
     channel: int
@@ -261,9 +259,7 @@ class _DataBuilder:
             self.exchange.close(self.k)
 
     def segments(self, channels: int) -> Iterator[range]:
-        """Yield the C0 blocks of output channels of each segment of K (`k_segment`, or all); a segment's sum is stored
-        before the next one begins.
-        """
+        """Yield the C0 blocks of output channels of each segment of K (`k_segment`, or all), whose sums are stored in turn."""
         total = ceil_div(channels, self.c0)
         step = self.tiling.k_segment // self.c0 or total
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
@@ -376,9 +372,7 @@ class _DataBuilder:
         self.pipeline.multiply(half, pixels.length, k_count, n_count, self.call.dtype, self.call.hf32_bits)
 
     def load_right(self, address: int, filters: HeldFilters, channel_block: int, tap: int) -> None:
-        """Load one C0 of K for all channels of the tile to L0B: the [co][ci] blocks of tap number `taps - 1 - tap`,
-        transposed to [ci][co].
-        """
+        """Load one C0 of K for all the tile's channels to L0B: [co][ci] blocks of tap `taps - 1 - tap`, turned to [ci][co]."""
         taps, channel, n_count, slices = filters
         line = channel * taps + taps - 1 - tap  # its place among the taps of all channel blocks in L1
         if self.itemsize < 4:  # a fractal, or with 8-bit weights the two of a square, is a C0 of K

@@ -27,9 +27,7 @@ Place = tuple[int, int, int, int]
 
 
 class SeenPart(NamedTuple):
-    """Part number `part` of a tile: its number of pixels, and the gradOutput rows that each kernel piece reads for them
-    (None: padding only).
-    """
+    """Part number `part` of a tile: its pixels, and the gradOutput rows that each kernel piece reads (None: padding only)."""
 
     part: int
     pixels: int
@@ -78,9 +76,7 @@ class TileRows:
         self._known: dict[tuple[GradInputTask, bool], dict[tuple[int, ...], tuple[PlacedTile, int, int]]] = {}
 
     def placed(self, tiles: Sequence[DataTile]) -> Iterator[tuple[PlacedTile, Place]]:
-        """Yield (relative tile, its place) for each of a block's tiles in order; equal tiles are the same object but
-        for their number.
-        """
+        """Yield (relative tile, its place) for each of a block's tiles; equal tiles are one object but for the number."""
         final = self._call.inp.real_groups - 1  # it may have fewer channels
         task = None
         for number, tile in enumerate(tiles):
@@ -150,9 +146,7 @@ class TileRows:
         return self.maps[tile.task.part].p.w_in
 
     def _further(self, placed: PlacedTile, band: int) -> PlacedTile:
-        """Return the tile moved down by `band` bands of rows, with its windows; unchanged with a split kernel, which
-        has no bands.
-        """
+        """Return the tile moved down by `band` bands of rows, with its windows; unchanged with a split kernel (no bands)."""
         if not self._band:
             return placed
         rows, tile = band * self._band, placed.tile
@@ -165,9 +159,7 @@ class TileRows:
         return placed._replace(tile=tile._replace(task=task, m=tile.m + pixels), parts=tuple(parts))
 
     def _beside(self, placed: PlacedTile, block: int) -> PlacedTile:
-        """Return the tile moved by `block` channel blocks; unchanged where tiles have no channel blocks as places
-        (plain layouts, split kernels).
-        """
+        """Return the tile moved by `block` channel blocks; unchanged where places have none (plain layouts, split kernels)."""
         if not self._block:
             return placed
         tile, channels = placed.tile, block * self._block

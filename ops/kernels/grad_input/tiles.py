@@ -44,9 +44,7 @@ def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[
 
 
 def turn_of(number: int, turns: int) -> int:
-    """Return position `number` reduced to 2 * `turns` values: `number` itself below `turns`, else `turns` + `number` %
-    `turns`; 0 if `turns` is 0.
-    """
+    """Return `number` below 2 * `turns`: itself below `turns`, else `turns` + `number` % `turns`; 0 without turns."""
     return min(number, turns + number % turns) if turns else 0
 
 

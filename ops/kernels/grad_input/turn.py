@@ -66,9 +66,7 @@ class Slot:
 
 
 def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tiles: Sequence[DataTile]) -> Program:
-    """Return the program of a vector core: the first one of a block transposes each tile from the slot to NCDHW, the
-    second only answers the flags.
-    """
+    """Return a vector core's program: a block's first one turns each tile from slot to NCDHW, the second answers the flags."""
     inp, p = call.inp, call.inp.problem
     itemsize, parts = inp.itemsize, tiling_parts(tiling, inp)
     dx = PlanarMap(p.c_in, (p.d_in, p.h_in, p.w_in), itemsize)

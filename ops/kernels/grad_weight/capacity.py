@@ -140,9 +140,7 @@ def check_walk(width: int, taps: int, inp: TilingInput) -> None:
 
 
 def check_grad_weight_problem(inp: TilingInput) -> None:
-    """Raise TilingError where load3d's fields cannot hold the problem (kernel, stride, dilation, padding), so that no
-    tiling can help.
-    """
+    """Raise TilingError where load3d's fields cannot hold the problem (kernel, stride, dilation, padding) with any tiling."""
     problem = inp.problem
     check_load3d(
         inp,

@@ -248,9 +248,7 @@ class CubeBuilder:
         return run, where._replace(batch=where.batch + batch)
 
     def summed(self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]) -> Iterator[tuple[Piece, Where]]:
-        """Yield (step, place) for a tile of one kernel plane: its begin, one step for each plane of `images` that reads
-        no padding plane, its end.
-        """
+        """Yield (step, place) for a tile of one kernel plane: begin, a step for each plane of `images` not padding, end."""
         p, (plane, tile) = self.p, placed
         begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
         slot = self.slot(task)
@@ -277,9 +275,7 @@ class CubeBuilder:
         return None if task.slot is None else (task, self.k.block)
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield (task, images whose sum stays in L0C before dW is written): all its images at once, or one at a time
-        where each sum is added to dW.
-        """
+        """Yield (task, images summed in L0C before dW is written): all at once, or one at a time where sums are atomic."""
         images = range(task.image_start, task.image_start + task.images)
         if not self.atomic or adds_once_per_task(self.tiling):
             yield task, images
@@ -352,9 +348,7 @@ class CubeBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, tile: SummedTile, strip: Strip, image: Image, span: Span) -> Hashable:
-        """Load the gradOutput pixels `span` for the tile's held rows to L1 as [c1][pixels][C0], unless L1 holds them;
-        return their key.
-        """
+        """Load the gradOutput pixels `span` for the tile's rows to L1 as [c1][pixels][C0], unless held; return their key."""
         key = self.key_of_rows(tile, strip, image, span)
         address = self.a1.begin(key)
         if address is None:

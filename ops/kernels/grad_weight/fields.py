@@ -66,9 +66,7 @@ def n_slice(inp: TilingInput) -> int:
 
 
 def splits_kd(inp: TilingInput) -> bool:
-    """Return True if each kernel plane is a task of its own, not a part of N: with several real groups, dilated planes,
-    or deterministic sums.
-    """
+    """Return True if each kernel plane is a task, not a part of N: several real groups, dilated planes, deterministic sums."""
     return inp.real_groups > 1 or inp.depth_dilated or inp.deterministic
 
 

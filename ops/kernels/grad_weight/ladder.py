@@ -173,9 +173,7 @@ GradWeightRung = Rung[GradWeightQuestion, GradWeightTiling]
 
 
 def _procedure(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of the vendor's procedure for the chip's architecture; a refusal if it splits rows or taps
-    where whole rows are given.
-    """
+    """Return the tiling of the architecture's vendor procedure; a refusal if it cuts what is given as whole rows."""
     procedure = procedure_of(q.chip, KERNEL)
     assert procedure is not None
     tiling: GradWeightTiling = procedure.decide(q)

@@ -31,9 +31,7 @@ class InputOperand(ABC):
 
     @abstractmethod
     def plane_and_tap(self, plane: int) -> tuple[int, int]:
-        """Return (kernel plane, tap) of plane number `plane` in the problem that tilings count; tap 0 where such planes
-        have all taps.
-        """
+        """Return (kernel plane, tap) of plane number `plane` in the problem that tilings count; tap 0 where planes have all."""
 
     @abstractmethod
     def key(self, strip: Strip, tap: int, span: Span, held: InputRows) -> tuple[object, ...]:

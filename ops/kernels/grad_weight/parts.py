@@ -69,9 +69,7 @@ def _strip(p: ConvProblem, width: int, index: int) -> Strip:
 
 @lru_cache(maxsize=4096)
 def piece(p: ConvProblem, column: int, columns: int) -> Strip:
-    """Return the strip of `columns` gradOutput columns from `column` on, whose problem has the input columns and
-    padding that they read. Cached.
-    """
+    """Return the strip of `columns` gradOutput columns from `column` on, with the input and padding it reads. Cached."""
     start = column * p.stride_w - p.pad_left
     end = start + _window(p, columns)
     first, last = max(start, 0), min(end, p.w_in)

@@ -102,9 +102,7 @@ def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iter
 
 
 def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield the tiling `shape` with each base block that fits L0: the largest sides that cut its task evenly, and three
-    lengths of base_k.
-    """
+    """Yield `shape` with each base block that fits L0: the largest sides that cut its task evenly, three lengths of base_k."""
     m, k, n = gemm(inp, shape.split_kd)
     grid = shape.template == SPLIT_GRID
     kept = 2 if grid else 4
@@ -127,9 +125,7 @@ def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed)
 
 
 def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield the tilings that fit with each choice of L1 steps for a base block, with one L1 buffer of each operand (or
-    the user's number).
-    """
+    """Yield the tilings that fit with each choice of L1 steps for a base block, one L1 buffer an operand (or the user's)."""
     fewest = {name: given.get(name, 1) for name in ("al1_buffers", "bl1_buffers")}
     m, k, n = gemm(inp, block.split_kd)
     pixels = min(k, block.single_core_k) if block.template == SPLIT_GRID else k

@@ -41,9 +41,7 @@ def parts_of(tiling: GradWeightTiling, inp: TilingInput, block: int, task: GradW
 
 
 class StreamKBuilder:
-    """Builder of the program of one vector core, which adds its share of a StreamK task's slots, in slot order, and
-    stores the sum to dW.
-    """
+    """Builder of a vector core's program, which adds its share of a StreamK task's slots, in order, and stores it to dW."""
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
         self.call, self.tiling, self.k = call, tiling, k
@@ -99,9 +97,7 @@ class StreamKBuilder:
 
 
 def _placed(portion: Portion) -> tuple[tuple[int, tuple[RowStore, ...]], tuple[int, int]]:
-    """Return ((portion's size, its stores with targets relative to the first's), (portion's offset, target of the first
-    store)).
-    """
+    """Return ((portion's size, stores with targets relative to the first's), (portion's offset, target of the first store))."""
     first = portion.stores[0].target
     stores = tuple([store._replace(target=store.target - first) for store in portion.stores])
     return (portion.size, stores), (portion.offset, first)

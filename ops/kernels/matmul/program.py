@@ -156,9 +156,7 @@ def _uses(tiles: Sequence[tuple[int, int]], starts: Sequence[int], buffers: int)
 
 
 class _Stream:
-    """Buffers and loads of one operand's blocks in L1; `load(block, base, address)` appends the load of a block, which
-    is relative to `base`.
-    """
+    """Buffers and loads of one operand's blocks in L1; `load(block, base, address)` loads a block relative to `base`."""
 
     def __init__(
         self, k: KernelBuilder, name: str, buffers: int, size: int, load: Callable[[HeldBlock, int, int], None]
@@ -234,9 +232,7 @@ class _MatmulBuilder:
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
     def load_a1(self, block: HeldBlock, base: int, address: int) -> None:
-        """Load a block of A to byte `address` of L1 as [K1][m_count][C0]; a transposed A as [M1][k_count][C0]. `base`
-        as in `load`.
-        """
+        """Load a block of A to byte `address` of L1 as [K1][m_count][C0], transposed as [M1][k_count][C0]; see `load`."""
         self.load(A, self.problem.transpose_a, self.problem.m, block, base, self.span_a, address)
 
     def load_b1(self, block: HeldBlock, base: int, address: int) -> None:

@@ -221,9 +221,7 @@ def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> s
 
 
 def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]) -> Iterator[MatMulTiling]:
-    """Yield a complete tiling for each base block of at most the area of the published one, or for the user's own
-    base_m and base_n of any size.
-    """
+    """Yield a complete tiling for each base block up to the published one's area, or for the user's own base_m and base_n."""
     base = architecture(chip)["base"]
     area = base["m"] * base["n"]
     most = max(base["m"], base["n"])
@@ -235,9 +233,7 @@ def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]
 
 
 def _sides(extent: int, most: int, given: int | None) -> list[int]:
-    """Return the lengths of a base block, up to `most`, that cut an axis into equal parts of whole fractals; [given] if
-    the user gave one.
-    """
+    """Return the lengths of a base block, up to `most`, that cut an axis into equal parts of whole fractals, or [given]."""
     if given is not None:
         return [given]
     limits = range(FRACTAL, most + 1, FRACTAL)
@@ -302,9 +298,7 @@ def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
 
 
 def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> float:
-    """Return the estimated cycles of the busiest core: pipes overlap within a tile, and its store overlaps the next
-    tile if L0C has two.
-    """
+    """Return the estimated cycles of the busiest core: pipes overlap in a tile, its store the next tile if L0C has two."""
     m_parts, n_parts = tiling.grid(problem)
     per_task = ceil_div(tiling.single_core_m, tiling.base_m) * ceil_div(tiling.single_core_n, tiling.base_n)
     tiles = ceil_div(problem.batch * m_parts * n_parts, tiling.block_dim) * per_task

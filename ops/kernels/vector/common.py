@@ -131,9 +131,7 @@ def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
 
 
 def work_task(chip: ChipSpec, launch: TaskWords, work: KernelWork | Loop, tensors: Sequence[Allocation]) -> Task:
-    """Return a launch of `work` on the chip's vector cores. Raises SimError if its kernel function does not run on their
-    kind.
-    """
+    """Return a launch of `work` on the chip's vector cores. Raises SimError if its kernel function does not run on them."""
     kinds = {chip.cores.vector_kind(block) for block in range(work.blocks)}
     if isinstance(work, KernelWork) and (others := kinds - {*work.kernel.cores}):
         raise SimError(

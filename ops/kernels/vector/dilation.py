@@ -29,9 +29,7 @@ _BUFFERS = 2
 
 @frozen
 class Spread:
-    """Geometry of a Dilation, for each plane: source sizes, target sizes, strides, and the target position (`top`,
-    `left`) of source pixel (0, 0).
-    """
+    """Geometry of a Dilation of a plane: source and target sizes, strides, target position (`top`, `left`) of source (0, 0)."""
 
     height: int
     width: int

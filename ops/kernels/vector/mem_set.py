@@ -36,9 +36,7 @@ def mem_set_work(chip: ChipSpec, nbytes: int, name: str, *, dtype: str = "float3
 
 @known_loop
 def _work(chip: ChipSpec, nbytes: int, filled: str, value: float) -> KernelWork:
-    """Return the work: blocks get whole L2 lines; a piece is at most a quarter of UB, which a block fills once and
-    stores again and again.
-    """
+    """Return the work: blocks get whole L2 lines; a piece is at most a quarter of UB, filled once and stored repeatedly."""
     line = chip.memory.l2_line_bytes
     lines = ceil_div(nbytes, line)
     blocks = min(lines, vector_cores(chip))

@@ -38,9 +38,7 @@ Piece = TypeVar("Piece", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Copy of `rows` rows of `row_bytes` between GM, from byte `gm` of a tensor on, and a UB tile, from byte `ub` on;
-    strides in bytes.
-    """
+    """Copy of `rows` rows of `row_bytes` between byte `gm` of a tensor in GM and byte `ub` of a UB tile; strides in bytes."""
 
     gm: int
     ub: int

@@ -99,9 +99,7 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def axes(self) -> tuple[tuple[int, int, int], ...]:
-        """Return (length, step in the source, step in the target) of kernel planes, channel blocks, and positions of a
-        plane; steps in bytes.
-        """
+        """Return (length, source step, target step) of kernel planes, channel blocks, and positions of a plane; in bytes."""
         merged, taps = self.merged, self.shape.taps
         return (
             (self.shape.k_d, merged.offset(0, 1, 0, 0, 0), self.cin1 * taps * self.pitch),
@@ -161,9 +159,7 @@ class GroupLines(MergedGroups):
                                 )
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[GroupUnit, tuple[int, int]]]) -> None:
-        """Append the instructions of a block, one unit after the other, without loading ahead: load, move the channels
-        if they are shifted, store.
-        """
+        """Append a block's instructions, unit after unit, without loading ahead: load, move shifted channels, store."""
         size = LINES * self.line
         tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
         loaded = k.flag("MTE2", "V", "loaded")

@@ -67,9 +67,7 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def line(self) -> int:
-        """Return the elements of one of the 16 lines into which half of UB is divided; an odd number of 32 bytes, to
-        avoid bank conflicts.
-        """
+        """Return the elements of one of 16 lines in half of UB; an odd number of 32 bytes, against bank conflicts."""
         even = used_bytes(self.ub) // ITEM // 2 // LINES // _EVEN
         return (even - (even % 2 == 0)) * _EVEN
 

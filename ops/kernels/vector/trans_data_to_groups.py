@@ -47,9 +47,7 @@ _HALVES = BLOCK_BYTES // HALF
 
 
 class Pass(Enum):
-    """Pass over the blocks of the target, by the part of them that it writes; COPY is the only one where channels do
-    not move.
-    """
+    """Pass over the blocks of the target, by the part of them that it writes; COPY is the only one that moves no channels."""
 
     COPY = "whole blocks"
     FIRST = "the first block, behind zeros"
@@ -74,9 +72,7 @@ class GroupRows(MergedGroups):
 
     @cached_property
     def room(self) -> int:
-        """Return the bytes of one UB buffer: the largest odd multiple of 16 filters' bytes in one channel block within
-        a third of UB.
-        """
+        """Return the bytes of a UB buffer: the largest odd multiple of 16 filters' bytes in one channel block in UB / 3."""
         times = used_bytes(self.ub) // _BUFFERS // (LINES * self.cell)
         return (times - (times % 2 == 0)) * LINES * self.cell
 

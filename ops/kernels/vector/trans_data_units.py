@@ -149,9 +149,7 @@ class WeightUnits(FilterUnits):
             yield Unit(self.padded - self.c_out, 0, 0, count), (self.c_out, block * share)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
-        """Append the instructions of a block: for each unit load, transpose (or write zeros) and store, without loading
-        ahead.
-        """
+        """Append a block's instructions: for each unit load, transpose (or write zeros) and store, without loading ahead."""
         room = LINES * self.line * ITEM
         incoming = buffer_queue(k, "in", "MTE2", "V", room, 1)
         outgoing = buffer_queue(k, "out", "V", "MTE3", room, 1)
@@ -256,9 +254,7 @@ class MovedWeights(FilterUnits):
 
     @cached_property
     def channels(self) -> int:
-        """Return the number of input channels of a unit: all, or as many whole channel blocks as fit half of UB with 16
-        output channels.
-        """
+        """Return a unit's input channels: all, or as many whole channel blocks as fit half of UB with 16 output channels."""
         return min(self.c_in, self.room // (FRACTAL * BLOCK_BYTES) * C0)
 
     @cached_property
@@ -282,9 +278,7 @@ class MovedWeights(FilterUnits):
                 yield Unit(rows, channels, 0, 1), (first, channel // C0)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[Unit, tuple[int, int]]]) -> None:
-        """Append the instructions of a block: for each unit load, reorder its channel blocks in UB, and store, without
-        loading ahead.
-        """
+        """Append a block's instructions: for each unit load, reorder its channel blocks in UB, store; without loading ahead."""
         incoming = buffer_queue(k, "in", "MTE2", "V", self.room, 1)
         outgoing = buffer_queue(k, "out", "V", "MTE3", self.room, 1)
         pitch, padded = self.c_in * ITEM, ceil_to(self.c_out, FRACTAL)
@@ -347,8 +341,6 @@ def steps(total: int, step: int) -> list[tuple[int, int]]:
 
 
 def list_addresses(k: KernelBuilder) -> None:
-    """Append a wait of the scalar unit until the vector unit is done, and its cycles to list the addresses of a
-    transposition.
-    """
+    """Append a wait of the scalar unit for the vector unit, and its cycles to list the addresses of a transposition."""
     k.scalar_wait("V")
     k.scalar(LIST_INSTRUCTIONS * k.issue_cycles)

@@ -56,9 +56,7 @@ class MatrixTurn:
     target_offset: int
 
     def as_in_target(self) -> MatrixTurn:
-        """Return the batch with outer axes in the order of the target; column by column if only that order writes the
-        target without gaps.
-        """
+        """Return the batch with outer axes in the target's order; by column if only that writes the target without gaps."""
         turn = replace(self, outer=tuple(sorted(self.outer, key=lambda axis: -axis[2])))
         if self.columns == 1 or not turn.has_gaps:
             return turn

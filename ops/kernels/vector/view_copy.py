@@ -108,9 +108,7 @@ def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequen
 
 
 def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], in_order_below: int = 0) -> _Plan:
-    """Return the plan of a copy; rows follow its longest forward dimension, or the target's innermost one if runs are
-    shorter than `in_order_below`.
-    """
+    """Return the plan of a copy; rows follow its longest forward axis, or the target's innermost below `in_order_below`."""
     dims, src_offset, dst_offset = _simplified(name, shape, src, dst)
     run = 1
     if dims and dims[-1].src == dims[-1].dst == 1:

@@ -24,9 +24,7 @@ ONE = CopyLoop(1, 0, 0)
 
 
 def whole(k: KernelBuilder, size: int) -> int:
-    """Return the bytes that a copy between GM and UB moves for a row of `size` bytes: rounded up to whole blocks where
-    copies count these.
-    """
+    """Return the bytes that a copy between GM and UB moves for a row of `size` bytes: whole blocks where copies count these."""
     return ceil_to(size, BLOCK_BYTES) if k.copies_whole_blocks else size
 
 
@@ -36,9 +34,7 @@ def load_rows(k: KernelBuilder, target: int, source: int, size: int, rows: CopyL
 
 
 def store_end(k: KernelBuilder, target: int, source: int, size: int) -> None:
-    """Append the copy of `size` bytes to GM, rounded up where copies count whole blocks; so they must be whole blocks
-    or end a tensor.
-    """
+    """Append the copy of `size` bytes to GM, rounded up where copies count whole blocks: they fill blocks or end a tensor."""
     k.data_copy("UB", "GM", target, source, whole(k, size))
 
 

@@ -35,9 +35,7 @@ def plan_forward_operator(call: ConvolutionCall, chip: ChipSpec, op_type: str) -
 
 
 class _Operator(BiasInSums, BlockedPlan):
-    """Plan of a forward convolution as a graph operator: Cast of the bias, TransData of the inputs, the kernel, TransData of
-    the result.
-    """
+    """Plan of a forward convolution as a graph operator: Cast of the bias, TransData around the kernel."""
 
     def launches(self) -> None:
         if "bias" in self.call.inputs and not begins_with_bias(self.call):

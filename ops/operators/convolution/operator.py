@@ -260,9 +260,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
 
 
 def _spread(call: ConvolutionCall, inputs: Mapping[str, Array]) -> Array:
-    """Return the bias in float64 as [1, C, 1, 1, 1], rounded to the dtype in which the cube takes it if sums begin with
-    it; zero without a bias.
-    """
+    """Return the bias in float64 as [1, C, 1, 1, 1], rounded to the cube's dtype if sums begin with it; zero without one."""
     bias = inputs.get("bias")
     if bias is None:
         return np.zeros(())

@@ -24,9 +24,7 @@ CubeKernel = Literal["grad_input", "grad_weight"]
 
 
 class GradientCase(Case):
-    """Base of the cases of operators with the two cube kernels grad_input and grad_weight, which have tilings and
-    numbers of blocks.
-    """
+    """Base of the cases of operators with the cube kernels grad_input and grad_weight, which have tilings and blocks."""
 
     tiling: Annotated[dict[CubeKernel, TilingFields], by_kernel("tiling")] = Field(  # type: ignore[assignment]
         default={}, description="The vendor's tiling fields, by cube kernel."

@@ -60,9 +60,7 @@ def is_plain(call: ConvolutionCall) -> bool:
 
 
 def covers_map(call: ConvolutionCall) -> bool:
-    """Return True if the kernel is as large as the map and the product has the route `matmul_whole_map`; such a call
-    takes the library's 3-D path.
-    """
+    """Return True if the kernel is as large as the map and the product has route `matmul_whole_map`, on the 3-D path."""
     p = call.problem
     kernel, size, out = (p.k_d, p.k_h, p.k_w), (p.d_in, p.h_in, p.w_in), (p.d_out, p.h_out, p.w_out)
     return is_plain(call) and "matmul_whole_map" in call.routes and kernel == size and out == (1, 1, 1)

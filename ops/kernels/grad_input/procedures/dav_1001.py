@@ -60,9 +60,7 @@ class DataCacheTiling:
 
 
 def covers_grad_input_1001(inp: TilingInput) -> bool:
-    """Return True if the procedure takes this problem: 2-D, fp16, one group, undilated, dx and zero-inserted gradOutput
-    of 2 to 4096 pixels a side.
-    """
+    """Return True if the procedure takes the problem: 2-D, fp16, one group, undilated, maps of 2 to 4096 pixels a side."""
     p = inp.problem
     sides = (p.h_in, p.w_in, p.h_out * p.stride_h, p.w_out * p.stride_w)
     return (
@@ -284,9 +282,7 @@ class _CoreShare:
         return self.inp.buffers["L1"] // ITEMSIZE
 
     def rows(self, fractals: int) -> int:
-        """Return the most rows of zero-inserted gradOutput that a run of `fractals` fractals of pixels reads; whole
-        rows of dx need none more.
-        """
+        """Return the most rows of zero-inserted gradOutput that `fractals` fractals of pixels read; whole rows need no more."""
         p, pixels = self.inp.problem, fractals * FRACTAL
         if pixels >= p.w_in and pixels % p.w_in == 0:
             return p.k_h - 1 + pixels // p.w_in
@@ -303,9 +299,7 @@ class _CoreShare:
         return k * FRACTAL * p.w_out * p.stride_w * self.rows(fractals) * buffers
 
     def b_elements(self, k: int, fractals: int, buffers: int = 1) -> int:
-        """Return the elements of weights in L1: `k` C_out blocks for `fractals` of channels, times `buffers`; one
-        buffer if that is all of them.
-        """
+        """Return the elements of weights in L1: `k` C_out blocks, `fractals` of channels, times `buffers` (1 if all)."""
         if fractals == self.n and k == self.k_blocks:
             buffers = 1
         return k * FRACTAL * self.inp.taps * fractals * FRACTAL * buffers
@@ -350,9 +344,7 @@ class _CoreShare:
         return m0
 
     def _leaves_ub(self, m0: int, results: int) -> bool:
-        """Return True if UB has room for a row of gradOutput (with stride 1: for two rows of its window) and `results`
-        tiles of dx.
-        """
+        """Return True if UB has room for a row of gradOutput (stride 1: two rows of its window) and `results` tiles of dx."""
         p = self.inp.problem
         row = p.w_out * p.stride_w * FRACTAL
         if p.stride_h == p.stride_w == 1:
@@ -363,9 +355,7 @@ class _CoreShare:
     # -- L1
 
     def l1_loads(self, m0: int, n0: int, k0: int) -> tuple[_Load, int] | None:
-        """Return (contents of L1, `k0`) with the fewest elements loaded from GM, then the longest K of A, then of B;
-        None where none fits.
-        """
+        """Return (contents of L1, `k0`) with the fewest elements loaded, then the longest K of A, then of B; or None."""
         p, inp = self.inp.problem, self.inp
         least = math.lcm(k0, inp.taps) // inp.taps
         a, b = self._first_buffers(m0, n0, least)

@@ -254,9 +254,7 @@ def _l2_bytes(pixels: int, tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = frozenset()) -> GradInputTiling:
-    """Return the tiling with the fields that follow from block and steps (share of a task, blocks, weights that stay);
-    fields named in `keep` stay.
-    """
+    """Return the tiling with the fields that follow from block and steps (share of a task, blocks); those in `keep` stay."""
     whole, inp = inp, tiling_input(tiling, inp)
     columns = tiling.single_core_cin if "single_core_cin" in keep else ceil_to(tiling.step_n * tiling.base_n, FRACTAL)
     pixels = tiling.single_core_m if "single_core_m" in keep else task_pixels(tiling, inp)

@@ -278,9 +278,7 @@ def full_load(p: DataProblem) -> GradInputTiling:
 
 
 def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with a core's share: whole rows and depths that fill all cores evenly, else the rows with the
-    fewest rounds of tasks.
-    """
+    """Return the block with a core's share: rows and depths that fill all cores evenly, else rows with the fewest rounds."""
     problem, cores, m = p.inp.problem, p.inp.cores, block.base_m
     parts = ceil_div(p.n, block.base_n)
     n, lanes, task, depths = ceil_to(p.n // parts, p.side), problem.n * problem.d_in * parts, m, 1
@@ -328,9 +326,7 @@ def _dealt_again(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False) -> bool:
-    """Return True if the library's vector cores transpose the weights before an unsplit kernel with this tiling;
-    `hf32`: fp32 runs as HF32.
-    """
+    """Return True if vector cores transpose the weights before an unsplit kernel with this tiling; `hf32`: fp32 as HF32."""
     problem, size = p.inp.problem, p.itemsize
     copies = TURNED_COPIES_8BIT if size == 1 else TURNED_COPIES
     possible = (

@@ -121,9 +121,7 @@ def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
 
 
 def taller(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling or, if its tiles have at most 32 channels, the one with taller tiles whose busiest core has the
-    fewest instructions.
-    """
+    """Return the tiling or, for tiles of at most 32 channels, the taller one whose busiest core has the fewest instructions."""
     if tiling.base_n > NARROW:
         return tiling
     return min((tiling, *_taller(tiling, inp)), key=lambda one: instructions(one, inp))
@@ -186,9 +184,7 @@ def core_grid(inp: TilingInput, channels: int, rows: int) -> CoreGrid | None:
 
 
 def spread(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling with smaller tiles, one for each core of `core_grid`; unchanged if no more cores would get
-    work, or no L1 steps fit.
-    """
+    """Return the tiling with smaller tiles, one for each core of `core_grid`; unchanged if that helps no core, or none fits."""
     tasks, width = task_count(tiling, inp), inp.problem.w_in
     grid = core_grid(inp, ceil_to(tiling.single_core_cin, inp.unit), ceil_div(tiling.single_core_m, width))
     if grid is None or grid.cores <= tasks:

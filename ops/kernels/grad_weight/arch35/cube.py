@@ -115,9 +115,7 @@ class PlaneOperand:
 
 
 class DirectCubeBuilder(CubeBuilder):
-    """Builder of the cube program of one block of the 950's kernel; `kernel` has the properties that differ between
-    versions of the library.
-    """
+    """Builder of one block's cube program of the 950's kernel; `kernel` has what differs between versions of the library."""
 
     a1: PlaneOperand  # type: ignore[assignment]
     b1: PlaneOperand  # type: ignore[assignment]
@@ -205,9 +203,7 @@ class DirectCubeBuilder(CubeBuilder):
         """Do nothing: each round has flagged its own end."""
 
     def slot(self, task: GradWeightTask) -> tuple[GradWeightTask, int] | None:
-        """Return (task with group 0, block to whose slot its tiles go), or None if they go to dW; slots are alike for
-        all groups.
-        """
+        """Return (task with group 0, block to whose slot its tiles go), or None if they go to dW; groups have equal slots."""
         return super().slot(replace(task, group=0))
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:

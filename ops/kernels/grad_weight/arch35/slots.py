@@ -39,9 +39,7 @@ class SlotPiece(NamedTuple):
         return self.tile.rows * ceil_to(self.tile.columns, FRACTAL) * SUM_BYTES
 
     def part(self, room: int, number: int) -> SlotPiece | None:
-        """Return part `number` of the piece: whole columns of fractals, at most `room` bytes (at least one column).
-        None behind the last part.
-        """
+        """Return part `number` of the piece: whole columns of fractals, up to `room` bytes (or one column); None beyond."""
         columns = max(room // (self.tile.rows * SUM_BYTES) // FRACTAL, 1) * FRACTAL
         first = number * columns
         if first >= self.tile.columns:
@@ -61,9 +59,7 @@ def block_bytes(tiling: GradWeightTiling) -> int:
 
 
 def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list[SlotPiece]:
-    """Return the pieces in which a tile lies in its slot, down the rows first: one for merged groups, at most two if
-    L0C has two tiles, else four.
-    """
+    """Return the pieces of a tile in its slot, down the rows first: 1 for merged groups, 2 if L0C has two tiles, else 4."""
     channels, filters = ceil_div(ceil_div(tile.columns, inp.taps), FRACTAL), ceil_div(tile.rows, FRACTAL)
     if inp.group_extension == 1:
         for _ in range(1 if tiling.cl0_buffers > 1 else 2):
@@ -137,9 +133,7 @@ def tasks_in_slots(tiling: GradWeightTiling, inp: TilingInput, block: int) -> tu
 
 
 def rounds(call: CubeCall, tiling: GradWeightTiling) -> Rounds:
-    """Return the Rounds of a launch: as many as the busiest block has tiles in slots, of unshared and of shared tasks;
-    computed over all blocks.
-    """
+    """Return the Rounds of a launch: as many as the busiest of all blocks has tiles in slots, of unshared and shared tasks."""
     inp = walked_input(call.inp, tiling)
     if tiling.stream_k_type == STREAM_NONE and not in_slots(inp):
         return Rounds(0, 0)

@@ -35,9 +35,7 @@ _PARTS_OF_UB = 10
 
 
 class SlotShare(NamedTuple):
-    """One core's share of a tile in slots: `size` bytes from byte `offset` of a slot, and its stores to dW if this core
-    writes them (else empty).
-    """
+    """One core's share of a tile in slots: `size` bytes from byte `offset` of a slot; its stores to dW, if it has any."""
 
     offset: int
     size: int
@@ -132,9 +130,7 @@ class DirectVectorBuilder:
         return k.finish()
 
     def clear(self, tensor: int, start: int, size: int, cores: int, core: int) -> None:
-        """Append stores of zeros over core `core`'s share (of `cores`) of `size` bytes of a tensor from byte `start`
-        on, in whole lines of the L2.
-        """
+        """Append zeros over core `core`'s share (of `cores`) of `size` bytes of a tensor from `start`, in whole L2 lines."""
         line = self.k.chip.memory.l2_line_bytes
         first, lines = share(ceil_div(size, line), cores, core)
         for at in range(first * line, min((first + lines) * line, size), self.zeroed):

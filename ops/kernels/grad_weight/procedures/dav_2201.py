@@ -100,9 +100,7 @@ def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def _base_block(inp: TilingInput, template: int) -> GradWeightTiling:
-    """Return the L0 block of a template, clipped to M and N; K takes the room that this frees, in whole rows where
-    these are a multiple of 16.
-    """
+    """Return the L0 block of a template, clipped to M and N; K takes the freed room, in whole rows that are multiples of 16."""
     m, k, n = gemm(inp)
     whole_k = ceil_to(k, FRACTAL)
     if template in (SPLIT_MN, SPLIT_STREAM_K):  # L0A fills twice as fast as L0B, so the larger side goes to M
@@ -244,9 +242,7 @@ def _halving_depths(stays_a: bool) -> Iterator[tuple[int, int]]:
 
 
 def _split_mn(inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling that cuts M and N over the cores, K whole; in deterministic mode N is cut evenly and the last
-    round shared by StreamK.
-    """
+    """Return the tiling that cuts M and N over the cores, K whole; deterministic: N cut evenly, the last round by StreamK."""
     block = _base_block(inp, SPLIT_STREAM_K if inp.deterministic else SPLIT_MN)
     depth = DEPTHS_MN[-1]
     for depth in DEPTHS_MN:
@@ -360,9 +356,7 @@ def stream_k(tiling: GradWeightTiling, tasks: int, inp: TilingInput) -> GradWeig
 
 
 def rows_per_part(tiling: GradWeightTiling, inp: TilingInput, wanted: int) -> int:
-    """Return the gradOutput rows of one part, if a task is shared by at most `wanted` parts; a part has at least a row
-    or one base block of pixels.
-    """
+    """Return the gradOutput rows of a part, for at most `wanted` parts of a task; at least a row or one base block."""
     problem = inp.problem
     most = ceil_div(problem.h_out * problem.w_out, max(problem.w_out, tiling.base_k))
     return ceil_div(problem.h_out, max(min(wanted, most), 1))

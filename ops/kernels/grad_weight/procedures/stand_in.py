@@ -188,9 +188,7 @@ def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> 
 
 
 def _task_cycles(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> float:
-    """Return the estimated cycles of a task: the longest of its loads, L0 loads and products, plus the store of one
-    tile, which no other tile hides.
-    """
+    """Return the estimated cycles of a task: the longest of loads, L0 loads and products, plus the store of its last tile."""
     load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
     out = ACCUMULATOR_BYTES * tiling.single_core_m * tiling.single_core_n / store / math.prod(_tiles(tiling))
     return max(*_products_and_l0(tiling, inp, chip), _loaded(tiling, inp) / load) + out
@@ -214,9 +212,7 @@ def _products_and_l0(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec,
 
 
 def _grids(inp: TilingInput) -> Iterator[_TaskGrid]:
-    """Yield divisions of M, N, images and rows into no more parts than cores; rows are whole, or cut as finely as the
-    cores left allow.
-    """
+    """Yield divisions of M, N, images and rows into no more parts than cores; rows whole, or cut as finely as cores allow."""
     height, width = inp.problem.h_out, inp.problem.w_out
     m_tiles = ceil_div(inp.cout_padded, _side_m(inp, gemm(inp, True)[2]))
     lanes = inp.real_groups * inp.problem.k_d
@@ -240,9 +236,7 @@ def _grids(inp: TilingInput) -> Iterator[_TaskGrid]:
 
 
 def _side_m(inp: TilingInput, columns: int, tiles: int = 2) -> int:
-    """Return base_m for a dW of `columns` columns: about 128, or up to 256 where N is too short to fill a tile of L0C
-    (of which it has `tiles`).
-    """
+    """Return base_m for a dW of `columns` columns: about 128, or up to 256 where N cannot fill one of `tiles` tiles of L0C."""
     room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
     base_n = min(ceil_to(columns, FRACTAL), LARGEST_SIDE, floor_to(room // min(inp.cout_padded, SQUARE_SIDE), FRACTAL))
     return _even(inp.cout_padded, min(floor_to(room // base_n, FRACTAL), LARGEST_SIDE), inp.unit)
@@ -255,9 +249,7 @@ def _even(total: int, limit: int, unit: int) -> int:
 
 
 def _block(inp: TilingInput, template: int, columns: int, tiles: int = 2) -> GradWeightTiling:
-    """Return a base block: base_m x base_n near 1/`tiles` of L0C, base_k that fills L0A and L0B, single L1 buffers;
-    smaller where L1 needs it.
-    """
+    """Return a base block: base_m x base_n near 1/`tiles` of L0C, base_k that fills L0A and L0B; smaller where L1 needs it."""
     m, k, n = gemm(inp, True)
     room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
     base_m = _side_m(inp, columns, tiles)

@@ -37,9 +37,7 @@ class TbeBlock:
 
 
 def block_part(p: FilterProblem, cuts: Cuts, block: int) -> TbeBlock:
-    """Return the part of block number `block`; an empty one where earlier shares, rounded up, left nothing, or the
-    tiling has fewer blocks.
-    """
+    """Return the part of block number `block`; empty where earlier shares, rounded up, left nothing, or beyond all blocks."""
     problem, parts = p.problem, []
     axes = (  # fastest first
         (cuts.n, p.cin1), (cuts.planes, problem.k_d), (cuts.m, p.m), (cuts.group, p.groups), (cuts.depth, problem.d_out),

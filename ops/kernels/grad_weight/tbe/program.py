@@ -157,9 +157,7 @@ class _TbeBuilder:
             last = step
 
     def placed(self, tile: HeldTile, where: Where) -> HeldTile:
-        """Return the relative tile as it is at `where`, with absolute rows and columns; those of a gather are absolute
-        already.
-        """
+        """Return the relative tile as it is at `where`, with absolute rows and columns; those of a gather already are."""
         m, n = (where.m, where.n) if self.moves else (0, 0)
         # All channels of a real group but of the only one are whole blocks.
         return tile.at(m * FRACTAL, n, where.group if self.inp.real_groups > 1 else 0, self.per_block)
@@ -235,9 +233,7 @@ class _TbeBuilder:
         self.k.pipe_barrier("MTE2")
 
     def fill_left(self, tile: HeldTile, step: TbeStep) -> None:
-        """Take the next half of L0A and L0B, load transposed gradOutput to L0A and hand it over; the load to L0B
-        follows in `step` or `leave_out`.
-        """
+        """Take the next half of L0A and L0B and load transposed gradOutput to L0A; L0B follows in `step` or `leave_out`."""
         left, held = self.pipeline.left[self.pipeline.operands.acquire()], step.in_a1
         rows = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
         if self.itemsize == 2:

@@ -71,9 +71,7 @@ def _inside(columns: range, stride: int, offset: int, size: int) -> range:
 
 @frozen
 class TbeRuns:
-    """Runs of pixels in L1 of one kernel, each padded to a multiple of `whole` pixels; with `by_rows` each row of a
-    strip is padded by itself.
-    """
+    """Runs of pixels in L1 of one kernel, padded to multiples of `whole` pixels; with `by_rows` each row of a strip is."""
 
     k: KernelBuilder
     whole: int

@@ -27,9 +27,7 @@ FEW = 32
 
 
 class TbeRun(NamedTuple):
-    """Pixels `first` .. `last` - 1 of a strip that are walked in steps of `step` pixels; L1 gets `span_a` pixels of A
-    and `span_b` of B at a time.
-    """
+    """Pixels `first` .. `last` - 1 of a strip, walked in `step` pixels; L1 gets `span_a` of A and `span_b` of B at a time."""
 
     strip: Strip
     first: int
@@ -168,9 +166,7 @@ class TbeWalks:
                 yield TbeStep(run.strip, strip, shift, pixels, a, b, held)
 
     def _seen(self, strip: Strip, b: Span) -> tuple[Strip, int]:
-        """Return (strip that contains B's pixels `b`, number of its first pixel): `strip` itself and 0, but for a
-        signal only the columns of `b`.
-        """
+        """Return (strip that contains B's pixels `b`, its first pixel): `strip` and 0, for a signal only the columns of `b`."""
         if self._p.conv1d:
             return piece(strip.problem, b.start, b.length), b.start
         return strip, 0

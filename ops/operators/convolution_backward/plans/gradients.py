@@ -56,9 +56,7 @@ class Gradients(PlanDraft, ABC):
 
     @abstractmethod
     def data(self, source: str, weight: str) -> None:
-        """Append the data kernel on the prepared tensors `source` (a map) and `weight`, and the conversion of its
-        result to the caller's tensor.
-        """
+        """Append the data kernel on the prepared `source` (a map) and `weight`, and the conversion of its result."""
 
     @abstractmethod
     def grad_weight(self, gradient: str, features: str) -> None:

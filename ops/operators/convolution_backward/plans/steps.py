@@ -24,9 +24,7 @@ PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 
 
 class PlanDraft:
-    """A plan under construction; `result` is the Plan with the tensors and launches so far. Methods take and return
-    tensors by their names in it.
-    """
+    """A plan under construction; `result` is the Plan so far. Methods take and return tensors by their names in it."""
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
         self.call, self.chip, self.p, self.maps = call, chip, call.problem, call.maps
@@ -128,9 +126,7 @@ class PlanDraft:
         return target
 
     def strided_copy(self, op_type: str, source: str, target: str, copy: StridedCopy) -> None:
-        """Append a strided copy from `source` to `target` as a launch of `op_type`: the transposing kernel where that
-        is possible, else ViewCopy's.
-        """
+        """Append a strided copy from `source` to `target` as a launch of `op_type`: transposing if possible, or ViewCopy's."""
         name, turn = f"{op_type}_{target}", as_turn(copy)
         if turn is None:
             self.launch(op_type, name, [source], [target], view_copy_work(self.chip, copy, name))
@@ -138,9 +134,7 @@ class PlanDraft:
             self.launch(op_type, name, [source], [target], partial(transpose_work, self.chip, turn, copy.itemsize))
 
     def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:
-        """Append a Cast of `count` elements (all by default) to `target` and return `target`; return `source` if it has
-        the dtype already.
-        """
+        """Append a Cast of `count` elements (default all) to `target` and return it; return `source` if the dtype is right."""
         before = self.result.tensors[source]
         if before.dtype == dtype:
             return source

@@ -196,9 +196,7 @@ def _share(blocks: int, buffers: int, p: DataProblem) -> int:
 
 
 def _in_whole_loads(blocks: int, block: GradInputTiling, p: DataProblem) -> int:
-    """Return `blocks` channel blocks of gradOutput, lowered to a multiple of a base block's channel blocks if parts
-    differ in taps.
-    """
+    """Return `blocks` channel blocks of gradOutput, lowered to a multiple of a base block's if parts differ in taps."""
     unit = block.base_k // p.c0
     return floor_to(blocks, unit) if p.uneven and blocks > unit else blocks
 
@@ -293,9 +291,7 @@ def _down(start: int, unit: int) -> Iterable[int]:
 
 
 def _smaller_sides(tiling: GradInputTiling, p: DataProblem) -> Iterable[tuple[int, int]]:
-    """Yield (M, N) with the larger side reduced by one unit each time, M down to a row of dx (at least a fractal), N
-    down to its unit.
-    """
+    """Yield (M, N) with the larger side reduced by one unit each time, M down to a row of dx (or a fractal), N to its unit."""
     m, n, least = tiling.base_m, tiling.base_n, max(p.width, FRACTAL)
     while m > least or n > p.side:
         if m > least and (m > n or n == p.side):

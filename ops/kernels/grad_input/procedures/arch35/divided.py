@@ -50,9 +50,7 @@ PARTS = 4  # of a split of both axes
 
 @frozen
 class DividedProblem(DataProblem):
-    """Largest part of a kernel that is split by stride as `mode` says, in the procedure's quantities. `inp` is the
-    whole problem.
-    """
+    """Largest part of a kernel split by stride as `mode` says, in the procedure's quantities. `inp` is the whole problem."""
 
     mode: int = SPLIT_HW
 
@@ -135,9 +133,7 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def turned(self) -> bool:
-        """Return True if vector cores can transpose the weights first: NCDHW, several taps, and UB holds two copies of
-        16 channels of all taps.
-        """
+        """Return True if vector cores can transpose the weights first: NCDHW, several taps, UB for 2 copies of 16 channels."""
         p = self.inp.problem
         taps = p.k_d * self.inp.taps
         return self.is_planar and taps > 1 and FRACTAL * taps * self.itemsize * COPIES <= self.inp.buffers["UB"]

@@ -110,18 +110,14 @@ class WeightProblem:
         return self.used(tiling) <= self.inp.buffers["L1"]
 
     def a_elements(self, tiling: GradWeightTiling) -> int:
-        """Return the elements of one L1 buffer of gradOutput: step_ka base blocks of pixels (with strips rounded up to
-        whole rows) times base_m.
-        """
+        """Return the elements of one L1 buffer of gradOutput: step_ka blocks of pixels (strips: whole rows) times base_m."""
         pixels = tiling.step_ka * tiling.base_k
         if self.strip not in (0, self.inp.problem.w_out):
             pixels = max(ceil_to(spanned_rows(pixels, width) * width, FRACTAL) for width in self._widths)
         return pixels * tiling.base_m
 
     def b_elements(self, tiling: GradWeightTiling) -> int:
-        """Return the elements of one L1 buffer of the input: the pixels that step_kb base blocks read, times the
-        channels of a block.
-        """
+        """Return the elements of one L1 buffer of the input: the pixels that step_kb blocks read, times a block's channels."""
         chunk = tiling.step_kb * tiling.base_k
         pixels = max(self._input_rows(spanned_rows(chunk, width)) * self._columns(width) for width in self._widths)
         # A task is whole fractals of channels, or one that the tiles share.

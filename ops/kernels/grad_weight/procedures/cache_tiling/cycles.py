@@ -25,9 +25,7 @@ LONGEST_PACKET = 16  # blocks of 32 bytes; what is left of a line goes in packet
 
 @frozen
 class CycleCosts:
-    """Heads (cycles) and rates (bytes per cycle) of the cycle estimate for one architecture; units and sources are in
-    configs/cache_tiling.yaml.
-    """
+    """Heads (cycles) and rates (bytes per cycle) of an architecture's cycle estimate; sources in configs/cache_tiling.yaml."""
 
     source: str
     mmad_head: int

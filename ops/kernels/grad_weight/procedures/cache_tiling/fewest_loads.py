@@ -38,9 +38,7 @@ LEAST_UNITS = 4  # of K for a core
 
 
 def fewest_loads(p: FilterProblem) -> tuple[Cuts, Share, Tile]:
-    """Return (cut over cores, a core's share, its tile) with the fewest loads. Raises TilingError where no cut leaves
-    L1 room, or no tile fits.
-    """
+    """Return (cut over cores, a core's share, its tile) with the fewest loads. TilingError where no cut or no tile fits L1."""
     found = _cut(p, 1 if p.load is Load.SPLIT_W else LEAST_UNITS) or _cut(p, 1)  # the second: ours, for what has few units
     if found is None:
         raise TilingError(f"cache tiling: no cut over {p.cores} cores leaves L1 of {p.l1_bytes} bytes room for a line")
@@ -90,16 +88,12 @@ class _Parts:
     held: bool
 
     def whole(self, lines_b: int) -> bool:
-        """Return True if all of A, or `lines_b` lines of B, fit L1 beside the least that it holds of the other operand;
-        always False unless `held`.
-        """
+        """Return True if all of A, or `lines_b` lines of B, fit L1 beside the least of the other; False unless `held`."""
         a, b = self.m * self.line_a + self.least_b, lines_b * self.line_b + self.least_a
         return self.held and min(a, b) <= self.room
 
     def sides(self) -> Iterator[tuple[bool, int, int, int]]:
-        """Yield (True for A, size of its axis, size of the other, lines that fit L1) for each operand with a line that
-        fits; nothing unless `held`.
-        """
+        """Yield (True for A, its axis' size, the other's, lines that fit L1) for each operand with one; none unless `held`."""
         a = (True, self.m, self.n, self.line_a, self.least_b)
         b = (False, self.n, self.m, self.line_b, self.least_a)
         for of_a, axis, other, line, least in (a, b) if self.held else ():
@@ -200,9 +194,7 @@ def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
 
 
 def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
-    """Return the tile with the fewest loads to L0, or one that fills L0C 1.5 times as much for under 1.5 times the
-    loads. TilingError if none fits.
-    """
+    """Return the tile with the fewest loads to L0, or one that fills L0C 1.5 times as much for under 1.5 times as many."""
     best, best_load, best_products, best_filled = Tile(), 0, 0, 0
     for buffers, m, n in product((2, 1), divisors(share.m, p.l0_fractals), divisors(share.n, p.l0_fractals)):
         if m * n * buffers > p.l0c_fractals:

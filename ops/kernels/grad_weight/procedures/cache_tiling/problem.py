@@ -118,9 +118,7 @@ class FilterProblem:
 
     @property
     def cin_tensor(self) -> int:
-        """Return the blocks of C0 input channels of a merged group as tensors store them: unlike `cin_c0` not rounded
-        up to pairs for fp32.
-        """
+        """Return the blocks of C0 input channels of a merged group in tensors: unlike `cin_c0` not in pairs for fp32."""
         return ceil_div(self.merged * self.problem.c_in // self.problem.groups, self.k0)
 
     @cached_property

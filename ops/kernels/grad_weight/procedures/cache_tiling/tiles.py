@@ -93,9 +93,7 @@ def _tiles_well(units: int) -> bool:
 
 
 def rows_out(p: FilterProblem, pixels: int) -> int:
-    """Return the most rows of gradOutput that a run of `pixels` pixels touches: one row more than it fills where
-    neither length divides the other.
-    """
+    """Return the most rows of gradOutput that `pixels` pixels touch: one more than they fill if none divides the other."""
     width = p.problem.w_out
     return ceil_div(pixels, width) + (0 if pixels % width == 0 or width % pixels == 0 else 1)
 
@@ -167,9 +165,7 @@ def with_k_of_b(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def _steps_in(p: FilterProblem, share: Share, tile: Tile, room: int, most: int) -> int:
-    """Return an estimate of the steps of K, at least 1 and at most `most`, whose input fits `room` bytes of L1; `most`
-    where not one row fits.
-    """
+    """Return an estimate of the steps of K, 1 to `most`, whose input fits `room` bytes of L1; `most` where not one row fits."""
     problem = p.problem
     if p.load is Load.DMA:
         return max(min(room // b1_bytes(p, tile._replace(k_bl1=tile.k_l0)), most), 1)
@@ -202,9 +198,7 @@ def with_k_of_a(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as many tiles along N as L1 and load3d's fields hold; unchanged unless L1 holds all K of B
-    of a core with one image.
-    """
+    """Return the tile with the most tiles along N for L1 and load3d; unchanged unless L1 holds all K of B of one image."""
     if share.batch != 1 or tile.k_bl1 != share.k:
         return tile
     tile = tile._replace(n_bl1=1)
@@ -248,9 +242,7 @@ def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def a_may_stay(p: FilterProblem) -> bool:
-    """Return True if tiles with all K of A in L1 are tried: rows are not cut, and M, cut over the cores that images and
-    groups leave, fits L1.
-    """
+    """Return True if tiles with all K of A in L1 are tried: rows are uncut, and M, cut over the cores left, fits L1."""
     together = p.problem.groups * p.problem.n
     if together > p.cores or p.load in (Load.SPLIT_W, Load.DMA):
         return False
