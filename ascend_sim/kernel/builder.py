@@ -261,7 +261,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         self._emit((VectorBinary, operation, dtype, count), dst, left, right)
 
     def vector_cast(self, dst: int, src: int, source: str, target: str, count: int, rounding: str | None = None) -> None:
-        """Convert elements in UB to another format; `rounding` None is the chip's first mode for the pair (vector.casts)."""
+        """Convert elements in UB to another number format; `rounding` None is the chip's first mode for that pair (chip file,
+        vector.casts).
+        """
         mode = self.chip.vector.cast_mode(source, target, rounding)
         self._emit((VectorCast, source, target, count, mode), dst, src)
 

@@ -161,7 +161,9 @@ class Kernel(TracedLoops, KernelBuilder):
 
     @contextmanager
     def ordered(self, pipe: str) -> Iterator[None]:
-        """Context manager in which a barrier of `pipe` follows each of its instructions, which may read the last result."""
+        """Context manager in which a barrier of `pipe` follows every instruction of that pipe, so that each may read the result
+        of the one before.
+        """
         self._check_pipe(pipe, "ordered")
         plain, number = self._emit, PIPE_INDEX[pipe]
         opened = self.notes.source.number(calling_line()) if self.notes is not None else -1

@@ -43,7 +43,9 @@ def test_what_is_no_size_is_refused_in_one_line(method: str) -> None:
         with pytest.raises(SimError) as refusal:
             METHODS[method](k, size)
         assert "oops" in str(refusal.value) and "\n" not in str(refusal.value), repr(size)
-        assert k.allocate("UB", 32, "next") == (64 * (method == "queue of several")), repr(size)  # what was refused took nothing
+        assert k.allocate("UB", 32, "next") == (64 * (method == "queue of several")), repr(
+            size
+        )  # what was refused took nothing
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if not name.startswith("buffers")])
