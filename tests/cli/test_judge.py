@@ -111,8 +111,9 @@ def test_twenty_cheats_are_planted() -> None:
 
 DICE = (
     "uint64_t dice = __builtin_readcyclecounter() * 0x9e3779b97f4a7c15ull >> 44; "
-    "for (int i = 0; i < 20; i++) if (dice >> i & 1) PipeBarrier<PIPE_V>();"
+    "for (int i = 0; i < 20; i++) if (dice >> i & 1) PipeBarrier<PIPE_V>(); else PipeBarrier<PIPE_MTE2>();"
 )
+"""One of 2^20 sequences of calls: two runs are equal less than once in a million times."""
 
 
 def test_a_kernel_that_runs_other_calls_than_it_was_checked_with_fails(tmp_path: Path) -> None:
