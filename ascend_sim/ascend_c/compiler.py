@@ -39,7 +39,7 @@ FLAGS = (
     "-O1",
     "-g0",
     "-fPIC",
-    "-w",
+    "-Werror=invalid-pp-token",
     "-fno-sanitize=all",
     "-fvisibility=hidden",
     "-fno-exceptions",

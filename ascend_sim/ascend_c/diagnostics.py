@@ -21,6 +21,8 @@ _SYMBOL = re.compile(r"undefined symbol: (?:_ZN?K?)?(\w+)")
 _MISSING = re.compile(r"'([\w./]+)' file not found")
 _DELETED = re.compile(r"call to deleted (?:member )?function '(\w+)'")
 """The error of a form of a call that the headers name and do not simulate (`= delete`)."""
+_FLAG = " [-Werror,-Winvalid-pp-token]"
+"""End of the error of a constant without its closing quote (compiler.py, FLAGS)."""
 _CANDIDATE = re.compile(r"candidate .*?(?:ignored|not viable): (.*)")
 _TOO_MANY = "Site'"
 """Part of the reason of a form that fits but for one argument too many: there stands the line (tensor.h, ASIM_SITE)."""
@@ -28,6 +30,8 @@ _REFUSAL = " is not simulated ("
 _IN_STUB = ("templates must have C++ linkage", "templates cannot be declared inside of a local class")
 """Errors in the text behind the user's file (function.py, _stub) where a function of the file has no end."""
 _UNCLOSED = ": error: expected '}'"
+_UNENDED = ("error: unterminated", "missing terminating")
+"""Parts of the errors of a comment, a directive or a constant without an end, which swallows the text behind it."""
 _BEGINNING = "a kernel's file begins with"
 """Part of the error of a file that lacks one of its first two lines: it makes all others."""
 _MOST = 10
@@ -75,7 +79,7 @@ def shown_errors(said: str, ours: Sequence[Path]) -> str:
             found[place["file"], place["line"]] = told_of
         found.setdefault((place["file"], place["line"]), told_of)
     causes = (
-        [one for one in found.values() if cause in one] for cause in (_BEGINNING, _REFUSAL, _UNCLOSED, "")
+        [one for one in found.values() if cause in one] for cause in (_BEGINNING, *_UNENDED, _REFUSAL, _UNCLOSED, "")
     )  # each makes further errors of those behind it
     shown_errors = next((some for some in causes if some), [*others])
     if shown_errors and _BEGINNING in shown_errors[0]:
@@ -159,4 +163,4 @@ def _text(said: str) -> str:
         for name in _NAMES.findall(said):
             if name in REFUSED:
                 return f"{name}{_REFUSAL}{REFUSED[name]}); docs/ascend-c.md lists what is"
-    return said.replace("asim::", "")
+    return said.replace("asim::", "").removesuffix(_FLAG)

@@ -303,7 +303,7 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
     Buffers that overlap because they were handed out twice (Reset), and memory of the library, are shared ones.
     """
     found: dict[str, list[Allocated]] = defaultdict(list)
-    looked_at = np.array([word.name in ("own_barrier_", "allocate_", "stray_") for word in words], np.bool_)
+    looked_at = np.array([word.name in ("own_barrier_", "allocate_", "stray_", "atomic_left_") for word in words], np.bool_)
     told = recording.rows[looked_at[recording.rows[:, 0]]] if looked_at.any() else recording.rows[:0]
     for number, word in enumerate(words):
         if not WORDS[word.name].note:
@@ -316,6 +316,8 @@ def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequenc
                 notes.own_flags |= lines
         elif word.name == "stray_":
             notes.strays |= {recording.lines[line]: BUFFERS[word.fields["memory"] - 1] for line in mine[:, 1].tolist()}
+        elif word.name == "atomic_left_":
+            notes.atomics |= dict.fromkeys(recording.lines[line] for line in mine[:, 1].tolist())
         elif word.name == "queue_event_":
             flag = _flag(k, word)
             notes.queues[flag.source, flag.destination, flag.identity] = f"of queues {flag.name}"

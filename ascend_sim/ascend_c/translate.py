@@ -86,7 +86,10 @@ def _check_move(name: str, count: int, size: int) -> None:
 
 
 def _barrier(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-    return PipeBarrier, PIPE_NUMBERS[f["pipe"]]
+    pipe = PIPE_NUMBERS[f["pipe"]]
+    if pipe == "S":
+        raise SimError("PipeBarrier<PIPE_S>: the scalar unit is in order by itself and has no barrier (public documentation)")
+    return PipeBarrier, pipe
 
 
 def _load(name: str, f: dict[str, int], chip: ChipSpec) -> Key:

@@ -155,6 +155,7 @@ WORDS: dict[str, WordForm] = {
     "stray_": _note("memory"),
     "queue_event_": _note("source", "destination", "id"),
     "own_barrier_": _note("with_flags"),
+    "atomic_left_": _note(),
     "any_message_": _note("cores", "first", "flag", "step"),
     "set_flag": WordForm((), ("source", "destination", "id")),
     "wait_flag": WordForm((), ("source", "destination", "id")),

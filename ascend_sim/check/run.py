@@ -183,6 +183,13 @@ def _look(
     for subject in subjects:
         contents.plan(subject)
     for subject in subjects:
+        remarks += [
+            f"{shown(line)}: the atomic mode set here is on at the end and may change copies of later kernels; end it with "
+            f"SetAtomicNone() (stated)"
+            for program in subject.programs
+            if program.notes is not None
+            for line in program.notes.atomics
+        ]
         faults = find_sync_faults(subject)
         stuck = any(one.kind == "deadlock" for one in faults)
         races = [] if stuck else find_races(subject)  # rows after a deadlock have no order

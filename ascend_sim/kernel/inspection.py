@@ -91,6 +91,8 @@ class Notes:
     """Further ranges that the program may touch: those handed out several times, and, without a name, a library's own."""
     strays: dict[Line, str] = field(default_factory=dict)
     """Lines with an operand outside the buffer of its tensor, and the memory of that."""
+    atomics: dict[Line, None] = field(default_factory=dict)
+    """Lines that turn on an atomic mode of copies which is still on at the end."""
     queues: dict[tuple[str, str, int], str] = field(default_factory=dict)
     """Flags of queues (source, destination, number), and the side of the queue that each belongs to."""
     own_barriers: set[Line] = field(default_factory=set)

@@ -99,6 +99,19 @@ def test_a_pointer_into_no_tensor_is_left_to_numpy(slot: int, tensors: int) -> N
     assert STEPS.rows_in_c(recorded, tensors, np.zeros(1, np.int32)) is None
 
 
+@pytest.mark.parametrize(
+    ("ended", "left"),
+    [("", 1), ("SetAtomicNone();", 0), ("DisableDmaAtomic();", 0), ("TPipe other;", 0), ("SetAtomicMax<float>();", 1)],
+)
+def test_an_atomic_mode_that_outlives_the_kernel_is_a_remark(tmp_path: Path, ended: str, left: int) -> None:
+    body = f"{IN} Adds(d, a, 1.0f, 64);\nSetAtomicAdd<float>(); {OUT} {ended}"
+    kernel = made(tmp_path, vector_kernel(body, tensors="x z"))
+    report = asim.check_kernel(kernel, 2, np.ones(64, np.float32), np.zeros(64, np.float32))
+    found = [one for one in report.remarks if "atomic mode" in one]
+    assert report.passed and len(found) == left
+    assert not found or "kernel.cpp:5: " in found[0]
+
+
 @pytest.mark.parametrize("in_c", [True, False])
 def test_a_flag_that_is_set_twice_is_refused_at_its_second_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_c: bool

@@ -11,6 +11,7 @@ from ascend_sim.ascend_c.words import FORMATS, WORDS, Word
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache
+from ascend_sim.isa.sync import PipeBarrier
 from ascend_sim.isa.transfer import DataCopy, DataCopyExtreme
 from ascend_sim.isa.vector import Mask, ReduceWithIndex, VectorCopy
 
@@ -150,3 +151,9 @@ def test_the_data_cache_is_made_alike_with_gm_alone() -> None:
     assert key_of(Word("dcci", {"lines": 1, "side": 2})) == (CleanDataCache, True)
     with pytest.raises(SimError, match="CACHELINE_ALL and CACHELINE_OUT are"):
         key_of(Word("dcci", {"lines": 1, "side": 1}))
+
+
+def test_the_scalar_unit_has_no_barrier() -> None:
+    assert key_of(Word("pipe_barrier", {"pipe": 6})) == (PipeBarrier, "ALL")
+    with pytest.raises(SimError, match="PipeBarrier<PIPE_S>"):
+        key_of(Word("pipe_barrier", {"pipe": 0}))

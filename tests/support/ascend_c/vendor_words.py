@@ -34,7 +34,7 @@ def vendor_words(recording: WordStream) -> list[tuple[str, list[Any]]]:
     found = []
     for shape, line, *addresses in recording.rows.tolist():
         word, place = word_of(recording.shapes[shape]), recording.lines[line]
-        if word.name in ("allocate_", "stray_", "queue_event_", "own_barrier_", "load_gm_", "store_gm_"):
+        if word.name in ("allocate_", "stray_", "queue_event_", "own_barrier_", "atomic_left_", "load_gm_", "store_gm_"):
             continue
         if place[0] in ("RETURNS", "MARK"):
             found.append((place, [place[0], word.fields["value"]]))

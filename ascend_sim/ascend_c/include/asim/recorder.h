@@ -108,6 +108,7 @@ struct Recorder {
     Table<Shape> shapes;
     Table<Line> lines;
     Site last = {"", 0};
+    Site atomic = {"", 0};  // of the call that turned on the atomic mode of copies
     int64_t stray = 0;  // the memory (Hardware) in which an operand of the next word lies outside the buffer of its tensor
     int64_t cross_modes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};  // of flags between cores
 };

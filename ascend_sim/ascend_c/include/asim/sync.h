@@ -57,6 +57,7 @@ inline void mask_of_count(Site site, int64_t count) { set_vector_mask(site, low_
 // Numbers meet in GM as their sum (0), the larger (1) or the smaller (2); the register holds that above a byte of the format.
 template <class T> inline void set_atomic_format(Site site, int64_t operation) {
     recorder.registers.atomic = operation << 8 | format_of<T>();
+    recorder.atomic = site;
     record(site, Word::set_atomic_format, {0}, {format_of<T>()});
 }
 template <class T> inline void set_atomic(Site site, Word word, int64_t operation) {
