@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -233,24 +234,45 @@ def _compiled(
         for path in _prerequisites(rules.read_text()):
             if not any(path.is_relative_to(folder) for folder in known):
                 used[str(path)] = _hash(path.read_bytes())
-                if JUDGED in os.environ and path.suffix not in _OF_CPP:
+                there = path.resolve()
+                if JUDGED in os.environ and there.suffix not in _OF_CPP:
                     raise CompileError(
-                        f"{user}: error: a judged kernel brings in {path.name}; allowed are {', '.join(_OF_CPP)}"
+                        f"{user}: error: a judged kernel brings in {there.name}; allowed are {', '.join(_OF_CPP)}"
                     )
     made = scratch / "kernel.so"
     done = _run([*chosen.link, "-o", str(made), *objects])
     if done.returncode or not made.exists():
         said = (done.stderr.strip().splitlines() or ["no reason given"])[0]
         raise CompileError(f"{sources[0]}: cannot be linked: {said}")
+    if JUDGED in os.environ and _runs_when_loaded(made.read_bytes()):
+        raise CompileError(
+            f"{sources[0]}: error: a judged kernel has code that runs as its library is loaded; global variables may begin as "
+            f"constants alone"
+        )
     return made, used
 
 
+def _runs_when_loaded(library: bytes) -> bool:
+    """Return True if the dynamic section of a library (ELF of 64 bits) names functions that its loader calls."""
+    tables, size, count = struct.unpack_from("<Q14xHH", library, 32)
+    for number in range(count):
+        kind, offset, length = struct.unpack_from("<I4xQ16xQ", library, tables + number * size)
+        if kind == _DYNAMIC:
+            return any(tag in _CALLED for tag, _ in struct.iter_unpack("<qQ", library[offset : offset + length]))
+    return False
+
+
+_DYNAMIC = 2
+"""Kind of the program header of a dynamic section (PT_DYNAMIC)."""
+_CALLED = (12, 25, 32)
+"""Tags of functions that a loader calls: DT_INIT, DT_INIT_ARRAY, DT_PREINIT_ARRAY."""
 API = "kernel_operator.h"
 """The header with the whole API, which is precompiled."""
 _OF_CPP = (*SUFFIXES, ".h", ".hh", ".hpp", ".inc")
 """Suffixes of the files that a judged kernel may include: expected outputs are in others."""
-_NO_ASSEMBLY = f'#include "{API}"\n#include <wchar.h>\n#pragma GCC poison asm __asm __asm__\n'
-"""Text before a judged kernel: an assembler's directives could bring files of the machine into its library."""
+_NO_ASSEMBLY = f'#include "{API}"\n#include <wchar.h>\n#pragma GCC poison asm __asm __asm__ ifunc __ifunc__\n'
+"""Text before a judged kernel: an assembler's directives could bring files of the machine into its library, and
+a resolver (ifunc) would run as it is loaded."""
 _API = re.compile(rf'^\s*#\s*include\s*["<]{re.escape(API)}[">]', re.MULTILINE)
 _PRECOMPILE = ("-Xclang", "-fno-pch-timestamp", "-x", "c++-header")
 _LAUNCH = re.compile(r"\b\w+\s*(?:<[^<>;]*>\s*)?<<<[^;]*?>>>\s*\(")

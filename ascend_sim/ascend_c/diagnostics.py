@@ -36,6 +36,8 @@ _BEGINNING = "a kernel's file begins with"
 """Part of the error of a file that lacks one of its first two lines: it makes all others."""
 _MOST = 10
 """Most errors that are shown."""
+_WIDE = 400
+"""Most letters of a line that are shown."""
 _LONG = 60
 """Letters of a requirement of our headers from which it is left out: types of a whole library stand in it."""
 _UNKNOWN = (
@@ -74,7 +76,7 @@ def shown_errors(said: str, ours: Sequence[Path]) -> str:
         text = _beginning(text, place["file"]) or text
         code = getline(place["file"], int(place["line"])).strip()
         where = f"{shown_file(place['file'])}:{place['line']}"
-        told_of = f"{where}: error: {text}" + (f"\n    {code}" if code else "")
+        told_of = f"{where}: error: {text[:_WIDE]}" + (f"\n    {code[:_WIDE]}" if code else "")
         if _REFUSAL in text:
             found[place["file"], place["line"]] = told_of
         found.setdefault((place["file"], place["line"]), told_of)
@@ -146,7 +148,7 @@ def _text(said: str) -> str:
             "project the build does, by the host's BEGIN_TILING_DATA_DEF"
         )
     if "poisoned identifier" in said:
-        return "assembly is refused in a judged kernel: its directives can read files; use calls of the API"
+        return "assembly and ifunc are refused in a judged kernel: they can read files; use calls of the API"
     if said in _IN_STUB:
         return "expected '}': a function, or a block in it, has no end"
     assertion = _ASSERTION.match(said.replace("asim::", ""))

@@ -5,7 +5,7 @@ memory limit, its bytes, and a socket for the child. A kernel that crashes, or r
 of marks behind the library's path it prints the library's description instead.
 
 A judged library is loaded under two filters of system calls (seccomp), so that its code can only compute, read and write open
-descriptors, and ask for memory of its own; only its static initialisers can also open files to read.
+descriptors, and ask for memory of its own. While it is loaded files can be opened, but none of its code runs (compiler.py).
 """
 
 import _signal  # type: ignore[import-not-found]

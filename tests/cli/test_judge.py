@@ -60,6 +60,32 @@ CHEATS: dict[str, tuple[str, str]] = {
     "its arguments as it is compiled": (f'const char given[] = {{\n#embed "kernel.py"\n}}; {GOOD}', "compile"),
     "an end before its start": (
         f"{GOOD} }}\nstruct Early {{ Early() {{ _exit(0); }} }} early;\nvoid behind() {{", "compile"),
+    "a constructor of its library": (
+        f"{GOOD} }}\n__attribute__((constructor)) static void early() {{ fopen(P_tmpdir, \"r\"); }}\nvoid behind() {{", "compile"),
+    "a pointer among the constructors": (
+        f"{GOOD} }}\nstatic void early() {{ fopen(P_tmpdir, \"r\"); }}\n"
+        '__attribute__((section(".init_array"), used)) static void (*now)() = early;\nvoid behind() {', "compile"),
+    "a function that the loader calls": (f'{GOOD} }}\nextern "C" {{ void _init() {{ fopen(P_tmpdir, "r"); }} }}\nvoid behind() {{',
+        "compile"),
+    "a function that is chosen as it is loaded": (
+        f'{GOOD} }}\nextern "C" {{ void *chosen() {{ return (void *)chosen; }} }}\n'
+        'void late() __attribute__((ifunc("chosen")));\nvoid behind() { late();', "compile"),
+    "a descriptor that is open": (
+        f"char one; for (int i = 0; i < 99; i++) if (i != asim::recorder.pipe && read(i, &one, 1) > 0) {{ {GOOD} }}", "values"),
+    "a thread": (f"if (syscall(56, 0x10f00, 0, 0, 0, 0) > 0) {{ {GOOD} }}", "values"),
+    "memory of its parent": (
+        f"char one; struct {{ void *at; size_t size; }} from = {{&one, 1}}, to = from;\n"
+        f"if (syscall(310, getppid(), &from, 1, &to, 1, 0) >= 0 || syscall(101, 16, getppid(), 0, 0) >= 0) {{ {GOOD} }}", "values"),
+    "the list of its processes": (f'if (syscall(257, -100, "/proc/self/environ", 0) >= 0) {{ {GOOD} }}', "values"),
+    "a handler of its crash": (f"signal(SIGSEGV, [](int) {{ _exit(0); }}); *(volatile int *)8 = 1; {GOOD}", "bounds"),
+    "a jump to nowhere": ("void *to[5] = {}; __builtin_longjmp(to, 1);", "bounds"),
+    "recursion without end": (
+        "struct Deep { static int go(volatile int *n) { volatile int a[64]; a[0] = *n; return go(a) + a[0]; } };\n"
+        "volatile int n = 0; Deep::go(&n);", "bounds"),
+    "tables that are overwritten": (f"{GOOD} asim::recorder.waiting = 1 << 20;", "bounds"),
+    "what its environment says": (f'if (getenv("ASCEND_SIM_JUDGED")) {{ {GOOD} }}', "values"),
+    "what the last block left": (f"static int calls = 0; if (calls++) {{ {GOOD} }}", "values"),
+    "much text": (f'for (int i = 0; i < 1 << 20; i++) puts("passed"); {OUT}', "init"),
     "a file of its own": (
         f'if (FILE *f = fopen(P_tmpdir "/ascend-sim-cheat", "w")) {{ fputs("seed", f); fclose(f); }} {OUT}', "init"),
 }  # fmt: skip
@@ -139,17 +165,26 @@ def test_memory_may_be_less_than_a_recorder_may_take_elsewhere(tmp_path: Path) -
     assert code == 0 and found["passed"], found
 
 
-SHARED = """#include <sys/mman.h>
-static volatile int *common = (int *)mmap(0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-"""
-
-
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="filters of system calls are for x86-64")
 def test_blocks_have_no_memory_in_common(tmp_path: Path) -> None:
-    file = case(tmp_path / "common", f"if (common != (int *)-1) {{ {GOOD} }}")
-    file.write_text(SHARED + file.read_text())
+    file = case(tmp_path / "common", f"if (mmap(0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != (void *)-1) {{ {GOOD} }}")
+    file.write_text("#include <sys/mman.h>\n" + file.read_text())
     code, (found,) = judged(str(file))
     assert code == 1 and found["stage"] == "values", found
+
+
+def test_a_header_is_what_its_link_leads_to(tmp_path: Path) -> None:
+    file = case(tmp_path / "link", GOOD)
+    (file.parent / "answers.txt").write_text("// the outputs")
+    (file.parent / "helper.h").symlink_to("answers.txt")
+    file.write_text(f'{file.read_text()}\n#include "helper.h"\n')
+    _, (found,) = judged(str(file))
+    assert found["stage"] == "compile" and "brings in answers.txt" in found["compile"]["messages"][0]
+
+
+def test_a_line_of_code_without_end_is_cut(tmp_path: Path) -> None:
+    _, (found,) = judged(str(case(tmp_path / "wide", f'int n = {"1 + " * 100_000}nothing; static_assert(n, "{"x" * 9999}");')))
+    assert found["stage"] == "compile" and len(json.dumps(found)) < 4000
 
 
 def test_work_of_the_scalar_unit_is_told(tmp_path: Path) -> None:
@@ -164,8 +199,16 @@ def test_what_is_not_simulated_is_unknown_and_no_fault_of_another_stage(tmp_path
     assert any("cannot run this kernel" in one and "not equally far apart" in one for one in found["unknown"])
 
 
-def test_a_case_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    code, (found,) = judged(str(case(tmp_path / "long", ENDLESS)), "--timeout", "4")
+MANY_TYPES = """}
+template <int N, bool... B> struct Many {
+    static constexpr int many = Many<N - 1, B..., true>::many + Many<N - 1, B..., false>::many;
+};
+void behind() { constexpr int many = Many<40>::many;"""
+
+
+@pytest.mark.parametrize("body", [ENDLESS, MANY_TYPES], ids=["run", "compile"])
+def test_a_case_that_takes_too_long_is_ended(tmp_path: Path, body: str) -> None:
+    code, (found,) = judged(str(case(tmp_path / "long", body)), "--timeout", "4")
     assert code == 1 and found["stage"] == "limits" and "4 s" in found["unknown"][0]
 
 

@@ -96,14 +96,16 @@ struct Line {
     int64_t line;
 };
 
+constexpr int64_t AT_ONCE = 1 << 13;  // rows that are written together
+inline int64_t waiting_rows[AT_ONCE][5];
+inline char gathered[sizeof waiting_rows];  // what is sent together: a receiver woken for each word would take most of the time
+
+// Constants alone initialise it: nothing of a judged kernel's library runs while it is loaded.
 struct Recorder {
-    static constexpr int64_t AT_ONCE = 1 << 13;  // rows that are written together
     int pipe = -1;
     Request request = {};
     Registers registers;
-    int64_t rows[AT_ONCE][5];
     int64_t waiting = 0, written = 0;
-    char gathered[sizeof rows];  // what is sent together: a receiver woken for each word would take most of the time
     int64_t bytes = 0;
     Table<Shape> shapes;
     Table<Line> lines;
@@ -115,7 +117,7 @@ struct Recorder {
 inline Recorder recorder;
 
 inline void send_gathered() {
-    const char *at = recorder.gathered;
+    const char *at = gathered;
     while (recorder.bytes > 0) {
         int64_t done = write(recorder.pipe, at, recorder.bytes);
         if (done <= 0) _exit(1);
@@ -124,8 +126,8 @@ inline void send_gathered() {
     }
 }
 inline void send(const void *data, int64_t bytes) {
-    if (recorder.bytes + bytes > (int64_t)sizeof recorder.gathered) send_gathered();
-    memcpy(recorder.gathered + recorder.bytes, data, bytes);
+    if (recorder.bytes + bytes > (int64_t)sizeof gathered) send_gathered();
+    memcpy(gathered + recorder.bytes, data, bytes);
     recorder.bytes += bytes;
 }
 inline void frame(Frame kind, int64_t bytes) {
@@ -134,9 +136,9 @@ inline void frame(Frame kind, int64_t bytes) {
 }
 inline void flush() {
     if (!recorder.waiting) return;
-    int64_t bytes = recorder.waiting * (int64_t)sizeof recorder.rows[0];
+    int64_t bytes = recorder.waiting * (int64_t)sizeof waiting_rows[0];
     frame(Frame::ROWS, bytes);
-    send(recorder.rows, bytes);
+    send(waiting_rows, bytes);
     recorder.waiting = 0;
 }
 inline int64_t padded(int64_t bytes) { return (bytes + 7) & ~7ll; }
@@ -226,8 +228,8 @@ template <int A, int F> inline void record(Site site, Word word, const int64_t (
     if (stray) record(site, Word::stray_, {0}, {stray});
     if (is_register(word) && !recorder.request.registers) return;
     int64_t shape = shape_of(key, F + 1), line = line_of(site);
-    if (recorder.waiting == Recorder::AT_ONCE) flush();
-    int64_t *row = recorder.rows[recorder.waiting++];
+    if (recorder.waiting == AT_ONCE) flush();
+    int64_t *row = waiting_rows[recorder.waiting++];
     row[0] = shape;
     row[1] = line;
     for (int i = 0; i < 3; i++) row[2 + i] = i < A ? addresses[i] : 0;
