@@ -61,11 +61,13 @@ CHEATS: dict[str, tuple[str, str]] = {
     "an end before its start": (
         f"{GOOD} }}\nstruct Early {{ Early() {{ _exit(0); }} }} early;\nvoid behind() {{", "compile"),
     "a constructor of its library": (
-        f"{GOOD} }}\n__attribute__((constructor)) static void early() {{ fopen(P_tmpdir, \"r\"); }}\nvoid behind() {{", "compile"),
+        f"{GOOD} }}\n__attribute__((constructor)) static void early() {{ fopen(P_tmpdir, \"r\"); }}\nvoid behind() {{",
+        "compile"),
     "a pointer among the constructors": (
         f"{GOOD} }}\nstatic void early() {{ fopen(P_tmpdir, \"r\"); }}\n"
         '__attribute__((section(".init_array"), used)) static void (*now)() = early;\nvoid behind() {', "compile"),
-    "a function that the loader calls": (f'{GOOD} }}\nextern "C" {{ void _init() {{ fopen(P_tmpdir, "r"); }} }}\nvoid behind() {{',
+    "a function that the loader calls": (
+        f'{GOOD} }}\nextern "C" {{ void _init() {{ fopen(P_tmpdir, "r"); }} }}\nvoid behind() {{',
         "compile"),
     "a function that is chosen as it is loaded": (
         f'{GOOD} }}\nextern "C" {{ void *chosen() {{ return (void *)chosen; }} }}\n'
@@ -75,7 +77,8 @@ CHEATS: dict[str, tuple[str, str]] = {
     "a thread": (f"if (syscall(56, 0x10f00, 0, 0, 0, 0) > 0) {{ {GOOD} }}", "values"),
     "memory of its parent": (
         f"char one; struct {{ void *at; size_t size; }} from = {{&one, 1}}, to = from;\n"
-        f"if (syscall(310, getppid(), &from, 1, &to, 1, 0) >= 0 || syscall(101, 16, getppid(), 0, 0) >= 0) {{ {GOOD} }}", "values"),
+        f"if (syscall(310, getppid(), &from, 1, &to, 1, 0) >= 0 || syscall(101, 16, getppid(), 0, 0) >= 0) {{ {GOOD} }}",
+        "values"),
     "the list of its processes": (f'if (syscall(257, -100, "/proc/self/environ", 0) >= 0) {{ {GOOD} }}', "values"),
     "a handler of its crash": (f"signal(SIGSEGV, [](int) {{ _exit(0); }}); *(volatile int *)8 = 1; {GOOD}", "bounds"),
     "a jump to nowhere": ("void *to[5] = {}; __builtin_longjmp(to, 1);", "bounds"),
