@@ -19,7 +19,7 @@ from ascend_sim.calls.checks import check_call
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.ops.case import load_case, make_tensors
-from ascend_sim.report.blocks import timeline_part
+from ascend_sim.report.blocks import EXPLAINED, timeline_part
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
 from ascend_sim.report.packed import PackedBlocks
@@ -156,6 +156,7 @@ def section(number: int, one: FlagRun, right: np.ndarray, told: dict[str, Any]) 
             f"<p><code>{escape(command)}</code></p>",
             numbers(one, right, len(report["findings"])),
             found.part(),
+            f'<p class="faint">{EXPLAINED}</p>',
             timeline_part(number, number, KERNEL),
             "</section>",
         ]

@@ -80,11 +80,12 @@ def costs(recording: Recording, task: int, path: Sequence[PathStep]) -> list[Lin
     return sorted(made, key=lambda one: (-one.cycles, -one.stalled, one.instruction, one.line.place if one.line else ""))
 
 
-_EXPLAINED = (
+EXPLAINED = (
     "Each row is a pipe, each box an instruction; hatched boxes are on the critical path. A thin bar below a row shows that "
     "the pipe waits, a line is a flag from one pipe to another. Where boxes are narrower than a pixel, the height shows how "
     "busy the pipe was. Drag to zoom, or turn the wheel; double-click to go back."
 )
+"""Words above a timeline."""
 _WORDS = {
     "block": "one instance of the kernel; it runs on one core",
     "pipe": "a unit's queue: it runs instructions in order, beside the other pipes",
@@ -108,10 +109,13 @@ _BUTTONS = (
 )  # fmt: skip
 
 
-def timeline_part(task: int, first: int, name: str) -> str:
+def timeline_part(task: int, first: int, name: str, marks: str = "") -> str:
     """Return the HTML element with buttons in which `timeline.js` draws one block of kernel `task`, called `name`; at first
     block `first`.
+
+    `marks` are further attributes of the element; "" for an id alone.
     """
+    marks = marks or f'id="timeline-{task}"'
     buttons = "".join(
         f'<button data-show="{what}"{f" aria-label={title!r}" if title else ""}>{text}</button>'
         for what, text, title in _BUTTONS
@@ -121,8 +125,7 @@ def timeline_part(task: int, first: int, name: str) -> str:
         for name in STALL_COLORS
     )
     return (
-        f'<p class="faint">{_EXPLAINED}</p>\n'
-        f'<div class="blocks" id="timeline-{task}" data-task="{task}" data-first="{first}">\n'
+        f'<div class="blocks" {marks} data-task="{task}" data-first="{first}">\n'
         '<p><select class="core" aria-label="core"></select><select class="block" aria-label="block"></select></p>\n'
         f"<p>{buttons}</p>\n"
         f'<canvas tabindex="0" role="figure" aria-label="timeline of {escape(name)}"></canvas><div class="tip" hidden></div>\n'

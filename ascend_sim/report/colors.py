@@ -8,8 +8,6 @@ COLORS = {
 }  # fmt: skip
 """Colours of pipes, and of other steps of the critical path."""
 NOTHING = "#9aa5ad"
-OUTLINE = "#101418"
-"""Outline and hatch of the critical path, on the boxes of any pipe."""
 STALL_COLORS = {
     "flag": "#e377a2", "cross-core": "#c2548a", "pipe busy": "#9c6b4e", "outstanding limit": "#d4b106", "": NOTHING,
 }  # fmt: skip

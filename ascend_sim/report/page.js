@@ -13,7 +13,6 @@
     return { layout: {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", xaxis: axis, yaxis: axis,
       font: { color: text, size: narrow.matches ? 10 : 12, family: "system-ui, sans-serif" },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: text },
       hoverlabel: { bgcolor: hover, bordercolor: line, font: { color: text, size: 12 }, align: "left" },
     } };
   }
@@ -21,15 +20,12 @@
   function draw(place) {
     const figure = figures[place.dataset.figure];
     const layout = Object.assign({}, figure.layout, { template: template() });
-    const config = { responsive: true, displaylogo: false, scrollZoom: place.dataset.zoom === "yes" && !narrow.matches,
-      displayModeBar: place.dataset.zoom === "yes" && !narrow.matches, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
-      showSendToCloud: false };  // nothing leaves the page
+    const config = { responsive: true, displayModeBar: false };
     drawn.add(place);
     makeRoom(place, figure, layout);
     Plotly.newPlot(place, figure.data, layout, config).then(() => {
-      const first = together(place).find((other) => other.dataset.zoom === "yes" && other._fullLayout);
       const range = blocks?.range(place.dataset.time);
-      if (first) { follow(first); } else if (range) { showAll(place.dataset.time, range); }
+      if (range) { showAll(place.dataset.time, range); }
       if (place.dataset.time) { place.on("plotly_relayout", () => follow(place)); }
     });
   }
@@ -43,11 +39,7 @@
     place.style.height = `${layout.height}px`;
   }
 
-  function together(place) {
-    return place.dataset.time ? Array.from(document.querySelectorAll(`.figure[data-time="${place.dataset.time}"]`)) : [];
-  }
-
-  // Figures of one time show the same cycles: timelines side by side, and the curves below one.
+  // Figures of one time show the same cycles: a timeline and the curves below it.
   function follow(place) {
     const range = place._fullLayout.xaxis.range.map(Number);
     showAll(place.dataset.time, range);
@@ -124,13 +116,6 @@
       const kernel = blocks.kernelOf(Number(race.dataset.clash));
       choose(kernel);
       blocks.race(kernel, Number(race.dataset.clash));
-    }
-    const button = event.target.closest("button[data-window]");
-    if (button) {
-      const place = button.closest(".timeline").querySelector(".figure[data-zoom]");
-      const range = figures[place.dataset.figure].layout.meta.windows[button.dataset.window];
-      Plotly.relayout(place, { "xaxis.range": range.slice() });
-      for (const other of button.parentNode.querySelectorAll("button")) { other.classList.toggle("on", other === button); }
     }
   });
   // Commands are copied by a button; rows and heads that take a click take Enter and Space too.

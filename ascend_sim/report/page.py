@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ascend_sim.engine.critical_path import PathStep, by_what, critical_path
-from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.keywords import near_names
 from ascend_sim.npz_file import one_line
 from ascend_sim.report.advice import layer_words
-from ascend_sim.report.blocks import costs_part, timeline_part, words_part
+from ascend_sim.report.blocks import EXPLAINED, costs_part, timeline_part, words_part
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import counted
 from ascend_sim.report.html import output_table, problem_table, results_name, table
@@ -329,8 +328,7 @@ def _one_kernel(
     if not shown:
         return "", None
     chosen = {index: chosen_block(recording, index, path) for index in shown}
-    places = {id(run): place for place, run in enumerate(recording.timeline.programs)}
-    packed = PackedBlocks(recording, path, [places[id(run)] for run in chosen.values()], limit)
+    packed = PackedBlocks(recording, path, chosen.values(), limit)
     options = "".join(
         f'<option value="{i}">{i + 1} {escape(kernels[i]["name"])}, {kernels[i]["task_us"]:.1f} us</option>' for i in shown
     )
@@ -344,15 +342,15 @@ def _one_kernel(
     if len(shown) > _KERNELS:
         lines.append(f'<p class="faint">Pictures below the timeline: of the {_KERNELS} longest kernels.</p>')
     if packed.left_out:
+        blocks = f"{packed.left_out:,} of {len(recording.timeline.programs):,} blocks"
         lines.append(
-            f'<p class="faint" id="left-out">{packed.left_out:,} of {len(places):,} blocks are left out to keep the page '
-            "small; <code>ascend-sim report OUT --all-blocks</code> draws them all, from the folder of <code>run --out OUT"
+            f'<p class="faint" id="left-out">{blocks} are left out to keep the page small; '
+            "<code>ascend-sim report OUT --all-blocks</code> draws them all, from the folder of <code>run --out OUT"
             "</code>.</p>"
         )
     for index in shown:
-        run = chosen[index]
         drawn = shown.index(index) < _KERNELS
-        lines.append(_kernel(recording, kernels[index], index, run, places[id(run)], path, figures if drawn else None))
+        lines.append(_kernel(recording, kernels[index], index, chosen[index], path, figures if drawn else None))
     return "\n".join(lines), packed
 
 
@@ -360,19 +358,20 @@ def _kernel(
     recording: Recording,
     kernel: Mapping[str, Any],
     task: int,
-    run: ProgramRun,
     place: int,
     path: Sequence[PathStep],
     figures: Figures | None,
 ) -> str:
-    """Return the HTML section of kernel `task`, its timeline on block `run`, which is program `place` of the run; without
-    `figures` only timeline, costs and tiling.
+    """Return the HTML section of kernel `task`, its timeline on program `place` of the run; without `figures` only timeline,
+    costs and tiling.
     """
     from ascend_sim.report import figures as drawings
 
+    run = recording.timeline.programs[place]
     lines = [
         f'<section class="kernel" data-kernel="{task}" hidden>',
         f"<h3>Timeline of {escape(kernel['name'])}</h3>",
+        f'<p class="faint">{EXPLAINED}</p>',
         timeline_part(task, place, kernel["name"]),
         *(_waterfall(recording, kernel, task, figures) if figures is not None else ()),
         costs_part(recording, task, path),
@@ -414,17 +413,17 @@ def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figur
     ]
 
 
-def chosen_block(recording: Recording, task: int, path: Sequence[PathStep]) -> ProgramRun:
-    """Return the run of the block of kernel `task` with most cycles on the critical `path`; if none is on it, of the one
-    that ends last.
+def chosen_block(recording: Recording, task: int, path: Sequence[PathStep]) -> int:
+    """Return the number of the program of kernel `task` with most cycles on the critical `path`; if none is on it, of the
+    one that ends last.
     """
     on_path: dict[int, int] = {}
     for step in path:
         if step.task == task and step.program >= 0:
             on_path[step.program] = on_path.get(step.program, 0) + step.cycles
-    if on_path:
-        return recording.timeline.programs[max(on_path, key=lambda index: (on_path[index], -index))]
-    return max(recording.timeline.of(task), key=lambda run: run.finish)
+    programs = enumerate(recording.timeline.programs)
+    weights = on_path or {index: run.finish for index, run in programs if run.task == task}
+    return max(weights, key=lambda index: (weights[index], -index))
 
 
 def _tiling(kernel: Mapping[str, Any]) -> str:

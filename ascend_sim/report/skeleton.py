@@ -25,18 +25,17 @@ class Figures:
     def __init__(self) -> None:
         self._texts: list[str] = []
 
-    def add(self, figure: Any, identity: str, name: str, *, zoom: bool = False, time: str = "") -> str:
+    def add(self, figure: Any, identity: str, name: str, *, time: str = "") -> str:
         """Add a Plotly figure and return its HTML element, whose id is `identity`; screen readers say `name`.
 
-        `zoom`: with wheel and buttons; figures of one `time` always show the same cycles.
+        Figures of one `time` always show the same cycles.
         """
         self._texts.append(figure.to_json())
         height = figure.layout.height
-        zooms = ' data-zoom="yes"' if zoom else ""
         follows = f' data-time="{time}"' if time else ""
         return (
             f'<div class="figure" role="figure" aria-label="{escape(name)}" id="{identity}" '
-            f'data-figure="{len(self._texts) - 1}"{zooms}{follows} '
+            f'data-figure="{len(self._texts) - 1}"{follows} '
             f'style="height:{height}px"></div>'
         )
 
@@ -52,7 +51,8 @@ def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = Non
     """Return the text of a whole HTML page made of `parts`, which loads nothing from elsewhere. With figures Plotly must be
     installed.
 
-    `blocks` is what `timeline.js` draws (`packed.PackedBlocks`), for a page that has elements of class "blocks".
+    `blocks` is what `timeline.js` draws (`packed.PackedBlocks`, or a list of several runs'), for a page that has elements of
+    class "blocks".
     """
     return "\n".join(
         [
@@ -66,11 +66,6 @@ def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = Non
             f"<script>\n{_own('page.js')}</script>\n</body>\n</html>\n",
         ]
     )
-
-
-def window_buttons(names: Sequence[str]) -> str:
-    """Return HTML buttons for the windows of a timeline, the first one on; they belong in its element of class "timeline"."""
-    return "".join(f'<button data-window="{name}"{" class=on" if name == names[0] else ""}>{name}</button> ' for name in names)
 
 
 def _plotly() -> str:

@@ -1,21 +1,20 @@
 // Draws every instruction of the block that the reader chooses. A block is unpacked when it is first looked at; what is
-// narrower than a pixel is gathered to how busy the pipe was.
+// narrower than a pixel is gathered to how busy the pipe was. A page of several runs has timelines side by side, which zoom
+// together: each counts from its `data-origin`, in cycles, and has `data-until` us in sight at first.
 "use strict";
 (function () {
   const holder = document.getElementById("blocks");
   if (!holder) { return; }
-  const run = JSON.parse(holder.textContent);
+  const runs = [].concat(JSON.parse(holder.textContent));
   const LEFT = 62, RIGHT = 8, TOP = 20, BOTTOM = 30, ROW = 50, BOX = 30, STALL = 7;
   const MOST_FLAGS = 250, WINDOW = 300;
   const unpacked = new Map(), views = {};
 
-  const us = (cycles) => (cycles - run.origin) / run.mhz;
-  const cyclesAt = (time) => time * run.mhz + run.origin;
   const told = (number) => Math.round(number).toLocaleString("en-US");
 
   // -- what a block holds -----------------------------------------------------------------------------------------------
 
-  async function unpack(block) {
+  async function unpack(block, run) {
     const bytes = Uint8Array.from(atob(block.data), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     const raw = new Uint8Array(await new Response(stream).arrayBuffer());
@@ -104,11 +103,13 @@
     constructor(place) {
       this.place = place;
       this.task = Number(place.dataset.task);
+      this.run = runs[place.dataset.run ?? 0];
+      this.origin = Number(place.dataset.origin ?? this.run.origin);
       this.canvas = place.querySelector("canvas");
       this.tip = place.querySelector(".tip");
       this.core = place.querySelector("select.core");
       this.choice = place.querySelector("select.block");
-      this.blocks = run.blocks.filter((block) => block.task === this.task);
+      this.blocks = this.run.blocks.filter((block) => block.task === this.task);
       const cores = [...new Set(this.blocks.map((block) => block.core))];
       this.core.append(...cores.map((core) => new Option(core, core)));
       this.core.addEventListener("change", () => { this.listBlocks(); this.choose(Number(this.choice.value)); });
@@ -120,21 +121,25 @@
       this.choose(Number(place.dataset.first));
     }
 
+    us(cycles) { return (cycles - this.origin) / this.run.mhz; }
+    cyclesAt(time) { return time * this.run.mhz + this.origin; }
+    get times() { return this.range?.map((one) => this.us(one)); }
+
     listBlocks() {
       const here = this.blocks.filter((block) => block.core === this.core.value);
       this.choice.replaceChildren(...here.map((block) =>
-        new Option(`${block.name}: ${told(block.rows)} instructions, ${us(block.begin).toFixed(2)} to ${us(block.finish).toFixed(2)} us`, block.index)));
+        new Option(`${block.name}: ${told(block.rows)} instructions, ${this.us(block.begin).toFixed(2)} to ${this.us(block.finish).toFixed(2)} us`, block.index)));
     }
 
     // Whether the page holds a block; it is drawn then.
     async chosen(index) {
-      if (!run.blocks.some((one) => one.index === index)) { this.say("This block is not in the page: see what is left out above."); return false; }
+      if (!this.run.blocks.some((one) => one.index === index)) { this.say("This block is not in the page: see what is left out above."); return false; }
       await this.choose(index);
       return true;
     }
 
     async choose(index, range) {
-      const block = run.blocks.find((one) => one.index === index);
+      const block = this.run.blocks.find((one) => one.index === index);
       this.core.value = block.core;
       this.listBlocks();
       this.choice.value = index;
@@ -142,12 +147,13 @@
       this.marked = this.clash = undefined;
       delete this.place.dataset.race;
       this.wanted = index;
-      if (!unpacked.has(index)) { unpacked.set(index, await unpack(block)); }
+      if (!unpacked.has(block)) { unpacked.set(block, await unpack(block, this.run)); }
       if (this.wanted !== index) { return; }
-      this.one = unpacked.get(index);
+      this.one = unpacked.get(block);
       this.used = this.one.pipes.map((pipe, number) => [pipe, number]).filter(([pipe]) => pipe.used);
       this.canvas.style.height = `${TOP + BOTTOM + ROW * this.used.length}px`;
-      this.whole = [block.begin, Math.max(block.finish, block.begin + 1)];
+      const { until } = this.place.dataset;
+      this.whole = until ? [this.origin, this.cyclesAt(Number(until))] : [block.begin, Math.max(block.finish, block.begin + 1)];
       this.show(range || this.whole);
       this.place.dataset.block = index;
       this.place.dataset.ready = "yes";
@@ -159,7 +165,7 @@
       if (high - low < least) { [low, high] = [middle - least / 2, middle + least / 2]; }
       this.range = [low, high];
       this.draw();
-      if (told) { this.place.dispatchEvent(new CustomEvent("range", { bubbles: true, detail: this.range.map(us) })); }
+      if (told) { this.place.dispatchEvent(new CustomEvent("range", { bubbles: true, detail: this.times })); }
     }
 
     press(what) {
@@ -194,7 +200,7 @@
       ink.beginPath();
       ink.rect(LEFT, 0, this.width, box.height);
       ink.clip();
-      this.used.forEach(([pipe, number], place) => this.row(ink, pipe, run.pipes[number], TOP + place * ROW));
+      this.used.forEach(([pipe, number], place) => this.row(ink, pipe, this.run.pipes[number], TOP + place * ROW));
       this.arrows(ink);
       this.marks(ink, box);
       if (this.drag) {
@@ -206,12 +212,12 @@
     }
 
     axis(ink, box) {
-      const [low, high] = this.range.map(us), least = (high - low) / Math.max(this.width / 90, 1);
+      const [low, high] = this.times, least = (high - low) / Math.max(this.width / 90, 1);
       const power = 10 ** Math.floor(Math.log10(least)), step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least);
       const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
       ink.textAlign = "center";
       for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step) {
-        const x = this.x(cyclesAt(tick));
+        const x = this.x(this.cyclesAt(tick));
         ink.fillStyle = this.colors.line;
         ink.fillRect(x, TOP - 4, 1, box.height - TOP - BOTTOM + 4);
         ink.fillStyle = this.colors.text;
@@ -222,12 +228,12 @@
       ink.fillText("us", LEFT + this.width / 2, box.height - 3);
       ink.textAlign = "left";
       ink.fillStyle = this.colors.text;
-      this.used.forEach(([, number], place) => ink.fillText(run.pipes[number], 4, TOP + place * ROW + 20));
+      this.used.forEach(([, number], place) => ink.fillText(this.run.pipes[number], 4, TOP + place * ROW + 20));
     }
 
     row(ink, pipe, name, y) {
       const [low, high] = this.range, first = above(pipe.ends, low), last = above(pipe.starts, high);
-      ink.fillStyle = run.colors[name];
+      ink.fillStyle = this.run.colors[name];
       if (last - first > this.width / 2) {
         this.gathered += last - first;
         const step = (high - low) / this.width;
@@ -249,14 +255,14 @@
       if (end - begin > this.width) { return; }
       for (let i = begin; i < end; i++) {
         const [from, until, cause] = pipe.stalls[i];
-        ink.fillStyle = run.stalls[cause] || run.stalls[""];
+        ink.fillStyle = this.run.stalls[cause] || this.run.stalls[""];
         ink.fillRect(this.x(from), y + BOX + 3, Math.max(this.x(until) - this.x(from), 0.7), STALL);
       }
     }
 
     box(ink, pipe, i, y, name) {
       const row = pipe.rows[i], x = this.x(pipe.starts[i]), width = Math.max(this.x(pipe.ends[i]) - x, 0.7);
-      ink.fillStyle = run.colors[name];
+      ink.fillStyle = this.run.colors[name];
       ink.fillRect(x, y, width, BOX);
       if (width > 3) { ink.strokeStyle = "rgba(127,127,127,0.7)"; ink.lineWidth = 0.5; ink.strokeRect(x, y, width, BOX); }
       if (this.one.critical.has(row)) { this.mark(ink, x, y, width); }
@@ -286,7 +292,7 @@
       const seen = flags.filter(([from, to]) => end[to] >= low && retire[from] <= high);
       if (seen.length > MOST_FLAGS) { return; }
       const height = Object.fromEntries(this.used.map(([, number], place) => [number, TOP + place * ROW + BOX / 2]));
-      ink.strokeStyle = run.stalls.flag;
+      ink.strokeStyle = this.run.stalls.flag;
       ink.lineWidth = 1;
       for (const [from, to] of seen) {
         ink.beginPath();
@@ -297,7 +303,7 @@
     }
 
     marks(ink, box) {
-      for (const one of run.clashes) {
+      for (const one of this.run.clashes) {
         if (one.late.block !== this.one.block.index) { continue; }
         const x = this.x(one.start);
         ink.fillStyle = "#d00000";
@@ -430,7 +436,7 @@
         if (near >= 0 && pipe.ends[near] >= time - slack) { lines = this.words(pipe.rows[near]); }
       } else {
         const near = above(pipe.held, time - slack), stall = pipe.stalls[near];
-        if (stall && stall[0] <= time + slack) { lines = [`${run.pipes[number]} stands still: ${stall[2]}`, `${told(stall[1] - stall[0])} cycles`]; }
+        if (stall && stall[0] <= time + slack) { lines = [`${this.run.pipes[number]} stands still: ${stall[2]}`, `${told(stall[1] - stall[0])} cycles`]; }
       }
       if (!lines.length) { return; }
       this.say(...lines);
@@ -439,7 +445,7 @@
 
     // An instruction in full: parameters, addresses, bytes, cycles.
     words(row) {
-      const one = this.one, kind = one.table[one.instruction[row]], names = run.tensors[this.task];
+      const one = this.one, kind = one.table[one.instruction[row]], names = this.run.tensors[this.task];
       const lines = [`${kind.name} (row ${row}, tile ${one.tile[row]})`];
       if (kind.fields) { lines.push(kind.fields); }
       ["dst", "src0", "src1"].forEach((name, place) => {
@@ -452,30 +458,40 @@
         lines.push(`HBM ${told(one.hbm_bytes[row])} bytes, limited by L2 ${told(one.l2_wait[row])}, by HBM ${told(one.hbm_wait[row])}`);
       }
       if (one.critical.has(row)) { lines.push("on the critical path"); }
-      if (one.line[row] >= 0) { lines.push(run.lines[one.line[row]]); }
+      if (one.line[row] >= 0) { lines.push(this.run.lines[one.line[row]]); }
       return lines;
     }
   }
 
+  // Timelines side by side show the same times.
+  document.addEventListener("range", (event) => {
+    const others = [...event.target.closest("section")?.querySelectorAll(".blocks") ?? []].filter((place) => place !== event.target);
+    others.forEach((place) => window.ascendTimelines.show(named(place), event.detail));
+  });
+
+  // A timeline has the name of its kernel, and side by side with others that of its element.
+  const named = (place) => place.dataset.run ? place.id : place.dataset.task;
+
   // Views are made when their kernel is first seen.
   window.ascendTimelines = {
     views,
-    range(time) { return views[time]?.range?.map(us); },
+    range(time) { return views[time]?.times; },
     show(time, range) {
       const view = views[time];
-      if (view?.range && view.range.some((one, i) => Math.abs(us(one) - range[i]) > 1e-6)) { view.show(range.map(cyclesAt), false); }
+      if (view?.times?.some((one, i) => Math.abs(one - range[i]) > 1e-6)) { view.show(range.map((one) => view.cyclesAt(one)), false); }
     },
     async reveal(time, index, row) {
       if (await views[time].chosen(index)) { views[time].reveal(row); }
     },
-    kernelOf(number) { return String(run.tasks[run.clashes[number].late.block]); },
+    kernelOf(number) { return String(runs[0].tasks[runs[0].clashes[number].late.block]); },
     async race(time, number) {
-      if (await views[time].chosen(run.clashes[number].late.block)) { views[time].race(run.clashes[number]); }
+      const clash = runs[0].clashes[number];
+      if (await views[time].chosen(clash.late.block)) { views[time].race(clash); }
     },
     seen() {
       for (const place of document.querySelectorAll(".blocks")) {
         if (place.offsetParent === null) { continue; }
-        if (views[place.dataset.task]) { views[place.dataset.task].draw(); } else { views[place.dataset.task] = new View(place); }
+        if (views[named(place)]) { views[named(place)].draw(); } else { views[named(place)] = new View(place); }
       }
     },
   };

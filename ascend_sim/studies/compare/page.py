@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.engine.critical_path import PathStep, critical_path
+from ascend_sim.engine.critical_path import critical_path
+from ascend_sim.report.blocks import EXPLAINED, timeline_part
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
+from ascend_sim.report.packed import LIMIT, PackedBlocks
 from ascend_sim.report.page import chosen_block
-from ascend_sim.report.skeleton import Figures, check_plotly, framed, window_buttons
+from ascend_sim.report.skeleton import Figures, check_plotly, framed
 from ascend_sim.report.waterfall import WORDS
 from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison
 from ascend_sim.studies.compare.text import HEADS, shown_difference, shown_value, shown_values
 
 _KERNELS = 12
 """Kernels with a part of their own, those first whose times differ most."""
-_ROWS = 2400
-"""Instructions that are drawn one by one in a window of a timeline, over all kernels and runs: the page stays small."""
-
 _MARK = "*\u00a0"
 """Before the name of a quantity that differs, on the name's line."""
 _LONG = 40
@@ -35,8 +34,8 @@ def write_page(path: str | Path, comparison: RunComparison) -> None:
     check_plotly()
     figures = Figures()
     title = f"{', '.join(run.label for run in comparison.runs)} side by side"
-    parts = [f"<h1>{escape(title)}</h1>", _runs(comparison), _whole_call(comparison), *_kernels(comparison, figures)]
-    text = framed(title, parts, figures)
+    kernels, blocks = _kernels(comparison, figures)
+    text = framed(title, [f"<h1>{escape(title)}</h1>", _runs(comparison), _whole_call(comparison), *kernels], figures, blocks)
     with atomic_write(path) as file:
         file.write(text.encode())
 
@@ -58,7 +57,8 @@ def _whole_call(comparison: RunComparison) -> str:
     return "\n".join(lines)
 
 
-def _kernels(comparison: RunComparison, figures: Figures) -> list[str]:
+def _kernels(comparison: RunComparison, figures: Figures) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return (HTML of the table of kernels and a section for each of the 12, blocks of each run for `timeline.js`)."""
     kernels = comparison.kernels
     order = sorted(range(len(kernels)), key=lambda i: (-kernels[i].spread, not kernels[i].differs, i))[:_KERNELS]
     times = [Fact(kernel.name, kernel.fact("kernel", "us").values) for kernel in comparison.kernels]
@@ -73,19 +73,26 @@ def _kernels(comparison: RunComparison, figures: Figures) -> list[str]:
     ]
     if len(order) < len(comparison.kernels):
         lines.append(f'<p class="faint">The {len(order)} of {len(comparison.kernels)} whose times differ most.</p>')
-    paths = [critical_path(run.recording.timeline) for run in comparison.runs]
-    rows = max(_ROWS // (len(order) * len(comparison.runs)), 100)
-    return [*lines, *(_kernel(comparison, index, paths, rows, figures) for index in order)]
+    firsts, packed = [], []
+    for number, run in enumerate(comparison.runs):
+        path, rows = critical_path(run.recording.timeline), (kernels[i].rows[number] for i in order)
+        ran = (row for row in rows if row is not None and run.recording.timeline.of(row))
+        firsts.append({row: chosen_block(run.recording, row, path) for row in ran})
+        packed.append(PackedBlocks(run.recording, path, firsts[-1].values(), LIMIT // len(comparison.runs)))
+    if left_out := sum(one.left_out for one in packed):
+        lines.append(f'<p class="faint">{left_out:,} blocks are left out to keep the page small.</p>')
+    lines += [_kernel(comparison, index, firsts, figures) for index in order]
+    return lines, [{**one.to_dict(), "clashes": []} for one in packed]
 
 
-def _kernel(comparison: RunComparison, index: int, paths: Sequence[Sequence[PathStep]], rows: int, figures: Figures) -> str:
+def _kernel(comparison: RunComparison, index: int, firsts: Sequence[Mapping[int, int]], figures: Figures) -> str:
     kernel = comparison.kernels[index]
     lines = [f'<section class="kernel" data-kernel="{index}" hidden>', f"<h3>{escape(kernel.name)}</h3>"]
     if kernel.missing:
         there = [letter for letter, row in zip(LETTERS, kernel.rows, strict=False) if row is not None]
         lines.append(f"<p>Only in {' and '.join(there)}.</p>")
     lines += _waterfalls(comparison, kernel, index, figures)
-    lines += _timelines(comparison, kernel, index, paths, rows, figures)
+    lines += _timelines(comparison, kernel, index, firsts)
     for group, facts in kernel.groups.items():
         if group in HEADS:
             lines.append(f"<h3>{HEADS[group].capitalize()}</h3>")
@@ -109,42 +116,20 @@ def _waterfalls(comparison: RunComparison, kernel: KernelFacts, index: int, figu
     return [f'<div class="columns">{"".join(cells)}</div>'] if cells else []
 
 
-def _timelines(
-    comparison: RunComparison,
-    kernel: KernelFacts,
-    index: int,
-    paths: Sequence[Sequence[PathStep]],
-    rows: int,
-    figures: Figures,
-) -> list[str]:
-    """Return the HTML of a kernel's timelines: one block of each run that ran it, from the launch on, all on one zoom.
+def _timelines(comparison: RunComparison, kernel: KernelFacts, index: int, firsts: Sequence[Mapping[int, int]]) -> list[str]:
+    """Return the HTML of a kernel's timelines: one of each run that ran it, from the launch on, all on one zoom.
 
-    At most `rows` instructions are drawn one by one in each window.
+    `firsts` has for each run {kernel: the block that is drawn at first}.
     """
-    from ascend_sim.report.timeline_figure import WINDOW_ROWS, timeline_figure
-
-    lines = [
-        '<p class="faint">One block of each run, from the launch of the kernel. Drag to zoom: all follow; double-click to go '
-        "back. Every instruction is drawn in the windows that the buttons name, between them how busy each pipe was.</p>"
-    ]
-    longest = _longest_us(kernel)
-    for letter, run, path, row in zip(LETTERS, comparison.runs, paths, kernel.rows, strict=False):
-        if row is None or not run.recording.timeline.of(row):
-            continue
-        block = chosen_block(run.recording, row, path)
-        origin = run.recording.timeline.tasks[row].launch
-        figure = timeline_figure(run.recording, block, path, min(rows, WINDOW_ROWS), origin=origin)
-        figure.layout.meta["windows"]["whole kernel"] = [0, longest]
-        figure.update_layout(xaxis_range=[0, longest])
-        names = ["whole kernel", *(name for name in figure.layout.meta["windows"] if name != "whole kernel")]
-        lines += [
-            f'<div class="timeline"><h3>{letter}: {escape(block.program.where)}, on core {block.core}</h3>',
-            f"<p>{window_buttons(names)}</p>",
-            figures.add(
-                figure, f"timeline-{index}-{letter}", f"timeline of {kernel.name} in {letter}", zoom=True, time=f"{index}"
-            ),
-            "</div>",
-        ]
+    lines = [f'<p class="faint">One block of each run, from the launch of the kernel; all zoom together. {EXPLAINED}</p>']
+    for number, (letter, run, row, first) in enumerate(zip(LETTERS, comparison.runs, kernel.rows, firsts, strict=False)):
+        if row is not None and row in first:
+            launch, until = run.recording.timeline.tasks[row].launch, _longest_us(kernel)
+            marks = f'id="timeline-{index}-{letter}" data-run="{number}" data-origin="{launch}" data-until="{until}"'
+            lines += [
+                f"<h3>{letter}: {escape(run.label)}</h3>",
+                timeline_part(row, first[row], f"{kernel.name} in {letter}", marks),
+            ]
     return lines
 
 

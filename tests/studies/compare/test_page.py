@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ascend_sim import run_case
@@ -49,31 +47,52 @@ def figures_of(page: Path) -> list[Any]:
     return json.loads(found[1])
 
 
-def numbers(column: Any) -> list[float]:
-    """A column of a figure; Plotly writes arrays as bytes."""
-    if isinstance(column, dict):
-        return np.frombuffer(base64.b64decode(column["bdata"]), column["dtype"]).tolist()
-    return column
-
-
 def places_of(page: Path) -> dict[str, int]:
     text = page.read_text(encoding="utf-8")
     return {name: int(place) for name, place in re.findall(r'id="([\w-]+)" data-figure="(\d+)"', text)}
 
 
-def test_a_timeline_counts_from_the_launch_of_its_kernel(page: Path, comparison: RunComparison) -> None:
-    """No box begins before it, and the last of the block that ends last ends where the kernel does."""
-    figures, places = figures_of(page), places_of(page)
-    index = next(i for i, kernel in enumerate(comparison.kernels) if kernel.name == "grad_weight")
-    for letter, us in zip("AB", comparison.kernels[index].fact("kernel", "us").values, strict=True):
-        figure = figures[places[f"timeline-{index}-{letter}"]]
-        boxes = [bar for bar in figure["data"] if bar["type"] == "bar" and bar.get("name") in PIPES]
-        begins = [begin for bar in boxes for begin in numbers(bar["base"])]
-        lengths = [length for bar in boxes for length in numbers(bar["x"])]
-        ends = [begin + length for begin, length in zip(begins, lengths, strict=True)]
-        assert begins and min(begins) > 0 and 0.8 * us < max(ends) <= us + 1e-3
-        span = figure["layout"]["xaxis"]["range"]
-        assert span == [0, max(comparison.kernels[index].fact("kernel", "us").values)], "one scale for all"
+def wait_for(browser: Any, script: str) -> Any:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(browser, 10).until(lambda one: one.execute_script(f"return {script}"))
+
+
+def views_of(browser: Any, comparison: RunComparison, name: str) -> tuple[int, list[str]]:
+    """Show a kernel of both runs and return (its index, the script of each timeline's view)."""
+    index = next(i for i, kernel in enumerate(comparison.kernels) if kernel.name == name)
+    row = next(one for one in browser.find_elements("css selector", "tr[data-kernel]") if name in one.text.split())
+    row.click()
+    assert wait_for(browser, f"document.getElementById('kernel').value === '{index}'")
+    for letter in "AB":
+        wait_for(browser, f"document.querySelector('#timeline-{index}-{letter}[data-ready=yes]')")
+    return index, [f"ascendTimelines.views['timeline-{index}-{letter}']" for letter in "AB"]
+
+
+def test_a_timeline_counts_from_the_launch_of_its_kernel(browser: Any, comparison: RunComparison) -> None:
+    """All begin at 0 on one scale, and hold the instructions and stalls of a block of their own run."""
+    index, views = views_of(browser, comparison, "grad_weight")
+    kernel = comparison.kernels[index]
+    longest = max(kernel.fact("kernel", "us").values)
+    for view, one, task in zip(views, comparison.runs, kernel.rows, strict=True):
+        timeline, mhz = one.recording.timeline, one.recording.chip.clock.cube_mhz
+        block = int(browser.execute_script(f"return {view}.place.dataset.block"))
+        run, launch = timeline.programs[block], timeline.tasks[task].launch
+        assert run.task == task and browser.execute_script(f"return {view}.times") == pytest.approx([0, longest])
+        script = f"const one = {view}; return [...one.one.start].map((cycles) => one.us(cycles))"
+        assert browser.execute_script(script) == pytest.approx(((run.start - launch) / mhz).tolist())
+        script = f"return {view}.one.pipes.flatMap((pipe) => pipe.stalls).map(([from, to, cause]) => [to - from, cause])"
+        flags = sum(cycles for cycles, cause in browser.execute_script(script) if cause == "flag")
+        assert flags == sum(run.stalls(pipe).get("flag", 0) for pipe in PIPES[1:]) > 0
+
+
+def test_timelines_side_by_side_begin_with_the_launch(page: Path, comparison: RunComparison) -> None:
+    text = page.read_text(encoding="utf-8")
+    for index, kernel in enumerate(comparison.kernels):
+        for number, (letter, one, row) in enumerate(zip("AB", comparison.runs, kernel.rows, strict=True)):
+            assert row is not None
+            launch = one.recording.timeline.tasks[row].launch
+            assert f'id="timeline-{index}-{letter}" data-run="{number}" data-origin="{launch}"' in text
 
 
 def test_a_waterfall_is_drawn_for_each_run(page: Path, comparison: RunComparison) -> None:
@@ -100,23 +119,11 @@ def test_nothing_is_cut_off_and_every_chart_has_a_name(browser: Any, width: int)
 
 
 def test_zooming_one_timeline_zooms_the_other(browser: Any, comparison: RunComparison) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    def wait_for(script: str) -> Any:
-        return WebDriverWait(browser, 10).until(lambda one: one.execute_script(f"return {script}"))
-
-    index = next(i for i, kernel in enumerate(comparison.kernels) if kernel.name == "grad_input")
-    row = next(one for one in browser.find_elements("css selector", "tr[data-kernel]") if "grad_input" in one.text.split())
-    row.click()
-    assert wait_for(f"document.getElementById('kernel').value === '{index}'")
-    first, second = (f"document.getElementById('timeline-{index}-{letter}')" for letter in "AB")
-    wait_for(f"{first}._fullLayout && {second}._fullLayout && true")
+    _, (first, second) = views_of(browser, comparison, "grad_input")
     for one, other, span in ((first, second, "[1, 2]"), (second, first, "[3, 3.5]")):
-        browser.execute_script(f"Plotly.relayout({one}, {{'xaxis.range': {span}}})")
-        assert wait_for(f"{other}._fullLayout.xaxis.range.map(Number).join() === {span}.join()")
-    buttons = browser.execute_script("return [...document.querySelectorAll('.modebar-btn')].map(one => one.dataset.title)")
-    assert "Reset axes" in buttons
-    assert not any(word in title.lower() for title in buttons for word in ("share", "cloud")), "nothing leaves the page"
+        browser.execute_script(f"{one}.show({span}.map((us) => {one}.cyclesAt(us)))")
+        assert wait_for(browser, f"{other}.times.every((us, i) => Math.abs(us - {span}[i]) < 1e-6)")
+    assert browser.find_elements("css selector", ".modebar-btn") == [], "nothing leaves the page"
     assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
 
 
