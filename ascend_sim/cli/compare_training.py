@@ -58,8 +58,6 @@ def compare_training(
             from ascend_sim.torch import training as trainings
         except ImportError as error:
             raise SimError(str(error)) from None
-        if printed.plot is not None:
-            trainings.png_figure(printed.plot)  # refused before the work
         module = load_file(script, "a training", "training(); it trains, and yields the loss of each step")
         with closing(Progress("runs")) as progress:
             compared = trainings.compare_training(

@@ -46,9 +46,13 @@ class Printed:
     plot: Annotated[Path | None, typer.Option(help="Draw the figures to this PNG file.")] = None
 
     def check(self) -> None:
-        """Raise SimError if --json and --csv were both given."""
+        """Raise SimError, before the work, if --json and --csv were both given, and for a picture that cannot be written."""
         if self.json_output and self.csv_output:
             raise SimError("--json and --csv: give only one of them")
+        if self.plot is not None:
+            from ascend_sim.report.png import check_png
+
+            check_png(self.plot)
 
 
 def command(name: str | None = None, **settings: Any) -> Callable[[Function], Function]:

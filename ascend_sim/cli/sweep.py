@@ -79,18 +79,18 @@ def sweep(
     the work.
     """
     from ascend_sim.ops.case import case_label, load_case
+    from ascend_sim.report.png import check_png
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.sweep import pages
     from ascend_sim.studies.sweep.point import columns_of
     from ascend_sim.studies.sweep.run import sweep as run_sweep
     from ascend_sim.studies.sweep.values import grouped, parse_vary
-    from ascend_sim.studies.validate.scatter import check_plot
 
     begin = time.monotonic()
     with errors(rows.json_output):
         for option, picture in (("--heat-map", pictures.heat_map), ("--pareto-plot", pictures.pareto_plot)):
             if picture is not None:
-                check_plot(picture, option)
+                check_png(picture, option)
         if rows.table is not None:
             pages.check_table(rows.table)
         shown = [full_column(name.strip()) for name in rows.columns.split(",") if name.strip()]

@@ -57,15 +57,15 @@ def tile(
 ) -> None:
     """Search the tiling of a cube kernel of convolution backward that takes the fewest cycles; show the best ones."""
     from ascend_sim.ops.case import load_case
+    from ascend_sim.report.png import check_png
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.tiles import command as searches
     from ascend_sim.studies.tiles import pages
     from ascend_sim.studies.tiles.search import State
-    from ascend_sim.studies.validate.scatter import check_plot
 
     with errors(shown.json_output):
         if shown.plot is not None:
-            check_plot(shown.plot)
+            check_png(shown.plot)
         loaded = load_case(case)
         chips = list(dict.fromkeys(chip.split(","))) if chip else [loaded.chip]
         how = filled(SearchOptions, {"top": None if shown.plot is not None else shown.top, **asked})  # a picture shows all

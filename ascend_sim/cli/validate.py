@@ -69,6 +69,7 @@ def validate(
 ) -> None:
     """Compare simulated with measured kernels: errors of task, core and pipe times by chip and operator."""
     from ascend_sim.report.files import atomic_write
+    from ascend_sim.report.png import check_png
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.validate import pages, scatter, summary
     from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
@@ -78,7 +79,7 @@ def validate(
     begin = time.monotonic()
     with errors(files.json_output):
         if files.plot is not None:
-            scatter.check_plot(files.plot)
+            check_png(files.plot)
         if files.csv_output is not None and not files.csv_output.parent.is_dir():
             raise SimError(f"--csv {files.csv_output}: there is no folder {files.csv_output.parent}")
         if files.out is not None:

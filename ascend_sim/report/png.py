@@ -6,17 +6,32 @@ from pathlib import Path
 from typing import Any
 
 from ascend_sim.errors import SimError
+from ascend_sim.report.files import atomic_write
 
 
-def png_figure(path: str | Path) -> Any:
-    """Return matplotlib's class Figure for a picture at `path`.
-
-    Raises SimError without matplotlib or for a path other than .png.
+def check_png(path: str | Path, option: str = "--plot") -> None:
+    """Raise SimError if no PNG can be written at `path`: another ending, no folder, no matplotlib; `option` is named in the
+    message.
     """
     if Path(path).suffix.lower() != ".png":
-        raise SimError(f"--plot {path}: give a file that ends in .png")
+        raise SimError(f"{option} {path}: give a file that ends in .png")
+    if not Path(path).parent.is_dir():
+        raise SimError(f"{option} {path}: there is no folder {Path(path).parent}")
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise SimError("--plot needs matplotlib, which is not installed: pip install matplotlib") from None
-    return Figure
+        raise SimError(f"{option} needs matplotlib, which is not installed: pip install matplotlib") from None
+
+
+def png_figure(path: str | Path, width: float, height: float) -> Any:
+    """Return an empty figure of matplotlib, sizes in inches, for a picture at `path`. Raises SimError as `check_png`."""
+    check_png(path)
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def write_png(figure: Any, path: str | Path) -> None:
+    """Write a figure as PNG."""
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=120)

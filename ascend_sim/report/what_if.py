@@ -6,7 +6,8 @@ for outcome in what_if(recording):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
@@ -20,11 +21,24 @@ from ascend_sim.runtime.workers import spread
 
 @frozen
 class Change:
-    """One change of a chip to try: `key` names it, `words` describe it, `apply` returns the changed chip."""
+    """One change of a chip to try: `key` names it, `words` describe it.
+
+    It doubles the numbers of the chip whose dotted paths match `rates`, and halves those that match `costs` (whole cycles
+    rounded down).
+    """
 
     key: str
     words: str
-    apply: Callable[[ChipSpec], ChipSpec]
+    rates: str = ""
+    costs: str = ""
+
+    def apply(self, chip: ChipSpec) -> ChipSpec:
+        """Return the changed chip."""
+        numbers = chip.numbers()
+        faster = {place: 2 * value for place, value in numbers.items() if re.fullmatch(self.rates, place)}
+        cheaper = {place: value for place, value in numbers.items() if re.fullmatch(self.costs, place)}
+        halves = {place: value // 2 if isinstance(value, int) else value / 2 for place, value in cheaper.items()}
+        return chip.with_numbers(faster | halves)
 
 
 @frozen
@@ -43,71 +57,6 @@ class ChangedRun:
     saved_by_task: tuple[float, ...]
 
 
-def _with(chip: ChipSpec, **sections: Mapping[str, Any]) -> ChipSpec:
-    update = {name: getattr(chip, name).model_copy(update=dict(fields)) for name, fields in sections.items()}
-    return chip.model_copy(update=update)
-
-
-def _cube(chip: ChipSpec) -> ChipSpec:
-    rates = {dtype: rate.model_copy(update={"k_per_cycle": 2 * rate.k_per_cycle}) for dtype, rate in chip.cube.rates.items()}
-    return _with(chip, cube={"rates": rates})
-
-
-def _paths(chip: ChipSpec, pipe: str) -> ChipSpec:
-    paths = {
-        name: path.model_copy(update={"bytes_per_cycle": 2 * path.bytes_per_cycle}) if path.pipe == pipe else path
-        for name, path in chip.paths.items()
-    }
-    return chip.model_copy(update={"paths": paths})
-
-
-def _mte1(chip: ChipSpec) -> ChipSpec:
-    rates = {}
-    for buffer, table in chip.load3d.rates.items():
-        twice = {"stride_w": {stride: 2 * rate for stride, rate in table.stride_w.items()}, "other": 2 * table.other}
-        if table.transpose_32bit is not None:
-            twice["transpose_32bit"] = 2 * table.transpose_32bit
-        rates[buffer] = table.model_copy(update=twice)
-    return _with(_paths(chip, "MTE1"), load3d={"rates": rates, "row_bytes": 2 * chip.load3d.row_bytes})
-
-
-def _fixpipe(chip: ChipSpec) -> ChipSpec:
-    faster = _paths(chip, "FIX")
-    if chip.fixpipe is None:
-        return faster
-    elements = {size: 2 * rate for size, rate in chip.fixpipe.elements_per_cycle.items()}
-    split = 2 * chip.fixpipe.channel_split_bytes_per_cycle
-    return _with(faster, fixpipe={"elements_per_cycle": elements, "channel_split_bytes_per_cycle": split})
-
-
-def _vector(chip: ChipSpec) -> ChipSpec:
-    ops = {
-        name: op.model_copy(update={"cycles_per_repeat": {d: rate / 2 for d, rate in op.cycles_per_repeat.items()}})
-        for name, op in chip.vector.ops.items()
-    }
-    return _with(_paths(chip, "V"), vector={"ops": ops})
-
-
-def _l2(chip: ChipSpec) -> ChipSpec:
-    memory = chip.memory
-    return _with(
-        chip,
-        memory={
-            "l2_read_bytes_per_cycle_per_aic": 2 * memory.l2_read_bytes_per_cycle_per_aic,
-            "l2_write_bytes_per_cycle_per_aic": 2 * memory.l2_write_bytes_per_cycle_per_aic,
-        },
-    )
-
-
-def _hbm(chip: ChipSpec) -> ChipSpec:
-    return _with(chip, memory={"hbm_gb_per_s": 2 * chip.memory.hbm_gb_per_s})
-
-
-def _launch(chip: ChipSpec) -> ChipSpec:
-    halves = {name: {kind: us / 2 for kind, us in getattr(chip.launch, name).items()} for name in LAUNCH_TABLES}
-    return _with(chip, launch=halves)
-
-
 def _listed(cycles: Iterable[int]) -> str:
     """Return the distinct numbers as text in the order given, such as "10 and 2" for two kinds of core."""
     return " and ".join(map(str, dict.fromkeys(cycles)))
@@ -119,22 +68,27 @@ def changes(chip: ChipSpec) -> list[Change]:
     Rates of pipes that the chip lacks are left out.
     """
     issue, flag = chip.scalar.issue_cycles, chip.sync.flag_latency
+    fewer = f"{_listed(cycles // 2 for cycles in issue.values())} cycles in place of {_listed(issue.values())}"
+
+    def port(pipe: str, *more: str) -> str:
+        paths = (re.escape(f"paths.{name}.bytes_per_cycle") for name, path in chip.paths.items() if path.pipe == pipe)
+        return "|".join((*paths, *more))
+
+    load3d = r"load3d\.(row_bytes|rates\..+\.(stride_w\..+|other|transpose_32bit))"
+    fixpipe = r"fixpipe\.(elements_per_cycle\..+|channel_split_bytes_per_cycle)"
     found = [
-        Change("cube", "twice the cube rate", _cube),
-        Change("MTE1", "twice the MTE1 rate", _mte1),
-        Change("MTE2", "twice the MTE2 port", lambda c: _paths(c, "MTE2")),
-        Change("MTE3", "twice the MTE3 port", lambda c: _paths(c, "MTE3")),
-        Change("FIX", "twice the Fixpipe rate", _fixpipe),
-        Change("V", "twice the vector rate", _vector),
-        Change("L2", "twice the L2 bandwidth", _l2),
-        Change("HBM", "twice the HBM bandwidth", _hbm),
-        Change("issue", f"scalar instructions in {_listed(cycles // 2 for cycles in issue.values())} cycles in place of "
-               f"{_listed(issue.values())}",
-               lambda c: _with(c, scalar={"issue_cycles": {kind: cycles // 2 for kind, cycles in issue.items()}})),
-        Change("flag", f"flags in {flag // 2} cycles in place of {flag}",
-               lambda c: _with(c, sync={"flag_latency": flag // 2})),
-        Change("launch", "half the overhead of launches and core starts", _launch),
-    ]  # fmt: skip
+        Change("cube", "twice the cube rate", r"cube\.rates\..+\.k_per_cycle"),
+        Change("MTE1", "twice the MTE1 rate", port("MTE1", load3d)),
+        Change("MTE2", "twice the MTE2 port", port("MTE2")),
+        Change("MTE3", "twice the MTE3 port", port("MTE3")),
+        Change("FIX", "twice the Fixpipe rate", port("FIX", fixpipe)),
+        Change("V", "twice the vector rate", port("V"), r"vector\.ops\..+\.cycles_per_repeat\..+"),
+        Change("L2", "twice the L2 bandwidth", r"memory\.l2_(read|write)_bytes_per_cycle_per_aic"),
+        Change("HBM", "twice the HBM bandwidth", r"memory\.hbm_gb_per_s"),
+        Change("issue", f"scalar instructions in {fewer}", costs=r"scalar\.issue_cycles\..+"),
+        Change("flag", f"flags in {flag // 2} cycles in place of {flag}", costs=r"sync\.flag_latency"),
+        Change("launch", "half the overhead of launches and core starts", costs=rf"launch\.({'|'.join(LAUNCH_TABLES)})\..+"),
+    ]
     missing = {"MTE1", "MTE2", "MTE3", "FIX", "V"} - set(chip.pipes)
     return [change for change in found if change.key not in missing]
 

@@ -30,9 +30,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import TrainingOptions
-from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid
-from ascend_sim.report.png import png_figure
+from ascend_sim.report.png import png_figure, write_png
 from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress
 from ascend_sim.sequence import chip_of
@@ -117,9 +116,9 @@ class TrainingComparison(ShownResult):
     def plot(self, path: str | Path) -> None:
         """Write a PNG: the loss curves, and below the deviation of each run from PyTorch's.
 
-        Raises SimError without matplotlib.
+        Raises SimError as `check_png`.
         """
-        figure = png_figure(path)(figsize=(9, 7), layout="constrained")
+        figure = png_figure(path, 9, 7)
         above, below = figure.subplots(2, 1, sharex=True)
         for name, losses in self.losses.items():
             if name == TORCH:
@@ -133,8 +132,7 @@ class TrainingComparison(ShownResult):
         for axis in (above, below):
             axis.grid(alpha=0.3)
             axis.legend(fontsize="small")
-        with atomic_write(path) as file:
-            figure.savefig(file, format="png", dpi=120)
+        write_png(figure, path)
 
 
 @with_options(TrainingOptions)

@@ -14,10 +14,9 @@ from rich.text import Text
 
 from ascend_sim.numerics import format_of
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, results_name
-from ascend_sim.report.png import png_figure
+from ascend_sim.report.png import png_figure, write_png
 from ascend_sim.report.summary import before_words
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
 from ascend_sim.studies.precision.summary import SHORT as _SHORT
@@ -275,12 +274,11 @@ def csv_text(table: PrecisionTable) -> str:
 def plot(table: PrecisionTable, path: str | Path) -> None:
     """Write a PNG with an axis for each output: the distribution of log2 of the relative error, a line for each computed row.
 
-    Rows that repeat another cubeMathType are left out. Raises SimError when matplotlib is missing or the path is not a .png.
+    Rows that repeat another cubeMathType are left out. Raises SimError as `check_png`.
     """
-    figure_of = png_figure(path)
     shown = [row for row in table.rows if row.outputs and row.same_as is None]
     names = list(dict.fromkeys(name for row in shown for name in row.outputs))
-    figure = figure_of(figsize=(9, 1.2 + 2.6 * max(len(names), 1)), layout="constrained")
+    figure = png_figure(path, 9, 1.2 + 2.6 * max(len(names), 1))
     axes = figure.subplots(max(len(names), 1), 1, sharex=True, squeeze=False)[:, 0]
     for axis, name in zip(axes, names, strict=False):
         for row in shown:
@@ -292,8 +290,7 @@ def plot(table: PrecisionTable, path: str | Path) -> None:
     axes[0].set_title(f"{table.case}: errors against float64 of the inputs ({table.inputs})")
     if names:
         axes[0].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=120)
+    write_png(figure, path)
 
 
 def _line(axis: Any, row: PrecisionRow, figures: Mapping[str, Any], table: PrecisionTable) -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.report.png import png_figure, write_png
 from ascend_sim.report.summary import before_words
 from ascend_sim.studies.sweep.point import TRIED
 from ascend_sim.studies.sweep.run import Row, Sweep
@@ -231,8 +232,6 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
     Refused points are grey; each cell carries its number if there are at most 200. Raises SimError for a column without numbers
     and as `axes_of`.
     """
-    from matplotlib.figure import Figure
-
     values = {name: _values(sweep, name) for name in sweep.fields}
     across, down = axes_of(values, axes)
     xs, ys = values[across], values[down]
@@ -240,7 +239,7 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
     for row in sweep.numeric(column):
         place = _values_text(ys).index(value_text(row[down])), _values_text(xs).index(value_text(row[across]))
         grid[place] = np.fmin(grid[place], row[column])
-    figure = Figure(figsize=(2.5 + 0.85 * len(xs), 1.9 + 0.55 * len(ys)), layout="constrained")
+    figure = png_figure(path, 2.5 + 0.85 * len(xs), 1.9 + 0.55 * len(ys))
     axis = figure.subplots()
     axis.set_facecolor("lightgrey")
     image = axis.imshow(grid, aspect="auto", origin="lower", cmap="viridis_r")
@@ -258,17 +257,14 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
         for (y, x), value in np.ndenumerate(grid):
             text, dark = ("refused", False) if np.isnan(value) else (f"{value:,.4g}", value > middle)
             axis.text(x, y, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=120)
+    write_png(figure, path)
 
 
 def pareto_plot(sweep: Sweep, path: str | Path, first: str, second: str) -> None:
     """Write a PNG: every point by its columns `first` and `second`, and the Pareto front (`Sweep.front`) with its settings."""
-    from matplotlib.figure import Figure
-
     rows = [row for row in sweep.numeric(first) if row in sweep.numeric(second)]
     front = sweep.front(first, second)
-    figure = Figure(figsize=(8, 5), layout="constrained")
+    figure = png_figure(path, 8, 5)
     axis = figure.subplots()
     axis.scatter([row[first] for row in rows], [row[second] for row in rows], s=14, alpha=0.5, label="points")
     axis.plot(
@@ -286,8 +282,7 @@ def pareto_plot(sweep: Sweep, path: str | Path, first: str, second: str) -> None
     axis.set(xlabel=_label(first), ylabel=_label(second), title=sweep.case)
     axis.grid(alpha=0.3)
     axis.legend()
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=120)
+    write_png(figure, path)
 
 
 def _label(column: str) -> str:

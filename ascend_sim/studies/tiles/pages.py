@@ -15,9 +15,9 @@ from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.ladder import ladder_words
+from ascend_sim.report.png import png_figure, write_png
 from ascend_sim.studies.tiles.outcome import Result, SearchOutcome
 from ascend_sim.studies.tiles.search import State
-from ascend_sim.studies.validate.scatter import check_plot
 from ascend_sim.yaml_file import read_yaml
 
 _L2 = {"call": "L2 as in the call", "warm": "alone, its operands in the L2", "cold": "alone, L2 cold"}
@@ -171,12 +171,9 @@ def progress_text(name: str, state: State) -> str:
 def plot(outcomes: Sequence[SearchOutcome], path: Path) -> None:
     """Write a PNG with two axes for each search: simulated cycles against the bound, and against L1 use.
 
-    Raises SimError as `check_plot`.
+    Raises SimError as `check_png`.
     """
-    check_plot(path)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.2 * len(outcomes)), layout="constrained")
+    figure = png_figure(path, 11, 4.2 * len(outcomes))
     for outcome, (left, right) in zip(outcomes, figure.subplots(len(outcomes), 2, squeeze=False), strict=True):
         name = f"{outcome.kernel.name} on {outcome.kernel.chip.name}"
         cycles = [result["cycles"] for result in outcome.results]
@@ -195,8 +192,7 @@ def plot(outcomes: Sequence[SearchOutcome], path: Path) -> None:
         right.axvline(outcome.kernel.chip.buffers["L1"] / 1024, color="black", linewidth=0.8, label="size of L1")
         for axis in (left, right):
             axis.legend(fontsize="small")
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=120)
+    write_png(figure, path)
 
 
 def _column(results: Sequence[Mapping[str, Any]], name: str) -> list[Any]:

@@ -7,34 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.errors import SimError
-from ascend_sim.report.files import atomic_write
+from ascend_sim.report.png import png_figure, write_png
 from ascend_sim.studies.validate.run import RowComparison
-
-
-def check_plot(path: str | Path, option: str = "--plot") -> None:
-    """Raise SimError if no PNG can be written at `path`: another ending, no folder, no matplotlib; `option` is named in the
-    message.
-    """
-    if Path(path).suffix.lower() != ".png":
-        raise SimError(f"{option} {path}: give a file that ends in .png")
-    if not Path(path).parent.is_dir():
-        raise SimError(f"{option} {path}: there is no folder {Path(path).parent}")
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise SimError(f"{option} needs matplotlib, which is not installed: pip install matplotlib") from None
 
 
 def plot(compared: Sequence[RowComparison], path: str | Path) -> None:
     """Write a PNG of predicted against measured task times on log axes: a colour for every operator, a shape for every chip.
 
-    Skipped rows are left out, and single transfers unless there is nothing else. Raises SimError as `check_plot`.
+    Skipped rows are left out, and single transfers unless there is nothing else. Raises SimError as `check_png`.
     """
-    check_plot(path)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 6.5), layout="constrained")
+    figure = png_figure(path, 10, 6.5)
     axis = figure.subplots()
     found = [one for one in compared if not one.prediction.skipped]
     # Single transfers take fractions of a microsecond: beside kernels they would squeeze these into a corner.
@@ -68,8 +50,7 @@ def plot(compared: Sequence[RowComparison], path: str | Path) -> None:
         title=f"Task time of {len(shown)} rows (dashed: +25 %, -20 %)",
     )
     axis.grid(alpha=0.3)
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=120)
+    write_png(figure, path)
 
 
 _SHAPES = "os^DvP*X"
