@@ -12,12 +12,53 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
+from ascend_sim.engine.engine import Progress
 from ascend_sim.studies.pools import Failed, Items, Pool
 from ascend_sim.studies.store import Store
 
 _LOOK_SECONDS = 0.2
+
+
+class Finished(NamedTuple):
+    """Results by name; `reused` of them were in the store, and an interrupt left others out unless they are `complete`."""
+
+    results: dict[str, dict[str, Any] | Failed]
+    reused: int
+    complete: bool
+
+
+def finish_all(
+    store: Store,
+    items: Mapping[str, Any],
+    work: Callable[[Any], dict[str, Any] | Failed],
+    pool: Pool,
+    name: str,
+    progress: Progress | None,
+) -> Finished:
+    """Return the results of `finish`, and close the store; `progress` is called with `name`.
+
+    An interrupt (Ctrl-C) before the first result is raised.
+    """
+    found: dict[str, dict[str, Any] | Failed] = {}
+    complete = True
+    try:
+        reused = len(store.results().keys() & items.keys())
+        if progress is not None and reused:
+            progress(name, reused, len(items))
+        with closing(finish(store, items, work, pool)) as done:
+            for one, data in done:
+                found[one] = data
+                if progress is not None and len(found) > reused:
+                    progress(name, len(found), len(items))
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        complete = False
+    finally:
+        store.close()
+    return Finished(found, reused, complete)
 
 
 def finish(

@@ -14,7 +14,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, field, replace
 from functools import partial
 from pathlib import Path
@@ -44,7 +43,7 @@ from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.network.options import NetworkOptions
 from ascend_sim.studies.network.summary import summary_of
-from ascend_sim.studies.points import finish
+from ascend_sim.studies.points import finish_all
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 
@@ -250,22 +249,12 @@ def run_network(
         "direction": direction,
     }
     store = Store(what, None if out is None else Path(out) / RESULTS, room="studies.network")
-    results: dict[str, LayerTimes] = {}
-    complete = True
-    try:
-        with closing(finish(store, items, simulate, Processes(min(jobs, len(items)) if jobs > 0 else jobs))) as done:
-            for problem, data in done:
-                results[problem] = (
-                    LayerTimes({}, refused=data.why, status=None) if isinstance(data, Failed) else LayerTimes(**data)
-                )
-                if progress is not None:
-                    progress(network.name, len(results), len(items))
-    except KeyboardInterrupt:
-        if not results:
-            raise
-        complete = False
-    finally:
-        store.close()
+    pool = Processes(min(jobs, len(items)) if jobs > 0 else jobs)
+    done = finish_all(store, items, simulate, pool, network.name, progress)
+    results = {
+        problem: LayerTimes({}, refused=data.why, status=None) if isinstance(data, Failed) else LayerTimes(**data)
+        for problem, data in done.results.items()
+    }
     finished = [
         (layer, problem, same)
         for layer, problem, same in zip(network.layers, problems, same_as, strict=True)
@@ -278,7 +267,7 @@ def run_network(
         [results[problem] for _, problem, _ in finished],
         [same for _, _, same in finished],
         direction,
-        complete,
+        done.complete,
         how,
         given,
     )

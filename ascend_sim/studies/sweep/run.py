@@ -10,7 +10,6 @@ killed goes on where it was, and two processes share the work of one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from itertools import chain, product
 from math import prod
 from pathlib import Path
@@ -26,7 +25,7 @@ from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress
 from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
-from ascend_sim.studies.points import finish
+from ascend_sim.studies.points import finish_all
 from ascend_sim.studies.pools import Cluster, Failed, Pool, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.sweep.fields import Draft, SweepField, field_of
@@ -169,37 +168,13 @@ def sweep(
         raise ConfigError(f"no point can run, of {len(rows)}: {rows[0]['reason']}")
     pool: Pool = Processes(min(jobs, max(len(points), 1))) if scheduler is None else Cluster(scheduler, ROOM)
     store = Store({"study": "sweep"}, None if out is None else Path(out) / RESULTS, room=ROOM)
-    try:
-        found, reused, complete = _results(store, points, pool, progress)
-    finally:
-        store.close()
+    done = finish_all(store, points, measure, pool, "sweep", progress)
+    found = {
+        name: {"status": None, "reason": data.why} if isinstance(data, Failed) else data for name, data in done.results.items()
+    }
     name = case if isinstance(case, str) else "case" if isinstance(case, Case) else Path(case).stem
     told = tuple(_with_figures(row, found) for row in rows if row.get("point", "") in found or "point" not in row)
-    return Sweep(str(name), tuple(fields), told, reused, complete, how["tile"], "" if "l2" in fields else named.l2)
-
-
-def _results(
-    store: Store, points: Mapping[str, SweepPoint], pool: Pool, progress: Progress | None
-) -> tuple[dict[str, dict[str, Any]], int, bool]:
-    """Return ({point's name: figures}, number of points that were in the store, False if an interrupt left some out).
-
-    A point whose process failed has status None and the reason. An interrupt before the first result is raised.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    before = len(store.results().keys() & points.keys())
-    if progress is not None and before:
-        progress("sweep", before, len(points))
-    try:
-        with closing(finish(store, points, measure, pool)) as done:
-            for name, data in done:
-                found[name] = {"status": None, "reason": data.why} if isinstance(data, Failed) else data
-                if progress is not None and len(found) > before:
-                    progress("sweep", len(found), len(points))
-    except KeyboardInterrupt:
-        if not found:
-            raise
-        return found, before, False
-    return found, before, True
+    return Sweep(str(name), tuple(fields), told, done.reused, done.complete, how["tile"], "" if "l2" in fields else named.l2)
 
 
 def _point(

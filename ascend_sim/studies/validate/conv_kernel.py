@@ -37,6 +37,8 @@ class ConvRow(MeasuredLaunch):
     optional: ClassVar[tuple[str, ...]] = (*deep, "dilation_d", "dilation_h", "dilation_w", "groups")
     direction: str = "forward"
     transposed: ClassVar[bool] = False
+    graph: ClassVar[bool] = True
+    """False for the kernel of an aclnn call, which is not deterministic and may have other padding before than behind."""
 
     def check(self, kernel: MeasuredKernel) -> None:
         super().check(kernel)
@@ -63,7 +65,7 @@ class ConvRow(MeasuredLaunch):
         *,
         bias: bool = False,
     ) -> Any:
-        """Return the accepted call for the row's sizes; deterministic if that is the library's default.
+        """Return the accepted call for the row's sizes.
 
         `gradient` is the only output that the call computes ("" for a forward call), `blocks` maps an output to the number of
         blocks of its kernel; with `bias` the call has one. Raises SimError where the chip computes in another dtype than the
@@ -71,7 +73,7 @@ class ConvRow(MeasuredLaunch):
         """
         operator = OPERATORS.of_pass(self.direction)
         case = operator.of_layer(self._layer(kernel, gradient, bias=bias))
-        deterministic = operator.product(chip).profile("library").deterministic_default.value
+        deterministic = operator.product(chip).profile("library").deterministic_default.value if self.graph else False
         accepted = accept_case(
             case,
             chip,
@@ -98,14 +100,15 @@ class ConvRow(MeasuredLaunch):
             "weight": [*ends, *window],
         }
         pads = [kernel[f"pad_{axis}_total"] for axis in axes]
-        if any(pad % 2 for pad in pads):
+        even = not any(pad % 2 for pad in pads)
+        if self.graph and not even:
             raise SimError(f"pads of {pads}: padding before and behind must be equal, so totals are even")
         entries: dict[str, Any] = {
             "name": kernel.op_type,
             "dtype": dtype,
             "bias": bias,
             "stride": [kernel[f"stride_{axis}"] for axis in axes],
-            "padding": [pad // 2 for pad in pads],
+            "padding": [pad // 2 for pad in pads] if even else [part for pad in pads for part in (pad // 2, pad - pad // 2)],
             "dilation": [kernel.get(f"dilation_{axis}", 1) for axis in axes],
             "groups": groups,
             "cube_math_type": cube_math_type,
@@ -148,7 +151,7 @@ class ConvKernel(ConvRow):
         """Raise ValueError for sizes that contradict each other; a row that lacks sizes passes, and `task` gives the reason
         why it is skipped.
         """
-        if not self._missing(kernel):
+        if not (self.graph and self._missing(kernel)):
             super().check(kernel)
 
     def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
@@ -159,7 +162,8 @@ class ConvKernel(ConvRow):
         if step is None:
             launched = ", ".join(step.op_type for step in plan.steps)
             raise SimError(f"{chip.name} has no {kernel.op_type} for this problem; it launches {launched}")
-        _check_tensors(kernel, plan, step)
+        if self.graph:
+            _check_tensors(kernel, plan, step)
         allocations = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
         return step.make(chip, allocations), [allocations[name] for name in step.inputs]
 
@@ -175,9 +179,20 @@ class ConvKernel(ConvRow):
             return operator.plan(self.accepted(kernel, chip), chip)
         told = kernel.get("block_dim", 0)
         call = self.accepted(kernel, chip, self.gradient, {self.gradient: told} if told else None)
+        if not self.graph:
+            return operator.plan(call, chip)
         if self.gradient == "grad_weight":  # its sums are fp32; a cast of them is another kernel
             call = replace(call, outputs={name: replace(one, dtype="float32") for name, one in call.outputs.items()})
         return operator.graph_plan(call, chip, kernel.op_type)
+
+
+class ConvGradient(ConvKernel):
+    """Task builder for the 2-D cube kernel of a convolution backward that computes `gradient` alone, with the row's number
+    of blocks if given.
+    """
+
+    optional = ("block_dim", "groups", "dilation_h", "dilation_w")
+    graph = False
 
 
 def _check_tensors(kernel: MeasuredKernel, plan: Plan, step: PlanStep) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
@@ -28,11 +27,9 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
     FilterShape,
     filter_work,
 )
-from ascend_sim.ops.layer import Layer
-from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.calls import ConvCall, FilterCall, ForwardConvolution, TransposedCall
-from ascend_sim.studies.validate.conv_kernel import ConvKernel, reach
+from ascend_sim.studies.validate.conv_kernel import ConvGradient, ConvKernel
 from ascend_sim.studies.validate.launch import MeasuredKernel, MeasuredLaunch, cube_dtype
 from ascend_sim.studies.validate.microbench import STREAMS, MatrixStream, VectorAdd, measure, transfer_cycles
 
@@ -40,70 +37,6 @@ LONG = 2**38
 """Multiply-accumulates above which a row takes minutes: such rows run only when asked for."""
 
 Launched = tuple[Task, list[Allocation]]
-
-
-class ConvGradient(MeasuredLaunch):
-    """Task builder for the 2-D cube kernel of a convolution backward that computes `gradient` alone, with the row's number
-    of blocks if given.
-    """
-
-    columns = (
-        "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total",
-    )  # fmt: skip
-    optional = ("block_dim", "groups", "dilation_h", "dilation_w")
-    helps: ClassVar = {"block_dim": ("block_dim",)}
-
-    def __init__(self, gradient: str) -> None:
-        self.gradient = gradient
-
-    def check(self, kernel: MeasuredKernel) -> None:
-        super().check(kernel)
-        for axis, size, out in (("h", "Hi", "Ho"), ("w", "Wi", "Wo")):
-            room = kernel[size] + kernel[f"pad_{axis}_total"] - reach(kernel, axis)
-            follows = room // kernel[f"stride_{axis}"] + 1
-            if kernel[out] != follows:
-                raise ValueError(f"{out}: {kernel[out]} given; input, kernel, stride and padding give {follows}")
-
-    def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
-        operator = OPERATORS.of_pass("backward")
-        told = kernel.get("block_dim", 0)
-        blocks = {self.gradient: told} if told else None
-        case = operator.of_layer(self._layer(kernel))
-        accepted = accept_case(case, chip, conformance="documented", deterministic=False, block_dim=blocks)
-        if accepted.compute_dtype != canonical(kernel.dtype):
-            raise SimError(f"{chip.name} computes {kernel.dtype} convolutions in {accepted.compute_dtype}")
-        plan = operator.plan(accepted, chip)
-        step = next((step for step in plan.steps if step.op_type == kernel.op_type), None)
-        if step is None:
-            launched = ", ".join(step.op_type for step in plan.steps)
-            raise SimError(f"{chip.name} has no {kernel.op_type} for this problem; it launches {launched}")
-        allocations = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
-        return step.make(chip, allocations), [allocations[name] for name in step.inputs]
-
-    def _layer(self, kernel: MeasuredKernel) -> Layer:
-        dtype, cube_math_type = cube_dtype(kernel)
-        size, groups = dict(kernel.sizes), kernel.get("groups", 1)
-        totals = (size["pad_h_total"], size["pad_w_total"])
-        even = not any(total % 2 for total in totals)
-        padding = [t // 2 for t in totals] if even else [part for t in totals for part in (t // 2, t - t // 2)]
-        shapes = {
-            "input": [size["N"], size["Ci"], size["Hi"], size["Wi"]],
-            "weight": [size["Co"], size["Ci"] // groups, size["kh"], size["kw"]],
-        }
-        tensors = {name: {"shape": shape, "requires_grad": self.gradient == f"grad_{name}"} for name, shape in shapes.items()}
-        return Layer.model_validate(
-            {
-                "name": kernel.op_type,
-                "dtype": dtype,
-                **tensors,
-                "bias": False,
-                "stride": [size["stride_h"], size["stride_w"]],
-                "padding": padding,
-                "dilation": [kernel.get(f"dilation_{axis}", 1) for axis in ("h", "w")],
-                "groups": groups,
-                "cube_math_type": cube_math_type,
-            }
-        )
 
 
 class MatMul(MeasuredLaunch):

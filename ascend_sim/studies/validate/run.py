@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from ascend_sim.ops.case_entries import explain_error
 from ascend_sim.ops.layer import Layer
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device
-from ascend_sim.studies.points import finish
+from ascend_sim.studies.points import finish_all
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.validate.calls import ConvCall, named_kernels
@@ -134,19 +133,12 @@ def compare(
     # Long ones first, so that none is left over at the end.
     ordered = sorted(kernels, key=lambda kernel: -math.prod(size for _, size in kernel.sizes))
     named = {_name(kernel): kernel for kernel in ordered}
-    found: dict[MeasuredKernel, Prediction] = {}
     store = Store({"study": "validate"}, None if out is None else Path(out) / RESULTS, room="studies.validate")
-    try:
-        with closing(finish(store, named, _simulated, Processes(min(jobs, max(len(ordered), 1))))) as done:
-            for name, data in done:
-                found[named[name]] = Prediction(skipped=data.why) if isinstance(data, Failed) else _prediction(data)
-                if progress is not None:
-                    progress("rows", len(found), len(ordered))
-    except KeyboardInterrupt:
-        if not found:
-            raise
-    finally:
-        store.close()
+    done = finish_all(store, named, _simulated, Processes(min(jobs, max(len(ordered), 1))), "rows", progress)
+    found = {
+        named[name]: Prediction(skipped=data.why) if isinstance(data, Failed) else _prediction(data)
+        for name, data in done.results.items()
+    }
     rest = Prediction(skipped=INTERRUPTED)
     return [
         RowComparison(row, Prediction(skipped=row.unlike) if row.unlike else found.get(as_timed(row.kernel), rest))
