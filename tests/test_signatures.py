@@ -61,7 +61,6 @@ OPEN = {
     "ascend_sim/keywords.py": {"face": "a decorator"},
     "ascend_sim/options/description.py": {"face": "a decorator", "with_options": "defaults of a face, by option"},
     "ascend_sim/report/figures.py": {"new_figure": ANYTHING},
-    "ascend_sim/report/what_if.py": {"_with": "sections of a chip file"},
     "ascend_sim/torch/export.py": {"export_network": ANYTHING},
     "ops/kernels/cube/fields.py": {"but": "fields of a tiling"},
     "ops/kernels/vector/common.py": {"found": "a decorator", "require_positive": "sizes by name"},
