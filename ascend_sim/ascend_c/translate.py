@@ -7,7 +7,7 @@ from typing import Any
 
 from ascend_sim.ascend_c.cube_words import CUBE_MAKERS, WordStep
 from ascend_sim.ascend_c.vector_words import VECTOR_WORDS, vector_steps
-from ascend_sim.ascend_c.words import ALIGNED_IN, ALIGNED_OUT, PIPE_NUMBERS, WORDS, Word, atomic_of
+from ascend_sim.ascend_c.words import ALIGNED_IN, ALIGNED_OUT, ND2NZ, PIPE_NUMBERS, WORDS, Word, atomic_of
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore
@@ -26,10 +26,13 @@ ITEMSIZES = {name: 1 << number for names in (ALIGNED_IN, ALIGNED_OUT) for number
 
 
 def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
-    """Return the instructions of a word with their operands' offsets; () for a word without a row.
+    """Return the instructions of a word with their operands' offsets; () for a word without a row, and for a call with a
+    count of 0, which does nothing (public documentation, of every such call).
 
     Raises SimError for fields that no instruction here can express.
     """
+    if _does_nothing(word):
+        return ()
     if word.name in CUBE_MAKERS:
         return CUBE_MAKERS[word.name](word.name, word.fields, chip)
     if word.name in VECTOR_WORDS:
@@ -37,6 +40,22 @@ def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
     if WORDS[word.name].register or WORDS[word.name].note:
         return ()
     return (WordStep(_MAKERS[word.name](word.name, word.fields, chip)),)
+
+
+def _does_nothing(word: Word) -> bool:
+    """Return True if a count of a word is 0: its elements, its repeats or blocks, or a side of its matrix."""
+    f = word.fields
+    names = _COUNTS.get(word.name, ("count", "length") if word.name.startswith("copy_") else ("repeat",))
+    return any(f.get(name) == 0 for name in names) or bool(f.get("counting") and not f["mask_low"])
+
+
+_COUNTS = {
+    "mad": ("m", "k", "n"),
+    **dict.fromkeys(("copy_matrix_cc_to_gm", "copy_matrix_cc_to_cbuf"), ("m", "n")),
+    **dict.fromkeys(ND2NZ, ("matrices", "rows", "columns")),
+    **dict.fromkeys(("vcmpv", "vcmpvs"), ()),  # their counts are whole repeats, and a count below one is a mistake
+}
+"""Word -> the fields that are counts; other copies have a count and a length, other words a repeat."""
 
 
 def _move(source: str, destination: str) -> Callable[[str, dict[str, int], ChipSpec], Key]:

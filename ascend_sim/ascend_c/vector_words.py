@@ -300,7 +300,8 @@ def _square(name: str, f: Fields, chip: ChipSpec) -> Key:
 def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the steps of TransDataTo5HD: one Transpose of 16 rows of a 32-byte block for each repeat.
 
-    With elements of 4 bytes a row of the result, 16 elements, takes two addresses. Raises SimError for a bad number of repeats.
+    With elements of 4 bytes a row of the result, 16 elements, takes two addresses. A single repeat begins a step behind the
+    addresses (public documentation of repeatTimes). Raises SimError for a bad number of repeats.
     """
     dtype, repeat = dtype_of(f["format"]), f["repeat"]
     size, dst_step, src_step = size_of(dtype), f["dst_step"], f["src_step"]
@@ -308,7 +309,8 @@ def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
         raise SimError(f"TransDataTo5HD: repeatTimes {repeat}; a repeat is 1 to {MOST_REPEATS} (public documentation)")
     pair = dst_step * (size // 2)
     key = Transpose, dtype, 16, BLOCK_BYTES // size, pair, src_step
-    return [WordStep(key, n * f["dst_repeat"] * BLOCK_BYTES, n * f["src_repeat"] * BLOCK_BYTES) for n in range(repeat)]
+    numbers = range(repeat) if repeat > 1 else (1,)
+    return [WordStep(key, n * f["dst_repeat"] * BLOCK_BYTES, n * f["src_repeat"] * BLOCK_BYTES) for n in numbers]
 
 
 def _broadcast(name: str, f: Fields, chip: ChipSpec) -> Steps:

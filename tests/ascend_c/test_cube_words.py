@@ -28,7 +28,7 @@ USUAL = {
 REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "a bias in L0C is not simulated": ("mad", {"bias": 64, "from_zero": 0}),
     "operands of float16 and float32": ("mad", {"target": SINGLE}),
-    "m = 0; allowed is 1 or more": ("mad", {"m": 0}),
+    "m = -1; allowed is 1 or more": ("mad", {"m": -1}),
     "kDirectionAlign with k = 8 is not simulated": (
         "mad",
         {"source": SINGLE, "target": SINGLE, "k": 8, "k_aligned": 1},

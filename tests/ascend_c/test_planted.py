@@ -85,8 +85,8 @@ PLANTED = {
         f"Duplicate(last, 1.0f, (uint64_t)64, bug ? 2 : 1, 1, 8);  // here\nAdds(d, a, 1.0f, 64);\n{STORE}",
     ),
     "a repeat of zero": Planted(
-        "a repeat is 1 to 255",
-        f"DataCopy(a, xg, 64);\n{WAIT}\nAdd(d, a, a, (uint64_t)64, bug ? 0 : 1, {{1, 1, 1, 8, 8, 8}});  // here\n{STORE}",
+        "uninitialized read UB",
+        f"DataCopy(a, xg, 64);\n{WAIT}\nAdd(d, a, a, (uint64_t)64, bug ? 256 : 1, {{1, 1, 1, 8, 8, 8}});\n{STORE}  // here",
     ),
     "a tail beyond the tensor": Planted(
         "illegal read GM",

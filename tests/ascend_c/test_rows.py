@@ -112,6 +112,17 @@ def test_an_atomic_mode_that_outlives_the_kernel_is_a_remark(tmp_path: Path, end
     assert not found or "kernel.cpp:5: " in found[0]
 
 
+@pytest.mark.parametrize("engine", ["simpy", "compiled"])
+def test_a_tail_of_no_elements_is_left_out(tmp_path: Path, engine: str) -> None:
+    body = f"""{IN} Adds(d, a, 1.0f, 64); Adds(d[n], a, 1.0f, n);
+Muls(d, a, 2.0f, (uint64_t)64, n, {{1, 1, 8, 8}});
+{OUT} DataCopy(zg[64], d, n); DataCopyPad(zg, a, DataCopyExtParams(1, n, 0, 0, 0));"""
+    kernel = made(tmp_path, vector_kernel(body, tensors="x z", numbers="uint32_t n"))
+    x = np.arange(64, dtype=np.float32)
+    run = asim.launch(kernel, 1, x, asim.empty(64, "float32"), n=0, engine=engine, check=True)
+    assert np.array_equal(run.outputs["z"], x + 1) and not run.findings
+
+
 @pytest.mark.parametrize("in_c", [True, False])
 def test_a_flag_that_is_set_twice_is_refused_at_its_second_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_c: bool

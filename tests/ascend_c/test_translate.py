@@ -74,15 +74,15 @@ def test_elements_of_a_vector_word(fields: dict[str, int], found: tuple[Any, ...
         ("vadd", {"format": FORMATS.index("float32"), "mask_low": 0}, "the mask selects none of the 64 elements"),
         ("vadd", {"format": 0}, "the elements have an unknown number format"),
         ("vcmpv", {"mode": 0, "repeat": 0}, "fill no whole repeat of 256 bytes"),
-        ("vadd", {"counting": 1, "mask_low": 0}, "a count of 0 elements; allowed is 1 or more"),
-        ("vbrcb", {"repeat": 0}, "vbrcb: repeat 0"),
+        ("vadd", {"counting": 1, "mask_low": -1}, "a count of -1 elements; allowed is 1 or more"),
+        ("vbrcb", {"repeat": 256}, "vbrcb: repeat 256"),
         ("vcmpv", {"mode": 0, "dst_block": 2}, "bits with gaps are not simulated"),
         ("vsel", {"mode": 2, "counting": 1, "mask_low": 200, "src0_block": 2}, "a count of 200 elements with gaps"),
         ("vcopy", {"counting": 1, "mask_low": 200, "src_block": 2}, "with gaps between blocks"),
         ("vgather", {"mask_low": 5, "mask_high": 0, "source_bytes": 64}, "a mask with gaps is not simulated"),
         ("vreducev2", {"counting": 1, "mask_low": 20, "src_block": 2, "pattern": 1}, "GatherMask: mask 20"),
-        ("vreducev2", {"repeat": 0, "pattern": 1}, "vreducev2: repeat 0"),
-        ("copy_gm_to_ubuf", {"count": 0, "length": 1}, "0 blocks of 32 bytes; a copy moves at least one of each"),
+        ("vreducev2", {"repeat": 256, "pattern": 1}, "vreducev2: repeat 256"),
+        ("copy_gm_to_ubuf", {"count": -1, "length": 1}, "-1 blocks of 32 bytes; a copy moves at least one of each"),
         (
             "copy_gm_to_ubuf_align_b16",
             {"count": 1, "length": 6, "left": 17},
@@ -151,6 +151,34 @@ def test_the_data_cache_is_made_alike_with_gm_alone() -> None:
     assert key_of(Word("dcci", {"lines": 1, "side": 2})) == (CleanDataCache, True)
     with pytest.raises(SimError, match="CACHELINE_ALL and CACHELINE_OUT are"):
         key_of(Word("dcci", {"lines": 1, "side": 1}))
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("vadd", {"repeat": 0}),
+        ("vadd", {"counting": 1, "mask_low": 0}),
+        ("vreducev2", {"repeat": 0, "pattern": 1}),
+        ("scatter_vnchwconv_b16", {"repeat": 0}),
+        ("copy_gm_to_ubuf", {"count": 0, "length": 1}),
+        ("copy_gm_to_ubuf_align_b8", {"count": 1, "length": 0}),
+        ("copy_gm_to_cbuf", {"count": 1, "length": 0}),
+        ("copy_gm_to_cbuf_multi_nd2nz_b16", {"rows": 0}),
+        ("load_cbuf_to_ca", {"repeat": 0}),
+        ("mad", {"m": 16, "k": 0, "n": 16}),
+        ("copy_matrix_cc_to_gm", {"m": 0, "n": 16}),
+    ],
+)
+def test_a_call_with_a_count_of_0_does_nothing(name: str, fields: dict[str, int]) -> None:
+    usual = dict.fromkeys(WORDS[name].fields, 1)
+    assert not steps_of(Word(name, usual | {one: 0 for one in ("counting",) if one in usual} | fields), CHIP)
+
+
+@pytest.mark.parametrize(("repeat", "starts"), [(1, [(64, 96)]), (2, [(0, 0), (64, 96)])])
+def test_a_single_repeat_of_a_turned_list_begins_a_step_on(repeat: int, starts: list[tuple[int, int]]) -> None:
+    """Documentation of repeatTimes: 1 adds the strides to the addresses of the lists."""
+    fields = {"repeat": repeat, "dst_repeat": 2, "src_repeat": 3, "dst_step": 32, "src_step": 32}
+    assert [step[1:3] for step in steps_of(word("scatter_vnchwconv_b16", **fields), CHIP)] == starts
 
 
 def test_the_scalar_unit_has_no_barrier() -> None:

@@ -6,7 +6,7 @@ namespace asim {
 
 template <class T> inline int64_t blocks_of(Site site, const char *what, int64_t elements) {
     int64_t bytes = elements * (int64_t)sizeof(T);
-    if (bytes <= 0 || bytes % 32)
+    if (bytes < 0 || bytes % 32)
         refuse(site, "%s: %lld elements are %lld bytes; a count is a multiple of 32 bytes, DataCopyPad copies any", what,
                (long long)elements, (long long)bytes);
     return bytes / 32;
