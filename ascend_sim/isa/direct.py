@@ -61,33 +61,11 @@ class DataCopyDn2Nz(Instruction):
         return (Region("src0", "GM", row, self.channel_stride, self.channels, self.src_step, self.count),)
 
     def writes(self) -> tuple[Region, ...]:
-        if self._blocks <= self.count:
-            return tuple(
-                Region(
-                    "dst",
-                    "L1",
-                    BLOCK_BYTES,
-                    self.pixel_stride,
-                    self.pixels,
-                    self.dst_step,
-                    self.count,
-                    b * self.block_stride,
-                )
-                for b in range(self._blocks)
-            )
-        return tuple(
-            Region(
-                "dst",
-                "L1",
-                BLOCK_BYTES,
-                self.pixel_stride,
-                self.pixels,
-                self.block_stride,
-                self._blocks,
-                i * self.dst_step,
-            )
-            for i in range(self.count)
-        )
+        few, many = (self._blocks, self.block_stride), (self.count, self.dst_step)
+        if self._blocks > self.count:
+            few, many = many, few
+        row, (planes, plane) = (BLOCK_BYTES, self.pixel_stride, self.pixels), many
+        return tuple(Region("dst", "L1", *row, plane, planes, number * few[1]) for number in range(few[0]))
 
     def moves(self, model: ValueModel) -> Moves:
         c0 = BLOCK_BYTES // self.itemsize

@@ -197,11 +197,11 @@ class VectorMethods:
 
     def reduce_max_index(self, dst: Tensor, src: Tensor) -> None:
         """dst[2 r] = the largest of row r of src, dst[2 r + 1] = its place there, an unsigned number as wide as an element."""
-        self._reduce_index("max", dst, src)
+        self._reduce("max", dst, src, index=True)
 
     def reduce_min_index(self, dst: Tensor, src: Tensor) -> None:
         """dst[2 r] = the smallest of row r of src, dst[2 r + 1] = its place there, an unsigned number as wide as an element."""
-        self._reduce_index("min", dst, src)
+        self._reduce("min", dst, src, index=True)
 
     def pair_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
         """dst[i] = src[2 i] + src[2 i + 1]."""
@@ -356,24 +356,15 @@ class VectorMethods:
         key = (VectorScalar, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask), (), scalar_field(scalar))
         self._emit(key, dst.address, src.address)
 
-    def _reduce(self, operation: str, dst: Tensor, src: Tensor) -> None:
-        self._same_format(f"reduce_{operation}", dst, src)
-        if self._run(f"reduce_{operation}", dst) != src.rows:
-            raise SimError(f"reduce_{operation}: dst must have an element for each of {src.rows} rows; it is {dst}, src {src}")
-        if src.rows > 1:
-            whole_blocks(self.chip, f"reduce_{operation}", src.row_stride)
-        key = (ReduceRows, src.rows, src.columns, src.row_stride, operation, src.dtype)
-        self._emit(key, dst.address, src.address)
-
-    def _reduce_index(self, operation: str, dst: Tensor, src: Tensor) -> None:
-        what = f"reduce_{operation}_index"
+    def _reduce(self, operation: str, dst: Tensor, src: Tensor, *, index: bool = False) -> None:
+        what, elements = (f"reduce_{operation}_index", "two elements") if index else (f"reduce_{operation}", "an element")
         self._same_format(what, dst, src)
-        if self._run(what, dst) != 2 * src.rows:
-            raise SimError(f"{what}: dst must have two elements for each of {src.rows} rows; it is {dst}, src {src}")
+        if self._run(what, dst) != src.rows * (1 + index):
+            raise SimError(f"{what}: dst must have {elements} for each of {src.rows} rows; it is {dst}, src {src}")
         if src.rows > 1:
             whole_blocks(self.chip, what, src.row_stride)
-        key = (ReduceWithIndex, src.rows, src.columns, src.row_stride, operation, src.dtype)
-        self._emit(key, dst.address, src.address)
+        kind = ReduceWithIndex if index else ReduceRows
+        self._emit((kind, src.rows, src.columns, src.row_stride, operation, src.dtype), dst.address, src.address)
 
     def _reduce_blocks(self, operation: str, dst: Tensor, src: Tensor) -> None:
         what = f"block_reduce_{operation}"

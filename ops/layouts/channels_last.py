@@ -31,12 +31,10 @@ class ChannelsLastMap(PlainMap):
 
     @property
     def channel_stride(self) -> int:
-        """Return the bytes from one channel to the next."""
         return self.itemsize
 
     @property
     def pixel_stride(self) -> int:
-        """Return the bytes from one pixel to the next."""
         return self.count * self.itemsize
 
     def load(

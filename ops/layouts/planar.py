@@ -83,12 +83,10 @@ class PlanarMap(PlainMap):
 
     @property
     def channel_stride(self) -> int:
-        """Return the bytes from one channel to the next."""
         return prod(self.volume) * self.itemsize
 
     @property
     def pixel_stride(self) -> int:
-        """Return the bytes from one pixel to the next."""
         return self.itemsize
 
     def load(

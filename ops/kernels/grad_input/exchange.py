@@ -23,16 +23,14 @@ from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, SPLIT_NONE, MapPar
 from ascend_sim.ops.kernels.grad_input.tiles import DataTile, numbered
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT
 from ascend_sim.ops.kernels.vector.common import buffer_queue, padded, share
-from ascend_sim.ops.kernels.vector.trans_data_filter import to_fractal_z
+from ascend_sim.ops.kernels.vector.merge import WORKSPACE, turn_weights
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.layouts.layout import ChannelPlace
 from ascend_sim.ops.layouts.planar import PlanarMap
 from ascend_sim.ops.problem.sizes import ceil_to, cut
 
-WEIGHT, WORKSPACE = 1, 3
-"""GM slots of the kernel's tensors."""
-_ALL_VECTORS, _WEIGHTS, _SLOT_FULL, _SLOT_FREE = 0, 1, 2, 3
-"""Cross-core flags: vector cores have turned their weights; so cubes may read them; a slot is full; a slot is free."""
+_SLOT_FULL, _SLOT_FREE = 2, 3
+"""Cross-core flags beside those of `merge` (0 and 1): a slot is full; a slot is free."""
 _SLOTS = 2
 _ALIGNMENT = 512
 
@@ -82,10 +80,6 @@ class Exchange:
 
     # -- the cube's side -----------------------------------------------------------------------------------------------
 
-    def await_weights(self, k: KernelBuilder) -> None:
-        """Append the cube's wait, before its first load of weights, until the vector cores have transposed them."""
-        k.cross_core_wait(_WEIGHTS, 2, "MTE2")
-
     def open(self, k: KernelBuilder, number: int) -> None:
         """Append the cube's wait for a free slot before it stores tile `number`; the first two tiles find theirs free."""
         if number >= _SLOTS:
@@ -125,12 +119,7 @@ class Exchange:
         """Return the program of a vector core: transpose this core's share of the weights, wait for all cores, then
         interleave `tiles` if both axes are split.
         """
-        inp, per_block = self.call.inp, self.call.chip.cores.aiv_per_aic
-        mine = share(inp.real_groups * inp.cout_padded, self.tiling.block_dim * per_block, k.block * per_block + k.sub_block)
-        to_fractal_z(k, inp, *mine, (WEIGHT, WORKSPACE))
-        k.cross_core_set(_ALL_VECTORS, 0, "MTE3")
-        k.cross_core_wait(_ALL_VECTORS, 0, "MTE3")
-        k.cross_core_set(_WEIGHTS, 2, "MTE3")
+        turn_weights(k, self.call.inp, self.tiling.block_dim, self.call.chip.cores.aiv_per_aic)
         if self.tiling.kernel_split == SPLIT_HW:
             room = k.chip.buffers["UB"] // 16 // BLOCK_BYTES * BLOCK_BYTES
             _Interleaver(self, k, room).write(tiles)

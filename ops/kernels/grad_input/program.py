@@ -23,7 +23,7 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import Barriers, CubePipeline, small_product
 from ascend_sim.ops.kernels.cube.tpipe import TPipePipeline
 from ascend_sim.ops.kernels.grad_input.clearing import clear
-from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
+from ascend_sim.ops.kernels.grad_input.exchange import Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, k_unit, variant_of
 from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
 from ascend_sim.ops.kernels.grad_input.parts import SPLIT_HW, split_products, tiling_input
@@ -36,7 +36,7 @@ from ascend_sim.ops.kernels.grad_input.tiles import (
     runs,
 )
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn_program
-from ascend_sim.ops.kernels.vector.merge import await_weights, is_merged, merge_program, merged_bytes
+from ascend_sim.ops.kernels.vector.merge import WORKSPACE, await_weights, is_merged, merge_program, merged_bytes
 from ascend_sim.ops.layouts import x_map
 from ascend_sim.ops.layouts.layout import ChannelPlace as MapPlace
 from ascend_sim.ops.layouts.layout import DrainPiece, MapTile
@@ -210,9 +210,7 @@ class _DataBuilder:
 
     def program(self, pieces: Iterable[tuple[PlacedTile, Place]]) -> Program:
         """Return the program that computes the tiles `pieces` at their places, after the vector cores' weights are ready."""
-        if self.exchange is not None:
-            self.exchange.await_weights(self.k)
-        elif self.loads.merged:
+        if self.exchange is not None or self.loads.merged:
             await_weights(self.k)
         # A block has slots of its own for what its vector cores take on.
         own = (self.k.block,) if self.slot is not None or self.exchange is not None else ()

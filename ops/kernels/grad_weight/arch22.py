@@ -150,7 +150,7 @@ class OpenCubeBuilder(CubeBuilder):
         tiling = self.tiling
         listed = list(super().tiles(task))
         _, columns = self.count(task)
-        end = max((tile.m + tile.m_count for _, tile in listed), default=0)
+        end = max((tile.m + tile.rows for _, tile in listed), default=0)
         last = (task.n_start + task.n_count) // self.per_block
         found: dict[tuple[int, ...], tuple[int, SummedTile]] = {}
         for plane, tile in listed:

@@ -47,7 +47,6 @@ class SummedTile(NamedTuple):
     group: int
     tap: int
     m: int
-    m_count: int
     rows: int
     held: Span
     column: int
@@ -296,7 +295,6 @@ class CubeBuilder:
                     group=group,
                     tap=self.input.plane_and_tap(plane)[1],
                     m=m,
-                    m_count=rows,
                     rows=rows,
                     held=Span(base, min(rows_held, channels - base)),
                     column=column,
@@ -319,7 +317,7 @@ class CubeBuilder:
                 self.plane(piece, strip, steps, where)
         elif isinstance(piece, End):
             tile = self.placed(piece.tile, where if piece.moved else Where(group=where.group))
-            self.pipeline.end_sum(tile.m_count, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
+            self.pipeline.end_sum(tile.rows, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
             self.write(FilterTile(tile.group, piece.plane, tile.m, tile.rows, tile.column, tile.n_count), piece.slot)
 
     def begin(self, begin: Begin) -> None:

@@ -154,30 +154,31 @@ def walk(problem: ConvProblem, tiling: GradWeightTiling, tap: int, first: int, c
 @lru_cache(maxsize=4096)
 def _strip_of_tap(p: ConvProblem, tap: int) -> tuple[Strip, range]:
     """Return (gradOutput columns for which a tap reads input and not padding, as a strip; range of such rows)."""
-    down, right = _shift(p, tap)
-    rows = _inside(p.h_out, p.stride_h, down, p.h_in)
-    columns = _inside(p.w_out, p.stride_w, right, p.w_in)
+    down, right = tap_offset(p, tap)
+    rows = inside(range(p.h_out), p.stride_h, down, p.h_in)
+    columns = inside(range(p.w_out), p.stride_w, right, p.w_in)
     part = replace(_planes_of_taps(p), w_out=len(columns), w_in=len(columns))
     return Strip(part, columns.start, len(columns), columns.start * p.stride_w + right), rows
 
 
 def met(p: ConvProblem, tap: int, rows: Span, columns: Span) -> Lattice:
     """Return the input pixels that a tap reads for these rows and columns of gradOutput; none may lie in padding."""
-    down, right = _shift(p, tap)
+    down, right = tap_offset(p, tap)
     first = (rows.start * p.stride_h + down) * p.w_in + columns.start * p.stride_w + right
     return Lattice(first, rows.length, p.stride_h * p.w_in, columns.length, p.stride_w)
 
 
-def _shift(p: ConvProblem, tap: int) -> tuple[int, int]:
+def tap_offset(p: ConvProblem, tap: int) -> tuple[int, int]:
     """Return (row, column) of the input that a tap reads for gradOutput pixel (0, 0); negative in the padding."""
     row, column = divmod(tap, p.k_w)
     return row * p.dilation_h - p.pad_up, column * p.dilation_w - p.pad_left
 
 
-def _inside(count: int, stride: int, offset: int, size: int) -> range:
-    """Return the indices below `count` for which index * stride + offset lies in 0 .. size - 1."""
-    start = max(ceil_div(-offset, stride), 0)
-    return range(start, max(min(count, (size - 1 - offset) // stride + 1), start))
+def inside(indices: range, stride: int, offset: int, size: int) -> range:
+    """Return the `indices` for which index * stride + offset lies in 0 .. size - 1."""
+    first = max(indices.start, ceil_div(-offset, stride))
+    last = min(indices.stop, (size - 1 - offset) // stride + 1)
+    return range(first, max(last, first))
 
 
 def _planes_of_taps(p: ConvProblem) -> ConvProblem:

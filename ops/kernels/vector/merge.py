@@ -1,10 +1,9 @@
 """Weights of merged groups on dav-3510: the vector cores write them with zeros between groups, so that a cube kernel
-multiplies groups together.
+multiplies groups together. The vector cores of a split grad_input turn its weights likewise (`grad_input.exchange`).
 
 The library's vector cores load the weights of a merged group to UB between zeros, transpose them and write them to the
 cube's L1 (ops-nn, conv_opt_group_impl.h of arch35: stated). Here all vector cores bring them to FRACTAL_Z in the
-workspace before the cubes start, as for a split grad_input (`grad_input.exchange`): ours. The cube kernels decide which
-groups are merged (`with_groups_merged`).
+workspace before the cubes start: ours. The cube kernels decide which groups are merged (`with_groups_merged`).
 """
 
 from __future__ import annotations
@@ -34,22 +33,24 @@ def merged_bytes(inp: TilingInput) -> int:
 
 
 def await_weights(k: KernelBuilder) -> None:
-    """Append the cube's wait, before its first load of weights, until the vector cores have written the merged weights."""
+    """Append the cube's wait, before its first load of weights, until the vector cores have written them (`turn_weights`)."""
     k.cross_core_wait(_WEIGHTS, 2, "MTE2")
 
 
-def merge_program(k: KernelBuilder, inp: TilingInput, blocks: int, per_block: int, scalar_cycles: int = 0) -> Program:
-    """Return the program of a vector core: convert its share of the filters to FRACTAL_Z in the workspace, then, after
-    all vector cores, flag the cubes.
-
-    The launch has `blocks` blocks of `per_block` vector cores. `scalar_cycles` is what the scalar unit works beside the
-    cubes, after the flag.
+def turn_weights(k: KernelBuilder, inp: TilingInput, blocks: int, per_block: int) -> None:
+    """Append a vector core's conversion of its share of the filters to FRACTAL_Z in the workspace, then, after all vector
+    cores, the flag for the cubes. The launch has `blocks` blocks of `per_block` vector cores.
     """
     mine = share(inp.real_groups * inp.cout_padded, blocks * per_block, k.block * per_block + k.sub_block)
     to_fractal_z(k, inp, *mine, (WEIGHT, WORKSPACE))
     k.cross_core_set(_ALL_VECTORS, 0, "MTE3")
     k.cross_core_wait(_ALL_VECTORS, 0, "MTE3")
     k.cross_core_set(_WEIGHTS, 2, "MTE3")
+
+
+def merge_program(k: KernelBuilder, inp: TilingInput, blocks: int, per_block: int, scalar_cycles: int = 0) -> Program:
+    """Return the program of a vector core: `turn_weights`, then `scalar_cycles` of the scalar unit beside the cubes."""
+    turn_weights(k, inp, blocks, per_block)
     if scalar_cycles:
         k.scalar(scalar_cycles)
     return k.finish()

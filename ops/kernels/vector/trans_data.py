@@ -13,7 +13,7 @@ trans_data_negative_target_ntc: stated). Shorter rows: ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -144,6 +144,18 @@ class BlockLayout:
     def pitch(self, pixels: int) -> int:
         """Return the bytes in UB from one plain row of `pixels` pixels to the next if each begins on a 32-byte block."""
         return padded(pixels * self.itemsize)
+
+
+def plane_runs(start: int, count: int, taps: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (positions before it, kernel plane, tap, positions) for each run, within one kernel plane of `taps` taps, of
+    `count` kernel positions from `start` on.
+    """
+    done = 0
+    while done < count:
+        plane, tap = divmod(start + done, taps)
+        run = min(taps - tap, count - done)
+        yield done, plane, tap, run
+        done += run
 
 
 def tile_bytes(k_buffers: int) -> int:

@@ -26,7 +26,7 @@ from ascend_sim.ops.kernels.vector.common import (
     require_positive,
     vector_cores,
 )
-from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, BlockTurn, Move, TurnTile, tile_bytes, turn_tiles
+from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, BlockTurn, Move, TurnTile, plane_runs, tile_bytes, turn_tiles
 from ascend_sim.ops.kernels.vector.trans_data_lines import GradientLines
 from ascend_sim.ops.kernels.vector.trans_data_units import C0, MovedWeights, WeightUnits
 from ascend_sim.ops.kernels.vector.whole_blocks import Merge, with_whole_end
@@ -264,14 +264,10 @@ class _Filter:
             job.blocks.append(Move(gm, 0, line, blocks * taps, stride, line))
             return
         for index in range(blocks):
-            done = 0
-            while done < positions:
-                plane, tap = divmod(position + done, taps)
-                count = min(taps - tap, positions - done)
+            for done, plane, tap, count in plane_runs(position, positions, taps):
                 gm_line = ((group * planes + plane) * inp.cin1 + first_block + index) * taps + tap
                 ub = (index * positions + done) * line
                 job.blocks.append(Move(gm_line * stride + offset, ub, line, count, stride, line))
-                done += count
 
 
 def to_fractal_z(k: KernelBuilder, inp: TilingInput, first: int, count: int, slots: tuple[int, int]) -> None:

@@ -28,6 +28,7 @@ from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET
+from ascend_sim.ops.kernels.vector.trans_data import plane_runs
 from ascend_sim.ops.kernels.vector.trans_data_units import (
     C0,
     LINES,
@@ -103,9 +104,6 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt to the cores, number of its units, units of one block); axis 0 is output channels,
-        1 channel blocks, 2 runs of positions.
-        """
         units = (
             ceil_div(self.c_out, self.rows),
             ceil_div(self.cin1, self.blocks_at_once),
@@ -173,16 +171,12 @@ class GradientLines(FilterUnits):
         parts, width = (unit.lines, unit.rows) if self.shared else (1, unit.lines)
         for part in range(parts):
             for block in range(unit.blocks):
-                done = 0
-                while done < unit.positions:
-                    plane, tap = divmod(unit.start + done, self.taps)
-                    count = min(self.taps - tap, unit.positions - done)
+                for done, plane, tap, count in plane_runs(unit.start, unit.positions, self.taps):
                     line = (plane * self.cin1 + c1 + block) * self.taps + tap
                     place = gm_operand(SOURCE, line * pitch + (first + part * width) * _CELL)
                     cell = (part * unit.blocks + block) * unit.positions + done
                     target, row = room + cell * width * _CELL, width * _CELL
                     k.copy_rows("GM->UB", target, place, row, CopyLoop(count, pitch, row))
-                    done += count
 
     def _pitch(self, unit: LineUnit) -> int:
         """Return the positions in a line from one channel to the next: as many as the unit has if a line is stored in

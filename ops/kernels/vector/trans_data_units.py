@@ -25,7 +25,7 @@ from ascend_sim.kernel.operands import CopyLoop, TurnLayout
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue
-from ascend_sim.ops.kernels.vector.trans_data import LIST_INSTRUCTIONS
+from ascend_sim.ops.kernels.vector.trans_data import LIST_INSTRUCTIONS, plane_runs
 from ascend_sim.ops.kernels.vector.whole_blocks import load_rows
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
@@ -125,9 +125,6 @@ class WeightUnits(FilterUnits):
 
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
-        """Return (axis that is dealt to the cores, number of its units, units of one block); axis 0 is output channels,
-        1 channel blocks, 2 runs of positions.
-        """
         return deal((ceil_div(self.c_out, self.rows), self.cin1, ceil_div(self.positions, self.run)), self.cores)
 
     def units(self, block: int) -> Iterator[tuple[Unit, tuple[int, int]]]:
@@ -228,14 +225,10 @@ class WeightUnits(FilterUnits):
                 k.copy_rows("UB->GM", place + done * pitch, result, size, CopyLoop(count, size, pitch))
             return
         width = (unit.rows if self.once else FRACTAL) * BLOCK_BYTES
-        done = 0
-        while done < unit.positions:
-            plane, tap = divmod(unit.start + done, self.taps)
-            count = min(self.taps - tap, unit.positions - done)
+        for done, plane, tap, count in plane_runs(unit.start, unit.positions, self.taps):
             line = (plane * self.cin1 + c1) * self.taps + tap
             place = gm_operand(TARGET, line * pitch + first * BLOCK_BYTES)
             k.copy_rows("UB->GM", place, result + done * width, width, CopyLoop(count, width, pitch))
-            done += count
 
 
 @frozen

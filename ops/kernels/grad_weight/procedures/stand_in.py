@@ -9,7 +9,7 @@ smaller block than the vendor's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import product
 from typing import NamedTuple
@@ -84,16 +84,7 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
     Cycles are the longer of products and L0 loads, which run side by side: a tile of an odd size costs MTE1 more than
     the cube. Without `chip` they are the products alone. `dtype` is that of the cube's operands ("": fp16).
     """
-    columns = gemm(inp, True)[2]
-    of_width = cache(partial(_block, inp, SPLIT_GRID))  # the same for many shapes
-
-    def block(share: _TaskShare) -> GradWeightTiling:
-        return of_width(min(share.n, columns)).but(
-            single_core_m=share.m,
-            single_core_n=share.n,
-            single_core_batch=share.images,
-            single_core_k=share.rows * inp.problem.w_out,
-        )
+    block = _blocks(inp)
 
     def cycles(grid: _TaskGrid) -> float:
         if chip is None:
@@ -114,21 +105,14 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec, image_each: bool = False) -> 
     With `image_each` the grid is that of one image for each task. There, with one L0C tile at a time and one L1 load
     ahead, the three overlap little.
     """
-    columns = gemm(inp, True)[2]
-    macs = chip.cube.macs_per_cycle("float16")
-    of_width = cache(partial(_block, inp, SPLIT_GRID))
+    macs, block_of = chip.cube.macs_per_cycle("float16"), _blocks(inp)
     load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
     best: tuple[float, GradWeightTiling] | None = None
     for grid in _grids(inp):
         share = grid.share
         if image_each and (share.images > 1 or grid.tasks != inp.images):
             continue
-        block = of_width(min(share.n, columns)).but(
-            single_core_m=share.m,
-            single_core_n=share.n,
-            single_core_batch=share.images,
-            single_core_k=share.rows * inp.problem.w_out,
-        )
+        block = block_of(share)
         rounds = ceil_div(grid.tasks, inp.cores)
         for order in (0, 1):
             ordered = block.but(iterate_order=order)
@@ -140,6 +124,22 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec, image_each: bool = False) -> 
     tiling = _as_one_tile(best[1], inp, chip)
     tiling = _full_load(tiling, inp) or with_largest_steps(tiling, inp)
     return tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
+
+
+def _blocks(inp: TilingInput) -> Callable[[_TaskShare], GradWeightTiling]:
+    """Return a function that returns the base block for a task's share, in a tiling with that share."""
+    columns = gemm(inp, True)[2]
+    of_width = cache(partial(_block, inp, SPLIT_GRID))  # the same for many shapes
+
+    def block(share: _TaskShare) -> GradWeightTiling:
+        return of_width(min(share.n, columns)).but(
+            single_core_m=share.m,
+            single_core_n=share.n,
+            single_core_batch=share.images,
+            single_core_k=share.rows * inp.problem.w_out,
+        )
+
+    return block
 
 
 def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:

@@ -16,7 +16,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop, Span
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.pipeline import zero_l1
-from ascend_sim.ops.kernels.grad_weight.parts import boxes
+from ascend_sim.ops.kernels.grad_weight.parts import boxes, inside, tap_offset
 from ascend_sim.ops.layouts.layout import ChannelPlace, FeatureMap, MapBox
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.strips import Strip
@@ -41,12 +41,12 @@ def gather_taps(
         k.pipe_barrier("MTE2")
     for index, block in enumerate(range(columns.start // inp.c0, ceil_div(columns.stop, inp.c0))):
         channel_block, tap = divmod(block, taps)
-        down, right = (tap // p.k_w) * p.dilation_h - p.pad_up, tap % p.k_w * p.dilation_w - p.pad_left
+        down, right = tap_offset(p, tap)
         target = address + index * len(span) * BLOCK_BYTES
         for (first_row, rows), (column, width), offset in pieces:
             for row in range(first_row, first_row + rows):
                 y = row * p.stride_h + down
-                met = _inside(range(column, column + width), p.stride_w, right, p.w_in) if 0 <= y < p.h_in else range(0)
+                met = inside(range(column, column + width), p.stride_w, right, p.w_in) if 0 <= y < p.h_in else range(0)
                 if not met:
                     continue
                 x = met.start * p.stride_w + right
@@ -60,13 +60,6 @@ def gather_taps(
                     CopyLoop(len(met), p.stride_w * BLOCK_BYTES, BLOCK_BYTES),
                     operand="B",
                 )
-
-
-def _inside(columns: range, stride: int, offset: int, size: int) -> range:
-    """Return the `columns` for which column * stride + offset lies in 0 .. size - 1."""
-    first = max(columns.start, ceil_div(-offset, stride))
-    last = min(columns.stop, (size - 1 - offset) // stride + 1)
-    return range(first, max(last, first))
 
 
 @frozen
