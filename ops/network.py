@@ -128,6 +128,13 @@ def address_of(name: str) -> tuple[str, str] | None:
     return name[:end], name[end + 1 :]
 
 
+def around_batch(network: str, layer: str) -> tuple[str, str]:
+    """Return the address of a layer without a batch: what stands before `:batch=8` and behind it."""
+    given = _LAYER.fullmatch(layer)
+    assert given is not None  # every text is a name
+    return f"{network}:{given['name']}", given["forward"] or ""
+
+
 def case_of_layer(network: str, layer: str) -> Case:
     """Return the case that `run-network` runs for a layer, which `place_of_layer` finds."""
     loaded, place, direction = place_of_layer(network, layer)

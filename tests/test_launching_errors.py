@@ -118,7 +118,7 @@ def test_a_flag_that_stays_raised_is_told_with_the_line_of_its_last_set() -> Non
 
     text = told(X, Y, kernel=asim.kernel_function(core="AIV")(bad))
     assert f"{Path(__file__).name}:{bad.__code__.co_firstlineno + 4}: kernel bad: block 0 AIV0" in text
-    assert "flag 'full' (MTE2->MTE3) is still raised 1 times" in text
+    assert "flag 'full' (MTE2->MTE3) is still raised at the end of the block; sets without a wait: 1" in text
 
 
 def test_a_builder_that_is_kept_takes_nothing_more() -> None:

@@ -20,7 +20,7 @@ from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.checks.rules import CheckResult, Failure, Rule
 from ascend_sim.ops.layer import Layer
-from ascend_sim.ops.network import Network, address_of, place_of_layer
+from ascend_sim.ops.network import Network, address_of, around_batch, place_of_layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.commands import ShellCommands
 from ascend_sim.options.description import filled, options_in, with_options
@@ -92,7 +92,9 @@ def commands_of(case: str | Path, loaded: Case, options: CaseOptions, file: str 
     if isinstance(options.get("chip"), ChipSpec):
         return None
     kernels = tuple(OPERATORS[loaded.operator].cube_kernels)
-    return ShellCommands(str(case), options, of_this_case(loaded, options), kernels, file)
+    address = address_of(str(case))
+    at_batch = around_batch(*address) if address else ("", "")
+    return ShellCommands(str(case), options, of_this_case(loaded, options), kernels, file, at_batch)
 
 
 class StatusOfCase(NamedTuple):

@@ -63,6 +63,8 @@ _EXAMPLES = {
 """Values for the message of an option that was given none: every path has one."""
 _RESULTS = ("--full", "--html", "--plot", "--json", "--csv", "--out")
 """Options that ask for a form of the result; each command has some of them."""
+_OUTPUTS = ("bias", "output", "grad_input", "grad_weight", "grad_bias")
+"""Names of outputs that a user may give as an option, beside the short ones."""
 _RUNS = {"cases": "run", "networks": "run-network"}
 """The command that runs one of those that a command lists."""
 
@@ -131,7 +133,9 @@ class CommandGroup(TyperGroup):
                 text = f"{error.option_name} stands before the command: ascend-sim {error.option_name} ... {context.info_name}"
             elif context is not None:
                 option = getattr(error, "option_name", None)
-                text = _extra_arguments(context, text) or _missing_result(context, option) or _field(context, option) or text
+                better = [_extra_arguments(context, text)]
+                better += [about(context, option) for about in (_missing_result, _output, _field)]
+                text = next(filter(None, better), text)
                 text += f"; {context.command_path} --help has more"
             if "--json" in given:
                 print(json.dumps({"status": None, "error": text}))
@@ -191,6 +195,19 @@ def _missing_result(context: Any, option: str | None) -> str:
         return ""
     results = ", ".join(one for one in _RESULTS if one in known)
     return f"{context.info_name} has no {option}" + (f"; options for its results: {results}" if results else "")
+
+
+def _output(context: Any, option: str | None) -> str:
+    """Return an error that names the options for a number of a result, if `option` names an output and is unknown; else ""."""
+    from ascend_sim.options.short_names import full_name  # an error alone needs it
+
+    known = {word for one in context.command.params for word in one.opts}
+    if "--element" not in known or option in known or full_name((option or "").lstrip("-").replace("-", "_")) not in _OUTPUTS:
+        return ""
+    return (
+        f"{context.info_name} has no {option}: --element names a number of grad_input or output, --weight one of grad_weight; "
+        "a number of grad_bias is the sum of gradOutput over its channel"
+    )
 
 
 def _field(context: Any, option: str | None) -> str:

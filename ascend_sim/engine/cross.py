@@ -97,7 +97,8 @@ class CrossFlags:
                         most = self._maximum
                         return f"{name} is raised more than {most} times without a wait (chip file, sync.cross_flag_max)"
                 if len(taken) < len(released):
-                    return f"{name} is still raised {len(released) - len(taken)} times at the end of the task"
+                    left = len(released) - len(taken)
+                    return f"{name} is still raised at the end of the task; sets without a wait: {left}"
         return None
 
     def expected(self, program: Program, flag: CrossCoreWaitFlag) -> list[CrossCore]:

@@ -15,9 +15,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from difflib import get_close_matches
-from functools import cached_property, lru_cache, update_wrapper
+from functools import cached_property, lru_cache, partial, update_wrapper
 from threading import local
-from typing import Any, TypeVar
+from types import FrameType
+from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import MemoryLimitError, RowError, SimError
@@ -91,7 +92,8 @@ def _parameters(method: Any) -> str:
 CORES = ("AIC", "AIV", "MIX", "MIX_1_1", "AI_CORE")
 """Kinds of cores for kernels; a chip's file (cores) lists those that it has. MIX is an AIC with its AIVs, MIX_1_1 with one."""
 
-Built = TypeVar("Built", bound=Kernel)
+Maker = Callable[..., Kernel]
+"""A class of builders, or one with some of its arguments."""
 _MOST_TABLES = 32
 """Kernels whose instructions and stamps are kept for the next launch."""
 
@@ -264,12 +266,9 @@ class Launch:
         try:
             self._write(k)
             return k.finish()
-        except RowError as error:
-            notes = k.notes
-            line = notes.line(error.row) if notes else self._line(error.row, table, block, core, sub_block)
-            raise KernelError(_error_line(error, self.kernel, line)) from error
         except (Exception, SystemExit) as error:
-            raise KernelError(_error_line(error, self.kernel)) from error
+            again = partial(self._written, table=table, block=block, core=core, sub_block=sub_block)
+            raise kernel_error(error, self.kernel, k, again) from error
 
     def _inspected(self, inspection: Inspection, table: InstructionTable, block: int, core: str, sub_block: int) -> Program:
         """Return the program with the rows that the function wrote before it ended; an error that it raises becomes a fault."""
@@ -283,7 +282,7 @@ class Launch:
             inspection.add(f"block {block} {core}", _error_text(error), line)
         return k.finish()
 
-    def _written(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
+    def _written(self, make: Maker, *, table: InstructionTable, block: int, core: str, sub_block: int) -> Kernel:
         k = self._builder(make, table, block, core, sub_block)
         self._write(k)
         return k
@@ -294,7 +293,7 @@ class Launch:
         except MemoryLimitError as error:
             raise MemoryLimitError(_error_line(error, self.kernel)) from None
 
-    def _builder(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
+    def _builder(self, make: Maker, table: InstructionTable, block: int, core: str, sub_block: int) -> Kernel:
         sizes = [tensor.nbytes for tensor in self.tensors]
         k = make(
             table,
@@ -309,19 +308,6 @@ class Launch:
         k.contents, k.shared = self.contents, self.shared
         k.repeats = self.repeats[core]
         return k
-
-    def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> Line | None:
-        """Return (file, line) that wrote a row of a program, by running the function once more with a note of each row's line.
-
-        None if that run raises.
-        """
-        try:
-            k = self._written(_LineKernel, table, block, core, sub_block)
-        except (Exception, SystemExit):
-            return None  # the first error is the one to report
-        k.close_queues()
-        number = k.lines_of_rows()[row]
-        return None if number is None else (self.kernel.first_line[0], number)
 
 
 _kept = local()
@@ -355,21 +341,24 @@ class _LineKernel(Kernel):
 
     stamping = False
 
+    file = ""
+    """The kernel's file."""
+
     @cached_property
     def lines(self) -> list[int | None]:
-        """Return the list of the source line of every row that was written, filled as rows are."""
+        """Return the list of the line of `file` that wrote every row, filled as rows are; None for a row of no such line."""
         return []
 
     def lines_of_rows(self) -> list[int | None]:
-        """Return the source line of every row of the finished program, without the rows that were taken back."""
+        """Return the line of `file` that wrote every row of the finished program, without the rows that were taken back."""
         dropped = {row for _, _, row in self._sheet.last(self._dropped_kinds())}
         return [line for row, line in enumerate(self.lines) if row not in dropped]
 
     def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("ascend_sim."):
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename != self.file:
             frame = frame.f_back
-        self.lines.append(frame.f_lineno)
+        self.lines.append(frame.f_lineno if frame is not None else None)
         super()._emit(key, dst, src0, src1)
 
 
@@ -416,6 +405,30 @@ def _refuse_result(returned: Any) -> None:
     if inspect.iscoroutine(returned):
         returned.close()  # Python would warn of it
     raise SimError(f"it returns a value of type {type(returned).__name__}; {_PLAIN}")
+
+
+def kernel_error(error: BaseException, kernel: KernelFunction, k: Kernel, again: Callable[[Maker], Kernel]) -> KernelError:
+    """Return the error that a kernel raised for the program of `k`, with file, line and kernel.
+
+    Where `k` noted no lines, `again` writes the program once more with the builder that it is given, and returns it.
+    """
+    line = None
+    if isinstance(error, RowError):
+        line = k.notes.line(error.row) if k.notes else _line(error.row, kernel, again)
+    return KernelError(_error_line(error, kernel, line))
+
+
+def _line(row: int, kernel: KernelFunction, again: Callable[[Maker], Kernel]) -> Line | None:
+    """Return (file, line) that wrote a row of a program; None if the program cannot be written again."""
+    file, _ = kernel.first_line
+    try:
+        k = again(type("LinesOfFile", (_LineKernel,), {"file": file}))
+    except (Exception, SystemExit):
+        return None  # the first error is the one to report
+    assert isinstance(k, _LineKernel)
+    k.close_queues()
+    number = k.lines_of_rows()[row]
+    return None if number is None else (file, number)
 
 
 def _error_line(error: BaseException, kernel: KernelFunction, line: Line | None = None) -> str:

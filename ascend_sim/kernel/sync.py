@@ -271,10 +271,13 @@ class SyncMethods(StampedLoops):
                 continue
             what = f"{self._where}: flag {flag.name!r} ({flag.source}->{flag.destination}) is"
             if balance > 0:
-                kinds, text = [self._index[_set_key(flag)]], f"still raised {balance} times at the end of the block"
+                kinds = [self._index[_set_key(flag)]]
+                text = f"still raised at the end of the block; sets without a wait: {balance}"
             else:
                 kinds = [index for key, index in self._index.items() if _waits_for(key, flag)]
-                text = f"waited for {-balance} times more than it is set: {flag.destination} would wait for ever"
+                text = (
+                    f"waited for more often than set; waits without a set: {-balance}; {flag.destination} would wait for ever"
+                )
             raise RowError(f"{what} {text}", max(last for _, _, last in self._sheet.last(kinds)))
 
     def _dropped_kinds(self) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ascend_sim.frozen import frozen
@@ -58,7 +59,8 @@ class Commands(Protocol):
 @frozen
 class ShellCommands:
     """Commands of the shell on a case: `given` are the options that its run was given, `whole` also those of the case, `values`
-    the file of its tensors ("": its own), `kernels` the names of its cube kernels.
+    the file of its tensors ("": its own), `kernels` the names of its cube kernels. `at_batch` is what stands before and behind
+    a batch in the address of a layer.
 
     A search chooses tilings and blocks itself, so its command names none.
     """
@@ -68,6 +70,7 @@ class ShellCommands:
     whole: Mapping[str, Any]
     kernels: tuple[str, ...] = ()
     values: str = ""
+    at_batch: tuple[str, str] = ("", "")
 
     def run(self, change: Mapping[str, Any]) -> str:
         new = changed(self.whole, change, self.kernels)
@@ -79,6 +82,9 @@ class ShellCommands:
         return self._line("tile", left, ["--kernel", kernel])
 
     def sweep(self, field: str, values: Sequence[int]) -> str:
+        before, behind = self.at_batch
+        if before and field == "batch" and self.given.get("l2") == STEP:  # no sweep begins behind the step of a network
+            return replace(self, name=f"{before}:batch={values[-1]}{behind}", values="").run({"mode": "timing"})
         return self._line("sweep", self.given, ["--vary", f"{field}={','.join(map(str, values))}"])
 
     def _line(self, verb: str, options: Mapping[str, Any], own: Sequence[str], first: tuple[str, ...] = ()) -> str:

@@ -25,6 +25,8 @@ _RANKING = (
     "layer", "input * weight", ">us", ">copies", ">us in all", ">share", ">ideal us", ">layout us", ">above ideal, all",
 )  # fmt: skip
 
+_LONG_NOTE = 120
+"""Notes of the page that are longer are folded, but for their first part."""
 _LAYERS = (
     "Layers in forward order; a bar is the time of one layer by part. Layout kernels only convert layouts and dtypes. Times "
     "are in us; calls are forward + backward calls. Equal layers are simulated once: same as names the first of them."
@@ -94,7 +96,7 @@ class NetworkPage:
         data are left out.
         """
         figures, parts = Figures(), [f"<h1>{escape(self.title)}</h1>", self._facts()]
-        parts += [f"<p>{escape(note)}</p>" for note in self.notes]
+        parts += map(_note, self.notes)
         parts.append("<h2>Layers</h2>")
         if self.columns:
             parts.append(f'<p class="faint">{_LAYERS}</p>')
@@ -185,6 +187,14 @@ class NetworkPage:
         rows = [[escape(name), f"{launches[name]}", f"{us:,.1f}", _share(us, whole)] for name, us in times.most_common()]
         marks = [_bar(us, whole) for _, us in times.most_common()]
         return table(("op_type", ">launches", ">us", ">share"), rows, marks=marks, bar=3, identity="kinds")
+
+
+def _note(note: str) -> str:
+    """Return a note as HTML; of a long one all behind its first part is folded."""
+    head, _, rest = note.partition("; ")
+    if not rest or len(note) <= _LONG_NOTE:
+        return f"<p>{escape(note)}</p>"
+    return f"<details><summary>{escape(head)}</summary><p>{escape(rest)}</p></details>"
 
 
 def _call(line: str, kernels: Sequence[Mapping[str, Any]]) -> str:

@@ -226,6 +226,7 @@ def test_every_option_that_takes_a_path_has_an_example() -> None:
     ("words", "said"),
     [
         (["run", "resnet18:conv1", "--batch", 8], "run has no --batch: .*NETWORK:LAYER:batch=8.*sweep CASE --vary batch="),
+        (["explain", "by_hand", "--bias", "1"], "explain has no --bias: --element names .*--weight .*sum of gradOutput"),
         (["tile", "by_hand", "--dtype", "float16"], "tile has no --dtype: it stands in the case; .*--vary dtype="),
         (["precision", "by_hand", "--output-mask", "1"], "precision has no --output-mask: .*--vary output_mask="),
         (["run", "by_hand", "--nothing"], "No such option"),

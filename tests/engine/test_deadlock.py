@@ -206,7 +206,10 @@ def test_a_cross_core_flag_left_raised() -> None:
 
     cores = (("AIC", 0, cube), ("AIV", 0, vector), ("AIV", 1, vector))
     programs = [[program(QUIET, kind, write, sub_block=s) for kind, s, write in cores]]
-    with pytest.raises(SimError, match=r"block 0 AIV1: cross-core flag 4 \(mode 2\) is still raised 1 times at the end"):
+    with pytest.raises(
+        SimError,
+        match=r"block 0 AIV1: cross-core flag 4 \(mode 2\) is still raised at the end of the task; sets without a wait: 1",
+    ):
         run(programs, "MIX")
 
 

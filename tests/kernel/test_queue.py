@@ -75,7 +75,7 @@ def test_what_the_protocol_refuses() -> None:
         q.publish()
     k, q = queue()
     q.take()  # the producer may come later in the program
-    with pytest.raises(SimError, match=r"'q\[0\] full' \(MTE2->V\) is waited for 1 times more than it is set"):
+    with pytest.raises(SimError, match=r"'q\[0\] full' \(MTE2->V\) is waited for more often than set; waits without a set: 1"):
         k.finish()
     _, q = queue()
     with pytest.raises(SimError, match="queue 'q': release without a take"):
@@ -87,7 +87,7 @@ def test_what_the_protocol_refuses() -> None:
     k, q = queue()
     q.acquire(), q.acquire(), q.acquire()
     q.close()
-    with pytest.raises(SimError, match=r"'q\[0\] free' \(V->MTE2\) is waited for 1 times more than it is set"):
+    with pytest.raises(SimError, match=r"'q\[0\] free' \(V->MTE2\) is waited for more often than set; waits without a set: 1"):
         k.finish()
 
 
@@ -96,7 +96,7 @@ def test_a_full_buffer_that_nobody_takes_is_an_error() -> None:
     q.acquire()
     q.publish()
     q.close()
-    with pytest.raises(SimError, match=r"'q\[0\] full' .* is still raised 1 times"):
+    with pytest.raises(SimError, match=r"'q\[0\] full' .* is still raised at the end of the block; sets without a wait: 1"):
         k.finish()
 
 

@@ -154,7 +154,7 @@ def test_a_flag_that_stays_raised_is_told_of_every_program() -> None:
         return k.finish()
 
     write(True)
-    with pytest.raises(SimError, match="still raised 1 times"):
+    with pytest.raises(SimError, match="still raised at the end of the block; sets without a wait: 1"):
         write(False)
 
 

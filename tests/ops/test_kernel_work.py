@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.function import kernel_function
+from ascend_sim.kernel.function import KernelError, KernelFunction, kernel_function
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.ops.execute import execute
@@ -84,3 +85,31 @@ def test_a_kernel_function_that_does_not_fit_is_refused() -> None:
         planned(work_of(factor=1.0), names=("x",))
     with pytest.raises(SimError, match="kernel cube_alone runs on AIC; its pieces go to AIV cores"):
         execute(planned(work_of(cube_alone)), load_chip("ascend910b3"), {"x": None}, {"mode": "timing"})
+
+
+@kernel_function(core="AIV")
+def misspelled(k: Kernel, x: Tensor, y: Tensor, pieces: Sequence[int]) -> None:
+    k.gm_to_ubb(x, y)  # type: ignore[attr-defined]
+
+
+@kernel_function(core="AIV")
+def unset(k: Kernel, x: Tensor, y: Tensor, pieces: Sequence[int]) -> None:
+    row = k.local_tensor(COLUMNS, x.dtype, "row")
+    full = k.flag("MTE2", "V", "full")
+    k.wait_flag(full)
+    for piece in k.each(pieces):
+        k.gm_to_ub(row, x[piece])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "line", "text"),
+    [(misspelled, 1, "k.gm_to_ubb does not exist; near: k.gm_to_ub"), (unset, 3, "waits without a set: 1")],
+    ids=["call", "row"],
+)
+def test_an_error_names_file_and_line_of_the_kernel(kernel: KernelFunction, line: int, text: str) -> None:
+    """The oracle counts lines from the function's decorator; a row's error is found when the program is complete."""
+    with pytest.raises(KernelError) as caught:
+        execute(planned(work_of(kernel)), load_chip("ascend910b3"), {"x": None}, {"mode": "timing"})
+    file, first = kernel.first_line
+    assert f"{Path(file).name}:{first + 1 + line}: kernel {kernel.name}: " in str(caught.value)
+    assert text in str(caught.value)

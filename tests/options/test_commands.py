@@ -10,6 +10,8 @@ import pytest
 
 import ascend_sim as asim
 from ascend_sim import TensorSpec
+from ascend_sim.calls.cases import commands_of
+from ascend_sim.ops.case import load_case
 from ascend_sim.options.commands import PythonCalls, ShellCommands, changed
 from tests.support.cli.commands import run
 
@@ -100,3 +102,13 @@ def test_lines_of_python_run() -> None:
     assert "library='9.0.0'" in commands.tile("grad_input")
     assert commands.sweep("batch", [1]).endswith(", {'batch': [1]}, library='9.0.0')")
     assert PythonCalls("case", {}).sweep("batch", [1]) == "ascend_sim.sweep(case, {'batch': [1]})"
+
+
+@pytest.mark.parametrize(("layer", "then"), [("", ":batch=64"), (":batch=8", ":batch=64"), (":forward", ":batch=64:forward")])
+def test_a_larger_batch_behind_a_step_is_an_address(layer: str, then: str) -> None:
+    """No sweep begins behind the step of a network; its layer with another batch does."""
+    given: Any = {"l2": "step", "mode": "timing"}
+    commands = commands_of(f"resnet18:layer{layer}", load_case("by_hand"), given)
+    assert commands is not None
+    assert commands.sweep("batch", [32, 64]) == f"ascend-sim run resnet18:layer{then} --mode timing --l2 step"
+    assert commands.sweep("groups", [1, 2]) == ""

@@ -18,6 +18,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.ops.network import layer_text
 from ascend_sim.report.grid import Grid, counted, say
 from ascend_sim.report.shown import LayersShown, ShownResult
+from ascend_sim.studies.compare.text import relative
 
 SIMULATION = "simulation.json"
 FILES = ("network.json", SIMULATION)
@@ -132,8 +133,9 @@ def render_layers(found: LayerComparison, console: Console, *, everything: bool 
     first, second = found.runs
     for letter, run in zip("AB", found.runs, strict=True):
         say(console, f"{letter}  {run.total:12,.1f} us   {run.label}: {run.title}")
-    ratio = f" ({100 * (second.total / first.total - 1):+.1f} %)" if first.total else ""
-    say(console, f"B - A  {second.total - first.total:+8,.1f} us{ratio}")
+    change = second.total - first.total
+    ratio = f" ({relative(first.total, change)})" if first.total else ""
+    say(console, f"B - A  {change:+8,.1f} us{ratio}")
     changed = [row for row in found.rows if row["what"]]
     shown = found.rows if everything else changed[:_SHOWN]
     if shown:

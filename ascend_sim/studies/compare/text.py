@@ -24,6 +24,10 @@ _ALWAYS = {"total us", "us", "cycles", "blocks", "bottleneck"}
 """Facts that are shown where they are equal too."""
 _FOLDED = (" compute dtype", " max abs error", " worst error over bound")
 """Ends of facts of an output that are shown only where they differ: verdict and equal bits come first."""
+_EQUAL_BITS, _LARGEST = " equal bits with A", " largest |A - this|"
+"""Ends of facts that compare an output with the first run's; a summary has both in one row."""
+_RATIO = 10
+"""A number that is this many times another is compared by the ratio of both, not in per cent."""
 HEADS = {
     "waterfall": "waterfall, cycles",
     "stalls": "stalls, us",
@@ -67,9 +71,17 @@ def _summary(console: Console, comparison: RunComparison) -> None:
     total, *others = comparison.call
     facts = [fact for fact in others if fact.differs]
     most_facts, most_results, most_kernels = _MOST_OF_TWO if len(comparison.runs) == 2 else _MOST_OF_MANY
-    results = sorted(comparison.outputs, key=lambda fact: (fact.name.endswith((*_FOLDED, "|A - this|")), not fact.differs))
+    results = sorted(comparison.outputs, key=lambda fact: (fact.name.endswith((*_FOLDED, _LARGEST)), not fact.differs))
+    largest = {
+        fact.name.replace(_LARGEST, _EQUAL_BITS): f"up to {shown_value(fact.values[-1])}"
+        for fact in comparison.outputs
+        if fact.name.endswith(_LARGEST) and fact.values[-1]
+    }
     rows.facts("", [total, *facts[:most_facts]], True)
-    rows.facts("results", results[:most_results], True)
+    if results:
+        rows.title("results")
+    for fact in results[:most_results]:
+        rows.add(fact, fact.differs, largest.get(fact.name, ""))
     differing = sorted((kernel for kernel in comparison.kernels if kernel.differs), key=lambda kernel: -kernel.spread)
     if differing:
         rows.title("kernels, us")
@@ -190,11 +202,12 @@ class _FactRows:
         for fact in shown:
             self.add(fact, fact.differs)
 
-    def add(self, fact: Fact, differs: bool) -> None:
+    def add(self, fact: Fact, differs: bool, difference: str = "") -> None:
+        """Add the row of a fact; `difference` replaces that of two runs."""
         style = "yellow" if differs else ""
         cells = [Text(f"{'*' if differs else ' '} {fact.name}", style=style)]
         if self._two:
-            texts = [*shown_values(fact), *shown_difference(fact)]
+            texts = [*shown_values(fact), *((difference, "") if difference else shown_difference(fact))]
         else:
             others = ["*" if _is_other(value, fact) else " " for value in fact.values]
             texts = [f"{text}{mark}" for text, mark in zip(shown_values(fact), others, strict=True)]
@@ -239,5 +252,11 @@ def shown_difference(fact: Fact) -> tuple[str, str]:
         return "", ""
     if fact.is_share:
         return f"{100 * more:+.1f} points", ""
-    share = f"{100 * more / first:+.1f}%" if isinstance(first, int | float) and first else ""
+    share = relative(first, more) if isinstance(first, int | float) and first else ""
     return f"{'+' if more > 0 else ''}{shown_value(more)}", share
+
+
+def relative(first: float, more: float) -> str:
+    """Return `more` than `first`, not 0, in per cent, or the ratio of both numbers from ten times on ("x 12")."""
+    ratio = 1 + more / first
+    return f"x {ratio:,.0f}" if ratio >= _RATIO else f"{100 * (ratio - 1):+.1f} %"

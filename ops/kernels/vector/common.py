@@ -29,7 +29,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.abilities import reach
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.function import KernelFunction
+from ascend_sim.kernel.function import KernelFunction, Maker, kernel_error
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
@@ -100,8 +100,12 @@ class KernelWork:
 
     def write(self, k: Kernel, pieces: Sequence[Any]) -> Program:
         """Return the program of a block that calls the function with `pieces`."""
+        return self.written(k, pieces).finish()
+
+    def written(self, k: Kernel, pieces: Sequence[Any]) -> Kernel:
+        """Return the builder of a block after the function's calls with `pieces`."""
         self.kernel(k, *self.tensors, pieces, **self.fields)
-        return k.finish()
+        return k
 
 
 def contiguous(*tensors: tuple[Sequence[int], str]) -> list[Tensor]:
@@ -144,10 +148,17 @@ def work_task(chip: ChipSpec, launch: TaskWords, work: KernelWork | Loop, tensor
         if on not in work.tables:
             work.tables[on] = InstructionTable(chip, on)
         if isinstance(work, KernelWork):
-            kernel = Kernel(work.tables[on], block, on, sizes, blocks=work.blocks, disarm=launch.disarm)
-            return [kernel.written_over(pieces, partial(work.write, kernel, pieces))]
-        k = KernelBuilder(work.tables[on], block, on, sizes, disarm=launch.disarm)
-        return [k.repeated(pieces, partial(work.write, k, pieces))]
+
+            def begun(make: Maker = Kernel) -> Kernel:
+                return make(work.tables[on], block, on, sizes, blocks=work.blocks, disarm=launch.disarm)
+
+            k = begun()
+            try:
+                return [k.written_over(pieces, partial(work.write, k, pieces))]
+            except Exception as error:
+                raise kernel_error(error, work.kernel, k, lambda make: work.written(begun(make), pieces)) from error
+        plain = KernelBuilder(work.tables[on], block, on, sizes, disarm=launch.disarm)
+        return [plain.repeated(pieces, partial(work.write, plain, pieces))]
 
     kind = "MIX_VECTOR_CORE" if len(kinds) > 1 else kinds.pop()
     info = dict(work.info)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import ascend_sim as asim
@@ -90,3 +91,24 @@ def test_shares_are_percentages(planted: RunComparison) -> None:
     assert shown_difference(share) == ("+50.0 points", "") and shown_values(Fact("us", (0.5,))) == ["0.5"]
     rows = [line for line in shown(planted, everything=True).splitlines() if "bottleneck busy" in line]
     assert rows and all("%" in line and not re.search(r"\d\.\d{2}", line) for line in rows if line.split()[3:])
+
+
+def test_a_number_many_times_another_is_a_ratio() -> None:
+    for first, second, text in (
+        (2.0, 3.0, "+50.0 %"),
+        (4, 39, "+875.0 %"),
+        (4, 40, "x 10"),
+        (1, 9408, "x 9,408"),
+        (8, 2, "-75.0 %"),
+    ):
+        assert shown_difference(Fact("bytes", (first, second)))[1] == text
+
+
+def test_a_summary_has_the_largest_difference_of_values() -> None:
+    """The oracle subtracts the results; equal results have a share alone."""
+    first, second = (asim.run_case("by_hand", cube_math_type=number) for number in (0, 2))
+    text = str(asim.compare_runs(first, second))
+    for name in ("grad_input", "grad_weight", "grad_bias"):
+        gap = float(np.abs(getattr(first, name) - getattr(second, name)).max())
+        row = next(line for line in text.splitlines() if line.startswith(f"  {name} equal bits"))
+        assert (row.split()[-3:] == ["up", "to", f"{gap:.4g}"]) == (gap > 0), row

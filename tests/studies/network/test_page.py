@@ -112,3 +112,10 @@ def test_a_command_breaks_between_its_words_and_makes_no_tall_row(browser: Any, 
         assert all(len(browser.execute_script("return arguments[0].getClientRects()", word)) == 1 for word in words)
         lines = "const r = document.createRange(); r.selectNodeContents(arguments[0]); return r.getClientRects().length"
         assert {browser.execute_script(lines, word) for word in words if len(said(word)) < 30} == {1}
+
+
+def test_a_long_note_is_folded_behind_its_first_part() -> None:
+    short, long = "7 us; as measured", f"9 us, 80 % interval; {'kinds of <kernels>; ' * 12}"
+    text = NetworkPage("notes", {}, [PageLayer("a", "sizes", "float16", "1+1", {}, ())], 1, notes=(short, long)).html()
+    assert "<p>7 us; as measured</p>" in text
+    assert "<details><summary>9 us, 80 % interval</summary><p>kinds of &lt;kernels&gt;; kinds" in text
