@@ -55,9 +55,7 @@ class TensorArg:
 
     @property
     def is_contiguous(self) -> bool:
-        """Return True if the elements stand in row-major order without gaps; so do those of an empty tensor. Dimensions
-        of size 1 may have any stride.
-        """
+        """Return True if the elements stand in row-major order without gaps, or are none; a size of 1 may have any stride."""
         if self.strides is None or self.is_empty:
             return True
         if len(self.strides) != len(self.shape):

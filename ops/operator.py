@@ -375,9 +375,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
 
 def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
-    """Return `values` rounded to float32, then to each of the formats in order, as float64; `saturate` limits values
-    beyond a format to its largest number.
-    """
+    """Return `values` rounded to float32, then to each format in order, as float64; `saturate`: to finite numbers."""
     for name in ("float32", *formats):
         values = round_to(values, name, saturate=saturate)
     return values.astype(np.float64)

@@ -58,9 +58,7 @@ def lost_stores(subject: Subject) -> list[tuple[Accesses, Disorder]]:
 
 
 def stores_left(subject: Subject) -> list[str]:
-    """Return a remark with the lines of the stores that no row of their program writes back; [] without any, and on chips that
-    cannot write lines back.
-    """
+    """Return a remark with the lines of stores that no row of their program writes back; [] if none, or no chip can."""
     a, size = subject.accesses["GM"], subject.chip.scalar.data_cache_line_bytes
     stored = (a.owner[a.footprint] % WIDTH == SCALAR) & a.writes[a.footprint]
     lines: dict[str, None] = {}

@@ -119,9 +119,7 @@ class Events:
         return len(self.item)
 
     def _before(self, synced: Sequence[SyncRows], joins: Ints) -> Rows:
-        """Return an array [join, pipe]: for each of the scalar unit's waits and barriers `joins`, the number of rows of each
-        pipe that its program has before it.
-        """
+        """Return [join, pipe]: for each of the scalar unit's waits and barriers `joins`, the rows of each pipe before it."""
         items, found = self.matches.items, np.zeros((len(joins), self.columns), np.int32)
         for program in distinct(items.program[joins]).tolist():
             mine = items.program[joins] == program

@@ -73,9 +73,7 @@ class Stack:
 
 
 def stacks(programs: Iterable[tuple[int, Program]]) -> Iterator[Stack]:
-    """Yield a `Stack` for each run of the numbered programs that have one table and at most 65,536 rows together; a longer
-    program is a stack by itself.
-    """
+    """Yield a `Stack` for each run of the numbered programs with one table, up to 65,536 rows or one longer program."""
     waiting: list[tuple[int, Program]] = []
     total = 0
     for number, program in programs:

@@ -71,9 +71,7 @@ MOST_TOLD = 20_000
 
 @frozen(eq=False)
 class Disorder:
-    """Accesses to one space that nothing orders: pairs (`first[i]`, `second[i]`), at most `MOST_TOLD`, and the numbers of
-    all `footprints` that race.
-    """
+    """Accesses to one space that nothing orders: at most `MOST_TOLD` pairs, and the numbers of all racing `footprints`."""
 
     first: Ints
     second: Ints

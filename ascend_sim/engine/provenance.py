@@ -119,9 +119,7 @@ class Provenance:
                 return
 
     def origins(self, reader: Row | None, space: str, addresses: Addresses) -> Addresses:
-        """Return for each of `addresses` the GM byte, written by no program, from which moves alone copied it; CONSTANT if
-        there is none. `reader` as in `back`.
-        """
+        """Return for each of `addresses` the GM byte, written by no program, that moves alone copied to it, or CONSTANT."""
         result = np.full(len(addresses), CONSTANT)
         if space == "GM":
             result[:] = addresses

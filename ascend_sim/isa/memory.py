@@ -68,9 +68,7 @@ class ValueModel:
 
 
 class Memory:
-    """Memory of one program for values: the core's buffers by name, its task's tensors by slot, the scalar unit's data cache
-    and the vector unit's mask register.
-    """
+    """Memory of one program for values: buffers by name, tensors by slot, the scalar unit's data cache, the mask register."""
 
     __slots__ = ("buffers", "cache", "gm", "local", "mask_register", "model")
 

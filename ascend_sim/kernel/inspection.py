@@ -167,9 +167,7 @@ def current_inspection() -> Inspection | None:
 
 @contextlib.contextmanager
 def inspect(stamping: bool = True) -> Iterator[Inspection]:
-    """Context manager that yields an inspection; programs built inside its block record faults in it instead of raising;
-    `stamping` as in `Inspection`.
-    """
+    """Context manager that yields an inspection, in which programs built inside its block record faults; see `Inspection`."""
     inspection = Inspection(stamping)
     token = _CURRENT.set(inspection)
     try:

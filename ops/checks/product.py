@@ -115,9 +115,7 @@ class CubeEntry(_Entry):
 
 
 class ProductProfile(BaseModel):
-    """Accepted arguments of an operator on one product under one conformance profile: ranks, dtypes, cubeMathType
-    table, ranges, limits, and special traits.
-    """
+    """Accepted arguments of an operator on one product under one profile: ranks, dtypes, ranges, limits, special traits."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 

@@ -20,9 +20,7 @@ Array = NDArray[Any]
 
 @frozen
 class MapNames:
-    """Names of the maps of a data kernel (which computes a feature map, not a weight): it reads `read` and computes
-    `made`, which has the size of tensor `like`.
-    """
+    """Names of the maps of a data kernel: it reads `read` and computes `made`, which has the size of tensor `like`."""
 
     read: str
     made: str

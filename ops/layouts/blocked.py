@@ -189,9 +189,7 @@ class FractalZ(SlottedFilters):
         return ceil_div(task.n_count, self.c0)
 
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Yield the portions of a slot's `shares` (column blocks of C0): as many blocks at a time as `room` bytes hold,
-        at least one, each with its store to dW.
-        """
+        """Yield portions of a slot's `shares` (column blocks of C0): as many as `room` bytes hold, with their stores to dW."""
         size, per_plane = self._slot_block(task), self.cin1 * self.taps * self.c0
         at_once = max(room // size, 1)
         for start in range(shares.start, shares.stop, at_once):

@@ -297,17 +297,13 @@ class Filters(ABC):
 
 
 class SlottedFilters(Filters):
-    """Layout of dW with workspace slots, one for each core's partial sum of a shared task (StreamK). Slots have the
-    order of dW; vector cores add them up.
-    """
+    """Layout of dW with workspace slots, one for each core's partial sum (StreamK), in the order of dW."""
 
     @abstractmethod
     def drain_to_slot(
         self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
     ) -> None:
-        """Store a finished tile to its task's slot, which begins `offset` bytes into tensor number `slot` of the
-        launch; `atomic_add` adds to the values there.
-        """
+        """Store a finished tile to its task's slot at byte `offset` of tensor number `slot`, or add it if `atomic_add`."""
 
     @abstractmethod
     def slot_bytes(self, rows: int, columns: int) -> int:

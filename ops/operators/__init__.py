@@ -61,9 +61,7 @@ class Register(Mapping[str, "Operator[Any, Any]"]):
         self._added[operator.name] = operator
 
     def of_pass(self, direction: str, kind: str = "conv") -> Operator[Any, Any]:
-        """Return the operator that computes the "forward" or "backward" pass of a layer of kind `kind`, the first of
-        several. SimError where there is none.
-        """
+        """Return the operator for the "forward" or "backward" pass of a layer of kind `kind`. SimError where there is none."""
         known: dict[str, Operator[Any, Any]] = {}
         for operator in self.values():
             if operator.layer_kind == kind and operator.layer_direction is not None:

@@ -44,9 +44,7 @@ WHOLE_ROWS = Windows()
 
 @frozen
 class SingleTaps(Walk):
-    """Walk over gradOutput for one tap after the other: each pixel reads one input pixel, so L1 holds as many; the
-    problem's kernel planes are the taps.
-    """
+    """Walk over gradOutput tap by tap: each pixel reads one input pixel, and taps are the problem's kernel planes."""
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
         return pixels

@@ -25,9 +25,7 @@ def numbers(array: Array, dtype: str) -> Array:
 
 
 def operand(array: Array, compute_dtype: str, model: ValueModel) -> Array:
-    """Return one of the caller's arrays with the values that the cube multiplies in `compute_dtype`: cast to its
-    storage dtype, and rounded for hf32 and hifloat8.
-    """
+    """Return a caller's array with the values that the cube multiplies in `compute_dtype`, in its storage dtype."""
     storage = stored_as(compute_dtype)
     if storage == "hifloat8":  # which numpy has no dtype for
         return round_to(array, storage, saturate=model.saturate)

@@ -328,9 +328,7 @@ class CompiledCore:
             self._take(event.pipe, flag, event.time)
 
     def _take(self, pipe: int, flag: CrossCoreWaitFlag, time: int) -> None:
-        """Take a cross-core flag for a wait of `pipe` that begins at cycle `time`, and report its end to C; while it is not
-        raised, try again when it is.
-        """
+        """Take a cross-core flag for a wait of `pipe` from cycle `time` on, and report its end to C; try again when raised."""
         over = self.cross.take(self.program, flag, time)
         if over is not None:
             self._machine.pass_by(self, pipe, over)

@@ -175,8 +175,6 @@ def _ways(kind: type[Instruction]) -> tuple[Way, ...]:
 
 @cache
 def _here(kind: type[Instruction], arch: str, route: str) -> tuple[Form, ...]:
-    """Return the forms declared on architecture `arch` that can express instructions of a class on `route` ("GM->UB"), in the
-    order of the declarations.
-    """
+    """Return the forms of architecture `arch` that can express instructions of a class on `route` ("GM->UB"), in order."""
     forms = (form for group in _groups(kind) for form in declared(group, arch))
     return tuple(form for form in forms if issubclass(kind, form.way.kind) and route in form.routes)

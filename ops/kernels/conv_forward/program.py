@@ -122,9 +122,7 @@ class _ForwardBuilder:
         return self.k.finish()
 
     def piece(self, number: int, n_parts: int, parts: int) -> tuple[tuple[int, ...], int] | None:
-        """Return ((strip, group, depth, m, its count, n, its count), image) of tile `number`; None for a tile beyond
-        the channels or pixels that exist.
-        """
+        """Return ((strip, group, depth, m, its count, n, its count), image) of tile `number`; None for one that is missing."""
         rest, m = divmod(number, len(self.strips) * parts)
         rest, n = divmod(rest, n_parts)
         rest, depth = divmod(rest, self.p.d_out)

@@ -23,8 +23,6 @@ def axis(given: Fixed, name: str, values: Any) -> Any:
 
 
 def pairs(steps: set[tuple[int, int]], given: Fixed) -> list[tuple[int, int]]:
-    """Return the sorted pairs of L1 steps (step_ka, step_kb) of `steps`, with the user's values in their place; only
-    pairs in which one divides the other.
-    """
+    """Return the sorted pairs of L1 steps (step_ka, step_kb), one dividing the other, with the user's values if given."""
     pairs = {(given.get("step_ka", a), given.get("step_kb", b)) for a, b in steps}
     return sorted(pair for pair in pairs if max(pair) % min(pair) == 0)

@@ -21,9 +21,7 @@ CLEARED = 11
 
 
 class RaisedQueue(BufferQueue[int]):
-    """Queue of buffers whose free flags are set when the program begins, with spare flags, which have no buffer, where
-    there are fewer than `RAISED` buffers.
-    """
+    """Queue of buffers whose free flags are set when the program begins, with spare flags up to `RAISED` buffers."""
 
     def __init__(self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: Sequence[int]) -> None:
         super().__init__(builder, name, producer, consumer, addresses)
@@ -130,9 +128,7 @@ class ClearingPipe:
             k.set_flag(flag)
 
     def meet(self, pipe: str) -> None:
-        """Append the end of the TPipe, after `pipe` has cleared this core's share: wait for all cores, then take all
-        flags, with barriers of all pipes.
-        """
+        """Append the end of the TPipe after `pipe` has cleared this core's share: wait for all cores, take all flags."""
         k = self._k
         k.cross_core_set(CLEARED, 0, pipe)
         k.cross_core_wait(CLEARED, 0, "MTE2")

@@ -87,9 +87,7 @@ def tuned_rows() -> tuple[Row, ...]:
 
 
 def tuned_fields(row: Row) -> dict[str, int]:
-    """Return the tuned fields of a row with the names and values that a user may give. Raises TilingError for values
-    that our kernels cannot express.
-    """
+    """Return the tuned fields of a row as a user may give them. Raises TilingError for values our kernels cannot express."""
     fields = dict(row["tuned"])
     if fields.pop("enableSplitK", 0):
         raise TilingError("sums of 16-bit results in segments of K (enableSplitK) are not written")
@@ -171,9 +169,7 @@ def exact_shapes() -> frozenset[Key]:
 
 
 def has_exact_shape(kernel: str, inp: TilingInput, chip: ChipSpec | None) -> bool:
-    """Return True if the 910B's library has a tiling for exactly this problem of "grad_input" or "grad_weight"; False
-    without a chip, or with groups.
-    """
+    """Return True if the 910B's library has a tiling for exactly this problem; False without a chip, or with groups."""
     p = inp.problem
     if chip is None or p.groups > 1:
         return False

@@ -116,9 +116,7 @@ class Exchange:
     # -- the vector cores' side ----------------------------------------------------------------------------------------
 
     def program(self, k: KernelBuilder, tiles: Sequence[DataTile]) -> Program:
-        """Return the program of a vector core: transpose this core's share of the weights, wait for all cores, then
-        interleave `tiles` if both axes are split.
-        """
+        """Return a vector core's program: transpose its share of weights, then interleave `tiles` if both axes are split."""
         turn_weights(k, self.call.inp, self.tiling.block_dim, self.call.chip.cores.aiv_per_aic)
         if self.tiling.kernel_split == SPLIT_HW:
             room = k.chip.buffers["UB"] // 16 // BLOCK_BYTES * BLOCK_BYTES
@@ -127,9 +125,7 @@ class Exchange:
 
 
 class _Interleaver:
-    """Builder of the vector core's interleaving: it brings the parts' columns from the slots to rows of dx; `room` is
-    the bytes of UB for one part's columns.
-    """
+    """Builder of the vector core's interleaving of parts' columns from slots to rows of dx; `room`: bytes of one part in UB."""
 
     def __init__(self, exchange: Exchange, k: KernelBuilder, room: int) -> None:
         self.exchange, self.k, self.room = exchange, k, room

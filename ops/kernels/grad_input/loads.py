@@ -31,9 +31,7 @@ GRAD_OUTPUT, WEIGHT = 0, 1
 
 
 class SpreadBox(NamedTuple):
-    """Box of gradOutput with zeros inserted: channel blocks of a group, rows counted from the map's top, columns
-    counted from the first that L1 holds.
-    """
+    """Box of zero-inserted gradOutput: channel blocks of a group, rows from the map's top, columns from L1's first."""
 
     block: int
     blocks: int
@@ -79,9 +77,7 @@ class PartMap:
 
 
 class OperandLoads:
-    """L1 buffers of A (gradOutput) and B (weights) of one block's program, and the loads that fill them; an operand
-    that L1 holds is not loaded again.
-    """
+    """L1 buffers of A (gradOutput) and B (weights) of a block's program, and the loads of what they do not hold yet."""
 
     def __init__(
         self,

@@ -213,9 +213,7 @@ def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
 
 @lru_cache(maxsize=1024)
 def kernel_pieces(problem: ConvProblem, part: MapPart, cut: int) -> tuple[MapPart, ...]:
-    """Return the pieces of a cut kernel whose sum is `part`: one for each row or tap, without those that reach no
-    gradOutput column; (part,) if uncut. Cached.
-    """
+    """Return the pieces of a cut kernel whose sum is `part`, without those that reach no column; (part,) if uncut. Cached."""
     if cut == UNCUT:
         return (part,)
     p = problem

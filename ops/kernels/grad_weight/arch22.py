@@ -123,9 +123,7 @@ class OpenCubeBuilder(CubeBuilder):
         return TPipePipeline(self.k, self.tiling.al0_buffers, self.tiling.cl0_buffers, tile_bytes, barriers=barriers)
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield (task, images summed at once): one image at a time, without those whose input plane lies in padding;
-        for a StreamK part all its images at once.
-        """
+        """Yield (task, images summed at once): each image outside padding; for a StreamK part all its images at once."""
         images = range(task.image_start, task.image_start + task.images)
         if task.slot is not None:
             yield task, images

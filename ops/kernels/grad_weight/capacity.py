@@ -54,9 +54,7 @@ def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> i
 
 
 def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
-    """Return the input pixels that L1 holds for a run of `pixels` gradOutput pixels, by the problem's walk; with
-    `clipped` at most the rows that exist.
-    """
+    """Return the input pixels that L1 holds for `pixels` gradOutput pixels, by the walk; `clipped`: in rows that exist."""
     return inp.walk.input_pixels(inp.problem, pixels, clipped=clipped)
 
 

@@ -133,9 +133,7 @@ Piece = Begin | Plane | End | Round
 
 
 def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask) -> Iterator[FilterTile]:
-    """Yield the L0C tiles of a task in the tiling's order; a tile stays within one kernel plane, and rows or columns
-    that a group lacks are left out.
-    """
+    """Yield the L0C tiles of a task in order; a tile stays in one kernel plane, and has the rows and columns of its group."""
     inp = by_tap(call.inp) if tiling.split_kernel else call.inp
     per_block = inp.taps * inp.n0
     per_plane = inp.n1 * per_block
@@ -373,9 +371,7 @@ class CubeBuilder:
         return ChannelPlace(image.batch, tile.group * self.inp.cout_g + tile.held.start, image.depth)
 
     def load_b1(self, tile: SummedTile, strip: Strip, image: Image, span: Span, held: InputRows) -> Hashable:
-        """Load the input rows `held`, which the gradOutput pixels `span` read, of the tile's channel blocks to L1,
-        unless L1 holds them; return their key.
-        """
+        """Load the input rows `held`, which pixels `span` read, of the tile's blocks to L1, unless held; return the key."""
         key = (*image, tile.group, *tile.blocks, *self.input.key(strip, tile.tap, span, held), held.first, held.rows)
         address = self.b1.begin(key)
         if address is None:

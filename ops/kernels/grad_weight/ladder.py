@@ -196,9 +196,7 @@ def _base_template(q: GradWeightQuestion) -> GradWeightTiling:
 
 
 def _own_rows(q: GradWeightQuestion) -> GradWeightTiling:
-    """Return a tiling of our own with whole rows in L1; TilingError where they do not fit. If the chip's cores cannot
-    share a task, it is without StreamK.
-    """
+    """Return a tiling of our own with whole rows in L1, without StreamK if cores cannot share a task; or TilingError."""
     tiling = sound_grad_weight(q.inp, q.chip, q.dtype)
     if q.together or tiling.stream_k_type == STREAM_NONE:
         return tiling

@@ -60,9 +60,7 @@ class Runs:
 
 
 class Step(NamedTuple):
-    """One base block of K: its gradOutput `pixels`, the pixels of the A and of the B that L1 then holds, and the input
-    rows `held` that `in_b1` reads.
-    """
+    """One base block of K: its gradOutput `pixels`, the pixels of A and B that L1 holds, the input rows `held` of B."""
 
     pixels: Span
     in_a1: Span

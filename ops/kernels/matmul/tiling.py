@@ -336,9 +336,7 @@ def _touched(row_bytes: int, line: int) -> float:
 
 
 def _right_loads(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> int:
-    """Return how many load instructions bring one base block of B to L0B: one, or on some chips one for each 16 of K of
-    a 16-bit B that is not transposed.
-    """
+    """Return the load instructions of a base block of B to L0B: one, or on some chips one for each 16 of K (16 bits)."""
     one_each = not problem.transpose_b and problem.itemsize == 2 and one_load_for_each_k(chip)
     return ceil_div(tiling.base_k, FRACTAL) if one_each else 1
 

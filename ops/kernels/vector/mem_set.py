@@ -54,9 +54,7 @@ def _work(chip: ChipSpec, nbytes: int, filled: str, value: float) -> KernelWork:
 
 @kernel_function(core=("AI_CORE", "AIV"))
 def mem_set(k: Kernel, target: Tensor, pieces: Sequence[slice], *, filled: str, value: float) -> None:
-    """Kernel function of MemSet: fills UB with `value` in dtype `filled` once, then stores it over `pieces`, slices of
-    bytes, none longer than the first.
-    """
+    """Kernel function of MemSet: fills UB with `value` in dtype `filled`, then stores it over `pieces`, the first longest."""
     longest = ceil_to(pieces[0].stop - pieces[0].start, k.chip.memory.l2_line_bytes)
     zeros = k.local_tensor(longest // int(numpy_dtype(filled).itemsize), filled, "zeros")
     ready = k.flag("V", "MTE3", "zeros ready")

@@ -57,9 +57,7 @@ class GroupUnit(NamedTuple):
 
 @frozen
 class MergedGroups:
-    """Filter of `shape` in layout `merged`, where `extension` groups are one, for `cores` cores with `ub` bytes of UB
-    each; base of both conversions.
-    """
+    """Filter of `shape` in layout `merged`, `extension` groups in one, for `cores` cores with `ub` bytes of UB each."""
 
     shape: FilterShape
     merged: FractalZ

@@ -143,9 +143,7 @@ class GradientLines(FilterUnits):
         yield from ((first, 1, rows) for first, rows in dealt[len(full) :])
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[LineUnit, tuple[int, int]]]) -> None:
-        """Append the instructions of a block, one unit after the other. A unit is loaded to the buffer from which its
-        result is stored, so units do not overlap.
-        """
+        """Append the instructions of a block, unit after unit, without overlap: a unit's result leaves from its own buffer."""
         size = LINES * self.line * ITEM
         tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
         loaded = k.flag("MTE2", "V", "loaded")

@@ -39,9 +39,7 @@ def store_end(k: KernelBuilder, target: int, source: int, size: int) -> None:
 
 
 def load_backed_off(k: KernelBuilder, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-    """Append the copy of rows of `size` bytes, a block or more, from GM to UB in the form that `store_rows` takes:
-    whole blocks, then the row's last block.
-    """
+    """Append the copy of rows of `size` bytes, a block or more, from GM to UB as `store_rows` takes them."""
     done = _body(k, size)
     k.copy_rows("GM->UB", target, source, done, rows)
     if done < size:

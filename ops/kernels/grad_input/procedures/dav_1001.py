@@ -159,9 +159,7 @@ def _has_own_end(inp: TilingInput, fractals: int) -> bool:
 
 @frozen
 class _PartGrid:
-    """Division of dx over cores: number of parts along images, channels (`n`) and pixels (`m`), a core's rounds of
-    tiles, and the elements that all cores load.
-    """
+    """Division of dx over cores: parts of images, channels (`n`), pixels (`m`), rounds of tiles, elements that all load."""
 
     batch: int
     n: int
@@ -387,9 +385,7 @@ class _CoreShare:
         return None if best is None else (best[1], k0)
 
     def _first_buffers(self, m0: int, n0: int, k: int) -> tuple[int, int]:
-        """Return (buffers of gradOutput, buffers of weights) that fit L1 with `k` C_out blocks of each: (2, 2), (1, 2)
-        or, whether it fits or not, (1, 1).
-        """
+        """Return the buffers of (gradOutput, weights) that fit L1 with `k` C_out blocks: (2, 2), (1, 2), else (1, 1)."""
         p = self.inp.problem
         row = k * FRACTAL * p.w_out * p.stride_w
         a, b = row * self.rows(m0), k * FRACTAL * self.inp.taps * n0 * FRACTAL

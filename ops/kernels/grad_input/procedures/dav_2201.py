@@ -56,18 +56,14 @@ def vendor_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def aligned_base_k(limit: int, inp: TilingInput) -> int:
-    """Return the longest K up to `limit`, in whole units, that divides a slice (K of a block of output channels) or is
-    a multiple of it; else one unit.
-    """
+    """Return the longest K up to `limit`, in whole units, that divides a slice or is a multiple of it; else one unit."""
     whole, unit = k_slice(inp), k_unit(inp)
     candidates = range(floor_to(limit, unit), unit, -unit)
     return next((k for k in candidates if k % whole == 0 or whole % k == 0), unit)
 
 
 def base_block(inp: TilingInput) -> GradInputTiling:
-    """Return the vendor's L0 block: 256 x 128, the larger side along the larger of M and N, at most M and N; a K
-    shorter than 128 bytes lets the sides grow.
-    """
+    """Return the vendor's L0 block: 256 x 128 by M and N, at most these; with a K below 128 bytes its sides grow."""
     m, k, n = gemm(inp)
     whole_m = ceil_to(m, FRACTAL)
     l0_elements = inp.buffers["L0A"] // 2 // inp.itemsize  # one ping-pong half

@@ -114,9 +114,7 @@ def _with_weights_as_they_are(inp: TilingInput, dtype: str, mode: int | None, cu
 
 
 def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
-    """Return the procedure's tiling for an unsplit kernel, `cut` as given or for None as the vendor chooses; "stand-in"
-    where our kernel cannot follow all of it.
-    """
+    """Return the procedure's tiling for an unsplit kernel, `cut` or None; "stand-in" where our kernel cannot follow."""
     library = DataProblem.of(inp, cut)
     own = replace(library, side=inp.unit, packs=False)
     found = decided(own)
@@ -185,9 +183,7 @@ def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) 
 
 
 def decided(p: DataProblem) -> GradInputTiling:
-    """Return the tiling (block, steps, buffers, share of a core) of the first template that applies. Raises TilingError
-    where none of its blocks fits.
-    """
+    """Return the tiling (block, steps, buffers, share) of the first template that applies. TilingError where none fits."""
     if is_small_shape(p):
         tiling = small_shape(p)
     elif may_hold_weights(p):

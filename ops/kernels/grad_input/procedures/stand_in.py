@@ -74,9 +74,7 @@ def roomy_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def _sound_block(inp: TilingInput) -> GradInputTiling:
-    """Return the vendor's `base_block` for 8 and 16 bits; for 32 bits a block with a long base_m, because the
-    transposing load of weights is the slow one.
-    """
+    """Return the vendor's `base_block`; for 32 bits one with a long base_m, since the transposing load of weights is slow."""
     m, k, n = gemm(inp)
     if inp.itemsize < 4:
         return base_block(inp)

@@ -137,9 +137,7 @@ class DirectCubeBuilder(CubeBuilder):
         self.walked = walked_input(call.inp, tiling).problem
 
     def held(self, a1: int, b1: int) -> tuple[PlaneOperand, PlaneOperand]:  # type: ignore[override]
-        """Return the L1 buffers (of A, of B): one after the other, or, if the library's version does so and they fit,
-        one of each in either half (bank) of L1.
-        """
+        """Return the L1 buffers (of A, of B): in turn, or, if the library does so and they fit, one of each in either half."""
         k, half = self.k, self.k.chip.buffers["L1"] // 2
         sizes = {"A1": ceil_to(a1, BLOCK_BYTES), "B1": ceil_to(b1, BLOCK_BYTES)}
         order = [("A1", i) for i in range(self.tiling.al1_buffers)] + [("B1", i) for i in range(self.tiling.bl1_buffers)]
@@ -207,9 +205,7 @@ class DirectCubeBuilder(CubeBuilder):
         return super().slot(replace(task, group=0))
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield (task, images) of each part whose sum stays in L0C until it is added to dW: several planes, or some
-        rows of one, at most `LONGEST_SUM` pixels.
-        """
+        """Yield (task, images) of each part summed in L0C at a time: planes, or rows of one, up to `LONGEST_SUM` pixels."""
         most = ceil_div(LONGEST_SUM, self.walked.w_out)
         rows = min(most, self.walked.h_out)
         planes = ceil_div(most, rows)

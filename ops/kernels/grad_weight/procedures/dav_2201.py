@@ -299,9 +299,7 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
 
 
 def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> GradWeightTiling:
-    """Return the tiling with base_n in whole kernel windows if a task's last base block along N has only one or two
-    fractals; else the tiling itself.
-    """
+    """Return the tiling with base_n in whole windows if a task's last block along N has but one or two fractals."""
     columns = ceil_to(tiling.single_core_n, FRACTAL)
     tiling = tiling.but(base_n=min(tiling.base_n, columns))
     blocks = tiling.base_n // FRACTAL

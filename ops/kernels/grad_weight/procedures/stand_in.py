@@ -175,9 +175,7 @@ def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling |
 
 
 def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
-    """Return the tiling with one tile for a whole task, in all of L0C, if that fits and has fewer cycles, as it loads
-    everything once; else the tiling itself.
-    """
+    """Return the tiling with one tile in all of L0C for a task, if that fits and has fewer cycles; else the tiling itself."""
     columns = min(tiling.single_core_n, gemm(inp, True)[2])
     whole = _block(inp, SPLIT_GRID, columns, tiles=1)
     one, already = (t.base_m >= tiling.single_core_m and t.base_n >= columns for t in (whole, tiling))

@@ -73,9 +73,7 @@ class TbeRuns:
     def load(
         self, tensor: FeatureMap, slot: int, place: ChannelPlace, channels: int, strip: Strip, span: Span, to: int
     ) -> None:
-        """Load the pixels `span` of a strip to L1 at `to` as [c1][pixels][C0]: `channels` channels from `place` on,
-        from tensor `slot` of the launch.
-        """
+        """Load the pixels `span` of a strip to L1 at `to` as [c1][pixels][C0]: `channels` from `place` on, of tensor `slot`."""
         pitch = self.pitch(strip, span)
         step = self._row(strip) or span.length
         for first in range(0, span.length, step):

@@ -84,9 +84,7 @@ class Gradients(PlanDraft, ABC):
         return self.result
 
     def launches(self) -> None:
-        """Append all launches of a call that is not empty: copies of strided inputs, bias gradient, MatMul routes,
-        conversions of inputs, cube kernels.
-        """
+        """Append all launches of a call that is not empty: copies, bias gradient, MatMul routes, conversions, cube kernels."""
         call = self.call
         for name in call.unread:
             self.unread_copy(name)

@@ -162,9 +162,7 @@ def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
 
 
 def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
-    """Return the bytes in L1 of one channel of the gradOutput rows that a tile of dx reads; with a kernel taken tap by
-    tap, of CUT_PIXELS gradOutput pixels.
-    """
+    """Return the bytes in L1 of a channel of the gradOutput rows that a tile reads; tap by tap, of CUT_PIXELS pixels."""
     if p.cut == NO_HK_WK:
         return CUT_PIXELS * p.itemsize
     return p.gradient_rows(tiling.base_m) * p.row_bytes
@@ -221,9 +219,7 @@ def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def with_steps(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with two L1 buffers of each operand and the steps of `equal` if they are larger and fit, else
-    those of `ladder`, which may not fit.
-    """
+    """Return the block with two L1 buffers an operand and the steps of `equal` if they are larger and fit, else of `ladder`."""
     block = block.but(al1_buffers=2, bl1_buffers=2)
     halves, same = equal(block, p), ladder(block, p)
     more = halves.step_ka + halves.step_kb > same.step_ka + same.step_kb

@@ -97,9 +97,7 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def lanes(self) -> int:
-        """Return how often each tile is computed: images x depths x real groups, times the parts if only rows are
-        split, as each part then has tasks of its own.
-        """
+        """Return how often each tile is computed: images x depths x real groups, times the parts if only rows are split."""
         p = self.inp.problem
         return p.n * p.d_in * self.inp.real_groups * (p.stride_h if self.mode == SPLIT_H else 1)
 
@@ -273,9 +271,7 @@ def _blocks(tiling: GradInputTiling, p: DividedProblem, held: bool) -> int:
 
 
 def leaves_through_workspace(tiling: GradInputTiling, p: DividedProblem) -> bool:
-    """Return True if the tiles of a split of both axes go through GM to have their columns interleaved: UB is too small
-    for them, or rows are not whole fractals.
-    """
+    """Return True if tiles split along both axes go through GM: UB is too small, or rows are not whole fractals."""
     lines = _written_bytes(tiling, p, p.itemsize) * PARTS
     return lines > p.inp.buffers["UB"] or p.width * p.across % FRACTAL != 0
 
@@ -316,9 +312,7 @@ def _held_block(p: DividedProblem) -> GradInputTiling:
 
 
 def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
-    """Return the block with L1 steps and two buffers of each operand; if gradOutput is `held`, with one buffer each and
-    all K of the weights. It may not fit.
-    """
+    """Return the block with L1 steps and two buffers an operand; for a `held` gradOutput one each, and all K of weights."""
     if not held:
         return with_steps(block, p)
     block = block.but(al1_buffers=1, bl1_buffers=1, step_kb=ceil_div(p.k, block.base_k))

@@ -36,9 +36,7 @@ class DataProblem:
 
     @classmethod
     def of(cls, inp: TilingInput, cut: int | None = None) -> DataProblem:
-        """Return the DataProblem of `inp` with the given `cut`; for None with the first of UNCUT, NO_HK, NO_HK_WK that
-        is possible, as the vendor chooses.
-        """
+        """Return the DataProblem of `inp` with `cut`; for None with the first possible of UNCUT, NO_HK, NO_HK_WK."""
         if cut is not None:
             return cls(inp, cut)
         return next(p for p in (cls(inp, cut) for cut in (UNCUT, NO_HK, NO_HK_WK)) if p.may_be_so)

@@ -35,9 +35,7 @@ class WeightProblem:
 
     @classmethod
     def of(cls, inp: TilingInput) -> WeightProblem:
-        """Return the problem with the walk that the procedure tries first: strips of 128 columns for long rows, and
-        single taps where load3d cannot read it.
-        """
+        """Return the problem with the first walk: strips of 128 columns for long rows, single taps where load3d needs them."""
         p, limits = inp.problem, inp.load3d
         padded = max(p.pad_left, p.pad_right) > limits.pad
         long = p.w_out > (LONGEST_PADDED_ROW if padded else LONGEST_ROW)

@@ -149,9 +149,7 @@ def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
 
 
 def _loops(repeats: int, m: int, n: int, tile: int) -> int:
-    """Return about how many L0C tiles a core has: `repeats` times the blocks m x n, cut into tiles of `tile` blocks;
-    rounded up if n is 1, else down.
-    """
+    """Return about how many L0C tiles a core has: `repeats` times m x n blocks in tiles of `tile`; rounded up if n is 1."""
     if n == 1:
         return repeats * ceil_div(m, min(m, tile))
     return repeats * m * n // min(m * n, tile)

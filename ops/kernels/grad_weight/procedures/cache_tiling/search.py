@@ -201,9 +201,7 @@ def vendor_base_template(inp: TilingInput, chip: ChipSpec, dtype: str) -> GradWe
 
 
 def base_template(p: FilterProblem, decided: CacheTiling) -> dict[str, int]:
-    """Return the V2 kernel's fields by the vendor's names, translated from `decided`. Unlike the older kernels it cuts
-    K in whole rows of gradOutput.
-    """
+    """Return the V2 kernel's fields by the vendor's names, of `decided`. Unlike older kernels it cuts K in whole rows."""
     problem, cuts, tile = p.problem, decided.cuts, decided.tile
     base_k, step_ka, step_kb = tile.k_l0 * p.k0, tile.k_al1 // tile.k_l0, tile.k_bl1 // tile.k_l0
     images = ceil_div(problem.n, cuts.batch) * (problem.d_out // cuts.depth)

@@ -128,9 +128,7 @@ def a1_bytes(p: FilterProblem, tile: Tile) -> int:
 
 
 def b1_bytes(p: FilterProblem, tile: Tile) -> int:
-    """Return the bytes of one L1 buffer of B: the pixels that a tile gathers (DMA), else the input of `window` in all
-    channel blocks that it touches.
-    """
+    """Return the bytes of one L1 buffer of B: pixels that a tile gathers (DMA), else the `window` of its channel blocks."""
     n = tile.n_bl1 * tile.n_l0
     if p.load is Load.DMA:
         return tile.k_bl1 * p.k0 * n * FRACTAL * p.itemsize
@@ -291,9 +289,7 @@ def nothing_stays(p: FilterProblem, share: Share, found_before: bool) -> Tile | 
 
 
 def _largest_result(p: FilterProblem, share: Share) -> Tile | None:
-    """Return the tile with the largest M x N at the least K, from two tries: N chosen first, and M first; of equal ones
-    the squarer. None where either fails.
-    """
+    """Return the tile with the largest M x N at the least K, N or M chosen first; of equal ones the squarer; or None."""
     start = Tile().same_k(p.least_k)
     in_l0 = p.l0_fractals // p.least_k
     n = _n_that_fits(p, share, start, SIDE)
