@@ -41,6 +41,7 @@ FLAGS = (
     "-g0",
     "-fPIC",
     "-Werror=invalid-pp-token",
+    "-Wno-missing-template-arg-list-after-template-kw",
     "-fno-sanitize=all",
     "-fvisibility=hidden",
     "-fno-exceptions",

@@ -362,3 +362,15 @@ def test_other_architectures_are_refused(chip: str) -> None:
     x = half(4096)
     with pytest.raises(SimError, match=r"kernel add_custom: Ascend C kernels run on dav-2201 \(910B, 910_93\); "):
         asim.launch(cpp_kernel(EXAMPLE), 1, x, x, x, length=4096, chip=chip)
+
+
+def test_entries_of_a_file_have_their_own_cores(tmp_path: Path) -> None:
+    kinds = {"AIV": "AIV_ONLY", "AIC": "AIC_ONLY", "MIX_1_1": "MIX_AIC_1_1"}
+    text = "".join(
+        f'extern "C" __global__ __aicore__ void k{kind}(GM_ADDR x) {{ KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_{named}); }}\n'
+        for kind, named in kinds.items()
+    )
+    text += 'extern "C" __global__ __aicore__ void plain(GM_ADDR x) { LocalTensor<float> a; Abs(a, a, 64); }\n'
+    for kind in kinds:
+        assert made(tmp_path, text, entry=f"k{kind}").cores == (kind,)
+    assert made(tmp_path, text, entry="plain").cores == ("AIV",)

@@ -64,7 +64,7 @@ void go(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, const TCubeTiling &t, boo
     mm.SetTensorB(view<T>(b), tb);
     if (t.isBias) mm.SetBias(view<S>(bias));
     if (how == 0) mm.IterateAll(view<C>(c));
-    else if (how == 1) while (mm.Iterate()) mm.GetTensorC(view<C>(c));
+    else if (how == 1) while (mm.template Iterate()) mm.GetTensorC(view<C>(c));
     else if (how == 2) { mm.SetTail(t.singleCoreM - 8, t.singleCoreN - 8); mm.IterateAll(view<C>(c)); }
     else if (how == 3) { mm.IterateAll(view<C>(c)); mm.SetTensorB(view<T>(b), tb); mm.IterateAll(view<C>(c), 1); }
     else mm.GetTensorC(view<C>(c));
