@@ -16,7 +16,7 @@ from ascend_sim.isa.base import Cost, ceil_div
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.moves import offsets_of
 from ascend_sim.isa.vector.base import Mask, VectorInstruction, elements, regions_of, size_of, storage, whole_blocks
-from ascend_sim.isa.vector.reduction import reduced
+from ascend_sim.isa.vector.reduction import extremes, reduced
 from ascend_sim.memory.regions import Region
 
 REDUCES = {"block": "block_reduce", "pair": "pair_reduce", "repeat": "reduce"}
@@ -110,18 +110,9 @@ class ReducePieces(VectorInstruction):
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         taken = elements(memory, src0, "src0", self.dtype, self._layout, self.blocks).reshape(self.rows, self.count)
         if self.order:
-            return self._indexed(taken)
+            return extremes(self.operation, taken, *self._chosen(), self.order)
         found = [reduced(self.operation, taken[:, one]) for one in self._chosen() if len(one)]
         return memory.model.settled(np.stack(found, axis=1))
-
-    def _indexed(self, taken: NDArray[Any]) -> NDArray[Any]:
-        """Return the extreme of each repeat and its place there, in the order of the instruction."""
-        (chosen,) = self._chosen()
-        picked = taken[:, chosen]
-        place = (np.argmax if self.operation == "max" else np.argmin)(picked, axis=1)
-        index = chosen[place].astype(f"uint{8 * taken.itemsize}").view(taken.dtype)
-        parts = {"value": picked[np.arange(self.rows), place], "index": index}
-        return np.stack([parts[name] for name in self.order.split()], axis=1)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         held = storage(self.dtype)

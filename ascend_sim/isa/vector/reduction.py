@@ -102,7 +102,7 @@ class ReduceRows(VectorInstruction):
         return memory.model.settled(reduced(self.operation, rows))
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        view(memory, dst, self.dtype, self.rows)[...] = pending
+        view(memory, dst, self.dtype, len(pending))[...] = pending
 
 
 @frozen
@@ -143,15 +143,16 @@ class ReduceWithIndex(ReduceRows):
         held = storage(self.dtype)
         rows = memory.array("UB", src0, (self.rows, self.columns), held, (self.row_stride, held.itemsize))
         chosen = np.arange(self.columns) if self.mask is None else np.flatnonzero(self.mask.selected(self.columns))
-        picked = rows[:, chosen]
-        place = (np.argmax if self.operation == "max" else np.argmin)(picked, axis=1)
-        values = picked[np.arange(self.rows), place]
-        index = chosen[place].astype(f"uint{8 * held.itemsize}").view(held)
-        parts = {"value": values, "index": index}
-        return np.stack([parts[name] for name in self.order.split()], axis=1).ravel()
+        return extremes(self.operation, rows, chosen, self.order).ravel()
 
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        view(memory, dst, self.dtype, len(pending))[...] = pending
+
+def extremes(operation: str, rows: NDArray[Any], chosen: NDArray[np.int64], order: str) -> NDArray[Any]:
+    """Return the largest or smallest of the `chosen` elements of each row and its index in the row, by `order`."""
+    picked = rows[:, chosen]
+    place = (np.argmax if operation == "max" else np.argmin)(picked, axis=1)
+    index = chosen[place].astype(f"uint{8 * rows.itemsize}").view(rows.dtype)
+    parts = {"value": picked[np.arange(len(rows)), place], "index": index}
+    return np.stack([parts[name] for name in order.split()], axis=1)
 
 
 @frozen
