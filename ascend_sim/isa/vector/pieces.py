@@ -110,7 +110,7 @@ class ReducePieces(VectorInstruction):
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         taken = elements(memory, src0, "src0", self.dtype, self._layout, self.blocks).reshape(self.rows, self.count)
         if self.order:
-            return extremes(self.operation, taken, *self._chosen(), self.order)
+            return extremes(self.operation, taken, self._chosen()[0], self.order)
         found = [reduced(self.operation, taken[:, one]) for one in self._chosen() if len(one)]
         return memory.model.settled(np.stack(found, axis=1))
 

@@ -6,8 +6,10 @@ Orders follow the ops-nn arch22 kernels (stated for templates 1, 3, 4; template 
 
 from __future__ import annotations
 
+import math
+
 from ascend_sim.frozen import frozen
-from ascend_sim.ops.kernels.cube.tasks import chunk, core_share
+from ascend_sim.ops.kernels.cube.tasks import axes_of, chunk, core_share
 from ascend_sim.ops.kernels.grad_weight.fields import (
     SPLIT_GRID,
     SPLIT_MN,
@@ -53,11 +55,10 @@ class GradWeightTask:
 
 def grad_weight_tasks(tiling: GradWeightTiling, inp: TilingInput, core: int) -> list[GradWeightTask]:
     """Return the tasks of one core, in order; a StreamK part comes last. A core beyond the work has none."""
-    total = _Axes(tiling, inp).total
-    if tiling.stream_k_type == STREAM_NONE:
-        return [_Axes(tiling, inp).task(i) for i in core_share(total, tiling.block_dim, core)]
-    rounds, tail = divmod(total, tiling.block_dim)
     axes = _Axes(tiling, inp)
+    if tiling.stream_k_type == STREAM_NONE:
+        return [axes.task(i) for i in core_share(axes.total, tiling.block_dim, core)]
+    rounds, tail = divmod(axes.total, tiling.block_dim)
     tasks = [axes.task(i) for i in range(core * rounds, (core + 1) * rounds)]
     owner, slot = divmod(core, tiling.core_stream_k)
     if owner < tail:
@@ -75,35 +76,30 @@ class _Axes:
         self.height = inp.problem.h_out
         self.rows = min(max(tiling.single_core_k // inp.problem.w_out, 1), self.height)
         self.batch = inp.images if tiling.template == SPLIT_STREAM_K else tiling.single_core_batch
-        self.m_parts, self.n_parts = ceil_div(self.m, tiling.single_core_m), ceil_div(self.n, tiling.single_core_n)
-        self.row_parts, self.image_parts = ceil_div(self.height, self.rows), ceil_div(inp.images, self.batch)
-        self.planes = inp.problem.k_d if tiling.split_kd else 1
-        self.groups = inp.real_groups
-        sizes = (self.m_parts, self.n_parts, self.row_parts, self.image_parts, self.planes, self.groups)
-        self.total = 1
-        for size in sizes:
-            self.total *= size
+        self.sizes = {
+            "plane": inp.problem.k_d if tiling.split_kd else 1,
+            "group": inp.real_groups,
+            "row": ceil_div(self.height, self.rows),
+            "image": ceil_div(inp.images, self.batch),
+            "m": ceil_div(self.m, tiling.single_core_m),
+            "n": ceil_div(self.n, tiling.single_core_n),
+        }
+        self.total = math.prod(self.sizes.values())
 
     def task(self, number: int) -> GradWeightTask:
         """Return task `number`. Numbers count through planes slowest, then groups, then the axes in the template's order."""
-        lane, number = divmod(number, self.total // (self.planes * self.groups))
-        plane, group = divmod(lane, self.groups)
-        template = self.tiling.template
-        if template in (SPLIT_MN, SPLIT_STREAM_K):  # rows are not split: M slowest, images, N fastest
-            number, n_index = divmod(number, self.n_parts)
-            number, image_index = divmod(number, self.image_parts)
-            row_index, m_index = divmod(number, self.m_parts)
-        else:  # rows slowest, images, then M and N, of which one is not split unless the template is the grid
-            number, n_index = divmod(number, self.n_parts)
-            number, m_index = divmod(number, self.m_parts)
-            row_index, image_index = divmod(number, self.image_parts)
+        if self.tiling.template in (SPLIT_MN, SPLIT_STREAM_K):  # rows are not split
+            order = ("plane", "group", "row", "m", "image", "n")
+        else:  # of M and N one is not split unless the template is the grid
+            order = ("plane", "group", "row", "image", "m", "n")
+        at = axes_of(number, self.sizes, order)
         return GradWeightTask(
-            group,
-            plane if self.tiling.split_kd else None,
-            *chunk(m_index, self.tiling.single_core_m, self.m),
-            *chunk(n_index, self.tiling.single_core_n, self.n),
-            *chunk(image_index, self.batch, self.inp.images),
-            *chunk(row_index, self.rows, self.height),
+            at["group"],
+            at["plane"] if self.tiling.split_kd else None,
+            *chunk(at["m"], self.tiling.single_core_m, self.m),
+            *chunk(at["n"], self.tiling.single_core_n, self.n),
+            *chunk(at["image"], self.batch, self.inp.images),
+            *chunk(at["row"], self.rows, self.height),
         )
 
     def part(self, number: int, slot: int) -> list[GradWeightTask]:
