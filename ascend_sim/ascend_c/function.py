@@ -53,7 +53,7 @@ from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.keywords import near_names
 
-_TOGETHER = "recorded together"
+_TOGETHER, _ENDLESS = "recorded together", "a program did not end"
 _REGISTERED = re.compile(r"^[^/#\n]*\bREGISTER_TILING_DEFAULT\s*\(([^)]*)\)", re.MULTILINE)
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _ABOUT_CUBE = re.compile(
@@ -217,11 +217,15 @@ class CppKernel(KernelFunction):
     # -- the program of a block ----------------------------------------------------------------------------------------
 
     def _write(self, k: Kernel, tensors: Sequence[Tensor], fields: Mapping[str, Any]) -> None:
+        if k.shared.get(_ENDLESS):  # no other program of this launch is recorded
+            return
         given, by_name = entry_arguments(self.parameters, tensors, fields, bool(self._tiling_structure))
         recording = self._recorded(k, tensors, given, by_name)
         if JUDGED in os.environ:
             self.words[k.block, k.core_kind, k.sub_block].add(recording.digest())
-        append(k, recording, len(tensors), self.auto_sync)
+        k.shared[_ENDLESS] = recording.how == TOO_LONG
+        if not k.shared[_ENDLESS]:
+            append(k, recording, len(tensors), self.auto_sync)
         if recording.how != FINE:
             raise SourceError(_ended(recording, self.limits), recording.last)
 
@@ -328,9 +332,9 @@ def _ended(recording: WordStream, limits: Limits) -> str:
     if recording.how == REFUSED:
         return recording.text
     if recording.how == TOO_LONG and recording.detail:
-        return f"the kernel did not end within {limits.rows:,} calls; a loop at this line may be endless, else raise `rows`"
+        return f"the kernel did not end within {limits.rows:,} calls (cpp_kernel, rows=); a loop at this line may be endless"
     if recording.how == TOO_LONG:
-        return f"the kernel did not end within {limits.seconds:g} s; the last call before that is this one"
+        return f"the kernel did not end within {limits.seconds:g} s (cpp_kernel, seconds=); its last call is this one"
     try:
         name = signal.strsignal(recording.detail) or str(recording.detail)
     except ValueError:

@@ -266,6 +266,8 @@ class Launch:
         try:
             self._write(k)
             return k.finish()
+        except MemoryError:  # no mistake of the kernel
+            raise
         except (Exception, SystemExit) as error:
             again = partial(self._written, table=table, block=block, core=core, sub_block=sub_block)
             raise kernel_error(error, self.kernel, k, again) from error
@@ -276,6 +278,8 @@ class Launch:
         assert k.notes is not None
         try:
             self._write(k)
+        except MemoryError:
+            raise
         except (Exception, SystemExit) as error:
             k.notes.whole = False
             line = self.kernel.raised_at(error) or self.kernel.first_line

@@ -237,6 +237,14 @@ def test_a_loop_of_calls_ends_at_its_limit(tmp_path: Path) -> None:
     assert f"kernel.cpp:{FIRST_LINE + 1}: kernel kernel: the kernel did not end within 5,000 calls" in said
 
 
+def test_a_check_records_no_block_behind_one_that_does_not_end(tmp_path: Path) -> None:
+    body = "\nif (GetBlockIdx()) for (;;) PipeBarrier<PIPE_V>(); PipeBarrier<PIPE_V>();"
+    report = asim.check_kernel(made(tmp_path, vector_kernel(body, tensors="x"), rows=5000), 4, floats(8))
+    ends = [one for one in report.findings if one.kind == "refused"]
+    assert [(one.count, one.details[0]) for one in ends] == [(1, "in block 1 AIV")]
+    assert report.rows == 1
+
+
 def test_a_loop_without_calls_ends_in_time(tmp_path: Path) -> None:
     body = "PipeBarrier<PIPE_V>(); volatile int n = 0; for (;;) n = n + 1;"
     kernel = made(tmp_path, vector_kernel(body, tensors="x"), seconds=0.3)

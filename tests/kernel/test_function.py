@@ -81,3 +81,13 @@ def test_every_keyword_of_launch_is_closed_to_kernels() -> None:
 def test_what_makes_no_kernel_is_refused(make: Any, said: str) -> None:
     with pytest.raises(asim.SimError, match=re.escape(said)):
         make()
+
+
+def test_a_machine_without_memory_is_no_mistake_of_the_kernel() -> None:
+    @asim.kernel_function(core=("AIV", "AI_CORE"))
+    def large(k: Any, x: Any) -> None:
+        raise MemoryError("8 GiB")
+
+    for call in (asim.launch, asim.check_kernel):
+        with pytest.raises(MemoryError, match="8 GiB"):
+            call(large, 1, asim.empty(64, "float32"))
