@@ -21,8 +21,8 @@ _SYMBOL = re.compile(r"undefined symbol: (?:_ZN?K?)?(\w+)")
 _MISSING = re.compile(r"'([\w./]+)' file not found")
 _DELETED = re.compile(r"call to deleted (?:member )?function '(\w+)'")
 """The error of a form of a call that the headers name and do not simulate (`= delete`)."""
-_FLAG = " [-Werror,-Winvalid-pp-token]"
-"""End of the error of a constant without its closing quote (compiler.py, FLAGS)."""
+_FLAG = re.compile(r" \[-W[\w,+-]*\]$")
+"""End of the error of a warning's kind, which names the compiler's flag for it."""
 _CANDIDATE = re.compile(r"candidate .*?(?:ignored|not viable): (.*)")
 _TOO_MANY = "Site'"
 """Part of the reason of a form that fits but for one argument too many: there stands the line (tensor.h, ASIM_SITE)."""
@@ -165,4 +165,4 @@ def _text(said: str) -> str:
         for name in _NAMES.findall(said):
             if name in REFUSED:
                 return f"{name}{_REFUSAL}{REFUSED[name]}); docs/ascend-c.md lists what is"
-    return said.replace("asim::", "").removesuffix(_FLAG)
+    return _FLAG.sub("", said.replace("asim::", ""))

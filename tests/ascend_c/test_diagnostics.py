@@ -66,6 +66,7 @@ BROKEN = {
     "TPipe p; TPipe q = p;": "call to deleted constructor",
     "constexpr int n = a.GetSize();": "constexpr",
     "#error stop": "stop",
+    "return 3;": "error: void function 'kernel' should not return a value\n",
     'printf("no end);': "error: missing terminating '\"' character\n",
     "char c = 'x;": "error: missing terminating ' character\n",
     "/* no end": "error: unterminated /* comment",
