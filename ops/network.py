@@ -178,6 +178,8 @@ def _no_layer(network: str, name: str, loaded: Network) -> str:
     hint = f"; did you mean {', '.join(f'{network}:{one}' for one in near)}?" if near else ""
     some = names[: _MOST_LISTED if len(names) > _MOST_LISTED else None]
     more = "" if len(some) == len(names) else ", ..."
+    if name.partition(":")[0] in names and not hint:
+        hint = f"; behind a layer stand :batch=N, with a whole number from 1, and then {_FORWARD}"
     given = f"no layer {name!r}" if name else "no layer given"
     return f"{given} in {loaded.name}{hint}; allowed are names and numbers from 1 to {len(names)}: {', '.join(some)}{more}"
 

@@ -12,10 +12,10 @@ import typer
 
 from ascend_sim.cli.app import errors
 from ascend_sim.cli.options import Case, command
+from ascend_sim.cli.page import check_place
 from ascend_sim.cli.progress import Progress, ProgressLine
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.cli.values import parse_index
-from ascend_sim.errors import SimError
 from ascend_sim.options.run_options import ExplainOptions
 
 
@@ -37,8 +37,8 @@ def explain_command(
     from ascend_sim.studies.explain.text import explain_page
 
     with errors(json_output):
-        if html is not None and (html.is_dir() or not html.parent.is_dir()):
-            raise SimError(f"--html {html}: give the name of a file in a folder that exists")
+        if html is not None:
+            check_place(html)
         with closing(Progress()) as progress:
             explanation = explain(
                 case,

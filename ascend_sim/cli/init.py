@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -28,4 +29,4 @@ def init(
 
     with errors(as_json=False):
         path = write_template(kind, file)
-        print_text(f"wrote {path}; next: {_NEXT[kind].format(path=path)}")
+        print_text(f"wrote {path}; next: {_NEXT[kind].format(path=quote(str(path)))}")

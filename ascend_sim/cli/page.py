@@ -116,6 +116,11 @@ def check_html(html: Path, out: Path | None = None) -> None:
     from ascend_sim.report.skeleton import check_plotly
 
     check_plotly()
+    check_place(html, out)
+
+
+def check_place(html: Path, out: Path | None = None) -> None:
+    """Raise SimError, before the work, for an `--html` file that is a folder, or whose folder is neither there nor `out`."""
     if html.is_dir():
         raise SimError(f"--html {html}: that is a folder; give a file, for example {html / 'report.html'}")
     if not html.parent.is_dir() and html.parent != out:

@@ -39,8 +39,8 @@ def test_one_number_as_json(case: Path) -> None:
         (["--element", "0,0,x,0"], "whole numbers with commas"),
         (["--weight", "0"], "4 numbers"),
         (["--weight", "0,0,0,0", "--element", "0,0,0,0"], "one at a time"),
-        (["--html", "."], "name of a file"),
-        (["--html", "no/such/folder.html"], "name of a file"),
+        (["--html", "."], "that is a folder; give a file"),
+        (["--html", "no/such/folder.html"], "there is no folder no/such"),
     ],
 )
 def test_a_number_that_cannot_be_followed(case: Path, arguments: list[str], message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,10 @@ def test_the_network_has_every_kind_of_layer(tmp_path: Path) -> None:
     path.write_text(template("network"), encoding="utf-8")
     layers = load_network(path).layers
     assert {layer.groups > 1 for layer in layers} == {True, False} and layers[0].input.requires_grad is False
+
+
+def test_the_next_command_takes_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oracle is the shell's own splitting."""
+    monkeypatch.chdir(tmp_path)
+    said = run("init", "case", "my 'ünï' case.yaml").out
+    assert shlex.split(said.split("next: ")[1]) == ["ascend-sim", "run", "my 'ünï' case.yaml"]

@@ -19,6 +19,7 @@ from ascend_sim.isa.load import LoadData3D
 from ascend_sim.isa.vector import VectorBinary
 from ascend_sim.numerics import format_of, ulp
 from ascend_sim.report.columns import columns, many, middle_out
+from ascend_sim.report.grid import say
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.studies.explain.formula_text import MOST_PRODUCTS, formula_lines
 from ascend_sim.studies.explain.run import Explanation
@@ -61,7 +62,7 @@ def explain_page(explanation: Explanation, width: int | None = None) -> str:
 
 def draw_explanation(explanation: Explanation, console: Console) -> None:
     """Print the whole explanation on a console."""
-    console.print(explain_page(explanation, console.width).rstrip("\n"), markup=False, highlight=False, soft_wrap=True)
+    say(console, explain_page(explanation, console.width).rstrip("\n"), indent="    ")
 
 
 def element(explanation: Explanation) -> str:

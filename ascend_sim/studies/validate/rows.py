@@ -35,6 +35,7 @@ from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
 from ascend_sim.studies.validate.profile_order import moved_by, note_launches
 from ascend_sim.studies.validate.profiler_line import Line
 from ascend_sim.studies.validate.sealed import is_sealed, measurement_files
+from ascend_sim.yaml_file import why_no_file
 
 CHIPS = {"ascend910b_gen1": "ascend910b"}
 """Other names of chips in published tables: the first 910 with 30 cores."""
@@ -107,8 +108,8 @@ def _read_file(
 
     Raises ConfigError for a file that is missing, no text, without rows or without a needed column.
     """
-    if not path.exists():
-        raise ConfigError(f"{path}: no such file; --rows takes a CSV of measured rows, or a profiler's folder")
+    if not path.exists() or path.is_char_device():  # a device may have no end
+        raise ConfigError(f"{path}: {why_no_file(path)}; --rows takes a CSV of measured rows, or a profiler's folder")
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -162,7 +162,8 @@ def test_the_way_through_the_vector_unit_is_followed(chip: str) -> None:
 def test_a_split_sum_is_added_in_the_order_in_which_its_parts_arrive() -> None:
     explanation = explain("document_example_2d", weight=(1, 0, 0, 0))
     assert repr(explanation).startswith("<Explanation of grad_weight[1, 0, 0, 0] on ") and len(repr(explanation)) < 150
-    assert str(explanation) == explain_page(explanation, 100).rstrip("\n")
+    assert str(explanation).split() == explain_page(explanation, 100).split()
+    assert max(map(len, str(explanation).splitlines())) <= 100
     assert len(explanation.parts) > 1
     arrivals = [
         (explanation.provenance.programs[step.row[0]].retire[step.row[1]], step.value)

@@ -108,6 +108,8 @@ def test_other_errors(tmp_path: Path) -> None:
     path.write_text(CONV + "\n")
     with pytest.raises(ConfigError, match="no rows"):
         read_rows(path)
+    with pytest.raises(ConfigError, match=r"^/dev/zero: is a device or a pipe, not a file; --rows takes"):
+        read_rows(Path("/dev/zero"))
     with pytest.raises(ConfigError, match=r"none\.csv: no such file"):
         read_rows(tmp_path / "none.csv")
     with pytest.raises(ConfigError, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""Further tasks of users: another batch, a call of the own kernel, and lines of Python with PyTorch."""
+"""Further tasks of users: another batch, a call of the own kernel, lines of Python with PyTorch, chips."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FURTHER_TASKS = (
         "compare",
         "what does a larger batch change in a layer",
         "ascend-sim compare net.yaml:body net.yaml:body:batch=8",
-        r"\* total us .*%(.*\n)+\w+: .* us",
+        r"\* total us .*%(.*\n)+\w+: blocks 2 -> 8",
     ),
     UserTask("refused", "a page without its name", "ascend-sim run by_hand --html", r"for example --html page\.html", code=2),
     UserTask(
@@ -77,4 +77,23 @@ FURTHER_TASKS = (
         "    model(images).sum().backward()\nprint(hf)",
         r"60 % .* down  layout",
     ),
+    UserTask(
+        "network",
+        "does a larger batch pay behind the rest of the step",
+        "ascend-sim run net.yaml:body --l2 step --mode timing",
+        r"\n +ascend-sim run net\.yaml:body:batch=4 --mode timing --l2 step\n",
+    ),
+    UserTask(
+        "compare",
+        "how far apart are the values of HF32",
+        'hf = ascend_sim.run_case("fp32_keep", cube_math_type=1)\n'
+        'print(ascend_sim.compare_runs(ascend_sim.run_case("fp32_keep"), hf))',
+        r"grad_input equal bits with A .* up to 0\.0\d+",
+    ),
+    UserTask(
+        "own kernel", "a kernel to begin with", "ascend-sim init kernel 'my own.py'", r"next: ascend-sim kernel 'my own\.py'"
+    ),
+    UserTask("refused", "a batch below one", "ascend-sim run net.yaml:body:batch=-1", r"stand :batch=N, .* from 1", code=2),
+    UserTask("teacher", "a number of grad_bias", "ascend-sim explain by_hand --bias 1", r"is the sum of gradOutput", code=2),
+    UserTask("chips", "how do two chips differ", "ascend-sim chips 910b3 910b4 --compare", r"910b3 +ascend910b4"),
 )

@@ -86,7 +86,7 @@ class UserTask:
 
 
 TASKS = (
-    UserTask("network", "which layer costs most", "ascend-sim run-network net.yaml --jobs 1", r"\d\d %   2 x .* body "),
+    UserTask("network", "which layer costs most", "ascend-sim run-network net.yaml --jobs 1", r"\d\d %  2 x .* body "),
     UserTask("network", "what do I try next", "ascend-sim run-network net.yaml --jobs 1", r"next: ascend-sim run net"),
     UserTask(
         "network",
