@@ -39,7 +39,8 @@ def test_any_tiling_gives_the_values_of_torch(gradient: str, data: st.DataObject
     tiling = {name: data.draw(FIELDS[gradient][name], name) for name in chosen}
     try:
         result, expected = volume.run(gradient, tiling, deterministic=True)
-    except TilingError:
+    except SimError as error:  # more blocks than cores that meet at a barrier are no tiling's fault
+        assert isinstance(error, TilingError) or "at most 20 blocks can run" in str(error)
         event("refused")
         return
     event("runs")
