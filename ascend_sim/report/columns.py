@@ -106,8 +106,3 @@ def middle_out(items: Sequence[Item], most: int, row: Callable[[Item], Row]) -> 
         return [row(item) for item in items]
     tail = most // 3
     return [*map(row, items[: most - tail]), (f"... {len(items) - most} more",), *map(row, items[-tail:])]
-
-
-def many(count: int, thing: str) -> str:
-    """Return a count with its noun and "s" unless it is 1: "1 kernel", "3,000 kernels"."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"

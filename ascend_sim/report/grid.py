@@ -105,5 +105,5 @@ def say(console: Console, text: str, *, style: str = "", indent: str = "  ") -> 
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun: "1 point", "3 points"; `plural` is the noun's irregular plural."""
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+    """Return a count with its noun: "1 point", "3,000 points"; `plural` is the noun's irregular plural."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
+
 from ascend_sim.report.columns import columns
+from ascend_sim.report.grid import say
 
 _MOST = 5
 """Layers that are shown."""
@@ -54,3 +58,20 @@ def ranking_lines(summary: Mapping[str, Any]) -> list[str]:
         share = f"{100 * one['share']:.0f} % of all layout"
         lines.append(f"most layout: {one['layer']}  {one['copies']} x, {one['us']:,.1f} us together, {share}")
     return lines
+
+
+def print_lines(lines: Iterable[str], console: Console) -> None:
+    """Print the lines of a summary; a line "next: COMMAND" is not wrapped, so that it can be copied."""
+    for line in lines:
+        if line.startswith("next: "):
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+        else:
+            say(console, line, indent="   ")
+
+
+def numbered(names: Iterable[str]) -> Iterator[str]:
+    """Yield the names of layers; a repeated one gets "#2", "#3" and so on."""
+    used: Counter[str] = Counter()
+    for name in names:
+        used[name] += 1
+        yield name if used[name] == 1 else f"{name}#{used[name]}"

@@ -11,6 +11,7 @@ from ascend_sim.engine.critical_path import PathStep, by_what
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, WAIT
 from ascend_sim.isa.sync import WaitFlag
+from ascend_sim.report.grid import counted
 from ascend_sim.runtime import Recording
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def words(
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])
     longest = [i for i in order[:_KERNELS] if kernels[i]["task_us"] >= _KERNEL_SHARE * report["total_us"]] or order[:1]
     named = [f"{_name(kernels[i])} ({kernels[i]['task_us']:.1f} us)" for i in longest]
-    text = f"The call takes {report['total_us']:.1f} us in {_count(len(kernels), 'kernel')}, the longest being "
+    text = f"The call takes {report['total_us']:.1f} us in {counted(len(kernels), 'kernel')}, the longest being "
     paragraphs = [f"{text}{_list(named)}. On its critical path, {_path(by_what(path), total)}."]
     if outcomes:
         paragraphs[0] += f" {_moves('the call', [(one, one.saved) for one in outcomes])}"
@@ -142,10 +143,6 @@ def _percent(share: float) -> str:
 
 def _name(kernel: Mapping[str, Any]) -> str:
     return str(kernel["name"])
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _list(parts: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from ascend_sim.ops.network import Network, cases_of
 from ascend_sim.report.files import atomic_write
 from ascend_sim.torch.calls import CONV, MATMUL
 from ascend_sim.torch.report import LayerRow
+from ascend_sim.torch.summary import addresses
 
 _ATTRIBUTES = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
 """Attribute with one value for each axis -> its usual value, which a file leaves out."""
@@ -49,11 +50,8 @@ def network_of(rows: Sequence[LayerRow], name: str, path: str | Path | None = No
 
 def _entries(rows: Sequence[LayerRow], dtype: str) -> Iterator[dict[str, Any]]:
     """Yield each layer as an entry of a network file; repeated names get "#2" and so on, usual values are left out."""
-    used: Counter[str] = Counter()
-    for row in rows:
+    for name, row in addresses(rows).items():
         layer, attributes = row.layer, dict(row.layer.attributes)
-        used[layer.name] += 1
-        name = layer.name if used[layer.name] == 1 else f"{layer.name}#{used[layer.name]}"
         found: dict[str, Any] = {"name": name}
         if layer.kind != CONV:
             found |= {"kind": layer.kind, "pad": attributes["pad"]}

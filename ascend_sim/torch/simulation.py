@@ -29,6 +29,7 @@ from ascend_sim.options.run_options import STEP
 from ascend_sim.report.files import make_folder, write_json
 from ascend_sim.report.layer_pages import folder_of, page_name
 from ascend_sim.report.printed import UNLIMITED
+from ascend_sim.report.ranking import print_lines
 from ascend_sim.report.shown import LayersShown
 from ascend_sim.runtime import ValueModel
 from ascend_sim.runtime.workers import spread
@@ -46,7 +47,7 @@ from ascend_sim.torch.page import write_page
 from ascend_sim.torch.precision import LayerPrecision, layer_precision
 from ascend_sim.torch.report import LayerRow, ModelReport
 from ascend_sim.torch.step import StepOrder
-from ascend_sim.torch.summary import render, summary_of
+from ascend_sim.torch.summary import lines_of, summary_of
 
 Array = NDArray[Any]
 
@@ -191,7 +192,7 @@ class Simulation(LayersShown):
     def _draw(self, console: Console) -> None:
         """Print the summary; without times the report's table."""
         if self._timed:
-            render(summary_of(self.report), console)
+            print_lines(lines_of(summary_of(self.report)), console)
         else:
             self.report.render(console)
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
-
 from ascend_sim.report.certainty import together
-from ascend_sim.report.grid import counted, say
-from ascend_sim.report.ranking import costs_of, ranking_lines
+from ascend_sim.report.grid import counted
+from ascend_sim.report.ranking import costs_of, numbered, ranking_lines
 from ascend_sim.report.summary import LAYOUT, before_words, head_words, parts_words
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.report import LayerRow, ModelReport
@@ -24,13 +21,7 @@ _NOTE = 160
 
 def addresses(rows: Sequence[LayerRow]) -> dict[str, LayerRow]:
     """Return {address: row}; the address is the layer's name, "NAME#2" for the second row of that name."""
-    used: Counter[str] = Counter()
-    found: dict[str, LayerRow] = {}
-    for row in rows:
-        name = row.layer.name
-        used[name] += 1
-        found[name if used[name] == 1 else f"{name}#{used[name]}"] = row
-    return found
+    return dict(zip(numbered(row.layer.name for row in rows), rows, strict=True))
 
 
 def ranked(report: ModelReport) -> list[dict[str, Any]]:
@@ -126,12 +117,3 @@ def lines_of(summary: Mapping[str, Any]) -> list[str]:
     if summary["next"]:
         lines.append(f"next: {summary['next']}")
     return [*lines, 'more: print(sim.report), sim.write_html("model.html")']
-
-
-def render(summary: Mapping[str, Any], console: Console) -> None:
-    """Print a summary; its line "next: COMMAND" is not wrapped, so that it can be copied."""
-    for line in lines_of(summary):
-        if line.startswith("next: "):
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
-        else:
-            say(console, line, indent="   ")

@@ -6,7 +6,6 @@ from dataclasses import fields
 from pathlib import Path
 
 from ascend_sim.chip import ChipSpec, chip_names, load_chip
-from ascend_sim.studies.lookup.chips import value_at
 
 
 def write(pages: Path) -> None:
@@ -30,13 +29,14 @@ def write(pages: Path) -> None:
 
 def chip(spec: ChipSpec) -> str:
     """The numbers of a chip, section by section."""
+    numbers = spec.numbers()
     parts = [f"# {spec.name}\n", f"{spec.identity.soc}, {spec.identity.series}, {spec.identity.arch}.\n"]
     for section in [one.name for one in fields(ChipSpec)]:
         places = [place for place in spec.sources if place.startswith(f"{section}.")]
         if places:
             parts += [f"## {section}\n", "| number | value | unit | source |", "|---|---|---|---|"]
         for place in places:
-            source, value = spec.sources[place], value_at(spec, place)
+            source, value = spec.sources[place], numbers[place]
             shown = f"{value:g}" if isinstance(value, float) else str(value).lower()
             field = place.removeprefix(f"{section}.").replace(">", "&gt;")
             parts.append(f"| {field} | {shown} | {source.unit} | {_cell(source.text)} |")

@@ -17,6 +17,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.network import layer_text
 from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.report.ranking import numbered
 from ascend_sim.report.shown import LayersShown, ShownResult
 from ascend_sim.studies.compare.text import relative
 
@@ -186,11 +187,8 @@ def _layers(said: Mapping[str, Any], direction: str, *, training: bool) -> Itera
 
     In the file of a training step forward layers get ":forward".
     """
-    used: dict[str, int] = {}
-    for row in said["layers"]:
-        plain = row["name"] if "network" in said else row["layer"]
-        used[plain] = used.get(plain, 0) + 1
-        name = plain if used[plain] == 1 else f"{plain}#{used[plain]}"
+    key = "name" if "network" in said else "layer"
+    for name, row in zip(numbered(row[key] for row in said["layers"]), said["layers"], strict=True):
         if training and direction == "forward":
             name += ":forward"
         yield name, dict(row["us"]), _text(row)

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from ascend_sim.errors import SimError
 from ascend_sim.options.short_names import full_name
-from ascend_sim.report.columns import many
-from ascend_sim.report.grid import Grid, say
+from ascend_sim.report.grid import Grid, counted, say
 from ascend_sim.report.summary import before_words
 from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison, Value
 
@@ -62,7 +61,7 @@ def render(
         _summary(console, comparison)
     if comparison.same:
         facts = sum(len(facts) for kernel in comparison.kernels for facts in kernel.groups.values())
-        say(console, f"No difference: {many(len(comparison.kernels), 'kernel')}, {many(facts, 'fact')} of them equal")
+        say(console, f"No difference: {counted(len(comparison.kernels), 'kernel')}, {counted(facts, 'fact')} of them equal")
 
 
 def _summary(console: Console, comparison: RunComparison) -> None:
@@ -92,7 +91,7 @@ def _summary(console: Console, comparison: RunComparison) -> None:
     if causes:
         say(console, causes)
     counts = {"fact": len(facts) - most_facts, "kernel": len(differing) - most_kernels}
-    left = [many(count, f"more {thing}") for thing, count in counts.items() if count > 0]
+    left = [counted(count, f"more {thing}") for thing, count in counts.items() if count > 0]
     if not comparison.same:
         more = f"--full ({', '.join(left)})" if left else "--full"
         say(console, f"more: {more}, --kernel {differing[0].name}" if differing else f"more: {more}")
@@ -135,7 +134,7 @@ def tables(comparison: RunComparison, console: Console, *, kernels: Sequence[str
         _kernel(console, comparison, kernel, everything)
     left = [kernel.name for kernel in comparison.kernels if kernel.differs and kernel not in shown]
     if left:
-        say(console, f"\n{many(len(left), 'more kernel')} with differences (--kernel NAME or --all): {', '.join(left)}")
+        say(console, f"\n{counted(len(left), 'more kernel')} with differences (--kernel NAME or --all): {', '.join(left)}")
 
 
 def chosen_kernels(comparison: RunComparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ascend_sim.report.columns import columns, many
+from ascend_sim.report.columns import columns
+from ascend_sim.report.grid import counted
 from ascend_sim.studies.explain.run import Explanation
 
 MOST_PRODUCTS = 24
@@ -21,7 +22,7 @@ def formula_lines(explanation: Explanation) -> list[str]:
     Up to 24 products are written out; a sum without products has the reason instead.
     """
     count, everything = len(explanation.formula.left), _all_terms(explanation)
-    lines = [*_symbols(explanation), "", many(count, "product")]
+    lines = [*_symbols(explanation), "", counted(count, "product")]
     if not everything:
         lines[-1] = f"no products: {_runs_over_nothing(explanation)}, so the sum is 0"
     elif not count:

@@ -20,7 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.ops.convolution.formula import like, places
 from ascend_sim.ops.verdicts.values import numbers
-from ascend_sim.report.columns import many
+from ascend_sim.report.grid import counted
 from ascend_sim.studies.explain.formula_text import formula_lines
 from ascend_sim.studies.explain.run import Explanation
 from ascend_sim.studies.explain.text import (
@@ -97,7 +97,7 @@ def _caption(explanation: Explanation) -> str:
     mmads = sum(len(part.mmads) for part in explanation.parts)
     return (
         f"This page follows one number, {element(explanation)}, through the chip. Its operands come to the buffer L1; then "
-        f"{many(mmads, 'mmad')} (instructions of the cube) will add products to the sum in the buffer L0C, which at last "
+        f"{counted(mmads, 'mmad')} (instructions of the cube) will add products to the sum in the buffer L0C, which at last "
         "leaves for GM, the global memory. Press step or an arrow key, and everything below shows that moment."
     )
 

@@ -18,8 +18,8 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.load import LoadData3D
 from ascend_sim.isa.vector import VectorBinary
 from ascend_sim.numerics import format_of, ulp
-from ascend_sim.report.columns import columns, many, middle_out
-from ascend_sim.report.grid import say
+from ascend_sim.report.columns import columns, middle_out
+from ascend_sim.report.grid import counted, say
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.studies.explain.formula_text import MOST_PRODUCTS, formula_lines
 from ascend_sim.studies.explain.run import Explanation
@@ -99,11 +99,11 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         images = p.n * p.d_out
         rows = [
             ("M", f"{c_out:,}", f"channels of {y}{group}"),
-            ("K", f"{images * p.h_out * p.w_out:,}", f"pixels of {y}: {many(images, 'map')} of {p.h_out} x {p.w_out}"),
+            ("K", f"{images * p.h_out * p.w_out:,}", f"pixels of {y}: {counted(images, 'map')} of {p.h_out} x {p.w_out}"),
             (
                 "N",
                 f"{c_in * taps:,}",
-                f"columns of im2col({x}): {many(c_in, 'channel')}{group} x {many(taps, 'tap')}",
+                f"columns of im2col({x}): {counted(c_in, 'channel')}{group} x {counted(taps, 'tap')}",
             ),
         ]
         here = f"the element is row {co % c_out}, and column channel {ci}, tap {(kd * p.k_h + kh) * p.k_w + kw}"
@@ -117,7 +117,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
             (
                 "K",
                 f"{inner * taps:,}",
-                f"columns of im2col({source}): {many(inner, 'channel')}{group} x {many(taps, 'tap')}",
+                f"columns of im2col({source}): {counted(inner, 'channel')}{group} x {counted(taps, 'tap')}",
             ),
             ("N", f"{out:,}", f"channels of {made}{group}"),
         ]
@@ -135,7 +135,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
     task = next((explanation.task(part.mmads[0].row) for part in explanation.parts), None)
     if task is not None:
         fields = ", ".join(f"{name} {value}" for name, value in task.info["tiling"].items() if name.startswith("base"))
-        blocks, source = many(task.block_dim, "block"), task.info["tiling_source"]
+        blocks, source = counted(task.block_dim, "block"), task.info["tiling_source"]
         source += f"; input by {task.info['input_load']}" if "input_load" in task.info else ""
         tiles = f", in tiles of {fields}" if fields else ""
         lines.append(f"computed by {task.op_type} in {blocks}{tiles} ({source})")
@@ -185,7 +185,7 @@ def part_lines(explanation: Explanation, part: SumPart, width: int | None = None
     window = _window(explanation, part)
     lines += ["", *window] if window else []
     model = explanation.result.report.problem["accumulate"]
-    lines += ["", f"through L0A and L0B into L0C: {many(len(part.mmads), 'mmad')}, float32 sums (model {model})"]
+    lines += ["", f"through L0A and L0B into L0C: {counted(len(part.mmads), 'mmad')}, float32 sums (model {model})"]
     head = (
         "mmad",
         "cycles",

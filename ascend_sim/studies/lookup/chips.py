@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import fields
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -66,11 +65,12 @@ def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
     figures = dict.fromkeys((name, unit) for rows in derived for name, (_, unit) in rows.items())
     for name, unit in sorted(figures, key=lambda figure: figure[1] == "GB/s"):
         table.row(name, *(rows[name][0] if name in rows else "-" for rows in derived), unit)
+    numbers = [spec.numbers() for spec in specs]
     equal = 0
     for place in _places(specs):
         unit = next(spec.sources[place].unit for spec in specs if place in spec.sources)
         figure = binary_size if unit == "bytes" else _number
-        shown = [figure(value_at(spec, place)) if place in spec.sources else "-" for spec in specs]
+        shown = [figure(of_chip[place]) if place in of_chip else "-" for of_chip in numbers]
         if len(set(shown)) == 1:
             equal += 1
             continue
@@ -93,7 +93,7 @@ def _cores(spec: ChipSpec) -> list[Text]:
 
 
 def _sections(spec: ChipSpec) -> list[Grid]:
-    tables = []
+    tables, numbers = [], spec.numbers()
     for section in [one.name for one in fields(ChipSpec)]:
         places = [place for place in spec.sources if place.startswith(f"{section}.")]
         if places:
@@ -101,7 +101,7 @@ def _sections(spec: ChipSpec) -> list[Grid]:
             for place in places:
                 source = spec.sources[place]
                 name = place.removeprefix(f"{section}.")
-                table.row(name, *_figure(value_at(spec, place), source.unit), source.text)
+                table.row(name, *_figure(numbers[place], source.unit), source.text)
             tables.append(table)
     return tables
 
@@ -138,14 +138,6 @@ def _references(spec: ChipSpec) -> Grid:
     for name, citation in spec.references.items():
         table.row(name, citation)
     return table
-
-
-def value_at(spec: ChipSpec, place: str) -> float:
-    """Return the chip's number at a dotted path such as "memory.hbm_bytes", a key of `spec.sources`."""
-    node: Any = spec
-    for key in place.split("."):
-        node = getattr(node, key) if is_dataclass(node) else {str(k): v for k, v in node.items()}[key]
-    return node
 
 
 def _figure(value: float, unit: str) -> tuple[str, str]:

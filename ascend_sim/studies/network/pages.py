@@ -12,6 +12,7 @@ from ascend_sim.ops.network import load_network, network_names, text_of
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.certainty import words
 from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.report.ranking import print_lines
 from ascend_sim.report.summary import LAYOUT
 from ascend_sim.studies.network.run import NetworkRun
 from ascend_sim.studies.network.summary import lines_of, summary_of
@@ -84,11 +85,7 @@ def render(run: NetworkRun, console: Console) -> None:
 
 def render_summary(run: NetworkRun, console: Console, more: str = "more: --full, --html page.html") -> None:
     """Print the result of a pass in a few lines; the last one is `more`, which says where to find the rest."""
-    for line in lines_of(summary_of(run), more):
-        if line.startswith("next: "):  # not wrapped, so that it can be copied
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
-        else:
-            say(console, line, indent="   ")
+    print_lines(lines_of(summary_of(run), more), console)
 
 
 def time_text(us: float, form: str = ".1f") -> str:

@@ -9,7 +9,6 @@ dtype; errors are against float64 of those inputs, `correct` is the report's ver
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, field, replace
@@ -39,6 +38,7 @@ from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, operand
 from ascend_sim.ops.verdicts.values import typed as as_format
 from ascend_sim.options.description import with_options
+from ascend_sim.report.report import plain
 from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress, ValueModel
 from ascend_sim.sequence import chip_of
@@ -121,7 +121,7 @@ class PrecisionTable(ShownResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain dicts, lists and numbers for JSON; non-finite values are None."""
-        return _plain(asdict(self))
+        return plain(asdict(self))
 
 
 @with_options(PrecisionOptions)
@@ -421,13 +421,3 @@ def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
         return {"probe": probe}
     decided_by = "probe" if correct else "bound"
     return {"correct": correct and probe["correct"], "decided_by": decided_by, "probe": probe}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value

@@ -9,8 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from ascend_sim.frozen import frozen
-from ascend_sim.report.columns import many
-from ascend_sim.report.grid import say
+from ascend_sim.report.grid import counted, say
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import HEADS, Errors, Group, group_by, note_lines, print_table, table_rows
 from ascend_sim.studies.validate.run import RowComparison
@@ -49,7 +48,7 @@ class ValidationSummary:
     def lines(self) -> list[str]:
         """Return the verdict as lines of text."""
         task = self.task
-        counts = f"{many(task.rows, 'row')}, {many(self.kernels, 'kernel')}, {many(self.chips, 'chip')}"
+        counts = f"{counted(task.rows, 'row')}, {counted(self.kernels, 'kernel')}, {counted(self.chips, 'chip')}"
         lines = [
             f"task time off by {task.mean:.1f} % in the mean   median {task.median:.1f} %   bias {task.bias:+.1f} %   "
             f"({counts})"
@@ -87,4 +86,4 @@ def render_summary(compared: Sequence[RowComparison], console: Console) -> None:
     for line in notes[:MOST_NOTES]:
         say(console, line)
     left = len(notes) - MOST_NOTES
-    say(console, f"more: --full, {many(left, 'note')}" if left > 0 else "more: --full")
+    say(console, f"more: --full, {counted(left, 'note')}" if left > 0 else "more: --full")

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from ascend_sim.chip import chip_names, load_chip
-from ascend_sim.studies.lookup.chips import chip_detail, chips_table, compare_table, value_at
+from ascend_sim.studies.lookup.chips import chip_detail, chips_table, compare_table
 
 pytestmark = pytest.mark.fast
 
@@ -57,7 +57,7 @@ def test_comparing_shows_what_differs_and_counts_what_does_not() -> None:
     shown = {words[0]: words[1 : 1 + len(specs)] for words in lines if words and "." in words[0]}
     places = dict.fromkeys(place for spec in specs for place in spec.sources)
     for place in places:
-        values = [value_at(spec, place) if place in spec.sources else None for spec in specs]
+        values = [spec.numbers()[place] if place in spec.sources else None for spec in specs]
         assert (place in shown) == (len(set(values)) > 1), place
         if place in shown and "bytes" not in [spec.sources[place].unit for spec in specs if place in spec.sources]:
             assert [None if word == "-" else word for word in shown[place]] == [

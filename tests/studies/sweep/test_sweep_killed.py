@@ -109,7 +109,7 @@ def test_2000_points_killed_five_times(tmp_path: Path) -> None:
     last = started(*arguments)
     text, said = last.communicate(timeout=PATIENCE)
     assert last.returncode == 0, said
-    assert "2000 points ran" in text and f"{kills[-1]} results were there before" in said
+    assert "2,000 points ran" in text and f"{kills[-1]} results were there before" in said
     found = rows(tmp_path)
     again = sum(begun - 1 for _, begun in found.values())
     print(f"killed at {kills}: {len(found)} results, {again} begun again after {parents} killed commands")
