@@ -266,8 +266,6 @@ class Launch:
         try:
             self._write(k)
             return k.finish()
-        except MemoryError:  # no mistake of the kernel
-            raise
         except (Exception, SystemExit) as error:
             again = partial(self._written, table=table, block=block, core=core, sub_block=sub_block)
             raise kernel_error(error, self.kernel, k, again) from error
@@ -278,8 +276,6 @@ class Launch:
         assert k.notes is not None
         try:
             self._write(k)
-        except MemoryError:
-            raise
         except (Exception, SystemExit) as error:
             k.notes.whole = False
             line = self.kernel.raised_at(error) or self.kernel.first_line
@@ -294,7 +290,7 @@ class Launch:
     def _write(self, k: Kernel) -> None:
         try:
             _refuse_result(self.kernel.function(k, *self.tensors, **self.fields))
-        except MemoryLimitError as error:
+        except (MemoryLimitError, MemoryError) as error:  # no mistakes of the kernel
             raise MemoryLimitError(_error_line(error, self.kernel)) from None
 
     def _builder(self, make: Maker, table: InstructionTable, block: int, core: str, sub_block: int) -> Kernel:

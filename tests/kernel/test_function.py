@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ascend_sim as asim
+from ascend_sim.errors import MemoryLimitError
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.options.description import names_of
 from ascend_sim.options.run_options import LaunchOptions
@@ -89,5 +90,5 @@ def test_a_machine_without_memory_is_no_mistake_of_the_kernel() -> None:
         raise MemoryError("8 GiB")
 
     for call in (asim.launch, asim.check_kernel):
-        with pytest.raises(MemoryError, match="8 GiB"):
+        with pytest.raises(MemoryLimitError, match="kernel large: MemoryError: 8 GiB"):
             call(large, 1, asim.empty(64, "float32"))
