@@ -13,7 +13,7 @@ from ascend_sim.acl.out import DeviceRecorder
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen, mutable
-from ascend_sim.report.grid import counted
+from ascend_sim.report.columns import counted
 from ascend_sim.runtime import Device, Task
 from ascend_sim.runtime.streams import StreamRun, overlapping, run_streams
 

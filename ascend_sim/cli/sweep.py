@@ -20,7 +20,7 @@ from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.options.short_names import full_column
-from ascend_sim.report.grid import counted
+from ascend_sim.report.columns import counted
 from ascend_sim.studies.sweep.options import SweepOptions
 
 

@@ -101,11 +101,12 @@ class LinesOf:
 
     def add_by_c(self, program: Program) -> None:
         """Mark the lines of a program with compiled/lines.c."""
-        touches = program.table.touches
+        touches, kinds = program.table.touches, program.table.column("kind")
         whole = library.ProgramStruct(
             **program.sheet.addresses(), count=len(program), bases=self._bases_in_c, tensors=len(self.bases)
         )
-        library.checked(self._library.mark_lines(library.byref(whole), *touches.addresses, self.line, *self._in_c))
+        places = (*touches.addresses, address_of(kinds), self.line, *self._in_c)
+        library.checked(self._library.mark_lines(library.byref(whole), *places))
 
     def add_by_numpy(self, program: Program) -> None:
         """Mark the lines of a program with numpy, for an installation without the compiled library."""

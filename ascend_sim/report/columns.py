@@ -106,3 +106,8 @@ def middle_out(items: Sequence[Item], most: int, row: Callable[[Item], Row]) -> 
         return [row(item) for item in items]
     tail = most // 3
     return [*map(row, items[: most - tail]), (f"... {len(items) - most} more",), *map(row, items[-tail:])]
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun: "1 point", "3,000 points"; `plural` is the noun's irregular plural."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

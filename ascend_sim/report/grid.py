@@ -102,8 +102,3 @@ def say(console: Console, text: str, *, style: str = "", indent: str = "  ") -> 
     for paragraph in text.split("\n"):
         for line in wrapped(paragraph, console.width, indent):
             console.print(Text(line, style=style), highlight=False, soft_wrap=True)
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun: "1 point", "3,000 points"; `plural` is the noun's irregular plural."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -19,8 +19,8 @@ from ascend_sim.keywords import near_names
 from ascend_sim.npz_file import one_line
 from ascend_sim.report.advice import layer_words
 from ascend_sim.report.blocks import EXPLAINED, costs_part, timeline_part, words_part
+from ascend_sim.report.columns import counted
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.grid import counted
 from ascend_sim.report.html import output_table, problem_table, results_name, table
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.packed import LIMIT, PackedBlocks

@@ -11,7 +11,7 @@ from ascend_sim.engine.critical_path import PathStep, by_what
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, WAIT
 from ascend_sim.isa.sync import WaitFlag
-from ascend_sim.report.grid import counted
+from ascend_sim.report.columns import counted
 from ascend_sim.runtime import Recording
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ascend_sim.report.certainty import together
-from ascend_sim.report.grid import counted
+from ascend_sim.report.columns import counted
 from ascend_sim.report.ranking import costs_of, numbered, ranking_lines
 from ascend_sim.report.summary import LAYOUT, before_words, head_words, parts_words
 from ascend_sim.torch.calls import MATMUL, Call

@@ -149,7 +149,7 @@ def test_the_page_that_compares(tmp_path: Path) -> None:
         launched().write(folder)
         folders.append(folder)
     write(tmp_path / "page.html", compare_runs(*folders))
-    check((tmp_path / "page.html").read_text(), scripts=3, shown=EVIL.replace("/", ""))
+    check((tmp_path / "page.html").read_text(), scripts=4, shown=EVIL.replace("/", ""))
 
 
 def test_the_page_that_explains(tmp_path: Path) -> None:

@@ -18,14 +18,15 @@ static int mark(uint8_t *lines, i64 count, i64 line, i64 address, i64 bytes) {
 /* Marks of all lines of the GM. */
 typedef struct {
     const Program *program;
-    const i64 *first;
+    const i64 *first, *kinds;
     const Touch *touches;
     uint8_t *read, *written;
     i64 line, count;
 } Marks;
 
-/* Mark the lines that the current row of a walk touches in GM; atomics read. */
+/* Mark the lines that the current row of a walk touches in GM; atomics read, and scalar accesses pass the L2 by. */
 static i64 mark_row(const Marks *marks, Walk *walk, i64 instruction) {
+    if (marks->kinds[instruction] != TRANSFER) return 0;
     const i64 *const first = marks->first + instruction, *row = NULL;
     for (const Touch *touch = marks->touches + first[0]; touch < marks->touches + first[1]; touch++) {
         if (touch->space != GM) continue;
@@ -44,11 +45,12 @@ static i64 mark_row(const Marks *marks, Walk *walk, i64 instruction) {
 }
 
 /* Mark the lines that the rows of a program touch in GM. `first` and `touches` are those of its table (kernel/program.py,
- * Touches), `read` and `written` have an entry for each of the `count` lines of GM. */
+ * Touches), `kinds` the kinds of its instructions; `read` and `written` have an entry for each of the `count` lines of GM. */
 EXPORT i64 mark_lines(
-    const Program *program, const i64 *first, const Touch *touches, i64 line, uint8_t *read, uint8_t *written, i64 count
+    const Program *program, const i64 *first, const Touch *touches, const i64 *kinds, i64 line, uint8_t *read,
+    uint8_t *written, i64 count
 ) {
-    const Marks marks = {program, first, touches, read, written, line, count};
+    const Marks marks = {program, first, kinds, touches, read, written, line, count};
     Walk walk = {.program = program};
     i64 result = 0;
     for (i64 row = 0; !result && row < program->count; row++) result = mark_row(&marks, &walk, walk_on(&walk));

@@ -16,7 +16,8 @@ from rich.console import Console
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.network import layer_text
-from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.report.columns import counted
+from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.ranking import numbered
 from ascend_sim.report.shown import LayersShown, ShownResult
 from ascend_sim.studies.compare.text import relative

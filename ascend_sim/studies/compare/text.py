@@ -10,7 +10,8 @@ from rich.text import Text
 
 from ascend_sim.errors import SimError
 from ascend_sim.options.short_names import full_name
-from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.report.columns import counted
+from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.summary import before_words
 from ascend_sim.studies.compare.facts import LETTERS, Fact, KernelFacts, RunComparison, Value
 

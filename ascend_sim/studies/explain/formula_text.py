@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ascend_sim.report.columns import columns
-from ascend_sim.report.grid import counted
+from ascend_sim.report.columns import columns, counted
 from ascend_sim.studies.explain.run import Explanation
 
 MOST_PRODUCTS = 24

@@ -20,7 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.ops.convolution.formula import like, places
 from ascend_sim.ops.verdicts.values import numbers
-from ascend_sim.report.grid import counted
+from ascend_sim.report.columns import counted
 from ascend_sim.studies.explain.formula_text import formula_lines
 from ascend_sim.studies.explain.run import Explanation
 from ascend_sim.studies.explain.text import (

@@ -18,8 +18,8 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.load import LoadData3D
 from ascend_sim.isa.vector import VectorBinary
 from ascend_sim.numerics import format_of, ulp
-from ascend_sim.report.columns import columns, middle_out
-from ascend_sim.report.grid import counted, say
+from ascend_sim.report.columns import columns, counted, middle_out
+from ascend_sim.report.grid import say
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.studies.explain.formula_text import MOST_PRODUCTS, formula_lines
 from ascend_sim.studies.explain.run import Explanation

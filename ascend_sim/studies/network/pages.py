@@ -11,7 +11,8 @@ from rich.console import Console
 from ascend_sim.ops.network import load_network, network_names, text_of
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.certainty import words
-from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.report.columns import counted
+from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.ranking import print_lines
 from ascend_sim.report.summary import LAYOUT
 from ascend_sim.studies.network.run import NetworkRun

@@ -9,7 +9,7 @@ from ascend_sim.ops.network import text_of
 from ascend_sim.options.commands import ShellCommands
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import CacheOptions
-from ascend_sim.report.grid import counted
+from ascend_sim.report.columns import counted
 from ascend_sim.report.ranking import costs_of, ranking_lines
 from ascend_sim.report.summary import LAYOUT, before_words, head_words, parts_words
 from ascend_sim.studies.network.options import NetworkOptions

@@ -12,8 +12,9 @@ import numpy as np
 from rich.console import Console
 
 from ascend_sim.errors import SimError
+from ascend_sim.report.columns import counted
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.grid import Grid, counted, say
+from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.png import png_figure, write_png
 from ascend_sim.report.summary import before_words
 from ascend_sim.studies.sweep.point import TRIED

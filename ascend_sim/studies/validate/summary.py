@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 
 from ascend_sim.frozen import frozen
-from ascend_sim.report.grid import counted, say
+from ascend_sim.report.columns import counted
+from ascend_sim.report.grid import say
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import HEADS, Errors, Group, group_by, note_lines, print_table, table_rows
 from ascend_sim.studies.validate.run import RowComparison
