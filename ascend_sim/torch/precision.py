@@ -20,11 +20,12 @@ from ascend_sim.studies.precision.summary import render_summary
 from ascend_sim.torch.calls import MATMUL
 from ascend_sim.torch.options import SimulateOptions
 from ascend_sim.torch.report import LayerRow
+from ascend_sim.torch.summary import addresses
 
 
 @frozen
 class LayerPrecision(ShownResult):
-    """Precision table of each layer by its name; `print` shows each distinct summary once, `tables` hold all figures."""
+    """Precision table of each layer by its address; `print` shows each distinct summary once, `tables` hold all figures."""
 
     tables: Mapping[str, PrecisionTable]
 
@@ -59,14 +60,14 @@ def layer_precision(
     inputs: str | None,
     options: SimulateOptions,
 ) -> LayerPrecision:
-    """Run the first backward call of each layer in every precision; return a table for each layer.
+    """Run the first backward call of each layer in every precision; return the table of each layer by its address.
 
     With `inputs` the arrays are random, from that distribution. Without it they are those that the simulation kept, else
     random (normal). `dtypes` None: the layer's own. Matrix products and layers that no case can express are left out.
     """
     tables: dict[str, PrecisionTable] = {}
     drawn: dict[str, PrecisionTable] = {}
-    for row in rows:
+    for address, row in addresses(rows).items():
         backward = next((call for call in row.calls if not call.forward), None)
         if backward is None or row.layer.kind == MATMUL:
             continue
@@ -76,7 +77,6 @@ def layer_precision(
         except SimError:
             continue
         own = case.tensors["input"][1]
-        same = sum(name.partition("#")[0] == row.layer.name for name in tables)
         shape = case.model_dump_json()
         table = (drawn.get(shape) if arrays is None else None) or precision(
             case,
@@ -89,5 +89,5 @@ def layer_precision(
         )
         if arrays is None:
             drawn[shape] = table
-        tables[f"{row.layer.name}#{same + 1}" if same else row.layer.name] = table
+        tables[address] = table
     return LayerPrecision(tables)

@@ -54,3 +54,14 @@ def test_equal_layers_have_one_block() -> None:
     assert list(found.tables) == ["0", "1", "2"] and found.tables["1"] is found.tables["2"]
     heads = [line for line in str(found).splitlines() if line.endswith("inputs normal, seed 0") and "convolution" not in line]
     assert heads == ["0: inputs normal, seed 0", "1, as 2: inputs normal, seed 0"]
+
+
+def test_layers_have_the_addresses_of_the_report() -> None:
+    """A row of the same name without a backward call counts in the number."""
+    layer = nn.Conv2d(2, 2, 3)
+    with simulate(mode="timing") as sim:
+        with torch.no_grad():
+            nn.functional.conv2d(torch.randn(1, 2, 9, 9), layer.weight)
+        nn.functional.conv2d(torch.randn(1, 2, 8, 8, requires_grad=True), layer.weight).sum().backward()
+    (name,) = sim.precision(inputs="normal").tables
+    assert name.endswith("#2") and sim[name].row is sim.rows[1]
