@@ -153,16 +153,16 @@ def _facts(comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[boo
     for number, fact in enumerate(facts):
         differs = marks[number] if marks else fact.differs
         cells: list[Any] = [f"{_MARK if differs else ''}{fact.name}", *shown_values(fact)]
-        cells += shown_difference(fact) if two else ()
+        cells += shown_difference(fact) if two and differs else ()
         mark = [*(['class="differs"'] if differs else []), *([f'data-kernel="{number}"'] if kernels else [])]
         found[differs].append((list(map(_cell, cells)), " ".join(mark)))
     head = [
         "kernel" if kernels else "quantity",
         *(f">{letter}" for letter in LETTERS[: len(comparison.runs)]),
-        *((">B - A", ">relative") if two else ()),
     ]
+    heads = {True: [*head, *((">B - A", ">relative") if two else ())], False: head}
     tables = {
-        differs: table(head, [cells for cells, _ in rows], marks=[mark for _, mark in rows])
+        differs: table(heads[differs], [cells for cells, _ in rows], marks=[mark for _, mark in rows])
         for differs, rows in found.items()
         if rows
     }

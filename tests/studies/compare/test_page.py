@@ -110,6 +110,12 @@ def test_rows_that_differ_are_marked(page: Path, comparison: RunComparison) -> N
         assert bool(re.search(rf'<tr class="differs"[^>]*><td>\*\xa0{kernel.name}</td>', text)) == kernel.differs
 
 
+def test_equal_rows_have_no_columns_of_differences(page: Path) -> None:
+    tables = re.findall(r"(<details class=\"equal\">.*?)?<thead><tr>(.*?)</tr>", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert {bool(folded) for folded, _ in tables} == {True, False}
+    assert all(("relative" in head) != bool(folded) for folded, head in tables)
+
+
 @pytest.mark.parametrize("width", [1600, 400])
 def test_nothing_is_cut_off_and_every_chart_has_a_name(browser: Any, width: int) -> None:
     emulate(browser, width, 900, mobile=width < 600)
