@@ -108,6 +108,14 @@ def test_the_search_finds_sections_by_the_words_of_their_text(tmp_path: Path) ->
     assert index.startswith('window.findIndex = [["deep/a.html#top"')
 
 
+def test_the_search_has_formulas_as_text(tmp_path: Path) -> None:
+    pytest.importorskip("latex2mathml")
+    said = r"$C_o$ of $\frac{2 m}{256}$, $2^{10}$, $\sum_{i=0}^{n} x$."
+    (tmp_path / "a.html").write_text(f"<article><h1>Sums</h1><p>{part('formulas').in_mathml(said)}</article>")
+    ((*_, text),) = part("finding").sections(tmp_path)
+    assert text == "C_o of 2m/256, 2^10, \u2211_i=0^nx."
+
+
 def test_the_search_needs_no_server(tmp_path: Path) -> None:
     """The field stands in the head of a page that is opened from a folder, and links to the place."""
     (tmp_path / "find.js").write_text((TOOLS / "website" / "find.js").read_text(encoding="utf-8"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 INDEX = "find_index.js"
 _HEADS = ("h1", "h2", "h3", "h4")
-_SILENT = ("script", "style", "svg", "math")
+_SILENT = ("script", "style", "svg")
+_SIGNS = {"msub": "_", "msup": "^", "msubsup": "_^", "munder": "_", "mover": "^", "munderover": "_^", "mfrac": "/"}
+"""Signs between the parts of a formula's element, in a text of one line."""
 
 
 class _Sections(HTMLParser):
@@ -19,6 +22,7 @@ class _Sections(HTMLParser):
         self.found: list[tuple[str, list[str], list[str]]] = []
         self._inside = self._head = False
         self._silent = 0
+        self._formula: list[Iterator[str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._inside |= tag == "article"
@@ -26,11 +30,17 @@ class _Sections(HTMLParser):
         if self._inside and tag in _HEADS:
             self._head = True
             self.found.append((dict(attrs).get("id") or "", [], []))
+        if self._formula:
+            self.handle_data(next(self._formula[-1], ""))
+        if tag == "math" or self._formula:
+            self._formula.append(iter(("", *_SIGNS.get(tag, ""))))
 
     def handle_endtag(self, tag: str) -> None:
         self._inside &= tag != "article"
         self._head &= tag not in _HEADS
         self._silent -= tag in _SILENT
+        if self._formula:
+            self._formula.pop()
 
     def handle_data(self, data: str) -> None:
         if self._inside and not self._silent and self.found:
