@@ -45,6 +45,7 @@ from ascend_sim.isa.vector import (
     SelectByRegister,
     StoreMaskRegister,
     Transpose,
+    TransposeHalves,
     VectorBinary,
     VectorCast,
     VectorCopy,
@@ -300,15 +301,18 @@ def _square(name: str, f: Fields, chip: ChipSpec) -> Key:
 def _columns(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the steps of TransDataTo5HD: one Transpose of 16 rows of a 32-byte block for each repeat.
 
-    With elements of 4 bytes a row of the result, 16 elements, takes two addresses. A single repeat begins a step behind the
-    addresses (public documentation of repeatTimes). Raises SimError for a bad number of repeats.
+    With elements of 4 bytes a row of the result, 16 elements, takes two addresses; with 1 byte it takes half a block. A single
+    repeat begins a step behind the addresses (public documentation of repeatTimes). Raises SimError for a bad number of
+    repeats.
     """
     dtype, repeat = dtype_of(f["format"]), f["repeat"]
     size, dst_step, src_step = size_of(dtype), f["dst_step"], f["src_step"]
     if not 1 <= repeat <= MOST_REPEATS:
         raise SimError(f"TransDataTo5HD: repeatTimes {repeat}; a repeat is 1 to {MOST_REPEATS} (public documentation)")
     pair = dst_step * (size // 2)
-    key = Transpose, dtype, 16, BLOCK_BYTES // size, pair, src_step
+    key: Key = Transpose, dtype, 16, BLOCK_BYTES // size, pair, src_step
+    if size == 1:
+        key = TransposeHalves, dtype, dst_step, src_step, bool(f["dst_upper"]), bool(f["src_upper"])
     numbers = range(repeat) if repeat > 1 else (1,)
     return [WordStep(key, n * f["dst_repeat"] * BLOCK_BYTES, n * f["src_repeat"] * BLOCK_BYTES) for n in numbers]
 
@@ -334,6 +338,7 @@ def _alone(make: Callable[[str, Fields, ChipSpec], Key]) -> Callable[[str, Field
 _STEP_MAKERS: Mapping[str, Callable[[str, Fields, ChipSpec], Sequence[WordStep]]] = {
     "vgather": _gather,
     "vbrcb": _broadcast,
+    "scatter_vnchwconv_b8": _columns,
     "scatter_vnchwconv_b16": _columns,
     "scatter_vnchwconv_b32": _columns,
     "vreducev2": _alone(_gather_mask),

@@ -218,6 +218,9 @@ WORDS: dict[str, WordForm] = {
         ("scatter_vnchwconv_b16", "scatter_vnchwconv_b32"),
         WordForm(("UB", "UB"), ("format", "repeat", "dst_repeat", "src_repeat", "dst_step", "src_step")),
     ),
+    "scatter_vnchwconv_b8": WordForm(
+        ("UB", "UB"), ("format", "repeat", "dst_repeat", "src_repeat", "dst_step", "src_step", "dst_upper", "src_upper")
+    ),
     "vbrcb": WordForm(("UB", "UB"), ("format", "dst_block", "dst_repeat", "repeat")),
     **dict.fromkeys(("vcadd", "vcmax", "vcmin"), WordForm(("UB", "UB"), (*_REDUCE, "order", *_MASK))),
     **dict.fromkeys(("vcgadd", "vcgmax", "vcgmin", "vcpadd"), WordForm(("UB", "UB"), (*_REDUCE, *_MASK))),

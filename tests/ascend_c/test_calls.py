@@ -248,6 +248,33 @@ def test_gathering_padding_squares_and_casts_from_int32(tmp_path: Path) -> None:
     assert not asim.check_kernel(kernel, 1, *given).findings
 
 
+HALVES = """extern "C" __global__ __aicore__ void halves(GM_ADDR x, GM_ADDR z) {
+    GlobalTensor<TYPE> xg, zg; xg.SetGlobalBuffer((__gm__ TYPE *)x); zg.SetGlobalBuffer((__gm__ TYPE *)z);
+    TPipe pipe; TBuf<TPosition::VECCALC> b, o; pipe.InitBuffer(b, 2048); pipe.InitBuffer(o, 4096);
+    LocalTensor<TYPE> s = b.Get<TYPE>(), d = o.Get<TYPE>();
+    DataCopy(s, xg, 2048); DataCopy(d, zg, 4096);
+    SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0);
+    LocalTensor<TYPE> from[16], to[16];
+    for (int j = 0; j < 16; j++) from[j] = s[32 * j], to[j] = d[64 * j];
+    TransDataTo5HD(to, from, TransDataTo5HDParams(DST, SRC, 4, 32, 16));
+    SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0);
+    DataCopy(zg, d, 4096);
+}
+"""
+
+
+@pytest.mark.parametrize(("kind", "to", "source"), [("int8_t", 0, 1), ("uint8_t", 1, 0), ("int8_t", 1, 1), ("uint8_t", 0, 0)])
+def test_halves_of_blocks_of_bytes_are_turned(tmp_path: Path, kind: str, to: int, source: int) -> None:
+    """Public documentation: element i of 16 half blocks becomes half a block at address i; nothing else is stored."""
+    dtype = np.dtype(kind.removesuffix("_t"))
+    x, z = (np.random.default_rng(size).integers(0, 100, size).astype(dtype) for size in (2048, 4096))
+    code = HALVES.replace("TYPE", kind).replace("DST", f"{to}").replace("SRC", f"{source}")
+    given, wanted = made(tmp_path, code), z.reshape(4, 16, 2, 2, 16).copy()
+    wanted[:, :, 0, to] = x.reshape(4, 16, 2, 16)[:, :, source].transpose(0, 2, 1)
+    assert np.array_equal(asim.launch(given, 1, x, z.copy()).outputs["z"], wanted.reshape(-1))
+    assert not asim.check_kernel(given, 1, x, z.copy()).findings
+
+
 CROSS = """extern "C" __global__ __aicore__ void turned(GM_ADDR x, GM_ADDR z) {
     GlobalTensor<float> xg, zg; xg.SetGlobalBuffer((__gm__ float *)x); zg.SetGlobalBuffer((__gm__ float *)z);
     TPipe pipe; TBuf<TPosition::VECCALC> b; pipe.InitBuffer(b, 1024);

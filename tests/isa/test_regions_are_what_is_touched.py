@@ -31,6 +31,7 @@ from ascend_sim.isa.vector import (
     Select,
     Transpose,
     TransposeBlocks,
+    TransposeHalves,
     VectorBinary,
     VectorCast,
     VectorCopy,
@@ -166,6 +167,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (BroadcastColumn("float32", 20, 5, 96), 2048, 64, 0),
     (Transpose("float16", 5, 20, 32, 64), 2048, 64, 0),
     (Transpose("float32", 1, 8, 32, 32), 2048, 64, 0),
+    *((TransposeHalves("int8", 64, 32, upper, not upper), 2048, 64, 0) for upper in (False, True)),
     (Interleave(2, 21), 512, 64, 1024),
     (Scatter("float32", 3, 5, 16, 5 * 64, 64, 4, 192, 12), 2048, 64, 0),  # [tap][row][channel] to [row][channel][tap]
     (Scatter("float32", 3, 5, 16, 5 * 64, 64, 64, 192, 4), 2048, 64, 0),

@@ -24,7 +24,7 @@ from ascend_sim.isa.vector.mask_register import (
 )
 from ascend_sim.isa.vector.movement import BroadcastColumn, Duplicate, Gather, VectorCopy
 from ascend_sim.isa.vector.pieces import ReducePieces
-from ascend_sim.isa.vector.rearrangement import Interleave, Scatter, Transpose, TransposeBlocks
+from ascend_sim.isa.vector.rearrangement import Interleave, Scatter, Transpose, TransposeBlocks, TransposeHalves
 from ascend_sim.isa.vector.reduction import ReduceBlocks, ReduceRows, ReduceWithIndex
 from ascend_sim.isa.vector.selection import COMPARISONS, Compare, Select
 
@@ -52,6 +52,7 @@ __all__ = [
     "StoreMaskRegister",
     "Transpose",
     "TransposeBlocks",
+    "TransposeHalves",
     "VectorBinary",
     "VectorCast",
     "VectorCopy",

@@ -57,6 +57,41 @@ class Transpose(VectorInstruction):
         return _filled_rows(shape, self._row_bytes, item, (item, self.src_stride), (self.dst_stride, item))
 
 
+@frozen
+class TransposeHalves(VectorInstruction):
+    """Transpose 16 x 16 elements of 1 byte between halves of 32-byte blocks (TransDataTo5HD of 8 bits).
+
+    Each row is the lower or the upper half of a block, by `dst_upper` and `src_upper`. The other halves of dst stay.
+    """
+
+    dtype: str
+    dst_stride: int
+    src_stride: int
+    dst_upper: bool = False
+    src_upper: bool = False
+
+    name = "transpose_halves"
+    opcode = "transpose"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, FRACTAL * BLOCK_BYTES
+
+    def pipe(self, chip: ChipSpec) -> str:
+        rows_fit(chip, self.name, self.dtype, FRACTAL, FRACTAL, self.dst_stride, self.src_stride)
+        return super().pipe(chip)
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", "UB", FRACTAL, self.src_stride, FRACTAL, offset=FRACTAL * self.src_upper),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "UB", FRACTAL, self.dst_stride, FRACTAL, offset=FRACTAL * self.dst_upper),)
+
+    def moves(self, model: ValueModel) -> Moves:
+        shape, to = (FRACTAL, FRACTAL), FRACTAL * self.dst_upper
+        take = loops("src0", "UB", shape, (1, self.src_stride), 1, FRACTAL * self.src_upper)
+        return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, 1), 1, to))
+
+
 def _filled_rows(
     shape: tuple[int, ...], row: int, item: int, src: tuple[int, ...], dst: tuple[int, ...], offset: int = 0
 ) -> Moves:

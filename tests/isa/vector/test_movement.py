@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import BroadcastColumn, Duplicate, Gather, Mask, Transpose, VectorCopy
+from ascend_sim.isa.vector import BroadcastColumn, Duplicate, Gather, Mask, Transpose, TransposeHalves, VectorCopy
 from tests.support.isa.workbench import CHIP, Workbench
 from tests.support.sampling import sampled
 
@@ -156,3 +156,4 @@ def test_costs_on_paper() -> None:
     assert BroadcastColumn("float32", 64, 16, 256).cost(CHIP).work == 2 + 23 + 16  # and a copy of 16 rows
     assert Transpose("float16", 16, 16, 32, 32).cost(CHIP).work == 2
     assert Transpose("float32", 17, 16, 128, 64).cost(CHIP).work == 2 * 4 * 2
+    assert TransposeHalves("int8", 32, 32).cost(CHIP).work == 2  # as of the 16 blocks of 16-bit elements

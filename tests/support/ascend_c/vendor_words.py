@@ -60,7 +60,8 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
         dst, source, offsets = addresses
         return [name, dst, offsets, source, fields["dst_repeat"], fields["repeat"]]
     if name.startswith("scatter_vnchwconv"):
-        return [name, 0, 2, fields["repeat"], fields["dst_repeat"], fields["src_repeat"]]
+        halves = [fields["dst_upper"], fields["src_upper"]] if name.endswith("b8") else []
+        return [name, 0, 2, fields["repeat"], fields["dst_repeat"], fields["src_repeat"], *halves]
     if name in ("load_cmpmask", "store_cmpmask"):  # the vendor's names are those of the register
         return ["set_cmpmask" if name == "load_cmpmask" else "get_cmpmask", addresses[form.addresses.index("UB")]]
     if form.register and "GM" not in form.addresses:

@@ -92,7 +92,6 @@ inline int64_t asim_list_step(asim::Site site, const char *what, const uint64_t 
     return step / together;
 }
 template <class T> inline void TransDataTo5HD(uint64_t dst[16], uint64_t src[16], const TransDataTo5HDParams &p, ASIM_SITE) {
-    if (sizeof(T) == 1) asim::refuse(site, "TransDataTo5HD of elements of 1 byte is not simulated; of 2 and 4 bytes it is");
     asim::vector_call();
     for (int64_t number = 0; number < 4; number++) {
         const uint64_t *a = number < 2 ? dst + 8 * number : src + 8 * (number - 2);
@@ -100,10 +99,15 @@ template <class T> inline void TransDataTo5HD(uint64_t dst[16], uint64_t src[16]
                      {number, (int64_t)a[0], (int64_t)a[1], (int64_t)a[2], (int64_t)a[3], (int64_t)a[4], (int64_t)a[5], (int64_t)a[6],
                       (int64_t)a[7]});
     }
-    asim::record(site, sizeof(T) == 2 ? asim::Word::scatter_vnchwconv_b16 : asim::Word::scatter_vnchwconv_b32,
-                 {(int64_t)dst[0], (int64_t)src[0]},
-                 {asim::format_of<T>(), p.repeatTimes, p.dstRepStride, p.srcRepStride,
-                  asim_list_step(site, "dst", dst, sizeof(T) / 2), asim_list_step(site, "src", src, 1)});
+    const int64_t lists[] = {(int64_t)dst[0], (int64_t)src[0]};
+    int64_t dst_step = asim_list_step(site, "dst", dst, sizeof(T) == 4 ? 2 : 1), src_step = asim_list_step(site, "src", src, 1);
+    if (sizeof(T) == 1)
+        asim::record(site, asim::Word::scatter_vnchwconv_b8, lists,
+                     {asim::format_of<T>(), p.repeatTimes, p.dstRepStride, p.srcRepStride, dst_step, src_step, p.dstHighHalf,
+                      p.srcHighHalf});
+    else
+        asim::record(site, sizeof(T) == 2 ? asim::Word::scatter_vnchwconv_b16 : asim::Word::scatter_vnchwconv_b32, lists,
+                     {asim::format_of<T>(), p.repeatTimes, p.dstRepStride, p.srcRepStride, dst_step, src_step});
 }
 template <class T> void TransDataTo5HD(const LocalTensor<uint64_t> &, const LocalTensor<uint64_t> &, const TransDataTo5HDParams &) = delete;
 template <class T>
