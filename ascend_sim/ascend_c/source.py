@@ -14,6 +14,9 @@ SUFFIXES = (".cpp", ".cc", ".cxx", ".asc")
 """Suffixes of files that hold C++ kernels."""
 _ENTRY = re.compile(r"\b__global__\b(?P<between>[^;{}()]*?)\bvoid\s+(?:__\w+__\s+)*(?P<name>\w+)\s*\(")
 _NOISE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""", re.DOTALL)
+_MACRO = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<value>(?:\\\n|[^\n])*\b__global__\b(?:\\\n|[^\n])*)", re.MULTILINE
+)
 
 
 @frozen
@@ -28,16 +31,9 @@ class KernelEntry:
 def entries(path: Path) -> list[KernelEntry]:
     """Return the kernels defined in a file (`__global__ ... void`), in order; declarations do not count.
 
-    Raises SimError for an unreadable file.
+    `__global__` may stand in a macro of the file that has no parameters. Raises SimError for an unreadable file.
     """
-    if not path.is_file():
-        found = "that is a folder" if path.is_dir() else "there is no such file"
-        raise SimError(f"{path}: {found}; give a C++ file with a kernel")
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise SimError(f"{path}: cannot be read: {error.strerror or error}") from None
-    plain = _NOISE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    plain, _ = _plain(path)
     listed: list[KernelEntry] = []
     for match in _ENTRY.finditer(plain):
         end = _closing(plain, match.end())
@@ -56,7 +52,9 @@ def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
     """
     there = entries(path)
     if not there:
-        raise SimError(f'{shown_file(str(path))}: no kernel; one begins with extern "C" __global__ __aicore__ void NAME(')
+        hint = "".join(f"; write that out in place of the macro {name}" for name in _plain(path)[1])
+        begins = f'no kernel; one begins with extern "C" __global__ __aicore__ void NAME({hint}'
+        raise SimError(f"{shown_file(str(path))}: {begins}")
     listed = ", ".join(dict.fromkeys(one.name for one in there))
     if name is None:
         if len({one.name for one in there}) > 1:
@@ -66,6 +64,35 @@ def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
         if one.name == name.partition("<")[0].strip().rpartition("::")[2]:
             return name, one
     raise SimError(f"{shown_file(str(path))}: no kernel {name!r}; give one of {listed}")
+
+
+def _plain(path: Path) -> tuple[str, list[str]]:
+    """Return a file's text without comments and texts, and the names of macros with parameters that hold `__global__`.
+
+    The names of other such macros are replaced by what they stand for. Every line stays where it is.
+    """
+    if not path.is_file():
+        found = "that is a folder" if path.is_dir() else "there is no such file"
+        raise SimError(f"{path}: {found}; give a C++ file with a kernel")
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise SimError(f"{path}: cannot be read: {error.strerror or error}") from None
+    plain = _NOISE.sub(_blank, text)
+    hidden: list[str] = []
+    while (macro := _MACRO.search(plain)) is not None:
+        name, value = macro["name"], macro["value"].replace("\\\n", " ")
+        plain = plain[: macro.start()] + _blank(macro) + plain[macro.end() :]
+        if value.startswith("("):
+            hidden.append(name)
+        else:
+            plain = re.sub(rf"\b{name}\b", value.replace("\\", r"\\"), plain)
+    return plain, hidden
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Return spaces and ends of lines in place of what was found."""
+    return re.sub(r"[^\n]", " ", match[0])
 
 
 def _closing(text: str, begin: int) -> int:
