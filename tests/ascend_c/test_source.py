@@ -56,9 +56,9 @@ def test_a_kernel_of_one_name_may_stand_twice(tmp_path: Path) -> None:
 def test_the_beginning_of_a_kernel_may_be_a_macro(tmp_path: Path) -> None:
     """The line behind a macro's definition is no part of it; one with parameters is named where there is no kernel."""
     path = tmp_path / "macro.cpp"
-    begins = '#define KERNEL extern "C" \\\n  __global__ __aicore__\nvoid helper() {}\n'
+    begins = "#define BEGIN \\\n  __global__\n#define KERNEL BEGIN __aicore__\nvoid helper() {}\n"
     path.write_text(f"{begins}KERNEL void one(GM_ADDR x) {{}}\n__global__ void other() {{}}\n")
-    assert entries(path) == [KernelEntry("one", 4, ("x",)), KernelEntry("other", 5, ())]
+    assert entries(path) == [KernelEntry("one", 5, ("x",)), KernelEntry("other", 6, ())]
     path.write_text("#define KERNEL(N) __global__ void N\nKERNEL(one)(GM_ADDR x) {}\n")
     with pytest.raises(SimError, match=r"no kernel; .* void NAME\(; write that out in place of the macro KERNEL$"):
         choose(path, None)
