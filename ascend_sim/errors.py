@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 
@@ -78,3 +79,10 @@ def binary_size(size: float) -> str:
         size, power = size / 1024, power + 1
     shown = f"{size:,.0f}" if power == 0 or size >= 1000 else f"{size:.4g}"
     return f"{shown} {units[power]}"
+
+
+def why_no_file(path: Path) -> str:
+    """Return the reason why there is no file to read at `path`: a directory, a device or pipe, or nothing stands there."""
+    if path.is_dir():
+        return "is a directory"
+    return "is a device or a pipe, not a file" if path.exists() else "no such file"

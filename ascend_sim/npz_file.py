@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
+from ascend_sim.errors import why_no_file
+
 DAMAGED = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, NotImplementedError, struct.error,
 )  # fmt: skip
@@ -50,7 +52,7 @@ def read_headers(path: Path) -> Mapping[str, Header]:
     Raises NpzError for a missing or damaged archive.
     """
     if not path.is_file():
-        raise NpzError("is a directory" if path.is_dir() else "no such file")
+        raise NpzError(why_no_file(path))
     if not zipfile.is_zipfile(path):
         raise NpzError("not an .npz file (numpy.savez writes one)")
     headers = {}

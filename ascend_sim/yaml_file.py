@@ -15,7 +15,7 @@ import yaml
 from yaml.composer import Composer, ComposerError
 from yaml.constructor import ConstructorError, SafeConstructor
 
-from ascend_sim.errors import ConfigError
+from ascend_sim.errors import ConfigError, why_no_file
 
 MOST_BYTES = 1 << 20
 """Most bytes of a file; the largest one that ships has 31 KB."""
@@ -125,13 +125,6 @@ def read_yaml(path: Path, what: str) -> dict[Any, Any]:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: cannot be read as YAML text: not UTF-8") from None
     return parse_yaml(text, path, what)
-
-
-def why_no_file(path: Path) -> str:
-    """Return the reason why there is no file to read at `path`: a directory, a device or pipe, or nothing stands there."""
-    if path.is_dir():
-        return "is a directory"
-    return "is a device or a pipe, not a file" if path.exists() else "no such file"
 
 
 def parse_yaml(text: str, name: str | Path, what: str) -> dict[Any, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from ascend_sim.errors import ConfigError
+from ascend_sim.errors import ConfigError, why_no_file
 from ascend_sim.numerics import encode
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import draw
@@ -25,7 +25,7 @@ from ascend_sim.ops.case_entries import Case, choices, explain_error, spelled
 from ascend_sim.ops.network import address_of, case_of_layer, load_network, network_names
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.tensor_files import load_tensors
-from ascend_sim.yaml_file import read_yaml, why_no_file
+from ascend_sim.yaml_file import read_yaml
 
 _RULES_REFUSE = ("greater_than_equal", "greater_than", "too_short", "too_long")
 """Errors of a file, as pydantic calls them, for values that an operator's rules refuse with a status."""

@@ -15,13 +15,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from ascend_sim.errors import ConfigError
+from ascend_sim.errors import ConfigError, why_no_file
 from ascend_sim.frozen import frozen
 from ascend_sim.keywords import near_known
 from ascend_sim.ops.case_entries import Case, CountedFromOne, FileEntry, choices, explain_error, spelled
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.yaml_file import read_yaml, why_no_file
+from ascend_sim.yaml_file import read_yaml
 
 MOST_IMAGES = (1 << 31) - 1
 """Limit of a batch; far beyond what the memory of a chip holds."""

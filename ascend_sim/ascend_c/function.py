@@ -45,7 +45,7 @@ from ascend_sim.ascend_c.session import Session
 from ascend_sim.ascend_c.source import KernelEntry, choose
 from ascend_sim.ascend_c.stream import FINE, REFUSED, TOO_LONG, WordStream
 from ascend_sim.chip import ChipSpec
-from ascend_sim.errors import SimError
+from ascend_sim.errors import SimError, why_no_file
 from ascend_sim.isa.sync import CrossCore
 from ascend_sim.kernel.function import KernelFunction, Race
 from ascend_sim.kernel.inspection import Line, shown_file
@@ -367,7 +367,7 @@ def cpp_kernel(
     paths = [Path(one).absolute() for one in (file, *more)]
     for one in paths[1:]:
         if not one.is_file():
-            raise SimError(f"{shown_file(str(one))}: there is no such file; give a C++ file")
+            raise SimError(f"{shown_file(str(one))}: {why_no_file(one)}; give a C++ file")
     for folder in include:
         if not Path(folder).is_dir():
             raise SimError(f"include {folder}: there is no such folder")

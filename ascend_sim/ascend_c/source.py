@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ascend_sim.errors import SimError
+from ascend_sim.errors import SimError, why_no_file
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.inspection import shown_file
 
@@ -72,8 +72,7 @@ def _plain(path: Path) -> tuple[str, list[str]]:
     The names of other such macros are replaced by what they stand for. Every line stays where it is.
     """
     if not path.is_file():
-        found = "that is a folder" if path.is_dir() else "there is no such file"
-        raise SimError(f"{path}: {found}; give a C++ file with a kernel")
+        raise SimError(f"{path}: {why_no_file(path)}; give a C++ file with a kernel")
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:

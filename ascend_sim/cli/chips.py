@@ -18,14 +18,14 @@ def chips(
         list[str] | None,
         typer.Argument(metavar="[NAME]...", help="A chip's name or file; without it, all are listed.", autocompletion=CHIPS),
     ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Print the named chips side by side.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Print the named chips (A B, or A,B) side by side.")] = False,
 ) -> None:
     """List the chips, print every number of one with its source, or compare some."""
     from ascend_sim.sequence import chip_of
     from ascend_sim.studies.lookup.chips import chip_detail, chips_table, compare_table
 
     with errors(as_json=False):
-        specs = [chip_of(name) for name in names or []]
+        specs = [chip_of(name) for text in names or () for name in text.split(",")]
         if compare and len(specs) < 2:
             raise SimError("chips --compare: give two chips or more, for example --compare ascend910a ascend910b3")
         if not compare and len(specs) > 1:

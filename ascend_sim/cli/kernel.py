@@ -23,7 +23,7 @@ from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_summary, print_text
 from ascend_sim.cli.values import fields_of
 from ascend_sim.cli.verdict import failed_run, scalar_computed, verdict_of
-from ascend_sim.errors import SimError
+from ascend_sim.errors import SimError, why_no_file
 from ascend_sim.frozen import frozen
 from ascend_sim.options.run_options import LaunchOptions
 
@@ -236,8 +236,7 @@ def run_file(file: Path, what: str = "a kernel") -> ModuleType:
     Raises SimError with file and line if it fails, does not exist or is not a Python file.
     """
     if not file.is_file():
-        found = "that is a folder" if file.is_dir() else "there is no such file"
-        raise SimError(f"{file}: {found}; give a Python file with {what}")
+        raise SimError(f"{file}: {why_no_file(file)}; give a Python file with {what}")
     if file.suffix not in ("", ".py"):
         raise SimError(f"{file}: a file named {file.suffix}; give a Python file with {what}")
     try:

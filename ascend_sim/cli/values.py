@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.errors import ConfigError, SimError, why_no_file
 
 FIELD = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\])*")
 """Pattern of a keyword: a name, or a member of a C++ structure: `count`, `shape.rows`, `parts[1]`."""
@@ -34,7 +34,7 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
-    from ascend_sim.yaml_file import read_yaml, why_no_file
+    from ascend_sim.yaml_file import read_yaml
 
     if not path.is_file():
         raise ConfigError(f"--tiling {path}: {why_no_file(path)}, and not of the form KERNEL.FIELD=VALUE,...")

@@ -27,6 +27,10 @@ def test_the_command_compares_two_chips_or_more() -> None:
     assert "clock.cube_mhz" in result.stdout
 
 
+def test_names_may_have_commas_between_them() -> None:
+    assert run("chips", "--compare", "ascend910a,ascend910b3") == run("chips", "--compare", "ascend910a", "ascend910b3")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -99,7 +99,7 @@ def test_meta_tensors_have_no_values() -> None:
         ("x = 1\n", "train.py: no function training(); it trains"),
         ("def training():\n    yield undefined\n", "train.py:2: NameError: name 'undefined' is not defined"),
         ("def training(:\n", "train.py:1: "),
-        (None, "train.py: there is no such file; give a Python file with a training"),
+        (None, "train.py: no such file; give a Python file with a training"),
         ("def training():\n    return 3.0\n", "training() returns float; it must yield the loss of each step"),
         ("def training():\n    return\n    yield\n", "training() yields no loss; it must yield one for each step"),
         ("def training():\n    yield 'x'\n", "step 0: the loss is 'x'; it must be one number"),

@@ -14,7 +14,7 @@ from typing import Unpack
 import yaml
 
 from ascend_sim.engine.engine import Progress
-from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.errors import ConfigError, SimError, why_no_file
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.layer import Layer
@@ -179,7 +179,7 @@ def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
     """
     path = Path(given) / TILINGS_FILE if Path(given).is_dir() else Path(given)
     if not path.is_file():
-        missing = f"no {TILINGS_FILE} in it; run-network --tile writes one" if Path(given).is_dir() else "there is no such file"
+        missing = f"no {TILINGS_FILE} in it; run-network --tile writes one" if Path(given).is_dir() else why_no_file(path)
         raise ConfigError(f"--tiling {given}: {missing}")
     entries = read_yaml(path, "tilings are a mapping of layers, or of kernels")
     if entries and {full_name(name) for name in entries} <= set(TILINGS):

@@ -20,7 +20,7 @@ from typing import Any
 
 from ascend_sim.chip import load_chip
 from ascend_sim.chip.files import is_path, read_layers
-from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.errors import ConfigError, SimError, why_no_file
 from ascend_sim.studies.validate import op_summary
 from ascend_sim.studies.validate.launch import (
     L2_STATES,
@@ -35,7 +35,6 @@ from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
 from ascend_sim.studies.validate.profile_order import moved_by, note_launches
 from ascend_sim.studies.validate.profiler_line import Line
 from ascend_sim.studies.validate.sealed import is_sealed, measurement_files
-from ascend_sim.yaml_file import why_no_file
 
 CHIPS = {"ascend910b_gen1": "ascend910b"}
 """Other names of chips in published tables: the first 910 with 30 cores."""

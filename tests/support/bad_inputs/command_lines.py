@@ -117,6 +117,7 @@ def options() -> Iterator[Bad]:
         "report: an empty folder": "report .",
         "kernel: no such file": "kernel mine.py",
         "kernel: a folder": "kernel .",
+        "kernel: a device": "kernel /dev/null",
     }.items():
         yield Bad("a command line", what, command)
 
