@@ -229,7 +229,7 @@ def _compiled(
         if done is None or done.returncode:
             done = _run(command)
         if done.returncode or not made.exists():
-            raise CompileError(shown_errors(done.stderr, (scratch.parent, HEADERS, *chosen.headers)))
+            raise CompileError(shown_errors(done.stderr, (scratch.parent, HEADERS, *chosen.headers), sources))
         objects.append(str(made))
         known = scratch.parent, HEADERS, *chosen.headers
         for path in _prerequisites(rules.read_text()):

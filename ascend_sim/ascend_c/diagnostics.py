@@ -12,6 +12,7 @@ from pathlib import Path
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import is_public
 from ascend_sim.ascend_c.names import REFUSED, SIMULATED
+from ascend_sim.ascend_c.source import entries
 from ascend_sim.kernel.inspection import shown_file
 
 _SAID = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|note): (?P<text>.*)$")
@@ -26,6 +27,8 @@ _FLAG = re.compile(r" \[-W[\w,+-]*\]$")
 _CANDIDATE = re.compile(r"candidate .*?(?:ignored|not viable): (.*)")
 _TOO_MANY = "Site'"
 """Part of the reason of a form that fits but for one argument too many: there stands the line (tensor.h, ASIM_SITE)."""
+_OVERLOADED = re.compile(r"no overload of '(\w+)' matching")
+"""Reason of the error of an entry that is one of several functions of its name."""
 _REFUSAL = " is not simulated ("
 _IN_STUB = ("templates must have C++ linkage", "templates cannot be declared inside of a local class")
 """Errors in the text behind the user's file (function.py, _stub) where a function of the file has no end."""
@@ -50,11 +53,11 @@ _UNKNOWN = (
 )
 
 
-def shown_errors(said: str, ours: Sequence[Path]) -> str:
+def shown_errors(said: str, ours: Sequence[Path], sources: Sequence[Path] = ()) -> str:
     """Return the errors in a compiler's output as text, each at its innermost line outside the folders `ours`.
 
-    Errors without such a line are shown only if there are no others. A line has one error, for its first makes others; at most
-    10 are shown.
+    Errors without such a line are shown only if there are no others; that of an entry that shares its name is at its line in
+    `sources`. A line has one error, for its first makes others; at most 10 are shown.
     """
     found: dict[tuple[str, str], str] = {}
     others: dict[str, None] = {}
@@ -71,7 +74,7 @@ def shown_errors(said: str, ours: Sequence[Path]) -> str:
         if text.startswith("no matching"):
             text += _reason(group[1:])
         if place is None:
-            others.setdefault(f"the kernel cannot be compiled: {text}")
+            others.setdefault(_shared_name(text, sources) or f"the kernel cannot be compiled: {text}")
             continue
         text = _beginning(text, place["file"]) or text
         code = getline(place["file"], int(place["line"])).strip()
@@ -110,6 +113,18 @@ def undefined(said: str, sources: Sequence[Path]) -> CompileError | None:
                 why = f"{name} is declared and has no definition"
                 return CompileError(f"{shown_file(str(source))}:{number}: error: {why}\n    {line.strip()}")
     return None
+
+
+def _shared_name(text: str, sources: Sequence[Path]) -> str:
+    """Return the error of an entry that is one of several functions of its name; "" for any other error."""
+    found = _OVERLOADED.search(text)
+    name = found[1] if found is not None else ""
+    for source in sources if name else ():
+        for entry in entries(source):
+            if entry.name == name:
+                why = f"several functions are named {name}, as in the C library; give the kernel another name"
+                return f"{shown_file(str(source))}:{entry.line}: error: {why}\n    {getline(str(source), entry.line).strip()}"
+    return ""
 
 
 def _is_ours(file: str, ours: Sequence[Path]) -> bool:

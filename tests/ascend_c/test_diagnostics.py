@@ -147,6 +147,15 @@ def test_a_function_without_an_end_is_told(tmp_path: Path, linkage: str) -> None
         made(tmp_path, text)
 
 
+@needs_compiler
+@pytest.mark.parametrize("name", ["free", "exp"])
+def test_a_kernel_with_the_name_of_a_function_of_the_c_library_is_told_at_its_line(tmp_path: Path, name: str) -> None:
+    text = f'extern "C" __global__ __aicore__ void {name}(GM_ADDR x, GM_ADDR z) {{}}\n'
+    with pytest.raises(CompileError, match=rf"kernel\.cpp:3: error: several functions are named {name}") as caught:
+        made(tmp_path, text)
+    assert len(str(caught.value).splitlines()) == 2
+
+
 def test_a_line_has_one_error_and_headers_of_the_system_none(tmp_path: Path) -> None:
     said = "/u.cpp:1:1: error: bad\n/u.cpp:1:9: error: worse\n/usr/include/x.h:3:1: error: odd\n/u.cpp:2:1: note: here\n"
     assert shown_errors(said, (Path("/usr/include"),)) == "/u.cpp:1: error: bad\n/u.cpp:2: error: odd"
