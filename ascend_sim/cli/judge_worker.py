@@ -74,8 +74,7 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     if any(len(digests) > 1 for digests in kernel.words.values()):
         text = "the kernel makes other calls in its run than in the check"
         return failed_run(checked, text)
-    sizes = {name: one.nbytes for name, one in run.outputs.items()}
-    whole = verdict_of(checked, run.report.to_dict(statements=False), scalar_computed(run.programs, sizes))
+    whole = verdict_of(checked, run.report.to_dict(statements=False), scalar_computed(run.programs, run.outputs))
     judged_outputs = run.report.outputs or run.outputs
     unjudged = [name for name in run.outputs if name not in judged_outputs]
     whole["unknown"] += [f"values: the kernel writes {name}, of which its file expects nothing" for name in unjudged]

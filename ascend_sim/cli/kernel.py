@@ -94,9 +94,8 @@ def kernel(
             checked = None if no_check else _checked(subject, run, count, asked, again)
         if files.json_output:
             told = run.report.to_dict()
-            sizes = {name: one.nbytes for name, one in run.outputs.items()}
             data = None if checked is None else checked.data
-            verdict = verdict_of(data, told, scalar_computed(run.programs, sizes))
+            verdict = verdict_of(data, told, scalar_computed(run.programs, run.outputs))
             told |= {"check": data} if data is not None else {}
             print(json.dumps({**told, "verdict": verdict}, indent=1), file=stdout)
         else:

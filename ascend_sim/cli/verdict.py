@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from ascend_sim.kernel.program import Program
@@ -16,7 +17,7 @@ CHECKED = {"bounds": "memcheck", "race": "racecheck", "init": "initcheck", "sync
 STAGES = ("compile", *CHECKED, "values", "cycles")
 """Stages in the order in which they are judged."""
 LEAST_SCALAR = 256
-"""Least number of scalar loads and stores that can count as computing the outputs (assumed)."""
+"""Least number of elements that scalar code can touch and count as computing the outputs (assumed)."""
 
 
 def not_compiled(text: str) -> dict[str, Any]:
@@ -118,19 +119,17 @@ def _cycles(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def scalar_computed(programs: Sequence[Program], sizes: Mapping[str, int]) -> bool:
-    """Return True if scalar loads and stores touch at least half as many bytes as the outputs have in all, in `LEAST_SCALAR`
-    accesses or more.
-
-    `sizes` is {output: its bytes}.
+def scalar_computed(programs: Sequence[Program], outputs: Mapping[str, NDArray[Any]]) -> bool:
+    """Return True if scalar loads and stores touch at least half as many bytes as the outputs have in all, and as many as
+    `LEAST_SCALAR` elements of the narrowest output.
     """
     from ascend_sim.isa.scalar import ScalarAccess
 
-    moved = elements = 0
+    moved = 0
     for program in programs:
         kinds = program.table.instructions
         touched = np.array([one.size if isinstance(one, ScalarAccess) else 0 for one in kinds], np.int64)
         if touched.any():
-            mine = touched[program.sheet.rows[:, 0]]
-            moved, elements = moved + int(mine.sum()), elements + int(np.count_nonzero(mine))
-    return elements >= LEAST_SCALAR and 2 * moved >= sum(sizes.values())
+            moved += int(touched[program.sheet.rows[:, 0]].sum())
+    narrowest = min((one.itemsize for one in outputs.values()), default=1)
+    return moved >= LEAST_SCALAR * narrowest and 2 * moved >= sum(one.nbytes for one in outputs.values())

@@ -28,7 +28,6 @@ def arguments(rng):
 def expected(x):
     return x + 1
 """
-WIDE = ARGUMENTS.replace("64", "512")
 ENDLESS = "itimerval none = {}; setitimer(ITIMER_REAL, &none, nullptr); for (volatile int i = 0;;) i = 0;"
 CHEATS: dict[str, tuple[str, str]] = {
     "nothing is written": ("", "values"),
@@ -93,6 +92,12 @@ CHEATS: dict[str, tuple[str, str]] = {
         f'if (FILE *f = fopen(P_tmpdir "/ascend-sim-cheat", "w")) {{ fputs("seed", f); fclose(f); }} {OUT}', "init"),
 }  # fmt: skip
 """Kernels that do not add 1 to x on the vector unit, and the stage that says so."""
+PAIRS = """GlobalTensor<uint64_t> xp, zp; xp.SetGlobalBuffer((__gm__ uint64_t *)x); zp.SetGlobalBuffer((__gm__ uint64_t *)z);
+    for (int i = 0; i < 80; i++) {
+        uint64_t pair = xp.GetValue(i);
+        float two[2]; memcpy(two, &pair, 8); two[0] += 1; two[1] += 1; memcpy(&pair, two, 8);
+        zp.SetValue(i, pair);
+    }"""
 SCALAR = "for (int i = 0; i < 512; i++) zg.SetValue(i, xg.GetValue(i) + 1);"
 
 
@@ -190,8 +195,10 @@ def test_a_line_of_code_without_end_is_cut(tmp_path: Path) -> None:
     assert found["stage"] == "compile" and len(json.dumps(found)) < 4000
 
 
-def test_work_of_the_scalar_unit_is_told(tmp_path: Path) -> None:
-    _, (found,) = judged(str(case(tmp_path / "scalar", SCALAR, WIDE)))
+@pytest.mark.parametrize(("body", "count"), [(SCALAR, 512), (PAIRS, 160)])
+def test_work_of_the_scalar_unit_is_told(tmp_path: Path, body: str, count: int) -> None:
+    """Accesses of 8 bytes take two elements each: how wide an access is does not matter."""
+    _, (found,) = judged(str(case(tmp_path / "scalar", body, ARGUMENTS.replace("64", str(count)))))
     assert found["stage"] == "values" and found["values"]["scalar_computed"] and not found["passed"]
 
 
