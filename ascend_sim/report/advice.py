@@ -18,6 +18,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.frozen import frozen
 from ascend_sim.options.commands import Commands
+from ascend_sim.report.columns import listed
 from ascend_sim.report.waterfall import WORDS
 
 _SHOWN = 3
@@ -111,20 +112,6 @@ def statements(
     return _Speaker(chip, kernel, problem, commands, trials).statements() if kernel.get("waterfall") else []
 
 
-@frozen
-class _Advice:
-    """Advice on parts of a waterfall, from which a `Statement` is made: `words` become the end of its text, the other fields
-    are those of the statement.
-    """
-
-    words: str
-    command: str = ""
-    change: Mapping[str, Any] | None = None
-    gain: int | None = None
-    at_most: bool = False
-    estimated: bool = False
-
-
 class _Best(NamedTuple):
     """A change of the call and the cycles that it saves; `estimated`: from one block."""
 
@@ -151,23 +138,25 @@ class _Speaker:
         worth = [group for group in groups if costs[group] >= _WORTH_SAYING * self._elapsed]
         found = []
         for group in sorted(worth, key=lambda group: -costs[group])[:_SHOWN]:
-            cause, advice = self._once(group) if group[0] in _ONCE else self._of_part(group[0])
-            found.append(self._statement(group, costs[group], cause, advice))
+            found.append(self._once(group) if group[0] in _ONCE else self._of_part(group[0]))
         faster = self._faster_products()
         return [*found, faster] if faster is not None else found
 
-    def _statement(self, parts: tuple[str, ...], cycles: int, cause: str, advice: _Advice) -> Statement:
-        share = f"{self._share(cycles)} ({self.chip.us(cycles):.1f} us)"
-        return Statement(
-            parts,
-            cycles,
-            f"{share}: {cause}. {advice.words}",
-            advice.command,
-            advice.change or {},
-            advice.gain,
-            advice.at_most,
-            advice.estimated,
-        )
+    def _statement(
+        self,
+        parts: tuple[str, ...],
+        words: str,
+        command: str = "",
+        change: Mapping[str, Any] | None = None,
+        gain: int | None = None,
+        *,
+        estimated: bool = False,
+    ) -> Statement:
+        """Return the statement whose text is the cost of `parts`, then `words`."""
+        cycles = sum(self._parts[name] for name in parts)
+        text = f"{self._share(cycles)} ({self.chip.us(cycles):.1f} us): {words}"
+        at_most = gain is not None and not change
+        return Statement(parts, cycles, text, command, change or {}, gain, at_most, estimated)
 
     @property
     def _parts(self) -> Mapping[str, int]:
@@ -205,14 +194,14 @@ class _Speaker:
             return None
         return None if added.cycles > -_WORTH_DOING * self._elapsed else _Best(chosen, -added.cycles, not added.whole)
 
-    def _advised(self, words: str, best: _Best) -> _Advice:
-        return _Advice(words, self._run(best.change), best.change, best.gain, estimated=best.estimated)
+    def _advised(self, parts: tuple[str, ...], words: str, best: _Best) -> Statement:
+        return self._statement(parts, words, self._run(best.change), best.change, best.gain, estimated=best.estimated)
 
     def _less(self, best: _Best) -> str:
         return _noted(f"takes {self._share(best.gain)} less", best.estimated)
 
-    def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
-        """Return (causes in words, advice) for the `parts` that cost the same in every launch (such as start and launch) and
+    def _once(self, parts: tuple[str, ...]) -> Statement:
+        """Return the statement on the `parts` that cost the same in every launch (such as start and launch) and
         for idle cores.
 
         The advice is a block for every core if that saves enough, else a larger batch.
@@ -224,29 +213,31 @@ class _Speaker:
             more = self._best([{"block_dim": {self._name: cores}}])
             if more is not None:
                 words = _noted(f"{cores} blocks take {self._share(more.gain)} less", more.estimated)
-                return _list(causes), self._advised(words, more)
+                return self._advised(parts, f"{listed(causes)}. {words}", more)
         factor = max(2, cores // blocks) if "idle cores" in parts else 2
         added = self._added({"batch": factor}, whole=False)
         if added is None or added.cycles <= (factor - 1 + _WORTH_TRYING) * self._elapsed:
             added = self._added({"batch": factor})
         if added is None or self.trials is None:
-            return _list(causes), _Advice("It comes once a launch: fewer and larger launches have less of it")
+            return self._statement(
+                parts, f"{listed(causes)}. It comes once a launch: fewer and larger launches have less of it"
+            )
         gain = (factor - 1) * self._elapsed - added.cycles
         times = "twice" if factor == 2 else f"{factor} times"
         change = f"{self._share(abs(gain), factor)} {'less' if gain > 0 else 'more'}"
         words = f"takes {change} than {'two' if factor == 2 else factor} of these"
-        words = f"It comes once a launch: {times} the batch in one launch {_noted(words, not added.whole)}"
+        words = f"{listed(causes)}. It comes once a launch: {times} the batch in one launch {_noted(words, not added.whole)}"
         batches = [self.trials.batch, factor * self.trials.batch]
         command = self.commands.sweep("batch", batches) if self.commands is not None else ""
-        return _list(causes), _Advice(words, command, {"batch": factor}, gain, estimated=not added.whole)
+        return self._statement(parts, words, command, {"batch": factor}, gain, estimated=not added.whole)
 
-    def _of_part(self, part: str) -> tuple[str, _Advice]:
-        """Return (cause in words, advice) for a part of the waterfall."""
+    def _of_part(self, part: str) -> Statement:
+        """Return the statement on a part of the waterfall."""
         if part == "zeros":
             return self._zeros()
         if part == "padded channels":
             return self._channels()
-        return self._cause(part), self._tiled(part)
+        return self._tiled(part)
 
     def _cause(self, part: str) -> str:
         kernel, work = self.kernel, self.kernel["cube_work_cycles"]
@@ -262,46 +253,49 @@ class _Speaker:
             return f"the cube waits for loads from GM ({moved / 2**20:.1f} MiB)"
         return _CAUSES.get(part, WORDS[part])
 
-    def _tiled(self, part: str) -> _Advice:
-        """Return the advice to change one field of the kernel's tiling by one step.
+    def _tiled(self, part: str) -> Statement:
+        """Return the statement that advises to change one field of the kernel's tiling by one step.
 
-        If no step saves enough, return as advice the most that a search could gain.
+        If no step saves enough, it says the most that a search could gain.
         """
-        cycles, tiling = self._parts[part], self.kernel["tiling"]
+        cause, cycles, tiling = self._cause(part), self._parts[part], self.kernel["tiling"]
         own = [(field, up, down) for field, up, down in _STEPS.get(part, ()) if field in tiling]
         steps = {field: _step(field, tiling[field], up, down) for field, up, down in own}
         tried = {field: value for field, value in steps.items() if value != tiling[field]}
         best = self._best([{"tiling": {self._name: {field: value}}} for field, value in tried.items()])
         if best is not None:
             ((field, value),) = best.change["tiling"][self._name].items()
-            return self._advised(f"{field}={value} (now {tiling[field]}) {self._less(best)}", best)
-        words = f"Without it the kernel takes at most {self._share(cycles)} less"
+            return self._advised((part,), f"{cause}. {field}={value} (now {tiling[field]}) {self._less(best)}", best)
+        words = f"{cause}. Without it the kernel takes at most {self._share(cycles)} less"
         if self._name not in settable_kernels():
-            return _Advice(words, gain=cycles, at_most=True)
+            return self._statement((part,), words, gain=cycles)
         if "baseM" not in tiling:
             words += "; the library picks this tiling itself, a search tries a substitute kernel that aclnn will not launch"
         elif tried and self.trials is not None:
-            words += f"; no single step of {_list(list(tried))} does it, a search tries them together"
+            words += f"; no single step of {listed(list(tried))} does it, a search tries them together"
         command = self.commands.tile(self._name) if self.commands is not None else ""
-        return _Advice(words, command, gain=cycles, at_most=True)
+        return self._statement((part,), words, command, gain=cycles)
 
-    def _zeros(self) -> tuple[str, _Advice]:
+    def _zeros(self) -> Statement:
         waterfall, stride = self._parts, self.problem.get("stride", [])
         products = waterfall["ideal"] + waterfall.get("left out", 0)
         factor = (products + waterfall["zeros"]) / products
         if all(step == 1 for step in stride):
-            cause = f"products beyond the border: {factor:.1f} times the useful ones"
-            return cause, _Advice("They belong to the layer's padding")
+            words = f"products beyond the border: {factor:.1f} times the useful ones. They belong to the layer's padding"
+            return self._statement(("zeros",), words)
         cause = f"stride {_by(stride)} puts zeros between pixels, and the cube multiplies them: "
         cause += f"{factor:.1f} times the useful products"
         best = self._best([{"tiling": {self._name: {"kernelSplitMode": mode}}} for mode in (1, 2)])
         if best is None:
-            arch = self.chip.identity.arch
-            return cause, _Advice(f"No tiling of this kernel avoids it ({arch}); chips that split the kernel by the stride do")
+            words = (
+                f"No tiling of this kernel avoids it ({self.chip.identity.arch}); chips that split the kernel by the stride do"
+            )
+            return self._statement(("zeros",), f"{cause}. {words}")
         mode = best.change["tiling"][self._name]["kernelSplitMode"]
-        return cause, self._advised(f"A split of the kernel by the stride (kernelSplitMode {mode}) {self._less(best)}", best)
+        words = f"A split of the kernel by the stride (kernelSplitMode {mode}) {self._less(best)}"
+        return self._advised(("zeros",), f"{cause}. {words}", best)
 
-    def _channels(self) -> tuple[str, _Advice]:
+    def _channels(self) -> Statement:
         block = self.chip.cube.n0
         needed = self._parts["ideal"] + self._parts.get("left out", 0) + self._parts.get("zeros", 0)
         gain = round(self._elapsed * self._parts["padded channels"] / needed)
@@ -310,7 +304,7 @@ class _Speaker:
             f"Channels (and channels of a group) in multiples of {block} take no longer: {1 + gain / self._elapsed:.1f} times "
             "the products in the same time"
         )
-        return cause, _Advice(words, change={"channels": block}, gain=gain)
+        return self._statement(("padded channels",), f"{cause}. {words}", change={"channels": block}, gain=gain)
 
     def _faster_products(self) -> Statement | None:
         """Return the statement on formats that the cube multiplies faster than float32; None if it computes in another
@@ -323,8 +317,10 @@ class _Speaker:
         if best is None:
             return None
         number = best.change["cube_math_type"]
-        words = f"cubeMathType {number} ({_PRECISIONS[number]}) {self._less(best)}, with fewer bits"
-        return self._statement(("ideal",), cycles, "the cube multiplies float32", self._advised(words, best))
+        words = (
+            f"the cube multiplies float32. cubeMathType {number} ({_PRECISIONS[number]}) {self._less(best)}, with fewer bits"
+        )
+        return self._advised(("ideal",), words, best)
 
 
 def _step(field: str, value: int, up: int, down: int) -> int:
@@ -368,10 +364,6 @@ def layer_words(problem: Mapping[str, Any]) -> str:
 
 def _by(extents: Any) -> str:
     return "x".join(str(extent) for extent in extents) if isinstance(extents, list | tuple) else str(extents)
-
-
-def _list(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def settable_kernels() -> Mapping[str, object]:

@@ -108,6 +108,11 @@ def middle_out(items: Sequence[Item], most: int, row: Callable[[Item], Row]) -> 
     return [*map(row, items[: most - tail]), (f"... {len(items) - most} more",), *map(row, items[-tail:])]
 
 
+def listed(parts: Sequence[str]) -> str:
+    """Return parts as one text, commas between them and "and" before the last: "A", "A and B", "A, B and C"."""
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return a count with its noun: "1 point", "3,000 points"; `plural` is the noun's irregular plural."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -11,7 +11,7 @@ from ascend_sim.engine.critical_path import PathStep, by_what
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, WAIT
 from ascend_sim.isa.sync import WaitFlag
-from ascend_sim.report.columns import counted
+from ascend_sim.report.columns import counted, listed
 from ascend_sim.runtime import Recording
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def words(
     longest = [i for i in order[:_KERNELS] if kernels[i]["task_us"] >= _KERNEL_SHARE * report["total_us"]] or order[:1]
     named = [f"{_name(kernels[i])} ({kernels[i]['task_us']:.1f} us)" for i in longest]
     text = f"The call takes {report['total_us']:.1f} us in {counted(len(kernels), 'kernel')}, the longest being "
-    paragraphs = [f"{text}{_list(named)}. On its critical path, {_path(by_what(path), total)}."]
+    paragraphs = [f"{text}{listed(named)}. On its critical path, {_path(by_what(path), total)}."]
     if outcomes:
         paragraphs[0] += f" {_moves('the call', [(one, one.saved) for one in outcomes])}"
     for task in longest:
@@ -110,7 +110,7 @@ def _kernel(
     waits = [wait for wait in flag_waits(recording, task) if wait.share >= 2 * _WORTH_SAYING][:2]
     if waits:
         told = [f"{wait.pipe} waits for {wait.words} {_percent(wait.share)} of the time" for wait in waits]
-        sentences.append(f"{_list(told)}.")
+        sentences.append(f"{listed(told)}.")
     return " ".join(sentences)
 
 
@@ -119,7 +119,7 @@ def _path(parts: Mapping[str, int], total: int) -> str:
     shown = [(what, cycles / total) for what, cycles in parts.items() if cycles >= 5 * _WORTH_SAYING * total][:4]
     first, *rest = shown or [(next(iter(parts)), next(iter(parts.values())) / total)]
     others = (f"{_NAMES.get(what, what)} {_percent(share)}" for what, share in rest)
-    return _list([f"{_NAMES.get(first[0], first[0])} takes {_percent(first[1])}", *others])
+    return listed([f"{_NAMES.get(first[0], first[0])} takes {_percent(first[1])}", *others])
 
 
 def _moves(what: str, saved: Sequence[tuple[ChangedRun, float]]) -> str:
@@ -129,7 +129,7 @@ def _moves(what: str, saved: Sequence[tuple[ChangedRun, float]]) -> str:
     if share < _WORTH_SAYING:
         return f"No single rate holds {what} up: the most that one change takes off is {best.words} ({_change(share)})."
     rest = [f"{one.words} ({_change(other)})" for one, other in ranked[1:4] if other >= _SMALLEST]
-    then = f", then {_list(rest)}" if rest else "; nothing else counts"
+    then = f", then {listed(rest)}" if rest else "; nothing else counts"
     return f"What would move it most is {best.words} ({_change(share)}){then}."
 
 
@@ -143,7 +143,3 @@ def _percent(share: float) -> str:
 
 def _name(kernel: Mapping[str, Any]) -> str:
     return str(kernel["name"])
-
-
-def _list(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

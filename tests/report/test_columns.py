@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ascend_sim.report.columns import columns, middle_out, wrapped
+from ascend_sim.report.columns import columns, listed, middle_out, wrapped
 from ascend_sim.report.grid import Grid, say
 
 
@@ -56,3 +56,7 @@ def test_only_the_items_that_are_shown_cost_a_row() -> None:
 
     assert middle_out(range(100), 6, row)[4] == ("... 94 more",)
     assert asked == [0, 1, 2, 3, 98, 99]
+
+
+def test_parts_are_listed_with_and_before_the_last() -> None:
+    assert [listed("ABC"[:number]) for number in (1, 2, 3)] == ["A", "A and B", "A, B and C"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ascend_sim.numerics import format_of
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.report.columns import listed
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, results_name
 from ascend_sim.report.png import png_figure, write_png
@@ -160,7 +161,7 @@ def notes(table: PrecisionTable) -> list[str]:
     models = list(dict.fromkeys(row.accumulate for row in table.rows))
     for rows in _computations(table):
         row = rows[0]
-        types = _listed([str(number) for number in dict.fromkeys(one.cube_math_type for one in rows)])
+        types = listed([str(number) for number in dict.fromkeys(one.cube_math_type for one in rows)])
         where = f" on {row.chip}" if several else ""
         lines.append(f"{_SHORT[row.dtype]}, cubeMathType {types}{where}: {_operands(row, table)}")
         lines += [
@@ -224,7 +225,7 @@ def _output(name: str, figures: Mapping[str, Any], summed: str | None) -> str:
     steps = [_short(step) for step in figures["roundings"] if step != "float32"]
     if steps:
         dropped = 23 - min(format_of(step).mantissa_bits for step in figures["roundings"])
-        text += f" and rounds them to {_listed(steps)} ({dropped} bits dropped)"
+        text += f" and rounds them to {listed(steps)} ({dropped} bits dropped)"
     total = "exact" if _exact(figures) else f"{_bits(figures['effective_bits'])} effective bits"
     if figures["operand_bits"] == math.inf:
         return f"{text}: {total}{'' if _exact(figures) else ', all of the loss in sums and result'}."
@@ -232,10 +233,6 @@ def _output(name: str, figures: Mapping[str, Any], summed: str | None) -> str:
         f"{text}: {total}; rounding the operands alone leaves {_bits(figures['operand_bits'])}, "
         f"sums and result alone {_bits(figures['machine_bits'])}."
     )
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 def _refusals(table: PrecisionTable, several: bool) -> list[str]:
