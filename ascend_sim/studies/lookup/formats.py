@@ -197,12 +197,12 @@ def _pattern(fmt: Format, value: float) -> str:
     return f"{' '.join(field for field in fields if field)} (0x{code:0{stored.bits // 4}X})"
 
 
-def _fraction_bits(remainder: Fraction, limit: int = 32) -> str:
-    """Return the binary digits of a fraction below 1, at most `limit` of them with "..." where it does not end there."""
+def _fraction_bits(remainder: Fraction) -> str:
+    """Return the binary digits of a fraction below 1, at most 32 of them with "..." where it does not end there."""
     if not remainder:
         return "0"
     digits = ""
-    while remainder and len(digits) < limit:
+    while remainder and len(digits) < 32:
         remainder *= 2
         digits += "1" if remainder >= 1 else "0"
         remainder -= int(remainder)

@@ -70,9 +70,9 @@ def render(run: NetworkRun, console: Console) -> None:
     titles = [f">{head.removesuffix(' us')}" for head in columns.values()]
     table = Grid(title, ("layer", "input * weight", *titles, *["same as"] * several))
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
-        figures = ["refused" if times.refused else time_text(times.times[part]) for part in columns]
+        figures = ["refused" if times.refused else _time_text(times.times[part]) for part in columns]
         table.row(layer.name, text_of(layer), *figures, *[same or ""] * several)
-    totals = [time_text(run.totals[part]) for part in columns]
+    totals = [_time_text(run.totals[part]) for part in columns]
     table.row(counted(len(run.layers), "layer"), f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
     console.print(table)
     lines = [layout_line(run)] if run.layout else []
@@ -89,11 +89,9 @@ def render_summary(run: NetworkRun, console: Console, more: str = "more: --full,
     print_lines(lines_of(summary_of(run), more), console)
 
 
-def time_text(us: float, form: str = ".1f") -> str:
-    """Return a part's time as text in the number format `form`; "-" for 0, a part that no kernel computes, such as a
-    gradient not asked for.
-    """
-    return f"{us:{form}}" if us else "-"
+def _time_text(us: float) -> str:
+    """Return a part's time as text; "-" for 0, a part that no kernel computes, such as a gradient not asked for."""
+    return f"{us:.1f}" if us else "-"
 
 
 def layout_line(run: NetworkRun) -> str:

@@ -101,11 +101,6 @@ class Measured:
         """Return the useful bytes over the cores' time, start-up included, in TB/s."""
         return self.useful_bytes / self.core_us / 1e6
 
-    @property
-    def hit_ratio(self) -> float:
-        """Return the share of the useful bytes that did not come from HBM, for tiles that are whole cache lines."""
-        return 1 - self.hbm_bytes / self.useful_bytes
-
 
 def _program(table: InstructionTable, stream: MatrixStream, block: int, share: int, size: int) -> tuple[Program, int]:
     """Return (program of one block, bytes that it asks for); the block reads `share` rows of the matrix of `size` bytes."""
