@@ -1,8 +1,8 @@
-"""Tables in HTML: for the HTML report, and for notebooks, which show `_repr_html_` of a report."""
+"""Tables and cards in HTML: for the HTML report, and for notebooks, which show `_repr_html_` of a report."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from math import prod
 from typing import Any
@@ -37,6 +37,12 @@ def table(
         )
         lines.append(f"<tr{mark}>{cells}</tr>")
     return "\n".join([*lines, "</tbody></table></div>"])
+
+
+def cards(facts: Iterable[tuple[str, str]]) -> str:
+    """Return facts as a row of cards in HTML; a fact is (its figure or word, as HTML; its name, as text)."""
+    shown = "".join(f'<div class="fact"><b>{figure}</b>{escape(name)}</div>' for figure, name in facts)
+    return f'<div class="facts">{shown}</div>'
 
 
 def problem_table(problem: Mapping[str, Any]) -> str:

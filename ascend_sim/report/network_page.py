@@ -16,7 +16,7 @@ from typing import Any
 from ascend_sim.frozen import frozen
 from ascend_sim.report.colors import PART_COLORS
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.html import table
+from ascend_sim.report.html import cards, table
 from ascend_sim.report.layer_pages import linked
 from ascend_sim.report.skeleton import Figures, framed
 from ascend_sim.report.summary import code_html
@@ -120,8 +120,7 @@ class NetworkPage:
         for part, us in totals.items():
             if us:
                 shown[f"{self.columns[part].removesuffix(' us')}, {us:,.1f} us"] = f"{100 * us / whole:.0f} %"
-        facts = "".join(f'<div class="fact"><b>{value}</b>{escape(name)}</div>' for name, value in shown.items())
-        return f'<div class="facts">{facts}</div>'
+        return cards((value, name) for name, value in shown.items())
 
     def _figure(self) -> Any:
         from ascend_sim.report.figures import EDGE, LEGEND, new_figure

@@ -21,7 +21,7 @@ from ascend_sim.report.advice import layer_words
 from ascend_sim.report.blocks import EXPLAINED, costs_part, timeline_part, words_part
 from ascend_sim.report.columns import counted
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.html import output_table, problem_table, results_name, table
+from ascend_sim.report.html import cards, output_table, problem_table, results_name, table
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.packed import LIMIT, PackedBlocks
 from ascend_sim.report.races import Findings
@@ -152,20 +152,20 @@ def _head(report: Mapping[str, Any], title: str, told: str) -> str:
     kind = results_name(outputs)
     wrong = [name for name, figures in outputs.items() if figures.get("correct") is False]
     if wrong or findings:
-        verdict = f'<b class="bad">{escape(", ".join([*(f"{name} wrong" for name in wrong), *_found(findings)]))}</b>'
+        verdict = f'<span class="bad">{escape(", ".join([*(f"{name} wrong" for name in wrong), *_found(findings)]))}</span>'
     elif outputs:
-        verdict = '<b class="good">correct</b>'
+        verdict = '<span class="good">correct</span>'
     else:
-        verdict = "<b>not checked</b>"
+        verdict = "not checked"
     compared = f"{kind}s" if outputs else f"mode {report['mode']}, nothing to compare"
     facts = [
-        f"<b>{report['total_us']:,.2f} us</b>{counted(len(report['kernels']), 'kernel')}",
-        f"{verdict}{compared}",
-        f"<b>{escape(report['chip'])}</b>mode {escape(report['mode'])}",
+        (f"{report['total_us']:,.2f} us", counted(len(report["kernels"]), "kernel")),
+        (verdict, compared),
+        (escape(report["chip"]), f"mode {report['mode']}"),
     ]
     lines = [
         f"<h1>{escape(title)}</h1>",
-        '<div class="facts">' + "".join(f'<div class="fact">{fact}</div>' for fact in facts) + "</div>",
+        cards(facts),
         summary_html(report),
         told,
     ]

@@ -17,7 +17,7 @@ from typing import Any
 from ascend_sim.report.advice import ESTIMATED, settable_kernels
 from ascend_sim.report.certainty import LEVEL
 from ascend_sim.report.columns import text_width, wrapped
-from ascend_sim.report.html import wrong_words
+from ascend_sim.report.html import cards, wrong_words
 from ascend_sim.report.ladder import asks_table
 from ascend_sim.report.waterfall import WORDS
 
@@ -182,10 +182,7 @@ def summary_html(report: Mapping[str, Any]) -> str:
     fourth on folded.
     """
     summary = report.get("summary") or summary_of(report)
-    cards = [
-        f'<div class="fact"><b>{100 * one["share"]:.0f} %</b>{escape(one["part"])}, {one["us"]:,.1f} us</div>'
-        for one in summary["parts"][:5]
-    ]
+    parts = [(f"{100 * one['share']:.0f} %", f"{one['part']}, {one['us']:,.1f} us") for one in summary["parts"][:5]]
     sure = head_words(summary["total_us"], summary["interval"])
     l2 = f"; {before_words(summary)}" if summary["l2"] else ""
     advice = [
@@ -196,7 +193,7 @@ def summary_html(report: Mapping[str, Any]) -> str:
         + "</li>"
         for one in summary["statements"]
     ]
-    lines = [f'<div class="facts">{"".join(cards)}</div>', f'<p class="faint">{escape(sure + l2)}.</p>']
+    lines = [cards(parts), f'<p class="faint">{escape(sure + l2)}.</p>']
     if advice:
         lines.append(f'<ol id="advice">{"".join(advice[:_ADVICE])}</ol>')
     if rest := advice[_ADVICE:]:

@@ -10,7 +10,7 @@ from typing import Any
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.report.blocks import EXPLAINED, timeline_part
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.html import table
+from ascend_sim.report.html import cards, table
 from ascend_sim.report.packed import LIMIT, PackedBlocks
 from ascend_sim.report.page import chosen_block
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
@@ -42,12 +42,11 @@ def write_page(path: str | Path, comparison: RunComparison) -> None:
 
 def _runs(comparison: RunComparison) -> str:
     facts = [
-        f'<div class="fact"><b>{letter}: {shown_value(run.report["total_us"])} us</b>'
-        f"{escape(run.label)} ({run.kind}) on {escape(run.report['chip'])}</div>"
+        (f"{letter}: {shown_value(run.report['total_us'])} us", f"{run.label} ({run.kind}) on {run.report['chip']}")
         for letter, run in zip(LETTERS, comparison.runs, strict=False)
     ]
     said = "Nothing differs." if comparison.same else "What differs is marked with * and set in bold."
-    return f'<div class="facts">{"".join(facts)}</div>\n<p>{said}</p>'
+    return f"{cards(facts)}\n<p>{said}</p>"
 
 
 def _whole_call(comparison: RunComparison) -> str:
