@@ -213,6 +213,7 @@ MANY_TYPES = """}
 template <int N, bool... B> struct Many {
     static constexpr int many = Many<N - 1, B..., true>::many + Many<N - 1, B..., false>::many;
 };
+template <bool... B> struct Many<0, B...> { static constexpr int many = 1; };
 void behind() { constexpr int many = Many<40>::many;"""
 
 
