@@ -82,7 +82,7 @@ def binary_size(size: float) -> str:
 
 
 def why_no_file(path: Path) -> str:
-    """Return the reason why there is no file to read at `path`: a directory, a device or pipe, or nothing stands there."""
+    """Return the reason why there is no file to read at `path`: a folder, a device or pipe, or nothing stands there."""
     if path.is_dir():
-        return "is a directory"
+        return "is a folder"
     return "is a device or a pipe, not a file" if path.exists() else "no such file"

@@ -70,5 +70,5 @@ def test_files_without_a_kernel_are_refused(tmp_path: Path) -> None:
         choose(tmp_path / "empty.cpp", None)
     with pytest.raises(SimError, match="no such file"):
         choose(tmp_path / "missing.cpp", None)
-    with pytest.raises(SimError, match="is a directory"):
+    with pytest.raises(SimError, match="is a folder"):
         choose(tmp_path, None)

@@ -45,7 +45,7 @@ def test_a_bad_case_file(tmp_path: Path, changes: dict[str, Any], words: list[st
 def test_a_missing_case_and_broken_yaml(tmp_path: Path) -> None:
     line = refused("run", "resnet50_conv2")
     assert "no such file" in line and "resnet50_conv2_3x3" in line
-    assert "is a directory" in refused("run", tmp_path)
+    assert "is a folder" in refused("run", tmp_path)
     (tmp_path / "broken.yaml").write_text("operator: convolution_backward\ninput: {shape: [1, 2\n", encoding="utf-8")
     line = refused("run", tmp_path / "broken.yaml")
     assert "broken.yaml" in line and "line 3" in line

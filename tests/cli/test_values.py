@@ -28,7 +28,7 @@ def test_bad_tiling_files(case: Path, tmp_path: Path) -> None:
     }.items():
         file.write_text(text, encoding="utf-8")
         assert word in refused("run", case, "--tiling", file)
-    for path, word in ((tmp_path, "is a directory"), (tmp_path / "none", "no such file")):
+    for path, word in ((tmp_path, "is a folder"), (tmp_path / "none", "no such file")):
         assert f"--tiling {path}: {word}, and not of the form" in refused("run", case, "--tiling", path)
 
 

@@ -416,7 +416,7 @@ def test_a_missing_case_lists_the_shipped_ones(tmp_path):
     message = str(caught.value)
     assert "did you mean 'resnet50_conv2_3x3'?" in message
     assert all(name in message for name in case_names())
-    with pytest.raises(ConfigError, match="is a directory"):
+    with pytest.raises(ConfigError, match="is a folder"):
         load_case(tmp_path)
 
 

@@ -145,7 +145,7 @@ def test_a_bfloat16_array_saved_by_numpy_alone_gets_a_hint(tmp_path):
 
 def test_files_that_are_no_npz(tmp_path):
     assert error_of(tmp_path / "none.npz").startswith("no such file")
-    assert error_of(tmp_path).startswith("is a directory")
+    assert error_of(tmp_path).startswith("is a folder")
     text = tmp_path / "text.npz"
     text.write_text("hello")
     assert error_of(text).startswith("not an .npz file")

@@ -42,7 +42,7 @@ def write_page(path: str | Path, comparison: RunComparison) -> None:
 
 def _runs(comparison: RunComparison) -> str:
     facts = [
-        (f"{letter}: {shown_value(run.report['total_us'])} us", f"{run.label} ({run.kind}) on {run.report['chip']}")
+        (f"{letter}: {shown_value(run.report['total_us'])} us", run.title)
         for letter, run in zip(LETTERS, comparison.runs, strict=False)
     ]
     said = "Nothing differs." if comparison.same else "What differs is marked with * and set in bold."

@@ -38,8 +38,8 @@ _UNKNOWN = ("mode", "workspace_bytes", "findings", "warnings")
 
 @frozen(eq=False)
 class OneRun:
-    """One run to compare: its label and kind of source, its report (as `Report.to_dict` returns it), recording, and outputs
-    {name: (array, dtype)}.
+    """One run to compare: its label and kind of source, its report (as `Report.to_dict` returns it), recording, outputs
+    {name: (array, dtype)}, and the case that a chip or a tiling runs.
     """
 
     label: str
@@ -47,6 +47,15 @@ class OneRun:
     report: Mapping[str, Any]
     recording: Recording
     outputs: Mapping[str, tuple[NDArray[Any], str]] = field(default_factory=dict)
+    case: str = ""
+
+    @property
+    def title(self) -> str:
+        """Words for a head: "by_hand with best.yaml (tiling) on ascend910b3", "by_hand on other.yaml (chip)"."""
+        if self.kind == "chip":
+            return f"{self.case} on {self.label} (chip)"
+        with_case = f"{self.case} with " if self.case else ""
+        return f"{with_case}{self.label} ({self.kind}) on {self.report['chip']}"
 
 
 def open_sources(
@@ -148,11 +157,11 @@ def _open(
         return _made(label, kind, _simulate(label, chip, None, progress))
     assert case is not None  # for the type checker: open_sources refused it
     if kind == "chip":
-        return _made(label, kind, _simulate(case, given, None, progress))
+        return _made(label, kind, _simulate(case, given, None, progress), _label(case))
     fields = read_yaml(path, "a tiling maps kernels to fields")
     if not all(isinstance(one, dict) for one in fields.values()):
         raise SimError(f"{path}: a tiling maps each kernel to fields, like grad_input: {{baseM: 256}}")
-    return _made(label, kind, _simulate(case, chip, fields, progress))
+    return _made(label, kind, _simulate(case, chip, fields, progress), _label(case))
 
 
 def _written(folder: Path) -> dict[str, tuple[NDArray[Any], str]]:
@@ -176,12 +185,12 @@ def _simulate(
     return call_case(case, specs_of(case), chip=chip, mode="timing", tiling=tiling, progress=progress)
 
 
-def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
+def _made(label: str, kind: Kind, run: Result | KernelRun, case: str = "") -> OneRun:
     if run.recording is None:
         raise SimError(f"{label}: {without_recording(run.report.mode)}")
     arrays = {name: array for name, array in run.outputs.items() if isinstance(array, np.ndarray)}
     outputs = {name: (array, run.dtypes.get(name, str(array.dtype))) for name, array in arrays.items()}
-    return OneRun(label, kind, run.report.to_dict(statements=False), run.recording, outputs)
+    return OneRun(label, kind, run.report.to_dict(statements=False), run.recording, outputs, case)
 
 
 def _report_of(recording: Recording) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def render(
     """
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
         total = run.report["total_us"]
-        say(console, f"{letter}  {run.label} ({run.kind}) on {run.report['chip']}, {shown_value(total)} us")
+        say(console, f"{letter}  {run.title}, {shown_value(total)} us")
     befores = [before_words(run.report["problem"]) for run in comparison.runs if run.report["problem"].get("l2")]
     say(console, "; ".join(dict.fromkeys(befores)))
     if comparison.without_values:

@@ -229,3 +229,8 @@ def test_a_case_made_in_python_is_compared_as_its_file() -> None:
     own = compare_runs("ascend910b3", "ascend910b4", loaded, case=loaded)
     named = compare_runs("ascend910b3", "ascend910b4", "by_hand", case="by_hand")
     assert own.call == named.call and [run.label for run in own.runs][2] == "convolution_backward"
+    assert [run.title for run in named.runs] == [
+        "by_hand on ascend910b3 (chip)",
+        "by_hand on ascend910b4 (chip)",
+        "by_hand (case) on ascend910b3",
+    ]
