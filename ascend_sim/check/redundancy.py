@@ -19,6 +19,7 @@ from ascend_sim.check.sync import flag_name
 from ascend_sim.check.sync_rows import WIDTH, Ints
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, WAIT
 from ascend_sim.isa.sync import CrossCoreWaitFlag, PipeBarrier, WaitFlag
+from ascend_sim.numerics.distinct import distinct
 
 _PARTS = (1 << 10, 1 << 13, 1 << 16)
 """Rows of a program among which a witness is looked for before all programs are."""
@@ -114,7 +115,7 @@ def _beside_own(subject: Subject, number: int, rows: Ints) -> NDArray[np.bool_]:
     if notes is None or not notes.own_barriers:
         return beside
     own = np.isin(notes.numbers(rows), [notes.source.number(one) for one in notes.own_barriers])
-    for one in np.unique(pipe[own]).tolist():
+    for one in distinct(pipe[own]).tolist():
         mine = np.flatnonzero(pipe == one)
         beside[mine[1:]] |= own[mine[:-1]]
         beside[mine[:-1]] |= own[mine[1:]]
