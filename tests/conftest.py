@@ -24,8 +24,8 @@ os.environ.pop("COLUMNS", None)
 if built_file() is None:
     os.environ.setdefault(VARIABLE, "simpy")
 
-# A busy machine must not fail a test: how long an example takes is no property of the code.
-settings.register_profile("no-deadline", deadline=None)
+# A busy machine must not fail a test: how long an example takes is no property of the code. CI draws the same ones each time.
+settings.register_profile("no-deadline", deadline=None, max_examples=50 if "CI" in os.environ else 100)
 settings.load_profile("no-deadline")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -61,11 +61,13 @@ class CalledFiles:
     """The source files in which some function was called."""
 
     def __init__(self) -> None:
-        self.files: set[str] = set()
+        self.codes: set[CodeType] = set()
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_name != "<module>":  # to be imported is no part in a run
-            self.files.add(frame.f_code.co_filename)
+        self.codes.add(frame.f_code)
+
+    def files(self) -> set[str]:
+        return {code.co_filename for code in self.codes if code.co_name != "<module>"}  # to be imported is no part in a run
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -136,7 +138,8 @@ def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("ascend_sim", run_name="__main__")
     assert not ended.value.code
-    return {place(module) for module, path in MODULES.items() if str(path) in walk.files}
+    files = walk.files()
+    return {place(module) for module, path in MODULES.items() if str(path) in files}
 
 
 def test_every_room_does_its_part(at_work: set[str]) -> None:
