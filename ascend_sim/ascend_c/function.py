@@ -373,6 +373,6 @@ def cpp_kernel(
             raise SimError(f"include {folder}: there is no such folder")
     if isinstance(defines, Mapping):
         defines = [f"{name}={value}" for name, value in defines.items()]
-    named, chosen = choose(paths[0], entry)
     folders = [Path(one).absolute() for one in include]
+    named, chosen = choose(paths[0], entry, folders)
     return CppKernel(paths, named, chosen, folders, list(defines), Limits(rows, seconds), auto_sync)

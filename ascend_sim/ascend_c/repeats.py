@@ -132,7 +132,7 @@ def spread(name: str, f: Fields, sizes: tuple[int, ...], sides: tuple[str, ...])
     steps = tuple(f[f"{side}_repeat"] * BLOCK_BYTES for side in sides)
     adjoining = all(step == per * size for step, size in zip(steps, sizes, strict=True))
     repeat = repeat_of(name, f)
-    bits = mask_of(name, f, per)
+    bits = mask_of(f, per)
     count = bits.bit_length()
     blocks = tuple(f.get(f"{side}_block", 1) * BLOCK_BYTES for side in sides)
     if count * max(sizes) > BLOCK_BYTES and any(block != BLOCK_BYTES for block in blocks):
@@ -164,10 +164,12 @@ def repeat_of(name: str, f: Fields) -> int:
     return f["repeat"]
 
 
-def mask_of(name: str, f: Fields, per: int) -> int:
+def mask_of(f: Fields, per: int) -> int:
     """Return the mask registers as a number whose bit i stands for element i of a repeat of `per` elements."""
     bits = (f["mask_high"] & (1 << 64) - 1) << 64 | f["mask_low"] & (1 << 64) - 1
-    bits &= (1 << per) - 1
-    if not bits:
-        raise SimError(f"{name}: the mask selects none of the {per} elements of a repeat")
-    return bits
+    return bits & (1 << per) - 1
+
+
+def selects_none(name: str, f: Fields) -> bool:
+    """Return True if a word in repeat mode has a mask that selects no element; a GatherMask then takes whole repeats."""
+    return "mask_low" in f and not f["counting"] and name != "vreducev2" and not mask_of(f, REPEAT // max(_sizes(f)))

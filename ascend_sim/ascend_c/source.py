@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from os.path import normpath
 from pathlib import Path
 
 from ascend_sim.errors import SimError, why_no_file
@@ -17,6 +18,9 @@ _NOISE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])
 _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<value>(?:\\\n|[^\n])*\b__global__\b(?:\\\n|[^\n])*)", re.MULTILINE
 )
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<](?P<name>[^">\n]+)[">]', re.MULTILINE)
+_BETWEEN = "\n\f\n"
+"""Separator of the texts of files; none of them has a form feed."""
 
 
 @frozen
@@ -28,12 +32,13 @@ class KernelEntry:
     parameters: tuple[str, ...]
 
 
-def entries(path: Path) -> list[KernelEntry]:
+def entries(path: Path, include: Sequence[Path] = ()) -> list[KernelEntry]:
     """Return the kernels defined in a file (`__global__ ... void`), in order; declarations do not count.
 
-    `__global__` may stand in a macro of the file that has no parameters. Raises SimError for an unreadable file.
+    `__global__` may stand in a macro without parameters, of the file or of a header of the user's that it includes, from its
+    folder or from a folder of `include`. Raises SimError for an unreadable file.
     """
-    plain, _ = _plain(path)
+    plain, _ = _plain(path, include)
     listed: list[KernelEntry] = []
     for match in _ENTRY.finditer(plain):
         end = _closing(plain, match.end())
@@ -44,15 +49,15 @@ def entries(path: Path) -> list[KernelEntry]:
     return listed
 
 
-def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
-    """Return (C++ name, entry) of the kernel `name`, or for None of the file's only kernel.
+def choose(path: Path, name: str | None, include: Sequence[Path] = ()) -> tuple[str, KernelEntry]:
+    """Return (C++ name, entry) of the kernel `name`, or for None of the file's only kernel; `include` as in `entries`.
 
     The name of a template has its arguments: scale<half>. Raises SimError, with the names of all, if none fits or there are
     several.
     """
-    there = entries(path)
+    there = entries(path, include)
     if not there:
-        hint = "".join(f"; write that out in place of the macro {name}" for name in _plain(path)[1])
+        hint = "".join(f"; write that out in place of the macro {name}" for name in _plain(path, include)[1])
         begins = f'no kernel; one begins with extern "C" __global__ __aicore__ void NAME({hint}'
         raise SimError(f"{shown_file(str(path))}: {begins}")
     listed = ", ".join(dict.fromkeys(one.name for one in there))
@@ -66,18 +71,19 @@ def choose(path: Path, name: str | None) -> tuple[str, KernelEntry]:
     raise SimError(f"{shown_file(str(path))}: no kernel {name!r}; give one of {listed}")
 
 
-def _plain(path: Path) -> tuple[str, list[str]]:
+def _plain(path: Path, include: Sequence[Path]) -> tuple[str, list[str]]:
     """Return a file's text without comments and texts, and the names of macros with parameters that hold `__global__`.
 
     The names of other such macros are replaced by what they stand for. Every line stays where it is.
     """
     if not path.is_file():
         raise SimError(f"{path}: {why_no_file(path)}; give a C++ file with a kernel")
+    texts: dict[Path, str] = {}
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        _included(path.absolute(), include, texts)
     except OSError as error:
         raise SimError(f"{path}: cannot be read: {error.strerror or error}") from None
-    plain = _NOISE.sub(_blank, text)
+    plain = _BETWEEN.join(_NOISE.sub(_blank, text) for text in texts.values())
     hidden: list[str] = []
     while (macro := _MACRO.search(plain)) is not None:
         name, value = macro["name"], macro["value"].replace("\\\n", " ")
@@ -86,7 +92,20 @@ def _plain(path: Path) -> tuple[str, list[str]]:
             hidden.append(name)
         else:
             plain = re.sub(rf"\b{name}\b", value.replace("\\", r"\\"), plain)
-    return plain, hidden
+    return plain.rpartition(_BETWEEN)[2], hidden
+
+
+def _included(path: Path, include: Sequence[Path], texts: dict[Path, str]) -> None:
+    """Add to `texts` the texts of the headers that a file includes, of those that they include, and last its own."""
+    text = path.read_text(encoding="utf-8", errors="replace").replace("\f", " ")
+    texts[path] = ""  # a header that includes itself ends here
+    for match in _INCLUDE.finditer(text):
+        there = [Path(normpath(folder / match["name"])) for folder in (path.parent, *include)]
+        for header in [one for one in there if one.is_file()][:1]:
+            if header not in texts:
+                _included(header, include, texts)
+    del texts[path]
+    texts[path] = text
 
 
 def _blank(match: re.Match[str]) -> str:

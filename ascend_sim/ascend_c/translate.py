@@ -53,7 +53,6 @@ _COUNTS = {
     "mad": ("m", "k", "n"),
     **dict.fromkeys(("copy_matrix_cc_to_gm", "copy_matrix_cc_to_cbuf"), ("m", "n")),
     **dict.fromkeys(ND2NZ, ("matrices", "rows", "columns")),
-    **dict.fromkeys(("vcmpv", "vcmpvs"), ()),  # their counts are whole repeats, and a count below one is a mistake
 }
 """Word -> the fields that are counts; other copies have a count and a length, other words a repeat."""
 

@@ -19,6 +19,7 @@ from ascend_sim.ascend_c.repeats import (
     in_repeats,
     mask_of,
     repeat_of,
+    selects_none,
     sides_of,
     spread,
     strides_of,
@@ -84,10 +85,13 @@ _SCALAR_MODE = 1
 
 
 def vector_steps(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the instructions of a word of the vector unit with their offsets.
+    """Return the instructions of a word of the vector unit with their offsets; a mask of 0 makes it do nothing (stated:
+    asc-devkit, SetVectorMask, products A2 and A3).
 
     Raises SimError for fields that no instruction here can say.
     """
+    if selects_none(name, f):
+        return ()
     if name in _STEP_MAKERS:
         return _STEP_MAKERS[name](name, f, chip)
     return [WordStep(_KEY_MAKERS[name](name, part, chip), *at) for part, at in in_repeats(name, f)]
@@ -157,8 +161,6 @@ def _convert(name: str, f: Fields, chip: ChipSpec) -> Key:
 def _compare(name: str, f: Fields, chip: ChipSpec) -> Key:
     """Return the key of a comparison, which has no mask; the bits of its repeats lie one behind the other."""
     dtype, repeat = dtype_of(f["format"]), f["repeat"]
-    if repeat < 1:
-        raise SimError(f"{name}: the elements fill no whole repeat of {REPEAT} bytes (public documentation of Compare)")
     if f["dst_block"] != 1 or (repeat > 1 and f["dst_repeat"] != 8):
         raise SimError(f"{name}: bits with gaps are not simulated; a block stride of 1 and a repeat stride of 8 are")
     sources = [side for side in sides_of(name, f) if side != "dst"]
@@ -230,7 +232,7 @@ def _reduce(name: str, f: Fields, chip: ChipSpec) -> Key:
 def _reduced(name: str, f: Fields, dtype: str) -> WordRows:
     """Return the elements of a reduction, repeat by repeat; strides are those of results and of src."""
     per = REPEAT // size_of(dtype)
-    bits, repeat = mask_of(name, f, per), repeat_of(name, f)
+    bits, repeat = mask_of(f, per), repeat_of(name, f)
     columns, block, mask = bits.bit_length(), f["src_block"] * BLOCK_BYTES, None
     blocks: tuple[int, ...] = ()
     if block != BLOCK_BYTES and columns * size_of(dtype) > BLOCK_BYTES:

@@ -191,7 +191,7 @@ PLANTED = {
         f"one = in.DeQue<float>();\nAdds(d[64], one, 1.0f, 64); in.FreeTensor(one); Duplicate(d, 1.0f, 64);\n{STORE}",
     ),
     "a comparison of no whole repeat": Planted(
-        "the elements fill no whole repeat",
+        "fill no whole repeat",
         f"DataCopy(a, xg, 64);\n{WAIT}\nLocalTensor<uint8_t> bits = b.ReinterpretCast<uint8_t>();\n"
         f"CompareScalar(bits, a, 0.0f, CMPMODE::GT, bug ? 32 : 64);  // here\nAdds(d, a, 1.0f, 64);\n{STORE}",
     ),
@@ -245,9 +245,9 @@ PLANTED = {
         f"{WAIT}\nAdds(d, a, 1.0f, 64);\n{STORE}",
     ),
     "a mask without an element": Planted(
-        "the mask selects none of the 64 elements",
+        "uninitialized read UB",
         f"DataCopy(a, xg, 64);\n{WAIT}\nuint64_t some[2] = {{bug ? 0ull : ~0ull, 0}};\n"
-        f"Adds(d, a, 1.0f, some, 1, {{1, 1, 8, 8}});  // here\n{STORE}",
+        f"Adds(d, a, 1.0f, some, 1, {{1, 1, 8, 8}});\n{STORE}  // here",
     ),
     "results are exchanged a second time without SyncAll": Planted(
         "WAR GM",

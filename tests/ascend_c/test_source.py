@@ -64,6 +64,20 @@ def test_the_beginning_of_a_kernel_may_be_a_macro(tmp_path: Path) -> None:
         choose(path, None)
 
 
+def test_the_beginning_of_a_kernel_may_be_a_macro_of_an_included_header(tmp_path: Path) -> None:
+    """Headers may include each other; a line of the file stays the same, and a kernel of a header is none of the file."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "inner" / "begin.h").write_text('#include "../outer.h"\n#define BEGIN __global__\n')
+    (tmp_path / "shared" / "kind.h").write_text("#define KERNEL BEGIN __aicore__\n__global__ void other() {}\n")
+    (tmp_path / "outer.h").write_text('#include "inner/begin.h"\n# include <kind.h>\n#include "kernel_operator.h"\n')
+    path = tmp_path / "kernel.cpp"
+    path.write_text('#include "outer.h"\n\nKERNEL void one(GM_ADDR x) {}\n')
+    assert entries(path, [tmp_path / "shared"]) == [KernelEntry("one", 3, ("x",))]
+    with pytest.raises(SimError, match="no kernel"):
+        choose(path, None)
+
+
 def test_files_without_a_kernel_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.cpp").write_text("int x;\n")
     with pytest.raises(SimError, match=r'empty.cpp: no kernel; one begins with extern "C" __global__ __aicore__ void NAME'):

@@ -255,11 +255,18 @@ inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uin
                  {asim::format_of<T>(), repeat, p.dstStride, p.srcStride, p.dstRepeatSize, p.srcRepeatSize, ASIM_MASK});
 }
 
+// Repeats that a count fills: a comparison leaves out the elements of a broken one.
+template <class T> inline int64_t asim_whole_repeats(asim::Site site, const char *call, int64_t count) {
+    int64_t repeats = count * (int64_t)sizeof(T) / 256;
+    if (count && !repeats)
+        asim::refuse(site, "%s: %lld elements fill no whole repeat of 256 bytes, and a broken one is left out", call, (long long)count);
+    return repeats;
+}
 template <class T, class U>
 inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
                     uint32_t count, ASIM_SITE) {
     asim::record(site, asim::Word::vcmpv, {asim::at(dst), asim::at(src0), asim::at(src1)},
-                 {asim::format_of<T>(), (int64_t)mode, (int64_t)(count * sizeof(T) / 256), 1, 1, 1, 8, 8, 8});
+                 {asim::format_of<T>(), (int64_t)mode, asim_whole_repeats<T>(site, "Compare", count), 1, 1, 1, 8, 8, 8});
 }
 // The forms with a mask take whole repeats: no mask word stands before a comparison.
 template <class T, class U, bool sets = true>
@@ -278,7 +285,8 @@ template <class T, class U>
 inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
                           uint32_t count, ASIM_SITE) {
     asim::record(site, asim::Word::vcmpvs, {asim::at(dst), asim::at(src)},
-                 {asim::format_of<T>(), (int64_t)mode, asim::immediate<T>(value), (int64_t)(count * sizeof(T) / 256), 1, 1, 8, 8});
+                 {asim::format_of<T>(), (int64_t)mode, asim::immediate<T>(value), asim_whole_repeats<T>(site, "CompareScalar", count), 1, 1,
+                  8, 8});
 }
 template <class T, class U, bool sets = true, class M>
 inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
