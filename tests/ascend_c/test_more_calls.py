@@ -70,6 +70,16 @@ CALLS = {
     "Select(d, m, b, 7.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64)": lambda x: np.where(
         np.concatenate((x.reshape(8, 8)[::2].reshape(-1), np.full(32, 2))) <= 0.5, x[::-1], 7
     ),
+    "auto m = d[64].ReinterpretCast<uint8_t>(); CompareScalar(m, a, 0.5f, CMPMODE::GT, 64); DataCopy(d, b, 64); "
+    "PipeBarrier<PIPE_V>(); Select(d, m, a, d, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64)": lambda x: np.where(x > 0.5, x, x[::-1]),
+    "auto m = b[64].ReinterpretCast<uint8_t>(); CompareScalar(m, a, 0.5f, CMPMODE::GT, 64); DataCopy(d, a, 64); "
+    "PipeBarrier<PIPE_V>(); Select(d, m, d, 7.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64)": lambda x: np.where(x > 0.5, x, 7),
+    "uint64_t kept; DataCopy(d, a, 64); DataCopy(d[64], b, 64); PipeBarrier<PIPE_V>(); "
+    "GatherMask(d, d, (uint8_t)1, false, 0u, {1, 2, 8, 0}, kept)": lambda x: np.concatenate((x[::2], x[::-2])),
+    "DataCopy(d[512], a, 64); DataCopy(d[576], b, 64); PipeBarrier<PIPE_V>(); auto h = d[512].ReinterpretCast<half>(); "
+    "Cast(h, d[512], RoundMode::CAST_NONE, 128); PipeBarrier<PIPE_V>(); Cast(d, h[64], RoundMode::CAST_NONE, 64)": lambda x: (
+        x[::-1].astype(np.float16).astype(np.float32)
+    ),
     "Duplicate(d, Cast<float, int32_t, RoundMode::CAST_CEIL>(2.25f) + 0.5f, 64)": lambda x: np.full(64, 3.5, np.float32),
     "FixpipeParamsV220 p(1, 2, 3, 4, false, QuantMode_t::NoQuant, 0, 1, 2, 3, 5, true); "
     "if (!p.isChannelSplit || p.unitFlag != 5) Trap(); Adds(d, a, 1.0f, 64)": lambda x: x + 1,

@@ -1,10 +1,11 @@
 """Overlap of a vector instruction's operands: the unit works repeat by repeat and reads the results of earlier repeats.
 
 Within a repeat source and destination must be the same bytes or apart, and no repeat may read what an earlier one wrote. Add,
-Sub, Mul, Max and Min may continue from their own result: dst and src1 in one place, one of them with a stride of 0. Where a
-page does not mention overlap there may be none (asc-devkit, general constraints: stated). A reduction's results may begin where
-its source does, if no repeat reads those of an earlier one (stated: the library's ReduceSum, ReduceMax and SoftmaxGrad reduce
-repeats, blocks and pairs in place on dav-2201).
+Sub, Mul, Max, Min, AddRelu and SubRelu may continue from their own result: dst and src1 in one place, one of them with a stride
+of 0. Where a page does not mention overlap there may be none (asc-devkit, general constraints: stated). A cast to a narrower
+format may begin where its source does (its page warns of wider ones alone: derived). Results of a reduction or a GatherMask may
+begin where the source does, if no repeat reads those of an earlier one (stated: the library's ReduceSum, ReduceMax and
+SoftmaxGrad reduce repeats, blocks and pairs in place on dav-2201; example of the GatherMask page).
 """
 
 from __future__ import annotations
@@ -22,19 +23,23 @@ from ascend_sim.isa.moves import offsets_of
 from ascend_sim.isa.vector.arithmetic import VectorBinary
 from ascend_sim.isa.vector.base import OPERANDS, Elementwise, size_of
 from ascend_sim.isa.vector.conversion import VectorCast
+from ascend_sim.isa.vector.gather_mask import GatherMask
+from ascend_sim.isa.vector.mask_register import SelectByRegister
 from ascend_sim.isa.vector.movement import VectorCopy
 from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.isa.vector.pieces import ReducePieces
 from ascend_sim.isa.vector.rearrangement import Transpose
 from ascend_sim.isa.vector.reduction import ReduceBlocks, ReduceRows
+from ascend_sim.isa.vector.selection import Select
 from ascend_sim.memory.regions import Region
 
 _SOURCE = "asc-devkit, general constraints of overlapping addresses"
-_RUNNING = ("add", "sub", "mul", "max", "min")
+_RUNNING = ("add", "sub", "mul", "max", "min", "add_relu", "sub_relu")
+_RUNNING_FORMATS = ("float16", "int32", "float32")
 _SQUARE = 16
 """Rows and columns of the only matrix that may be transposed in place."""
-_ByElements = Elementwise | VectorCast | VectorCopy
-_Reduction = ReduceRows | ReduceBlocks | PairReduceSum | ReducePieces
+_ByElements = Elementwise | VectorCast | VectorCopy | Select | SelectByRegister
+_Reduction = ReduceRows | ReduceBlocks | PairReduceSum | ReducePieces | GatherMask
 
 
 class Pieces(NamedTuple):
@@ -46,7 +51,9 @@ class Pieces(NamedTuple):
 
 def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distance: int) -> str:
     """Return the reason why source `operand` may not begin `distance` bytes behind dst; "" if it may or does not overlap."""
-    if isinstance(instruction, _ByElements):
+    if isinstance(instruction, Select) and operand == "src1":
+        fault = _of_selection(instruction, chip, distance)
+    elif isinstance(instruction, _ByElements):
         fault = _of_repeats(instruction, chip, operand, distance)
     elif not _meet(_touched(instruction.writes(), "dst", 0), _touched(instruction.reads(), operand, distance)):
         return ""
@@ -60,6 +67,15 @@ def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distan
     return fault and f"{fault} ({_SOURCE})"
 
 
+def _of_selection(instruction: Select, chip: ChipSpec, distance: int) -> str:
+    """Return the reason why src1 of a selection, its bits and its second tensor, may not begin `distance` bytes behind dst."""
+    if _meet(_touched(instruction.writes(), "dst", 0), _touched([instruction.bits()], "src1", distance)):
+        return "the bits of the selection lie over dst; they must lie apart"
+    if instruction.scalar is not None:
+        return ""
+    return _of_repeats(instruction, chip, "src1", distance + instruction.other_offset)
+
+
 def _of_results(instruction: _Reduction, operand: str, distance: int) -> str:
     """Return the reason why a reduction's source, which lies over dst, may not begin `distance` bytes behind it, or ""."""
     if distance:
@@ -67,6 +83,9 @@ def _of_results(instruction: _Reduction, operand: str, distance: int) -> str:
     if isinstance(instruction, ReduceRows):
         row = sum(region.row_bytes for region in instruction.writes()) // instruction.rows
         rows, written, read = instruction.rows, row, instruction.row_stride
+    elif isinstance(instruction, GatherMask):
+        row = sum(region.row_bytes for region in instruction.writes()) // instruction.rows
+        rows, written, read = instruction.rows, row, instruction.src_stride
     elif isinstance(instruction, ReducePieces):
         row = max(region.offset + region.row_bytes for region in instruction.writes())
         rows, written, read = instruction.rows, instruction.dst_stride, instruction.src_stride
@@ -85,12 +104,13 @@ def _of_results(instruction: _Reduction, operand: str, distance: int) -> str:
 def _of_repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: int) -> str:
     """Return the reason why an element-wise instruction's source may not begin `distance` bytes behind dst; "" if it may.
 
-    A repeat may not read what an earlier one wrote, nor overlap its own result in part; exactly equal bytes are allowed.
+    A repeat may not read what an earlier one wrote, nor overlap its own result in part; equal bytes are allowed, and results
+    that are narrower and begin at the same byte.
     """
     if instruction.blocks:
         return _of_blocks(instruction, operand, distance)
     written, read = _repeats(instruction, chip, "dst", 0), _repeats(instruction, chip, operand, distance)
-    same = (written.start == read.start) & (written.end == read.end)
+    same = (written.start == read.start) & (written.end <= read.end)
     if ((written.start < read.end) & (read.start < written.end) & ~same).any():
         return f"{operand} begins {distance} bytes from dst and lies partly over it within a repeat"
     return "" if _runs_on(instruction, operand, distance) else _read_again(operand, distance, written, read)
@@ -131,11 +151,13 @@ def _of_blocks(i: _ByElements, operand: str, distance: int) -> str:
 
 
 def _runs_on(instruction: _ByElements, operand: str, distance: int) -> bool:
-    """Return True if each row of an add, sub, mul, max or min may read the result of the row before as `operand`.
+    """Return True if each row of an operation in `_RUNNING` may read the result of the row before as `operand`.
 
     It may if `operand` is src1, begins at the address of dst (`distance` 0), and it or dst has stride 0.
     """
     if not isinstance(instruction, VectorBinary) or instruction.operation not in _RUNNING or operand != "src1":
+        return False
+    if instruction.dtype not in _RUNNING_FORMATS:
         return False
     return distance == 0 and instruction.rows > 1 and 0 in (instruction.dst_stride, instruction.src1_stride)
 

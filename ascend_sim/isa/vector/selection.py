@@ -145,10 +145,12 @@ class Select(RowsInstruction):
         operands_fit(chip, self.name, self.dtype, self._dst, sources, self.blocks)
         return super().pipe(chip)
 
+    def bits(self) -> Region:
+        """Return the region of the mask's bits."""
+        return Region("src1", "UB", ceil_div(self.count, 8), self.bits_stride, self.rows, offset=self.mask_offset)
+
     def reads(self) -> tuple[Region, ...]:
-        regions = [*self._bytes("src0", self.src_stride)]
-        bits = Region("src1", "UB", ceil_div(self.count, 8), self.bits_stride, self.rows, offset=self.mask_offset)
-        regions.append(bits)
+        regions = [*self._bytes("src0", self.src_stride), self.bits()]
         if self.scalar is None:
             other = self._bytes("src1", self.src1_stride)
             regions += [replace(one, offset=one.offset + self.other_offset) for one in other]

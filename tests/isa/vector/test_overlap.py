@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import ReduceBlocks, VectorBinary, VectorCast, VectorScalar, VectorUnary
+from ascend_sim.isa.vector import (
+    GatherMask,
+    ReduceBlocks,
+    Select,
+    SelectByRegister,
+    VectorBinary,
+    VectorCast,
+    VectorScalar,
+    VectorUnary,
+)
 from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.isa.vector.overlap import overlap_fault
 from ascend_sim.isa.vector.pieces import ReducePieces
@@ -38,13 +47,16 @@ def repeats(i: Any, stride: int, size: int, elements: int) -> list[range]:
 
 
 def by_bytes(i: Any, distance: int, sizes: tuple[int, int]) -> bool:
-    """Return True if operands are equal or apart in each repeat and no byte is read that was written before."""
+    """Return True if operands are equal or apart in each repeat, or the result is narrower and begins at its source, and no
+    byte is read that was written before.
+    """
     elements = 256 // max(sizes)
     written = repeats(i, i.dst_stride, sizes[0], elements)
     read = [range(one.start + distance, one.stop + distance) for one in repeats(i, i.src_stride, sizes[1], elements)]
     before: set[int] = set()
     for target, source in zip(written, read, strict=True):
-        if (target != source and set(target) & set(source)) or before & set(source):
+        within = target.start == source.start and target.stop <= source.stop
+        if (not within and set(target) & set(source)) or before & set(source):
             return False
         before |= set(target)
     return True
@@ -102,8 +114,33 @@ def test_a_running_result() -> None:
     assert overlap_fault(i, CHIP, "src1", 0) == ""
     first = VectorBinary("add", "float32", 64, 4, 0, 0, None, (), 256)
     assert "what an earlier one wrote" in overlap_fault(first, CHIP, "src0", 0)
-    other = VectorBinary("div", "float32", 64, 4, 0, 256, None, (), 0)
-    assert "what an earlier one wrote" in overlap_fault(other, CHIP, "src1", 0)
+    assert overlap_fault(VectorBinary("sub_relu", "float16", 128, 4, 0, 256, None, (), 0), CHIP, "src1", 0) == ""
+    for operation, dtype in (("div", "float32"), ("add", "int16")):
+        other = VectorBinary(operation, dtype, 64, 4, 0, 256, None, (), 0)
+        assert "what an earlier one wrote" in overlap_fault(other, CHIP, "src1", 0)
+
+
+def test_a_selection_in_place() -> None:
+    """Its tensors may lie on dst, wherever the bits lie; the bits may not."""
+    i = Select("float32", 64, 1024, 0, None, 2, 256, 256, 256, 8)
+    for one in (i, SelectByRegister("float32", 64, 2, 256, 256, 256)):
+        assert overlap_fault(one, CHIP, "src0", 0) == overlap_fault(one, CHIP, "src1", 0) == ""
+        assert "partly over it within a repeat" in overlap_fault(one, CHIP, "src1", 32)
+    assert "the bits of the selection lie over dst" in overlap_fault(i, CHIP, "src1", -1024)
+    behind = Select("float32", 64, 0, 4096)
+    assert overlap_fault(behind, CHIP, "src1", -4096) == ""
+    assert "partly over it within a repeat" in overlap_fault(behind, CHIP, "src1", -4064)
+    assert overlap_fault(Select("float32", 64, 0, 0, 1.0), CHIP, "src1", 256) == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "stride", "said"), [(2, 256, ""), (2, 128, ""), (2, 96, "an earlier"), (0, 224, "an earlier")]
+)
+def test_elements_are_gathered_in_place(pattern: int, stride: int, said: str) -> None:
+    """Where a repeat may write at most what it has read (example of the public page)."""
+    i = GatherMask("float32", 64, pattern, 3, stride)
+    assert said in overlap_fault(i, CHIP, "src0", 0) and bool(said) == bool(overlap_fault(i, CHIP, "src0", 0))
+    assert "begins where dst does" in overlap_fault(i, CHIP, "src0", 32)
 
 
 @pytest.mark.parametrize(
