@@ -10,7 +10,7 @@ ARCHITECTURES = ("dav-2201",)
 
 _TYPES = (
     "TPosition QuePosition HardEvent RoundMode CMPMODE MaskMode ReduceOrder BinaryRepeatParams UnaryRepeatParams "
-    "CopyRepeatParams BrcbRepeatParams SELMODE GatherMaskParams DataFormat DataCopyParams DataCopyExtParams "
+    "CopyRepeatParams BrcbRepeatParams GatherRepeatParams SELMODE GatherMaskParams DataFormat DataCopyParams DataCopyExtParams "
     "DataCopyPadParams DataCopyPadExtParams"
 )
 _TENSORS = (
@@ -32,8 +32,8 @@ _VECTOR = (
     "Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy Duplicate Cast Compare CompareScalar Compares Select "
     "SetCmpMask GetCmpMask "
     "Brcb RepeatReduceSum WholeReduceSum WholeReduceMax WholeReduceMin BlockReduceSum BlockReduceMax BlockReduceMin "
-    "PairReduceSum ReduceSum ReduceMax ReduceMin Gather GatherMask CreateVecIndex Transpose TransDataTo5HD "
-    "TransDataTo5HDParams SetDeqScale"
+    "PairReduceSum ReduceSum ReduceMax ReduceMin Gather Gatherb GatherMask CreateVecIndex Transpose TransDataTo5HD "
+    "TransDataTo5HDParams SetDeqScale AddReluCast SubReluCast MulCast AddDeqRelu CastDeq CastDequant"
 )
 _CUBE_CALLS = (
     "Mmad LoadData LoadDataWithTranspose Fixpipe InitConstValue Fill SetFmatrix SetLoadDataBoundary SetLoadDataPaddingValue "
@@ -103,7 +103,7 @@ _SHAPES = "shapes of tensors"
 _SLICES = "copies of slices"
 _QUANTISED = "quantisation by Fixpipe"
 _BUFFERS = "buffers of the library, and their handles"
-_CONVERTS = "arithmetic that converts or scales, by registers"
+_CONVERTS = "scales of their own for the elements of a block"
 _HALF_BYTES = "numbers of half a byte"
 _FUNCTIONS = "functions of the library"
 _REFUSED = {
@@ -134,7 +134,7 @@ _REFUSED = {
         "PopStackBuffer TBufHandle TBuffAddr GetBufferAddr FreeBuffer SetAddrWithOffset "
         "SetBufferLen SetUserTag GetUserTag InitSpmBuffer "
     ),
-    _CONVERTS: "AddDeqRelu AddReluCast SubReluCast MulCast CastDeq Gatherb GatherRepeatParams VdeqInfo",
+    _CONVERTS: "VdeqInfo",
     _HALF_BYTES: "int4b_t",
     _FUNCTIONS: (
         "TransposeParamsExt TransposeType AscendQuant AscendAntiQuant DropOut SoftmaxFlash SoftmaxFlashV2 "

@@ -143,7 +143,7 @@ def spread(name: str, f: Fields, sizes: tuple[int, ...], sides: tuple[str, ...])
         mask = Mask(bits, per)
         if repeat == 1 or adjoining:
             return WordRows(per * repeat, 1, nothing, mask)
-        return WordRows(per, repeat, steps, mask)
+        return WordRows(count, repeat, steps, mask)
     if repeat == 1:
         return WordRows(count, 1, nothing, None)
     if count == per and adjoining:

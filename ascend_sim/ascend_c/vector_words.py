@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from ascend_sim.ascend_c.cube_words import Fields, Steps, WordStep
 from ascend_sim.ascend_c.repeats import (
     MOST_REPEATS,
@@ -25,7 +27,7 @@ from ascend_sim.ascend_c.repeats import (
     strides_of,
     whole_blocks,
 )
-from ascend_sim.ascend_c.words import BINARY, SCALAR, SHIFTS, UNARY
+from ascend_sim.ascend_c.words import BINARY, CASTING, SCALAR, SHIFTS, UNARY
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
@@ -35,6 +37,7 @@ from ascend_sim.isa.vector import (
     CompareToRegister,
     Duplicate,
     Gather,
+    GatherBlocks,
     GatherMask,
     LoadMaskRegister,
     Mask,
@@ -44,13 +47,16 @@ from ascend_sim.isa.vector import (
     ReduceWithIndex,
     Select,
     SelectByRegister,
+    SelectRegisterScalar,
     StoreMaskRegister,
     Transpose,
     TransposeHalves,
     VectorBinary,
+    VectorBinaryCast,
     VectorCast,
     VectorCopy,
     VectorMulAdd,
+    VectorMulAddWide,
     VectorScalar,
     VectorUnary,
     scalar_field,
@@ -74,14 +80,13 @@ _OPERATIONS = dict(
 _OPERATIONS |= dict(zip(UNARY, ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu", "not"), strict=True))
 _OPERATIONS |= dict(zip(SCALAR, ("adds", "muls", "maxs", "mins", "leaky_relu", "axpy"), strict=True))
 _OPERATIONS |= {"vshl": "shift_left", "vshr": "shift_right"}
+_OPERATIONS |= dict(zip(CASTING, ("add_relu", "sub_relu", "mul"), strict=True))
 _ROUNDING = ("NONE", "RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD")
-_SCALE_OF_ONE = 0x3C00
-"""The bits of 1 as float16, which SetDeqScale puts into its register."""
 _COMPARISONS = ("lt", "gt", "eq", "le", "ge", "ne")
 _REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", "vcgmax": "max", "vcgmin": "min"}
 _REDUCTIONS |= {"vcpadd": "sum"}
-_SCALAR_MODE = 1
-"""Mode of a selection with a scalar (asim/types.h, SELMODE)."""
+_SCALAR_MODE, _REGISTER_SCALAR = 1, 3
+"""Modes of a selection with a scalar (asim/types.h, SELMODE): in the word, and in the mask register (asim/vector.h)."""
 
 
 def vector_steps(name: str, f: Fields, chip: ChipSpec) -> Steps:
@@ -150,12 +155,31 @@ def _copy(name: str, f: Fields, chip: ChipSpec) -> Key:
 def _convert(name: str, f: Fields, chip: ChipSpec) -> Key:
     source, target = dtype_of(f["source"]), dtype_of(f["target"])
     it = spread(name, f, (size_of(target), size_of(source)), ("dst", "src"))
-    if (source, target) == ("int32", "float16") and f["deq_scale"] != _SCALE_OF_ONE:
-        raise SimError(
-            "Cast of int32 to half multiplies by SetDeqScale(scale), of which 1 is simulated; call SetDeqScale((half)1)"
-        )
-    rounding = chip.vector.cast_mode(source, target, _ROUNDING[f["mode"]])
-    return VectorCast, source, target, it.columns, rounding, it.rows, *it.strides, it.mask, it.blocks
+    layout = it.rows, *it.strides, it.mask, it.blocks
+    if (source, target) == ("int32", "float16"):  # it has no mode (stated: asc-devkit, Cast)
+        scale = float(np.array(f["deq_scale"] & 0xFFFF, np.uint16).view(np.float16))
+        if not scale or f["deq_scale"] > 0xFFFF:
+            raise SimError("Cast of int32 to half multiplies by a scale; SetDeqScale(half) sets it before, and not to 0")
+        mode = chip.vector.cast_mode(source, target)
+        return VectorCast, source, target, it.columns, mode, *layout, *([] if scale == 1.0 else [scale])
+    return VectorCast, source, target, it.columns, chip.vector.cast_mode(source, target, _ROUNDING[f["mode"]]), *layout
+
+
+def _casting(name: str, f: Fields, chip: ChipSpec) -> Key:
+    source, target = dtype_of(f["source"]), dtype_of(f["target"])
+    it = spread(name, f, (size_of(target), size_of(source), size_of(source)), ("dst", "src0", "src1"))
+    dst, first, second = it.strides
+    layout = it.columns, it.rows, dst, first, it.mask, it.blocks, second
+    return VectorBinaryCast, _OPERATIONS[name], source, target, *layout
+
+
+def _mul_add_wide(name: str, f: Fields, chip: ChipSpec) -> Key:
+    source, target = dtype_of(f["source"]), dtype_of(f["target"])
+    scalar = _immediate(source, f["scalar"]) if "scalar" in f else None
+    sides = ("dst", "src0", "src1") if scalar is None else ("dst", "src")
+    it = spread(name, f, (size_of(target), *(size_of(source) for _ in sides[1:])), sides)
+    dst, first, second = (*it.strides, 0)[:3]
+    return VectorMulAddWide, it.columns, scalar, it.rows, dst, first, it.mask, it.blocks, second
 
 
 def _compare(name: str, f: Fields, chip: ChipSpec) -> Key:
@@ -188,12 +212,15 @@ def _select(name: str, f: Fields, chip: ChipSpec) -> Key:
     repeat's.
     """
     dtype = dtype_of(f["format"])
-    by_scalar = f["mode"] == _SCALAR_MODE
+    by_scalar = f["mode"] in (_SCALAR_MODE, _REGISTER_SCALAR)
     sides = ("dst", "src0") if by_scalar else ("dst", "src0", "src1")
     it = spread(name, f, (size_of(dtype),) * len(sides), sides)
     per = REPEAT // size_of(dtype)
     if f["mode"] == REGISTER and it.columns > per:
         it = it._replace(columns=per, rows=it.columns // per, strides=(REPEAT,) * len(sides))
+    if f["mode"] == _REGISTER_SCALAR:
+        from_bits = per // 8 if it.rows > 1 else 0
+        return SelectRegisterScalar, dtype, it.columns, 0, 0, None, it.rows, *it.strides, 0, from_bits, it.mask, it.blocks
     if f["mask_offset"] < 0:
         layout = (it.rows, *it.strides, it.mask, it.blocks)
         return SelectByRegister, dtype, it.columns, *layout
@@ -278,18 +305,22 @@ def _gather_mask(name: str, f: Fields, chip: ChipSpec) -> Key:
 def _gather(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the steps of a gather: one Gather for each repeat, which reads its own run of byte offsets.
 
-    The source ends with its tensor. Raises SimError for a mask with gaps and for a source that begins behind its tensor.
+    The source ends with its tensor. Raises SimError for a source that begins behind its tensor.
     """
     dtype = dtype_of(f["format"])
     size = size_of(dtype)
     it = spread(name, f, (size,), ("dst",))
-    if it.mask is not None:
-        raise SimError(f"{name}: a mask with gaps is not simulated; the first elements of each repeat are")
     if f["source_bytes"] < size:
         raise SimError(f"{name}: srcBaseOffset lies behind the source's tensor")
-    key = Gather, dtype, it.columns, f["source_bytes"] // size
+    key = Gather, dtype, it.columns, f["source_bytes"] // size, *([] if it.mask is None else [it.mask])
     offsets = REPEAT // size * 4  # the bytes of the offsets of a repeat
     return [WordStep(key, row * it.strides[0], 0, row * offsets) for row in range(it.rows)]
+
+
+def _gather_blocks(name: str, f: Fields, chip: ChipSpec) -> Key:
+    """Return the key of a Gatherb; a block stride of 0 is 1 (stated: asc-devkit, Gatherb, products A2 and A3)."""
+    block, stride = (f["dst_block"] or 1) * BLOCK_BYTES, f["dst_repeat"] * BLOCK_BYTES
+    return GatherBlocks, dtype_of(f["format"]), repeat_of(name, f), f["source_bytes"], block, stride
 
 
 def _square(name: str, f: Fields, chip: ChipSpec) -> Key:
@@ -343,6 +374,7 @@ _STEP_MAKERS: Mapping[str, Callable[[str, Fields, ChipSpec], Sequence[WordStep]]
     "scatter_vnchwconv_b8": _columns,
     "scatter_vnchwconv_b16": _columns,
     "scatter_vnchwconv_b32": _columns,
+    "vgatherb": _alone(_gather_blocks),
     "vreducev2": _alone(_gather_mask),
     "vtranspose": _alone(_square),
     "vcmpv": _alone(_compare),
@@ -358,6 +390,8 @@ _KEY_MAKERS: Mapping[str, Callable[[str, Fields, ChipSpec], Key]] = {
     "vector_dup": _duplicate,
     "vcopy": _copy,
     "vconv": _convert,
+    **dict.fromkeys(CASTING, _casting),
+    **dict.fromkeys(("vmla_wide_", "vaxpy_wide_"), _mul_add_wide),
     "vsel": _select,
     **dict.fromkeys(OF_REPEATS, _reduce),
     **dict.fromkeys((*OF_BLOCKS, "vcpadd"), _reduce_parts),

@@ -69,6 +69,7 @@ _BINARY = (
     *_MASK,
 )
 _UNARY = ("format", "repeat", *_UNARY_STRIDES, *_MASK)
+_CASTING = ("source", "target", *_BINARY[1:])
 _SCALAR = ("format", "scalar", "repeat", *_UNARY_STRIDES, *_MASK)
 _REDUCE = ("format", "repeat", "dst_repeat", "src_block", "src_repeat")
 _COPY = ("sid", "count", "length", "src_gap", "dst_gap", "atomic")
@@ -126,6 +127,7 @@ BINARY = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vand", "vor", "vaddre
 UNARY = ("vabs", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vrelu", "vnot")
 SCALAR = ("vadds", "vmuls", "vmaxs", "vmins", "vlrelu", "vaxpy")
 SHIFTS = ("vshl", "vshr")
+CASTING = ("vaddreluconv", "vsubreluconv", "vmulconv")
 ALIGNED_IN = tuple(f"copy_gm_to_ubuf_align_b{bits}" for bits in (8, 16, 32))
 ALIGNED_OUT = tuple(f"copy_ubuf_to_gm_align_b{bits}" for bits in (8, 16, 32))
 
@@ -177,6 +179,9 @@ WORDS: dict[str, WordForm] = {
     **dict.fromkeys(BINARY, WordForm(("UB", "UB", "UB"), _BINARY)),
     **dict.fromkeys(UNARY, WordForm(("UB", "UB"), _UNARY)),
     **dict.fromkeys(SCALAR, WordForm(("UB", "UB"), _SCALAR)),
+    **dict.fromkeys(CASTING, WordForm(("UB", "UB", "UB"), _CASTING)),
+    "vmla_wide_": WordForm(("UB", "UB", "UB"), _CASTING),
+    "vaxpy_wide_": WordForm(("UB", "UB"), ("source", "target", "scalar", *_UNARY[1:])),
     "vshl": WordForm(("UB", "UB"), _SCALAR),
     "vshr": WordForm(("UB", "UB"), ("format", "scalar", "repeat", *_UNARY_STRIDES, "rounds", *_MASK)),
     "vector_dup": WordForm(
@@ -210,6 +215,7 @@ WORDS: dict[str, WordForm] = {
         ),
     ),
     "vgather": WordForm(("UB", "UB", "UB"), ("format", "source_bytes", "dst_repeat", "repeat", *_MASK)),
+    "vgatherb": WordForm(("UB", "UB", "UB"), ("format", "source_bytes", "dst_repeat", "dst_block", "repeat")),
     "vreducev2": WordForm(
         ("UB", "UB", "UB"), ("format", "repeat", "src_block", "pattern", "src_repeat", "bits_repeat", *_MASK)
     ),

@@ -23,7 +23,13 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.forms import Form, form_of
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag, WaitUnitFlag, cross_name
 from ascend_sim.isa.vector.base import VectorInstruction
-from ascend_sim.isa.vector.mask_register import CompareToRegister, LoadMaskRegister, SelectByRegister, StoreMaskRegister
+from ascend_sim.isa.vector.mask_register import (
+    CompareToRegister,
+    LoadMaskRegister,
+    SelectByRegister,
+    SelectRegisterScalar,
+    StoreMaskRegister,
+)
 from ascend_sim.kernel.field_types import check_types
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
@@ -250,7 +256,7 @@ class InstructionTable:
         if name == "sets_mask":
             return int(isinstance(one, CompareToRegister | LoadMaskRegister))
         if name == "takes_mask":
-            return int(isinstance(one, SelectByRegister | StoreMaskRegister))
+            return int(isinstance(one, SelectByRegister | SelectRegisterScalar | StoreMaskRegister))
         if name == "by_vector":
             return int(isinstance(one, VectorInstruction))
         if name == "paced":

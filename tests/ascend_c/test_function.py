@@ -144,7 +144,7 @@ REFUSED = {
         "the addresses of src are not equally far apart"
     ),
     "LocalTensor<half> h = d.ReinterpretCast<half>(); LocalTensor<int32_t> n = a.ReinterpretCast<int32_t>();"
-    "SetDeqScale((half)2); Cast(h, n, RoundMode::CAST_NONE, 64);": "SetDeqScale(scale), of which 1 is simulated",
+    "SetDeqScale((half)0); Cast(h, n, RoundMode::CAST_NONE, 64);": "SetDeqScale(half) sets it before, and not to 0",
     "Gather(d, a, b.ReinterpretCast<uint32_t>(), 40000u, 64u);": "srcBaseOffset lies behind the source's tensor",
     "CrossCoreWaitFlag(16);": "CrossCoreWaitFlag: flag 16; allowed are 0 to 15",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; q.AllocTensor<float>();": "AllocTensor: the queue has no buffers",

@@ -7,6 +7,7 @@
 #include "asim/pipe.h"
 #include "asim/copy.h"
 #include "asim/vector.h"
+#include "asim/fused.h"
 #include "asim/operators.h"
 #include "asim/soft_sync.h"
 #include "asim/indices.h"

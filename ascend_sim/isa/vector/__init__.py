@@ -20,13 +20,15 @@ from ascend_sim.isa.vector.mask_register import (
     CompareToRegister,
     LoadMaskRegister,
     SelectByRegister,
+    SelectRegisterScalar,
     StoreMaskRegister,
 )
-from ascend_sim.isa.vector.movement import BroadcastColumn, Duplicate, Gather, VectorCopy
+from ascend_sim.isa.vector.movement import BroadcastColumn, Duplicate, Gather, GatherBlocks, VectorCopy
 from ascend_sim.isa.vector.pieces import ReducePieces
 from ascend_sim.isa.vector.rearrangement import Interleave, Scatter, Transpose, TransposeBlocks, TransposeHalves
 from ascend_sim.isa.vector.reduction import ReduceBlocks, ReduceRows, ReduceWithIndex
 from ascend_sim.isa.vector.selection import COMPARISONS, Compare, Select
+from ascend_sim.isa.vector.two_formats import VectorBinaryCast, VectorMulAddWide
 
 __all__ = [
     "BINARY",
@@ -38,6 +40,7 @@ __all__ = [
     "CompareToRegister",
     "Duplicate",
     "Gather",
+    "GatherBlocks",
     "GatherMask",
     "Interleave",
     "LoadMaskRegister",
@@ -49,15 +52,18 @@ __all__ = [
     "Scatter",
     "Select",
     "SelectByRegister",
+    "SelectRegisterScalar",
     "StoreMaskRegister",
     "Transpose",
     "TransposeBlocks",
     "TransposeHalves",
     "VectorBinary",
+    "VectorBinaryCast",
     "VectorCast",
     "VectorCopy",
     "VectorInstruction",
     "VectorMulAdd",
+    "VectorMulAddWide",
     "VectorScalar",
     "VectorUnary",
     "scalar_field",

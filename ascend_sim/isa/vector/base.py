@@ -200,8 +200,17 @@ def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, st
 
 
 _STRIDES = ("dst_stride", "src_stride", "src1_stride")
-_LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "bits_stride": 0, "mask": None, "blocks": ()}
-"""Fields of an operand that is more than one run of elements, and what they are where it is one."""
+_LAYOUT = {
+    "rows": 1,
+    "dst_stride": 0,
+    "src_stride": 0,
+    "src1_stride": 0,
+    "bits_stride": 0,
+    "mask": None,
+    "blocks": (),
+    "scale": 1.0,
+}
+"""Fields of an operand that is more than one run of elements, and of a scale, and what they are where it is one."""
 
 
 class VectorInstruction(Instruction):

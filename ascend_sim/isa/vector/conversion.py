@@ -6,6 +6,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, moves
+from ascend_sim.isa.quantisation import Scaling
 from ascend_sim.isa.vector.base import Mask, RowsInstruction, operands_fit, place_of, regions_of, size_of
 from ascend_sim.memory.regions import Region
 
@@ -16,7 +17,8 @@ class VectorCast(RowsInstruction):
 
     A pair of formats or a mode that the chip lacks is refused when the instruction is made (chip file, vector.casts). `rows`
     rows of `count` elements, strides in bytes; `blocks` are the bytes from block to block of dst and of src0. Integers take
-    the nearest of their range, and 0 for NaN (assumed).
+    the nearest of their range, and 0 for NaN (assumed). int32 is multiplied by the float16 number `scale` on its way to float16
+    (asc-devkit, SetDeqScale: stated; that the product is rounded once is assumed).
     """
 
     source: str
@@ -28,6 +30,7 @@ class VectorCast(RowsInstruction):
     src_stride: int = 0
     mask: Mask | None = None
     blocks: tuple[int, ...] = ()
+    scale: float = 1.0
 
     name = "vector_cast"
     opcode = "cast"
@@ -51,4 +54,4 @@ class VectorCast(RowsInstruction):
         take = place_of("src0", self.source, self._src, self.mask, self.blocks)
         put = place_of("dst", self.target, self._dst, self.mask, self.blocks)
         how = {"source": self.source, "target": self.target, "rounding": self.rounding, "saturate": model.saturate}
-        return moves(take, put=put, **how)
+        return moves(take, put=put, scaling=None if self.scale == 1.0 else Scaling(self.scale), **how)

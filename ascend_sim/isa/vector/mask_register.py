@@ -26,8 +26,9 @@ from ascend_sim.isa.vector.base import (
     size_of,
     store,
 )
-from ascend_sim.isa.vector.selection import COMPARISONS
+from ascend_sim.isa.vector.selection import COMPARISONS, Select
 from ascend_sim.memory.regions import Region
+from ascend_sim.numerics.integers import storage
 
 _BITS = "uint16"
 """Format whose cost a load and a store of the register have."""
@@ -127,6 +128,23 @@ class StoreMaskRegister(_Whole):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.array("UB", dst, (MASK_REGISTER_BYTES,), np.uint8)[:] = pending
+
+
+@frozen
+class SelectRegisterScalar(Select):
+    """dst[i] = src0[i] where bit i of the mask at src1 is set, else the number that begins the mask register.
+
+    Source: asc-devkit, Select with a scalar and without a mask; SetCmpMask loads its scalar.
+    """
+
+    name = "select_register_scalar"
+    opcode = "select"
+
+    def _other(self, memory: Memory, src1: int) -> Any:
+        return memory.mask_register[: size_of(self.dtype)].view(storage(self.dtype))[0]
+
+    def reads(self) -> tuple[Region, ...]:
+        return (*self._bytes("src0", self.src_stride), self.bits())
 
 
 @frozen

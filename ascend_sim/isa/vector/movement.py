@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost
@@ -19,6 +20,8 @@ from ascend_sim.isa.vector.base import (
     RowsInstruction,
     VectorInstruction,
     bits_of,
+    blocks_fit,
+    blocks_of,
     operands_fit,
     place_of,
     row_cost,
@@ -27,8 +30,12 @@ from ascend_sim.isa.vector.base import (
     size_of,
     storage,
     view,
+    view_of_blocks,
 )
 from ascend_sim.memory.regions import Region
+
+BLOCKS = 8
+"""Blocks of 32 bytes in a repeat."""
 
 
 @frozen
@@ -135,25 +142,32 @@ class BroadcastColumn(VectorInstruction):
 class Gather(VectorInstruction):
     """dst[i] = the element of src0 at byte offset src1[i] (uint32), for `count` elements; src0 has `source_count` of them.
 
-    An offset outside src0 or between two elements is a SimError when the instruction runs.
+    An offset outside src0 or between two elements is a SimError when the instruction runs. `mask` leaves elements and
+    their offsets out.
     """
 
     dtype: str
     count: int
     source_count: int
+    mask: Mask | None = None
 
     name = "gather"
     chooses = "src0"
 
     def reads(self) -> tuple[Region, ...]:
-        return (*rows_of("src0", self.dtype, self.source_count), *rows_of("src1", "uint32", self.count))
+        offsets = rows_of("src1", "uint32", self.count, mask=self.mask)
+        return (*rows_of("src0", self.dtype, self.source_count), *offsets)
 
     def writes(self) -> tuple[Region, ...]:
-        return rows_of("dst", self.dtype, self.count)
+        return rows_of("dst", self.dtype, self.count, mask=self.mask)
+
+    def _taken(self) -> Any:
+        """Return an index of the elements that the mask selects."""
+        return slice(None) if self.mask is None else self.mask.selected(self.count)
 
     def chosen(self, memory: Memory, src1: int) -> NDArray[np.int64]:
         """Return the byte offsets in src0 of the elements that are taken."""
-        return view(memory, src1, "uint32", self.count).astype(np.int64)
+        return view(memory, src1, "uint32", self.count)[self._taken()].astype(np.int64)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         index, between = np.divmod(self.chosen(memory, src1), size_of(self.dtype))
@@ -168,4 +182,58 @@ class Gather(VectorInstruction):
         return view(memory, src0, bits_of(self.dtype), self.source_count)[index]
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        view(memory, dst, bits_of(self.dtype), self.count)[...] = pending
+        view(memory, dst, bits_of(self.dtype), self.count)[self._taken()] = pending
+
+
+@frozen
+class GatherBlocks(VectorInstruction):
+    """Block j of row i of dst = the 32 bytes of src0 at byte offset src1[8 i + j] (uint32), for `rows` repeats of 8 blocks.
+
+    Blocks of dst lie `block` bytes apart, rows `dst_stride`; src0 has `source_bytes` (asc-devkit, Gatherb: stated). An offset
+    outside src0 or inside a block is a SimError when the instruction runs.
+    """
+
+    dtype: str
+    rows: int
+    source_bytes: int
+    block: int = BLOCK_BYTES
+    dst_stride: int = BLOCKS * BLOCK_BYTES
+
+    name = "gather_blocks"
+    chooses = "src0"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        blocks_fit(chip, self.name, BLOCKS * BLOCK_BYTES, self.rows, (self.dst_stride, self.block))
+        return super().pipe(chip)
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.rows * BLOCKS * BLOCK_BYTES
+
+    @property
+    def _layout(self) -> tuple[int, int, int]:
+        return BLOCKS * BLOCK_BYTES, self.rows, self.dst_stride
+
+    def reads(self) -> tuple[Region, ...]:
+        return (*rows_of("src0", "uint8", self.source_bytes), *rows_of("src1", "uint32", BLOCKS * self.rows))
+
+    def writes(self) -> tuple[Region, ...]:
+        return blocks_of("dst", "uint8", self._layout, self.block)
+
+    def chosen(self, memory: Memory, src1: int) -> NDArray[np.int64]:
+        """Return the byte offsets in src0 of the blocks that are taken."""
+        return view(memory, src1, "uint32", BLOCKS * self.rows).astype(np.int64)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        offsets = self.chosen(memory, src1)
+        wrong = np.flatnonzero((offsets % BLOCK_BYTES != 0) | (offsets + BLOCK_BYTES > self.source_bytes))
+        if wrong.size:
+            first = int(wrong[0])
+            raise SimError(
+                f"gather_blocks: offset {first} is {int(offsets[first])} bytes; src0 has {self.source_bytes} bytes in blocks "
+                f"of {BLOCK_BYTES}"
+            )
+        return memory.array("UB", src0, (self.source_bytes,), np.uint8)[offsets[:, None] + np.arange(BLOCK_BYTES)]
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        held = view_of_blocks(memory, dst, "uint8", self._layout, self.block)
+        held[...] = pending.reshape(held.shape)

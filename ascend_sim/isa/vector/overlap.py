@@ -24,13 +24,14 @@ from ascend_sim.isa.vector.arithmetic import VectorBinary
 from ascend_sim.isa.vector.base import OPERANDS, Elementwise, size_of
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.isa.vector.gather_mask import GatherMask
-from ascend_sim.isa.vector.mask_register import SelectByRegister
+from ascend_sim.isa.vector.mask_register import SelectByRegister, SelectRegisterScalar
 from ascend_sim.isa.vector.movement import VectorCopy
 from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.isa.vector.pieces import ReducePieces
 from ascend_sim.isa.vector.rearrangement import Transpose
 from ascend_sim.isa.vector.reduction import ReduceBlocks, ReduceRows
 from ascend_sim.isa.vector.selection import Select
+from ascend_sim.isa.vector.two_formats import VectorBinaryCast
 from ascend_sim.memory.regions import Region
 
 _SOURCE = "asc-devkit, general constraints of overlapping addresses"
@@ -38,7 +39,7 @@ _RUNNING = ("add", "sub", "mul", "max", "min", "add_relu", "sub_relu")
 _RUNNING_FORMATS = ("float16", "int32", "float32")
 _SQUARE = 16
 """Rows and columns of the only matrix that may be transposed in place."""
-_ByElements = Elementwise | VectorCast | VectorCopy | Select | SelectByRegister
+_ByElements = Elementwise | VectorCast | VectorBinaryCast | VectorCopy | Select | SelectByRegister
 _Reduction = ReduceRows | ReduceBlocks | PairReduceSum | ReducePieces | GatherMask
 
 
@@ -71,7 +72,7 @@ def _of_selection(instruction: Select, chip: ChipSpec, distance: int) -> str:
     """Return the reason why src1 of a selection, its bits and its second tensor, may not begin `distance` bytes behind dst."""
     if _meet(_touched(instruction.writes(), "dst", 0), _touched([instruction.bits()], "src1", distance)):
         return "the bits of the selection lie over dst; they must lie apart"
-    if instruction.scalar is not None:
+    if instruction.scalar is not None or isinstance(instruction, SelectRegisterScalar):
         return ""
     return _of_repeats(instruction, chip, "src1", distance + instruction.other_offset)
 
@@ -175,7 +176,7 @@ def _repeats(instruction: _ByElements, chip: ChipSpec, operand: str, distance: i
 
 def _sizes(i: _ByElements) -> tuple[int, int]:
     """Return the bytes of an element of dst and of a source."""
-    if isinstance(i, VectorCast):
+    if isinstance(i, VectorCast | VectorBinaryCast):
         return size_of(i.target), size_of(i.source)
     return size_of(i.dtype), size_of(i.dtype)
 

@@ -161,11 +161,13 @@ class Select(RowsInstruction):
         bits = memory.array("UB", src1 + self.mask_offset, shape, np.uint8, steps)
         first = self._view(memory, src0, "src0", self.src_stride)
         chosen = np.unpackbits(bits, axis=1, count=self.count, bitorder="little").astype(np.bool_).reshape(first.shape)
+        return np.where(chosen, first, self._other(memory, src1))
+
+    def _other(self, memory: Memory, src1: int) -> Any:
+        """Return the second tensor's elements, or the scalar."""
         if self.scalar is None:
-            other = self._view(memory, src1 + self.other_offset, "src1", self.src1_stride)
-        else:
-            other = immediate(self.dtype, self.scalar, self.name)
-        return np.where(chosen, first, other)
+            return self._view(memory, src1 + self.other_offset, "src1", self.src1_stride)
+        return immediate(self.dtype, self.scalar, self.name)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         store(self._view(memory, dst, "dst", self.dst_stride), pending, self.mask)

@@ -87,6 +87,21 @@ def test_what_is_no_number_becomes_zero_and_infinity_the_limit() -> None:
     assert bench.get("UB", 64, np.int32, 3).tolist() == [0, 2**31 - 1, -(2**31)]
 
 
+def test_int32_is_scaled_on_its_way_to_float16() -> None:
+    """The product is rounded once, from the exact number; a scale of 1 is none."""
+    values = np.int32([0, 1, -3, 2049, 1 << 20, (1 << 24) + 1, -(1 << 31), 2**31 - 1])
+    for scale in (0.0999755859375, -0.25, 2.0**-20):
+        bench = Workbench()
+        bench.put("UB", 0, values)
+        one = VectorCast("int32", "float16", len(values), "NONE", scale=scale)
+        assert one.parameters()["scale"] == scale
+        bench.do(one, 4096, 0)
+        with np.errstate(over="ignore"):
+            wanted = (values.astype(np.float64) * scale).astype(np.float16)
+        np.testing.assert_array_equal(bench.get("UB", 4096, np.float16, len(values)), wanted)
+    assert "scale" not in VectorCast("int32", "float16", 8, "NONE").parameters()
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(0, 4), st.integers(0, 4))
 def test_rows_that_lie_apart(count: int, rows: int, gap: int, src_gap: int) -> None:

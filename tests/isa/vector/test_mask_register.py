@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from ascend_sim import SimError
 from ascend_sim.chip import load_chip
-from ascend_sim.isa.vector import CompareToRegister, LoadMaskRegister, Mask, SelectByRegister, StoreMaskRegister
+from ascend_sim.isa.vector import (
+    CompareToRegister,
+    LoadMaskRegister,
+    Mask,
+    SelectByRegister,
+    SelectRegisterScalar,
+    StoreMaskRegister,
+)
 from tests.support.isa.workbench import CHIP, Workbench
 from tests.support.sampling import sampled
 
@@ -50,6 +57,22 @@ def test_a_comparison_sets_the_bits_by_which_every_repeat_chooses(
         before[row, :count] = [t if bit else f for bit, t, f in zip(bits, on_true[row], on_false[row], strict=False)]
     found = bench.get("UB", 6144, dtype, rows * held)
     assert found.view(np.uint8).tolist() == before.reshape(-1).view(np.uint8).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_selection_takes_its_scalar_from_the_register(dtype: str) -> None:
+    """The scalar is what the register begins with; bits continue from row to row."""
+    bench, rng, per = Workbench(), np.random.default_rng(3), 256 // np.dtype(dtype).itemsize
+    values, bits = rng.standard_normal(2 * per).astype(dtype), rng.integers(0, 256, 32, np.uint8)
+    bench.put("UB", 0, values)
+    bench.put("UB", 1024, bits)
+    bench.put("UB", 1088, np.array([2.5, *range(16)], dtype))
+    bench.do(LoadMaskRegister(), 0, 1088)
+    one = SelectRegisterScalar(dtype, per, 0, 0, None, 2, 256, 256, 0, per // 8)
+    assert [region.operand for region in one.reads()] == ["src0", "src1"]
+    bench.do(one, 2048, 0, 1024)
+    for i, found in enumerate(bench.get("UB", 2048, dtype, 2 * per)):
+        assert found == (values[i] if bits[i // 8] >> i % 8 & 1 else 2.5)
 
 
 def test_a_load_sets_all_bits_and_a_mask_leaves_elements_alone() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.isa.vector import BroadcastColumn, Duplicate, Gather, Mask, Transpose, TransposeHalves, VectorCopy
+from ascend_sim.isa.vector import BroadcastColumn, Duplicate, Gather, GatherBlocks, Mask, Transpose, TransposeHalves, VectorCopy
 from tests.support.isa.workbench import CHIP, Workbench
 from tests.support.sampling import sampled
 
@@ -74,6 +74,47 @@ def test_gather(dtype: str, count: int, source_count: int, seed: int) -> None:
     source = words(bench, dtype)[:source_count].copy()
     bench.do(Gather(dtype, count, source_count), 4096, 0, 2048)
     assert words(bench, dtype)[4096 // size :][:count].tolist() == [int(source[i]) for i in index]
+
+
+def test_a_gather_leaves_out_what_its_mask_does_not_select() -> None:
+    """Offsets of elements that it leaves out count nothing, whatever they are."""
+    bench = Workbench(3)
+    before = words(bench, "float16")[:64].copy()
+    bench.put("UB", 2048, np.uint32([0, 9999, 4, 6, 9999, 2]))
+    held = words(bench, "float16")[2048:2054].copy()
+    one = Gather("float16", 6, 64, Mask(0b101101, 128))
+    bench.do(one, 4096, 0, 2048)
+    wanted = [before[0], held[1], before[2], before[3], held[4], before[1]]
+    assert words(bench, "float16")[2048:2054].tolist() == [int(value) for value in wanted]
+    assert sum(region.total for region in one.writes()) == 8
+    assert sum(region.total for region in one.reads() if region.operand == "src1") == 16
+
+
+@pytest.mark.parametrize(("block", "stride"), [(32, 256), (64, 512), (96, 32)])
+def test_gather_of_blocks(block: int, stride: int) -> None:
+    """Block after block, from offsets that continue from repeat to repeat."""
+    bench = Workbench(5)
+    offsets = np.random.default_rng(0).integers(0, 24, 16) * 32
+    bench.put("UB", 2048, offsets.astype(np.uint32))
+    ub = bench.memory.buffers["UB"]
+    wanted = ub.copy()
+    for number, offset in enumerate(offsets):
+        at = 4096 + number // 8 * stride + number % 8 * block
+        wanted[at : at + 32] = ub[offset : offset + 32]
+    bench.do(GatherBlocks("uint16", 2, 768, block, stride), 4096, 0, 2048)
+    np.testing.assert_array_equal(ub, wanted)
+    for wrong in (16, 768):
+        bench.put("UB", 2048, np.uint32([0, wrong]))
+        with pytest.raises(SimError, match=f"gather_blocks: offset 1 is {wrong} bytes; src0 has 768 bytes in blocks of 32"):
+            bench.do(GatherBlocks("uint16", 1, 768), 4096, 0, 2048)
+
+
+def test_the_formats_and_the_cost_of_a_gather_of_blocks() -> None:
+    assert GatherBlocks("uint32", 3, 768).cost(CHIP).work == 24
+    with pytest.raises(SimError, match="has no gather_blocks of float16; it has uint16, uint32"):
+        GatherBlocks("float16", 1, 768).pipe(CHIP)
+    with pytest.raises(SimError, match="would be written over each other"):
+        GatherBlocks("uint16", 2, 768, 32, 128).pipe(CHIP)
 
 
 @pytest.mark.parametrize(

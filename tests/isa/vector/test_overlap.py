@@ -18,7 +18,9 @@ from ascend_sim.isa.vector import (
     ReduceBlocks,
     Select,
     SelectByRegister,
+    SelectRegisterScalar,
     VectorBinary,
+    VectorBinaryCast,
     VectorCast,
     VectorScalar,
     VectorUnary,
@@ -130,7 +132,15 @@ def test_a_selection_in_place() -> None:
     behind = Select("float32", 64, 0, 4096)
     assert overlap_fault(behind, CHIP, "src1", -4096) == ""
     assert "partly over it within a repeat" in overlap_fault(behind, CHIP, "src1", -4064)
-    assert overlap_fault(Select("float32", 64, 0, 0, 1.0), CHIP, "src1", 256) == ""
+    for scalar in (Select("float32", 64, 0, 0, 1.0), SelectRegisterScalar("float32", 64)):
+        assert overlap_fault(scalar, CHIP, "src1", 256) == overlap_fault(scalar, CHIP, "src0", 0) == ""
+        assert "the bits of the selection" in overlap_fault(scalar, CHIP, "src1", 0)
+
+
+def test_a_result_that_is_cast_lies_on_its_source_or_apart() -> None:
+    i = VectorBinaryCast("mul", "float16", "int8", 256)
+    assert overlap_fault(i, CHIP, "src1", 0) == overlap_fault(i, CHIP, "src0", 256) == ""
+    assert "partly over it" in overlap_fault(i, CHIP, "src0", 96)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ascend_sim.ascend_c.recorder import GM_SHIFT
 from ascend_sim.ascend_c.stream import WordStream
-from ascend_sim.ascend_c.words import FORMATS, WORDS, Word, word_of
+from ascend_sim.ascend_c.words import CASTING, FORMATS, WORDS, Word, word_of
 
 _SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"} | {f"int{n}": f"s{n}" for n in (8, 16, 32, 64)}
 _SHORT |= {f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)}
@@ -59,6 +59,9 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
     if name == "vgather":
         dst, source, offsets = addresses
         return [name, dst, offsets, source, fields["dst_repeat"], fields["repeat"]]
+    if name == "vgatherb":
+        dst, source, offsets = addresses
+        return [name, dst, offsets, source, fields["dst_repeat"], fields["dst_block"], fields["repeat"]]
     if name.startswith("scatter_vnchwconv"):
         halves = [fields["dst_upper"], fields["src_upper"]] if name.endswith("b8") else []
         return [name, 0, 2, fields["repeat"], fields["dst_repeat"], fields["src_repeat"], *halves]
@@ -79,7 +82,7 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
         listed.insert(3, fields["bias"])
     if name == "vsel":
         dst, src0, base = addresses
-        by_scalar = fields["mode"] == 1
+        by_scalar = fields["mode"] in (1, 3)
         src1 = base + fields["mask_offset" if by_scalar else "other_offset"]
         sides = [f"{side}_{what}" for what in ("block", "repeat") for side in ("dst", "src0", "src1")]
         return [
@@ -89,7 +92,7 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
             src1,
             fields["repeat"],
             *[fields[side] for side in sides],
-            *([fields["mode"]] if fields["mode"] else []),
+            *([1 if by_scalar else 2] if fields["mode"] else []),
         ]
     if name in ("vmaxs", "vmins"):
         listed += [0, 0]  # operands that every call leaves at 0
@@ -97,6 +100,10 @@ def _vendor_word(word: Word, addresses: list[int]) -> list[Any]:
         source, target = (_SHORT[FORMATS[fields[side]]] for side in ("source", "target"))
         scaled = (source, target) == ("s32", "f16")
         name = "vconv_deq" if scaled else f"vconv_{source}2{target}{_MODES[fields['mode']]}"
+    elif name in CASTING:
+        source, target = (_SHORT[FORMATS[fields[side]]] for side in ("source", "target"))
+        listed += [0] * ("relu" in name)  # an operand that every call leaves at 0
+        name = f"{name}_{source}2{target}"
     elif name in ("vcmp", "vcmpv", "vcmpvs"):
         listed = listed[form.addresses[0] == "bits" :]
         name = f"{name}_{_COMPARISONS[fields['mode']]}"

@@ -31,6 +31,21 @@ template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTens
     asim_gather(site, dst, src, offsets, base, stride, repeat);
 }
 
+struct GatherRepeatParams {
+    GatherRepeatParams() = default;
+    GatherRepeatParams(uint8_t dst, uint8_t dst_repeat) : dstRepStride(dst_repeat), dstBlkStride(dst) {}
+    uint32_t blockNumber = 8;
+    uint16_t dstRepStride = 8;
+    uint8_t dstBlkStride = 1, src0BlkStride = 1, src1BlkStride = 1, src0RepStride = 8, src1RepStride = 8;  // sources: of no effect
+    bool repeatStrideMode = false, strideSizeMode = false;
+};
+template <class T> inline void Gatherb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offset,
+                                       const uint8_t repeat, const GatherRepeatParams &p, ASIM_SITE) {
+    asim::set_vector_mask(site, -1, -1);
+    asim::record(site, asim::Word::vgatherb, {asim::at(dst), asim::at(src), asim::at(offset)},
+                 {asim::format_of<T>(), (int64_t)src.GetLength(), p.dstRepStride, p.dstBlkStride, repeat});
+}
+
 enum class GatherMaskMode : uint8_t { VERSION_V1, VERSION_V2 };
 constexpr GatherMaskMode defaultGatherMaskMode = GatherMaskMode::VERSION_V2;
 struct GatherMaskParams {

@@ -100,7 +100,6 @@ ASIM_BINARY(Max, vmax)
 ASIM_BINARY(Min, vmin)
 ASIM_BINARY(And, vand)
 ASIM_BINARY(Or, vor)
-ASIM_BINARY(MulAddDst, vmla)
 ASIM_BINARY(FusedMulAdd, vmadd)
 ASIM_BINARY(FusedMulAddRelu, vmaddrelu)
 ASIM_BINARY(AddRelu, vaddrelu)
@@ -159,13 +158,7 @@ ASIM_SCALAR(Muls, vmuls)
 ASIM_SCALAR(Maxs, vmaxs)
 ASIM_SCALAR(Mins, vmins)
 ASIM_SCALAR(LeakyRelu, vlrelu)
-ASIM_SCALAR(Axpy, vaxpy)
 #undef ASIM_SCALAR
-// Into float from half.
-template <class T, class U, class... Rest>
-std::enable_if_t<!std::is_same_v<T, U>> Axpy(const LocalTensor<T> &, const LocalTensor<U> &, Rest...) = delete;
-template <class T, class U, class... Rest>
-std::enable_if_t<!std::is_same_v<T, U>> MulAddDst(const LocalTensor<T> &, const LocalTensor<U> &, const LocalTensor<U> &, Rest...) = delete;
 
 template <class T> inline void asim_shift(asim::Site site, asim::Word word, const LocalTensor<T> &dst, const LocalTensor<T> &src,
                                           int64_t bits, int64_t repeat, const UnaryRepeatParams &p, bool rounds) {
@@ -398,8 +391,11 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const 
     asim::mask_for_call<sets>(site, elements);
     asim_select(site, dst, mask, src0, &src1, T(0), mode, repeat, p);
 }
-template <class T, class U>
-void Select(const LocalTensor<T> &, const LocalTensor<U> &, const LocalTensor<T> &, uint8_t, const BinaryRepeatParams &) = delete;
+// The scalar is what SetCmpMask has loaded: mode 3 of the word here.
+template <class T, class U> inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0,
+                                               uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+    asim_select(site, dst, mask, src0, (const LocalTensor<T> *)nullptr, T(0), (SELMODE)3, repeat, p);
+}
 template <class T, class U, bool sets = true, class M>
 inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, asim::given<T> scalar,
                    SELMODE mode, const M elements, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {

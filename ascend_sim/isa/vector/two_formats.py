@@ -1,0 +1,137 @@
+"""Element-wise arithmetic between two formats: the sources have one, dst another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.isa.memory import Memory
+from ascend_sim.isa.vector.arithmetic import BINARY, immediate
+from ascend_sim.isa.vector.base import Mask, RowsInstruction, elements, operands_fit, regions_of, size_of, store
+from ascend_sim.memory.regions import Region
+from ascend_sim.numerics import cast
+from ascend_sim.numerics.integers import INTEGERS, to_integers
+
+CASTING = ("add_relu", "sub_relu", "mul")
+"""Operations whose result may be cast on its way (asc-devkit, AddReluCast, SubReluCast and MulCast: stated)."""
+
+
+class _TwoFormats(RowsInstruction):
+    """Base: sources in the format `source`, dst in `target`; a repeat has the elements of the wider one."""
+
+    source: str
+    target: str
+    src1_stride: int
+
+    def pipe(self, chip: ChipSpec) -> str:
+        operands_fit(chip, self.name, self.target, self._dst, (self.src_stride, self.src1_stride), self.blocks)
+        return super().pipe(chip)
+
+    def _cost_key(self) -> tuple[str, int]:
+        wide = max(self.source, self.target, key=size_of)
+        return wide, self.count * size_of(wide)
+
+    def _given(self, operand: str, stride: int) -> tuple[Region, ...]:
+        """Return the bytes of a source."""
+        return regions_of(operand, self.source, (self.count, self.rows, stride), self.mask, self.blocks)
+
+    def _values(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
+        """Return the elements of a source: [rows, count]."""
+        layout = self.count, self.rows, stride
+        return elements(memory, address, operand, self.source, layout, self.blocks).reshape(self.rows, self.count)
+
+    def _held(self, memory: Memory, address: int) -> NDArray[Any]:
+        """Return a view of the elements of dst."""
+        return elements(memory, address, "dst", self.target, self._dst, self.blocks)
+
+    def reads(self) -> tuple[Region, ...]:
+        return self._given("src0", self.src_stride) + self._given("src1", self.src1_stride)
+
+    def writes(self) -> tuple[Region, ...]:
+        return regions_of("dst", self.target, self._dst, self.mask, self.blocks)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        held = self._held(memory, dst)
+        store(held, pending.reshape(held.shape), self.mask)
+
+
+@frozen
+class VectorBinaryCast(_TwoFormats):
+    """dst = (src0 operation src1) in another format; `operation` is one of `CASTING`.
+
+    The result has the rounding of the sources' format, then that of the cast, to nearest even; integers take the nearest of
+    their range (asc-devkit, rules of conversions without a mode: stated).
+    """
+
+    operation: str
+    source: str
+    target: str
+    count: int
+    rows: int = 1
+    dst_stride: int = 0
+    src_stride: int = 0
+    mask: Mask | None = None
+    blocks: tuple[int, ...] = ()
+    src1_stride: int = 0
+
+    name = "vector_binary_cast"
+
+    def __post_init__(self) -> None:
+        if self.operation not in CASTING:
+            raise SimError(f"{self.name}: no operation {self.operation!r} here; there are {', '.join(CASTING)}")
+
+    @property
+    def opcode(self) -> str:
+        return f"{self.operation}_cast"
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        left = self._values(memory, src0, "src0", self.src_stride)
+        right = self._values(memory, src1, "src1", self.src1_stride)
+        values = memory.model.settled(BINARY[self.operation].function(left, right))
+        if self.target in INTEGERS:
+            return to_integers(values.astype(np.float64), self.target, "RINT")
+        return cast(values, self.target, None, memory.model.saturate)
+
+
+@frozen
+class VectorMulAddWide(_TwoFormats):
+    """dst = src0 * src1 + dst, or src0 * scalar + dst: dst of float32, the others of float16 (asc-devkit, MulAddDst and Axpy).
+
+    A product of two float16 is exact; the sum is rounded once (assumed).
+    """
+
+    count: int
+    scalar: float | None = None
+    rows: int = 1
+    dst_stride: int = 0
+    src_stride: int = 0
+    mask: Mask | None = None
+    blocks: tuple[int, ...] = ()
+    src1_stride: int = 0
+
+    name = "vector_mul_add_wide"
+    source = "float16"
+    target = "float32"
+
+    @property
+    def opcode(self) -> str:
+        return "mul_add_wide" if self.scalar is None else "axpy_wide"
+
+    def reads(self) -> tuple[Region, ...]:
+        right = self._given("src1", self.src1_stride) if self.scalar is None else ()
+        return (*self._given("src0", self.src_stride), *right, *self.writes())
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        left = self._values(memory, src0, "src0", self.src_stride).astype(np.float32)
+        right: Any
+        if self.scalar is None:
+            right = self._values(memory, src1, "src1", self.src1_stride).astype(np.float32)
+        else:
+            right = np.float32(immediate(self.source, self.scalar, self.name))
+        held = self._held(memory, dst).reshape(self.rows, self.count)
+        return memory.model.settled(left * right + held)
