@@ -14,7 +14,8 @@ _TYPES = (
     "DataCopyPadParams DataCopyPadExtParams"
 )
 _TENSORS = (
-    "GlobalTensor SetGlobalBuffer SetL2CacheHint LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition GetPhyAddr"
+    "GlobalTensor SetGlobalBuffer SetL2CacheHint LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition GetPhyAddr "
+    "ShapeInfo SetShapeInfo GetShapeInfo GetShapeSize"
 )
 _PIPE = (
     "TPipe TQue TQueBind TBuf Init InitBuffer AllocTensor FreeTensor EnQue DeQue Get GetWithOffset GetTPipePtr FreeAllEvent "
@@ -26,7 +27,7 @@ _SYNC = (
     "SetAtomicType SetAtomicNone GetBlockIdx GetBlockNum GetSubBlockIdx GetSubBlockNum GetTaskRation SetCtrlSpr GetCtrlSpr "
     "SetNextTaskStart WaitPreTaskEnd DisableDmaAtomic InitSocState Trap set_flag wait_flag pipe_barrier"
 )
-_COPY = "DataCopy DataCopyPad SetPadValue Copy"
+_COPY = "DataCopy DataCopyPad SetPadValue Copy Nz2NdParamsFull"
 _VECTOR = (
     "Add Sub Mul Div Max Min And Or MulAddDst AddRelu SubRelu FusedMulAdd FusedMulAddRelu ShiftLeft ShiftRight Abs Exp Ln "
     "Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy Duplicate Cast Compare CompareScalar Compares Select "
@@ -52,7 +53,7 @@ _MATMUL = (
 )
 _VALUES = (
     "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace GetSysWorkSpacePtr ScalarCast "
-    "ScalarCountLeadingZero ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit"
+    "ScalarCountLeadingZero ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit GetUintDivMagicAndShift"
 )
 _ACCESS = "GetValue SetValue DataCacheCleanAndInvalid CacheLine DcciDst DataCachePreload DataSyncBarrier"
 _LISTS = "ListTensorDesc TensorDesc GetDesc GetDataPtr GetDataObj SetShapeAddr GetDim GetIndex GetShape"
@@ -99,7 +100,6 @@ _OF_MATMUL = "the Matmul library"
 _SORT = "sorting"
 _CROSS = "one core's flags for another"
 _NOT_HERE = "not an operation of dav-2201"
-_SHAPES = "shapes of tensors"
 _SLICES = "copies of slices"
 _QUANTISED = "quantisation by Fixpipe"
 _BUFFERS = "buffers of the library, and their handles"
@@ -107,9 +107,9 @@ _CONVERTS = "scales of their own for the elements of a block"
 _HALF_BYTES = "numbers of half a byte"
 _FUNCTIONS = "functions of the library"
 _REFUSED = {
-    _SCALAR: ("GetAccVal GetProgramCounter GetReduceMaxMinCount GetArchVersion GetUintDivMagicAndShift ClearSpr DumpTensor"),
+    _SCALAR: ("GetAccVal GetProgramCounter GetReduceMaxMinCount GetArchVersion ClearSpr DumpTensor"),
     _CUBE: (
-        "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams Nz2NdParamsFull MmadWithSparse "
+        "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams MmadWithSparse "
         "LoadData3DParamsV1 LoadData2dTransposeParamsV2 LoadImageToLocal LoadImageToLocalParams HF32Mode "
         "HF32TransMode LoadDataRepeatParam"
     ),
@@ -123,7 +123,6 @@ _REFUSED = {
         "Subs Divs AtomicAdd AtomicCas AtomicMax AtomicMin Scatter Interleave Truncate ReduceDataBlock ReducePairElem "
         "ReduceRepeat"
     ),
-    _SHAPES: "ShapeInfo GetShapeSize SetShapeInfo GetShapeInfo",
     _SLICES: "SliceInfo",
     _QUANTISED: (
         "QF322B8_PRE VQF322B8_PRE QF322F16_PRE VQF322F16_PRE QF322BF16_PRE VQF322BF16_PRE QF322F32_PRE VQF322F32_PRE "

@@ -159,6 +159,43 @@ def test_a_level_of_sums_for_many_repeats(tmp_path: Path) -> None:
     assert run.outputs["z"][0] == x.sum()
 
 
+@pytest.mark.parametrize("dtype", ["half", "float"])
+def test_columns_of_nz_become_rows(tmp_path: Path, dtype: str) -> None:
+    """Two matrices of 32 x 32 beside each other in rows of 80; the public page has the first rows of one."""
+    size = {"half": 2, "float": 4}[dtype]
+    body = f"""GlobalTensor<{dtype}> in, out; in.SetGlobalBuffer((__gm__ {dtype} *)x); out.SetGlobalBuffer((__gm__ {dtype} *)z);
+    LocalTensor<{dtype}> t = a.ReinterpretCast<{dtype}>(); DataCopy(t, in, 2048);
+    SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
+    DataCopy(out, t, Nz2NdParamsFull(2, 32, 32, 4, 32, 80, 40));"""
+    x = np.arange(1, 2049).astype(f"float{8 * size}")
+    kernel = made(tmp_path, vector_kernel(body, tensors="x z"))
+    rows = asim.launch(kernel, 1, x, np.zeros((32, 80), x.dtype)).outputs["z"]
+    wanted = np.zeros((32, 80), x.dtype)
+    for matrix in range(2):
+        nz = x.reshape(2, 2, 32, 16)[matrix]
+        wanted[:, 40 * matrix : 40 * matrix + 32] = nz.transpose(1, 0, 2).reshape(32, 32)
+    np.testing.assert_array_equal(rows, wanted)
+    assert rows[0, 15:17].tolist() == [16, 513]
+
+
+SCALARS = """uint32_t sizes[] = {3, 5, 7}, before[] = {3, 35};
+ShapeInfo all(3, sizes, 2, before, DataFormat::NCHW); a.SetShapeInfo(all); xg.SetShapeInfo(ShapeInfo(2, before));
+LocalTensor<float> part = a[8]; ShapeInfo noted = part.GetShapeInfo();
+if (GetShapeSize(noted) != 105 || noted.originalShape[1] != 35 || noted.dataFormat != DataFormat::NCHW) Trap();
+if (GetShapeSize(xg.GetShapeInfo()) != 105 || b.GetShapeInfo().shapeDim) Trap();
+for (uint32_t d : {1u, 2u, 3u, 7u, 10u, 641u, 65536u, 1000003u}) {
+    uint32_t m, s; GetUintDivMagicAndShift(m, s, d);
+    for (uint32_t n : {0u, 1u, 6u, 7u, 640u, 641u, 999999999u, 2147483647u})
+        if (((uint32_t)((uint64_t)n * m >> 32) + n) >> s != n / d) Trap();
+    uint64_t w, t, n = 123456789012345; GetUintDivMagicAndShift(w, t, (uint64_t)d * 1000003);
+    if (((uint64_t)((unsigned __int128)n * w >> 64) + n) >> t != n / (d * 1000003ull)) Trap();
+}"""
+
+
+def test_shapes_and_numbers_that_divide(tmp_path: Path) -> None:
+    asim.launch(made(tmp_path, vector_kernel(SCALARS, tensors="x")), 1, floats(64))
+
+
 POOLS = """TPipe pipe; TBufPool<TPosition::VECCALC> whole, first, second; pipe.InitBufPool(whole, 2048);
 whole.InitBufPool(first, 1024); whole.InitBufPool(second, 1024, first);
 TQue<TPosition::VECIN, 1> in; TBuf<> t; TQue<TPosition::VECOUT, 1> out;

@@ -6,6 +6,7 @@
 #include "asim/sync.h"
 #include "asim/pipe.h"
 #include "asim/copy.h"
+#include "asim/shapes.h"
 #include "asim/vector.h"
 #include "asim/fused.h"
 #include "asim/operators.h"

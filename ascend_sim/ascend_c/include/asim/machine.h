@@ -24,6 +24,22 @@ template <class T, class U, RoundMode mode> inline U ScalarCast(T value) {
 }
 template <class T, class U, RoundMode mode> inline U Cast(T value) { return ScalarCast<T, U, mode>(value); }
 
+// A quotient is the sum of the dividend and the high half of its product with `magic`, shifted (derived: the use in public kernels).
+template <class T> inline void GetUintDivMagicAndShift(T &magic, T &shift, T divisor, ASIM_SITE) {
+    static_assert(std::is_unsigned_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "GetUintDivMagicAndShift: uint32_t or uint64_t");
+    if (!divisor) asim::refuse(site, "GetUintDivMagicAndShift: a division by 0");
+    constexpr int BITS = 8 * sizeof(T);
+    shift = 0;
+    while (shift < BITS && (T)1 << shift < divisor) shift++;
+    T rest = (shift < BITS ? (T)1 << shift : 0) - divisor;  // divided bit by bit: a wide division is a call of a library
+    magic = 0;
+    for (int bit = 0; bit < BITS; bit++) {
+        bool over = rest >> (BITS - 1) || (T)(rest << 1) >= divisor;
+        rest = (T)(rest << 1) - (over ? divisor : 0);
+        magic = (T)(magic << 1 | over);
+    }
+    magic++;
+}
 template <class T> inline void SetPadValue(T value, ASIM_SITE) { asim::set_copy_padding(site, asim::bits(value)); }
 inline void DisableDmaAtomic(ASIM_SITE) { asim::set_atomic_none(site); }
 inline void InitSocState(ASIM_SITE) {
@@ -48,8 +64,6 @@ inline __gm__ uint8_t *GetUserWorkspace(GM_ADDR workspace) { return workspace; }
 inline GM_ADDR asim_system_workspace = nullptr;
 inline void SetSysWorkspace(GM_ADDR workspace) { asim_system_workspace = workspace; }
 inline __gm__ uint8_t *GetSysWorkSpacePtr() { return asim_system_workspace; }
-
-enum class DataFormat : uint8_t { ND, NZ, NCHW, NC1HWC0, NHWC, NCDHW, NDC1HWC0, FRACTAL_Z_3D };
 
 }  // namespace AscendC
 

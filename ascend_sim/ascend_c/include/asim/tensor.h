@@ -14,6 +14,19 @@ template <int number> struct __attribute__((visibility("default"))) Mark { stati
 template <int number> char Mark<number>::mark = 1;
 template <int number> inline void marked() { *(volatile char *)&Mark<number>::mark = 1; }
 
+// The shape that a kernel has noted at a tensor; a copy of the tensor has the same one.
+class NotedShape {
+public:
+    void SetShapeInfo(const AscendC::ShapeInfo &shape) {
+        noted_ = (AscendC::ShapeInfo *)malloc(sizeof shape);
+        if (!noted_) abort();
+        memcpy((void *)noted_, &shape, sizeof shape);
+    }
+    AscendC::ShapeInfo GetShapeInfo() const { return noted_ ? *noted_ : AscendC::ShapeInfo(); }
+
+private:
+    AscendC::ShapeInfo *noted_ = nullptr;
+};
 // An element by its address, read and written by the scalar unit.
 template <class T> inline T scalar_load(Site site, Word word, int64_t address) {
     if (ON_CUBE && word == Word::load_ub_) refuse(site, "GetValue of the Unified Buffer on a cube core; vector cores have it");
@@ -51,7 +64,7 @@ private:
 
 namespace AscendC {
 
-template <class T> class GlobalTensor {
+template <class T> class GlobalTensor : public asim::NotedShape {
 public:
     using PrimType = T;
     void SetGlobalBuffer(T *buffer, uint64_t size) { start_ = buffer, size_ = size; }
@@ -79,7 +92,7 @@ private:
 // Operands of z = x + y, which the assignment computes (operators.h), the second with the line.
 template <class T, int operation> struct asim_pair_of;
 template <class T> struct asim_located;
-template <class T> class LocalTensor {
+template <class T> class LocalTensor : public asim::NotedShape {
 public:
     using PrimType = T;
     LocalTensor() = default;

@@ -98,6 +98,22 @@ enum class SELMODE : uint8_t { VSEL_CMPMASK_SPR, VSEL_TENSOR_SCALAR_MODE, VSEL_T
 enum class MaskMode : uint8_t { NORMAL, COUNTER };
 enum class ReduceOrder : uint8_t { ORDER_VALUE_INDEX, ORDER_INDEX_VALUE, ORDER_ONLY_VALUE, ORDER_ONLY_INDEX };
 
+enum class DataFormat : uint8_t { ND, NZ, NCHW, NC1HWC0, NHWC, NCDHW, NDC1HWC0, FRACTAL_Z_3D };
+constexpr uint8_t K_MAX_SHAPE_DIM = 8;
+struct ShapeInfo {
+    ShapeInfo() = default;
+    ShapeInfo(uint8_t axes, const uint32_t sizes[], uint8_t original_axes, const uint32_t original_sizes[], DataFormat format)
+        : shapeDim(axes), originalShapeDim(original_axes), dataFormat(format) {
+        for (int axis = 0; axis < axes && axis < K_MAX_SHAPE_DIM; axis++) shape[axis] = sizes[axis];
+        for (int axis = 0; axis < original_axes && axis < K_MAX_SHAPE_DIM; axis++) originalShape[axis] = original_sizes[axis];
+    }
+    ShapeInfo(uint8_t axes, const uint32_t sizes[], DataFormat format) : ShapeInfo(axes, sizes, axes, sizes, format) {}
+    ShapeInfo(uint8_t axes, const uint32_t sizes[]) : ShapeInfo(axes, sizes, axes, sizes, DataFormat::ND) {}
+    uint8_t shapeDim = 0, originalShapeDim = 0;
+    uint32_t shape[K_MAX_SHAPE_DIM] = {}, originalShape[K_MAX_SHAPE_DIM] = {};
+    DataFormat dataFormat = DataFormat::ND;
+};
+
 struct BinaryRepeatParams {
     BinaryRepeatParams() = default;
     BinaryRepeatParams(uint8_t dst, uint8_t src0, uint8_t src1, uint8_t dst_repeat, uint8_t src0_repeat, uint8_t src1_repeat)
