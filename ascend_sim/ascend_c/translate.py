@@ -69,7 +69,11 @@ def _move(source: str, destination: str) -> Callable[[str, dict[str, int], ChipS
 
 def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], ChipSpec], Key]:
     def make(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
-        """Return the key of a copy of bytes in GM from or to whole blocks in UB; gaps are bytes in GM and blocks in UB."""
+        """Return the key of a copy of bytes in GM from or to whole blocks in UB; gaps are bytes in GM and blocks in UB.
+
+        Where nothing has set the padding, any number may stand there (stated: asc-devkit, DataCopyPad): on the right it stays
+        what it was, on the left it is 0 here.
+        """
         size, count = f["length"], f["count"]
         _check_move(name, count, size)
         item = ITEMSIZES[name]
@@ -85,7 +89,7 @@ def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], Ch
             in_gm, in_ub = size + f["dst_gap"], whole + f["src_gap"] * BLOCK
         steps = (in_gm, in_ub) if destination == "UB" else (in_ub, in_gm)
         moved = source, destination, size, count, *(steps if count > 1 else (0, 0))
-        if f["pads"] and left + right:
+        if left or (f["pads"] and right):
             return DataCopyPadded, *moved, "", "", left, right, f["padding"] & (1 << 8 * item) - 1, item
         return _copied(f, moved)
 

@@ -200,6 +200,18 @@ REARRANGED = """extern "C" __global__ __aicore__ void t2(GM_ADDR x, GM_ADDR i, G
     DataCopyPad(d, xg, DataCopyExtParams{3, 20, 4, 0, 0}, pad);
     SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
     DataCopy(zg[200], d, 24);
+    // the value of SetPadValue pads without isPad; of 8 bytes it is 0
+    SetFlag<HardEvent::MTE3_MTE2>(0); WaitFlag<HardEvent::MTE3_MTE2>(0);
+    SetPadValue(-2.5f);
+    DataCopyPad(d, xg, DataCopyExtParams{2, 20, 4, 0, 0}, DataCopyPadExtParams<float>{false, 2, 1, 1.0f});
+    SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
+    DataCopy(zg[352], d, 16);
+    SetFlag<HardEvent::MTE3_MTE2>(0); WaitFlag<HardEvent::MTE3_MTE2>(0);
+    GlobalTensor<int64_t> wide; wide.SetGlobalBuffer((__gm__ int64_t *)i);
+    DataCopyPadExtParams<int64_t> zeros{true, 1, 2, 0};
+    DataCopyPad(d.ReinterpretCast<int64_t>(), wide, DataCopyExtParams{1, 40, 0, 0, 0}, zeros);
+    SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
+    DataCopy(zg[368], d, 16);
     // turned squares
     LocalTensor<half> s = d[512].ReinterpretCast<half>(), t = d[1024].ReinterpretCast<half>();
     DataCopy(s, hg, 512);
@@ -235,7 +247,7 @@ def test_gathering_padding_squares_and_casts_from_int32(tmp_path: Path) -> None:
     kernel, rng = made(tmp_path, REARRANGED), np.random.default_rng(0)
     x, h = rng.standard_normal(256).astype(np.float32), rng.standard_normal(512).astype(np.float16)
     offsets, n = (rng.integers(0, 256, 200) * 4).astype(np.uint32), rng.integers(-3000, 3000, 64).astype(np.int32)
-    given = x, offsets, asim.empty(352, "float32"), h, n, asim.empty(64, "float16")
+    given = x, offsets, asim.empty(384, "float32"), h, n, asim.empty(64, "float16")
     run = asim.launch(kernel, 1, *given)
     z, turned = run.outputs["z"], run.outputs["h"].reshape(2, 16, 16)
     assert np.array_equal(z[:200], x[offsets // 4])
@@ -243,7 +255,11 @@ def test_gathering_padding_squares_and_casts_from_int32(tmp_path: Path) -> None:
     padded[:, 1:6] = x[:18].reshape(3, 6)[:, :5]
     assert np.array_equal(z[200:224].reshape(3, 8), padded)
     assert np.array_equal(turned, h.reshape(2, 16, 16).transpose(0, 2, 1))
-    assert np.array_equal(z[224:].reshape(8, 16), x[:128].reshape(16, 8).T)
+    assert np.array_equal(z[224:352].reshape(8, 16), x[:128].reshape(16, 8).T)
+    padded = np.full((2, 8), -2.5, np.float32)
+    padded[:, 2:7] = x[:12].reshape(2, 6)[:, :5]
+    assert np.array_equal(z[352:368].reshape(2, 8), padded)
+    assert np.array_equal(z[368:].view(np.int64), np.concatenate(([0], offsets[:10].view(np.int64), [0, 0])))
     assert np.array_equal(run.outputs["m"], n.astype(np.float16))
     assert not asim.check_kernel(kernel, 1, *given).findings
 

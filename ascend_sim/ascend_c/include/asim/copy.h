@@ -15,7 +15,11 @@ inline void copy(Site site, Word word, int64_t dst, int64_t src, const AscendC::
     record(site, word, {dst, src}, {0, p.blockCount, p.blockLen, p.srcStride, p.dstStride, recorder.registers.atomic});
 }
 template <class T> inline void copy_aligned(Site site, bool in, int64_t dst, int64_t src, const AscendC::DataCopyExtParams &p,
-                                            int64_t left = 0, int64_t right = 0, bool pads = false) {
+                                            int64_t left = 0, int64_t right = 0) {
+    constexpr int64_t PARTS = sizeof(T) == 8 ? 2 : 1;  // of 4 bytes each (assumed)
+    const auto &registers = recorder.registers;
+    if (PARTS == 2 && left + right && registers.copy_padding)
+        refuse(site, "DataCopyPad: the padding of elements of 8 bytes is 0 alone (public documentation of paddingValue)");
     Word word = in ? (sizeof(T) == 1   ? Word::copy_gm_to_ubuf_align_b8
                       : sizeof(T) == 2 ? Word::copy_gm_to_ubuf_align_b16
                                        : Word::copy_gm_to_ubuf_align_b32)
@@ -23,11 +27,12 @@ template <class T> inline void copy_aligned(Site site, bool in, int64_t dst, int
                       : sizeof(T) == 2 ? Word::copy_ubuf_to_gm_align_b16
                                        : Word::copy_ubuf_to_gm_align_b32);
     record(site, word, {dst, src},
-           {0, p.blockCount, p.blockLen, left, right, p.srcStride, p.dstStride, recorder.registers.atomic,
-            pads ? recorder.registers.copy_padding : 0, pads});
+           {0, p.blockCount, p.blockLen, left * PARTS, right * PARTS, p.srcStride, p.dstStride, registers.atomic,
+            left + right ? registers.copy_padding : 0, registers.pads && left + right});
 }
 inline void set_copy_padding(Site site, int64_t value) {
     recorder.registers.copy_padding = value;
+    recorder.registers.pads = 1;
     record(site, Word::set_mov_pad_val, {0}, {value});
 }
 [[noreturn]] inline void no_copy(Site site, AscendC::Hardware from, AscendC::Hardware to) {
@@ -83,8 +88,7 @@ template <class T> inline void DataCopy(const LocalTensor<T> &dst, const LocalTe
 template <class T> inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &p,
                                            const DataCopyPadExtParams<T> &pad, ASIM_SITE) {
     if (pad.isPad) asim::set_copy_padding(site, asim::bits(pad.paddingValue));
-    asim::copy_aligned<T>(site, true, asim::at(dst), asim::at(src), p, pad.isPad ? pad.leftPadding : 0,
-                          pad.isPad ? pad.rightPadding : 0, pad.isPad);
+    asim::copy_aligned<T>(site, true, asim::at(dst), asim::at(src), p, pad.leftPadding, pad.rightPadding);
 }
 template <class T>
 inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyExtParams &p, ASIM_SITE) {
@@ -94,8 +98,7 @@ template <class T> inline void DataCopyPad(const LocalTensor<T> &dst, const Glob
                                            const DataCopyPadParams &pad, ASIM_SITE) {
     DataCopyExtParams wide(p.blockCount, p.blockLen, p.srcStride, p.dstStride, 0);
     if (pad.isPad) asim::set_copy_padding(site, (int64_t)pad.paddingValue);
-    asim::copy_aligned<T>(site, true, asim::at(dst), asim::at(src), wide, pad.isPad ? pad.leftPadding : 0,
-                          pad.isPad ? pad.rightPadding : 0, pad.isPad);
+    asim::copy_aligned<T>(site, true, asim::at(dst), asim::at(src), wide, pad.leftPadding, pad.rightPadding);
 }
 template <class T>
 inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyParams &p, ASIM_SITE) {

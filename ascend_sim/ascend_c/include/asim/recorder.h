@@ -43,7 +43,7 @@ constexpr int GM_SHIFT = 40, MOST_TENSORS = 64;
 struct Registers {
     int64_t counting = 0, mask_high = -1, mask_low = -1, atomic = 0;
     int64_t fmatrix[2] = {-1, -1}, padding = 0, boundary = 0;  // of LoadData: left and right map, value of the padding, size
-    int64_t copy_padding = 0, deq_scale = 0;                   // of DataCopyPad, and of a cast from int32 to half
+    int64_t copy_padding = 0, pads = 0, deq_scale = 0;         // of DataCopyPad, whether it is set, and of a cast from int32 to half
     int64_t control = 0;                                       // CTRL
     int64_t nd_parameters = 1, scale = 0, configuration = 0;   // of Fixpipe
 };
