@@ -18,7 +18,7 @@ BROKEN = {
     "Sort32(d, a, b, 1);": "Sort32 is not simulated (sorting); docs/ascend-c.md lists what is",
     "AscendC::Scatter(d, a, b, 0, 64);": "Scatter is not simulated (not an operation of dav-2201)",
     "SliceInfo slices[2];": "SliceInfo is not simulated (copies of slices)",
-    "ShapeInfo shape;": "ShapeInfo is not simulated (shapes of tensors)",
+    "VdeqInfo scales;": "VdeqInfo is not simulated (scales of their own for the elements of a block)",
     "float v = a.GetValue();": "too few arguments to function call",
     "SetLoadDataRepeat({0, 1, 0});": "SetLoadDataRepeat is not simulated (kernels of the cube core)",
     "Exp(a, a);": "no matching function for call to 'Exp' (requires at least 3 arguments, but 2 were provided)",
@@ -72,9 +72,9 @@ BROKEN = {
     "/* no end": "error: unterminated /* comment",
     'auto text = R"(no end;': "error: raw string missing terminating delimiter",
     "GM_ADDR tiling = x; GET_TILING_DATA(t, tiling);": "GET_TILING_DATA: of which structure? REGISTER_TILING_DEFAULT",
-    "auto m = b.ReinterpretCast<uint8_t>(); Select(d, m, a, 1, {1, 1, 1, 8, 8, 8});": "Select is not simulated (with these",
-    "LocalTensor<half> h; Axpy(d, h, (half)2, 64);": "Axpy is not simulated (with these arguments); docs/ascend-c.md lists",
-    "LocalTensor<half> h; MulAddDst(d, h, h, 64);": "MulAddDst is not simulated (with these arguments)",
+    "ShiftLeft(d, a, a, 64);": "ShiftLeft is not simulated (with these",
+    "LocalTensor<half> h; Axpy(h, d, 2.0f, 64);": "operands have one type, or dst is float and the others half",
+    "LocalTensor<half> h; MulAddDst(h, d, d, 64);": "operands have one type, or dst is float and the others half",
     "CreateVecIndex(d, 0.0f, 64, 1, 1, 8);": "CreateVecIndex is not simulated (with these arguments)",
     "DataCopyPad(d, a, DataCopyParams(), Nd2NzParams());": "DataCopyPad is not simulated (with these arguments)",
     "using M = MatmulType<TPosition::GM, CubeFormat::ND, float>; Matmul<M, M, M, M> mm; mm.Iterate(true, a);": (
@@ -85,7 +85,7 @@ BROKEN = {
     ),
     "CumSum(d, a, b, 64);": "CumSum is not simulated (functions of the library)",
     "d.SetUserTag(1);": "SetUserTag is not simulated (buffers of the library, and their handles)",
-    "ShapeInfo one; GetShapeSize(one); two.Foo();": "ShapeInfo is not simulated (shapes of tensors)",
+    "MrgSort4Info one; GetSortLen<float>(one); two.Foo();": "MrgSort4Info is not simulated (sorting)",
 }
 
 
