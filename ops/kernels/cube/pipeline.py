@@ -105,7 +105,8 @@ class CubePipeline:
         self.tiles.acquire()
         self._begun = False
         self._bias = bias
-        self._bias_turn = 1 - self._bias_turn
+        if bias is not None:
+            self._bias_turn = 1 - self._bias_turn
 
     def acquire(self) -> int:
         """Wait for the next half of L0A and L0B to be free and return its number; for the first half of a tile, also
