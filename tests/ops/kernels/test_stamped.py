@@ -159,6 +159,15 @@ def test_tiles_of_other_channels_are_the_same_stamps(chip: str) -> None:
     assert counts[0] == counts[1] < counts[2], fields
 
 
+def test_tiles_of_one_buffer_each_are_one_stamp() -> None:
+    """The first tile, those behind it and the last one, with which the program ends: without a bias nothing alternates."""
+    problem = {"n": 8, "c_in": 16, "c_out": 32, "size": 9, "k": 3, "stride": 1, "pad": 1, "groups": 1, "depth": 0}
+    found = kernel("grad_input", "ascend910b3", problem | {"dtype": "float16", "deterministic": False})
+    fields, _ = next(found.tilings({"blockDim": 1, "al1Pbuffer": 1, "bl1Pbuffer": 1, "cl0Pbuffer": 1}))
+    program = built(found.launch(fields)[1])[0]
+    assert len(program.table.stamps.known) == 3 < len(program.sheet.which), fields
+
+
 @pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(st.sampled_from(["grad_input", "grad_weight"]), st.sampled_from(CHIPS), problems(), st.booleans(), st.data())
