@@ -331,7 +331,7 @@ class Vector(Section):
             )
         if rounding is None:
             return modes[0]
-        if rounding.upper() not in modes:
+        if not isinstance(rounding, str) or rounding.upper() not in modes:
             raise SimError(
                 f"the vector unit has no cast mode {rounding} for {source} to {target}; it has {', '.join(modes)} "
                 f"({self.casts_source}; chip file, vector.casts)"

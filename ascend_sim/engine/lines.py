@@ -110,18 +110,23 @@ class LinesOf:
 
     def add_by_numpy(self, program: Program) -> None:
         """Mark the lines of a program with numpy, for an installation without the compiled library."""
-        table, line = program.table, self.line
+        table = program.table
         transfers = np.flatnonzero(table.column("kind") == TRANSFER)
         rows = program.rows[np.isin(program.rows[:, 0], transfers)]
         for argument in distinct(rows[:, 0]).tolist():
-            access = table.accesses[argument]
-            assert access is not None
-            operand = rows[rows[:, 0] == argument, OPERAND_COLUMN[access.region.operand]]
-            address = self.bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
-            first, phase = address // line, address % line
-            marks = self.written if access.direction == "write" else self.read
-            for offset in np.flatnonzero(np.bincount(phase)).tolist():
-                lines = footprint(access.region, offset, line).lines
-                begin = distinct(first[phase == offset])
-                for piece in np.array_split(begin, 1 + len(begin) * len(lines) // _AT_ONCE):
-                    marks[piece[:, None] + lines] = True
+            instruction, mine = table.instructions[argument], rows[rows[:, 0] == argument]
+            written = self.read if instruction.atomic else self.written
+            touched = [(self.read, one) for one in instruction.reads()] + [(written, one) for one in instruction.writes()]
+            for marks, region in touched:
+                if region.space == "GM":
+                    self._mark(marks, region, mine[:, OPERAND_COLUMN[region.operand]])
+
+    def _mark(self, marks: Marks, region: Region, operands: NDArray[np.int64]) -> None:
+        """Mark the lines of a region at each of `operands` in GM."""
+        address = self.bases[operands >> SLOT_SHIFT] + (operands & OFFSET_MASK)
+        first, phase = address // self.line, address % self.line
+        for offset in np.flatnonzero(np.bincount(phase)).tolist():
+            lines = footprint(region, offset, self.line).lines
+            begin = distinct(first[phase == offset])
+            for piece in np.array_split(begin, 1 + len(begin) * len(lines) // _AT_ONCE):
+                marks[piece[:, None] + lines] = True

@@ -304,10 +304,11 @@ class Fixpipe(Drain):
     def writes(self) -> tuple[Region, ...]:
         size, parts = self.m * self.c0 * self.itemsize, max(self.c0 // FRACTAL, 1)
         blocks, alone = divmod(ceil_div(self.n, self._width), parts)
-        regions = (Region("dst", "GM", size, self.dst_stride, blocks),) if blocks else ()
+        whole = Region("dst", "GM", size, self.dst_stride, blocks)
         if not alone:
-            return regions
-        return (*regions, Region("dst", "GM", size // parts, offset=blocks * self.dst_stride))
+            return (whole,)
+        last = Region("dst", "GM", size // parts, offset=blocks * self.dst_stride)
+        return (whole, last) if blocks else (last,)
 
     def moves(self, model: ValueModel) -> Moves:
         columns, column, width = ceil_div(self.n, FRACTAL), self.m_padded * ACCUMULATOR_ROW_BYTES, self._width

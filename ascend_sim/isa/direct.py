@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from numbers import Real
 
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
+from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, ceil_div
 from ascend_sim.isa.cube import Fixpipe, fixpipe_moves, taken_as
@@ -40,6 +43,12 @@ class DataCopyDn2Nz(Instruction):
 
     name = "data_copy_dn2nz"
     kind = TRANSFER
+
+    def __post_init__(self) -> None:
+        """Raise SimError for a rate that is no number, or below 0."""
+        rate = self.most_bytes_per_cycle
+        if not isinstance(rate, Real) or not 0 <= rate < math.inf:
+            raise SimError(f"data_copy_dn2nz: most_bytes_per_cycle = {rate!r}; it is a number from 0 (0: the path's rate)")
 
     @property
     def _blocks(self) -> int:
@@ -105,6 +114,14 @@ class FixpipeDn(Instruction):
 
     name = "fixpipe_dn"
     kind = TRANSFER
+
+    def __post_init__(self) -> None:
+        """Raise SimError for a piece that begins before its tile or behind the first fractal."""
+        if self.row < 0 or not 0 <= self.first < FRACTAL:
+            raise SimError(
+                f"fixpipe_dn: row = {self.row}, first = {self.first}; a piece begins at row 0 or more, and at column 0 to "
+                f"{FRACTAL - 1} of a fractal"
+            )
 
     @property
     def atomic(self) -> bool:  # type: ignore[override]

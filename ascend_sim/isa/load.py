@@ -117,6 +117,13 @@ class LoadData3D(Instruction):
 
     name = "load_data_3d"
 
+    def __post_init__(self) -> None:
+        """Raise SimError for a window without positions, and for rows, columns or distances below 0."""
+        least = {"out_height": 1, "out_width": 1, "m_start": 0, "k_start": 0, "k_stride": 0, "dst_stride": 0}
+        for name, low in least.items():
+            if getattr(self, name) < low:
+                raise SimError(f"load_data_3d: {name} = {getattr(self, name)}; it is {low} or more")
+
     def parameters(self) -> dict[str, Any]:
         """Return the fields by name, without those of repeated columns if there are none."""
         plain = {"k_repeat": 1, "k_stride": 0, "dst_stride": 0}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 
 from ascend_sim.errors import SimError
@@ -43,7 +45,7 @@ class Quantisation:
         for name in ("by_column", "relu"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise SimError(f"quantisation: {name} {getattr(self, name)!r}; True or False is allowed")
-        if not isinstance(self.scale, int | float | np.number):
+        if not isinstance(self.scale, Real):
             raise SimError(f"quantisation: scale {self.scale!r}; a number is allowed; by_column=True takes one for each column")
         if self.by_column and self.scale:
             raise SimError(f"quantisation: scale {self.scale} with by_column=True; give one of them")

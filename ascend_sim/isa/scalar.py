@@ -18,6 +18,7 @@ from ascend_sim.isa.base import SCALAR, Cost, Instruction
 from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.memory.regions import Region
+from ascend_sim.numerics.integers import within_64_bits
 
 SPACES = ("UB", "GM")
 """Spaces that the scalar unit can read and write."""
@@ -154,5 +155,5 @@ class CleanDataCache(Instruction):
 def bits_of_number(value: Any, dtype: np.dtype[Any]) -> int:
     """Return a number, converted to `dtype`, as the signed 64-bit operand of a scalar store that holds its bits."""
     with np.errstate(over="ignore"):  # an infinity, as on the device
-        data = np.asarray(value).astype(dtype).tobytes()
+        data = np.asarray(within_64_bits(value)).astype(dtype).tobytes()
     return int.from_bytes(data.ljust(8, b"\0"), "little", signed=True)

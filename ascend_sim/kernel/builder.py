@@ -36,6 +36,7 @@ from ascend_sim.kernel.check import (
     wrong_instructions,
 )
 from ascend_sim.kernel.cube import CubeMethods
+from ascend_sim.kernel.field_types import check_types
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.mask_register import MaskRegisterMethods
@@ -45,7 +46,7 @@ from ascend_sim.kernel.scalar import ScalarMethods
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.sync import SyncMethods
 from ascend_sim.kernel.tracked import settled
-from ascend_sim.kernel.vector import VectorMethods
+from ascend_sim.kernel.vector import VectorMethods, real_number
 from ascend_sim.memory.sizes import whole_number
 
 
@@ -110,7 +111,11 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         """Append a row: the instruction `key` (class and fields) with its operands. A key that the table refuses: `_refuse`."""
         if self._trace is not None:
             key = settled(key)
-        index = self._index.get(key)
+        try:
+            index = self._index.get(key)
+        except TypeError:  # a field cannot be part of a key
+            check_types(key)
+            raise SimError(f"{key[0].name}: {key[1:]}: a list or an array; numbers and names are allowed") from None
         if index is None:
             try:
                 index = self.table.add(key)
@@ -269,7 +274,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
 
     def vector_duplicate(self, dst: int, dtype: str, count: int, value: float = 0.0) -> None:
         """Set `count` elements of UB to one value, zero unless given."""
-        self._emit((Duplicate, dtype, count, scalar_field(value)), dst)
+        self._emit((Duplicate, dtype, count, scalar_field(real_number("duplicate", value))), dst)
 
     def reduce_rows(self, dst: int, src: int, rows: int, columns: int, row_stride: int) -> None:
         """Sum each row of fp32 elements in UB.

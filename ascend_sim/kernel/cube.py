@@ -14,9 +14,10 @@ from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
+from ascend_sim.kernel.field_types import is_whole
 from ascend_sim.kernel.operands import ColumnRuns, MapWindow, Span, TilePiece, matrix_window
 from ascend_sim.kernel.program import Key
-from ascend_sim.kernel.tensor import item_bytes
+from ascend_sim.kernel.tensor import dtype_name, item_bytes
 
 
 class MatrixPiece(NamedTuple):
@@ -72,6 +73,21 @@ class CubeMethods:
         for row in range(rows.length // side):
             place = dst + row * across * square
             self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, transpose=True)
+
+    def _piece(self, what: str, dtype: str, held: int, rows: Span, columns: Span) -> MatrixPiece:
+        """Return part of a matrix in L1. Raises SimError for rows and columns that are not whole numbers, too small, or too
+        many for the buffer at the end of `what`.
+        """
+        least = {"row": (rows.start, 0), "rows": (rows.length, 1), "column": (columns.start, 0), "columns": (columns.length, 1)}
+        for name, (value, low) in (*least.items(), ("held", (held, 1))):
+            if not is_whole(value) or value < low:  # no conversion to int: it would bind the body of a loop to one place
+                raise SimError(f"{what}: {name} is {value!r}; allowed is a whole number from {low}")
+        buffer = what[-3:].upper()
+        size, room = rows.length * columns.length * item_bytes(dtype_name(dtype)), self.chip.buffers[buffer]  # type: ignore[index]
+        if size > room:
+            text = f"{rows.length} rows of {columns.length} {dtype} are {size} bytes; {buffer} has {room}"
+            raise SimError(f"{what}: {text} (chip {self.chip.name}, buffers.{buffer})")
+        return MatrixPiece(dtype, held, rows, columns)
 
     def _load_matrix(self, destination: str, dst: int, src: int, piece: MatrixPiece, transpose: bool) -> None:
         """Load part of an NZ matrix in L1 to L0A or L0B by img2col, as a map one pixel high under a 1 x 1 kernel.

@@ -9,26 +9,36 @@ from typing import Any
 
 import numpy as np
 
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 
 
-def _is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> bool:
+    """Return True for a Python or numpy integer that is no bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-_FIELD_TYPES: dict[str, tuple[type, Callable[[Any], bool], str]] = {
-    "int": (int, _is_whole, "a whole number is allowed (n // 2, not n / 2)"),
+def _is_item_size(value: Any) -> bool:
+    return is_whole(value) and 0 < value <= BLOCK_BYTES
+
+
+_FIELD_TYPES: dict[str, tuple[type | None, Callable[[Any], bool], str]] = {
+    "int": (int, is_whole, "a whole number is allowed (n // 2, not n / 2)"),
     "bool": (bool, lambda value: isinstance(value, bool | np.bool_ | int) and value in (0, 1), "True or False is allowed"),
+    "itemsize": (None, _is_item_size, f"an element has 1 to {BLOCK_BYTES} bytes"),
     "str": (str, lambda value: isinstance(value, str), "a name in quotes is allowed"),
 }
-"""Type of an instruction's field -> (its usual Python type, test of a value of another one, the values that are allowed)."""
+"""Type or name of an instruction's field -> (its usual Python type, test of a value of another one, the values that are
+allowed); None is the type where every value is tested.
+"""
 
 
 @cache
-def _typed_fields(kind: type[Instruction]) -> tuple[tuple[int, str, type, Callable[[Any], bool], str], ...]:
+def _typed_fields(kind: type[Instruction]) -> tuple[tuple[int, str, type | None, Callable[[Any], bool], str], ...]:
     """Return (place in the key, name, usual type, test, allowed values) of each field of an instruction with a plain type."""
-    types = [(place, one.name, getattr(one.type, "__name__", one.type)) for place, one in enumerate(fields(kind), 1)]
+    named = [(place, one.name, getattr(one.type, "__name__", one.type)) for place, one in enumerate(fields(kind), 1)]
+    types = [(place, name, name if name in _FIELD_TYPES else type_) for place, name, type_ in named]
     return tuple((place, name, *_FIELD_TYPES[type_]) for place, name, type_ in types if type_ in _FIELD_TYPES)
 
 

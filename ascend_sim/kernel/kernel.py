@@ -25,13 +25,13 @@ from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.sync import ONE_VECTOR, PipeBarrier
 from ascend_sim.kernel.builder import Closed, KernelBuilder
-from ascend_sim.kernel.cube import MatrixPiece, refuse_both
+from ascend_sim.kernel.cube import refuse_both
 from ascend_sim.kernel.inspection import calling_line
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
-from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.kernel.tensor import Tensor, rows_in_gm
 from ascend_sim.kernel.traced import TracedLoops
 from ascend_sim.memory.regions import Region
 from ascend_sim.memory.sizes import whole_number
@@ -326,7 +326,7 @@ class Kernel(TracedLoops, KernelBuilder):
 
     def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> _Sides:
         """Return both sides of a copy between GM and UB, gapless rows as one. Raises SimError for unlike shapes or dtypes."""
-        rows, columns, stride = tensor.rows(what)
+        rows, columns, stride = rows_in_gm(what, tensor)
         size = columns * tensor.itemsize
         if not isinstance(local, LocalTensor):
             step, at = self.row_bytes(size), local
@@ -350,7 +350,7 @@ class Kernel(TracedLoops, KernelBuilder):
         C0 is 32 bytes of elements; columns behind the last are zero. `held`, the rows of the matrix in L1, is that of the
         piece unless given; rows that the piece lacks are left as they are.
         """
-        rows, columns, stride = src.rows("gm_to_l1")
+        rows, columns, stride = rows_in_gm("gm_to_l1", src)
         self.data_copy_nd2nz(dst, src.address, rows, columns, src.itemsize, stride, held or rows, operand or src.name)
 
     def l1_to_l0a(
@@ -370,7 +370,7 @@ class Kernel(TracedLoops, KernelBuilder):
 
         The matrix at `src` has `held` rows; the piece has `rows` and `columns` from `row` and `column` (a multiple of C0).
         """
-        piece = MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))
+        piece = self._piece("l1_to_l0a", dtype, held, Span(row, rows), Span(column, columns))
         self._load_matrix("L0A", dst, src, piece, transpose)
 
     def l1_to_l0b(
@@ -392,7 +392,7 @@ class Kernel(TracedLoops, KernelBuilder):
         multiple of C0, in one instruction if all rows are loaded, else in one for each C0 columns. `held`, `row` and
         `column` are as in `l1_to_l0a`.
         """
-        piece = MatrixPiece(dtype, held, Span(row, rows), Span(column, columns))
+        piece = self._piece("l1_to_l0b", dtype, held, Span(row, rows), Span(column, columns))
         if transpose:
             self._load_fractals(dst, src, piece)
         else:
@@ -415,7 +415,7 @@ class Kernel(TracedLoops, KernelBuilder):
         if isinstance(src, BufferQueue):
             with src.read() as place:
                 return self.l0c_to_gm(dst, place, atomic_add=atomic_add, keep=keep, pre=pre, scales=scales)
-        rows, columns, stride = dst.rows("l0c_to_gm")
+        rows, columns, stride = rows_in_gm("l0c_to_gm", dst)
         height = ceil_div(rows, FRACTAL) * FRACTAL
         self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add, pre, scales, keep)
 

@@ -25,12 +25,19 @@ class LocalTensor:
     row_stride: int = 0
 
     def __post_init__(self) -> None:
-        if len(self.shape) not in (1, 2) or min(self.shape) < 1:
-            raise SimError(f"a local tensor has one or two dimensions of at least 1, not {self.shape}")
-        if not self.row_stride:
-            object.__setattr__(self, "row_stride", self.row_bytes)
-        elif len(self.shape) == 2 and self.row_stride < self.row_bytes:
-            raise SimError(f"rows of {self.row_bytes} bytes do not fit into a row_stride of {self.row_stride}")
+        try:
+            if len(self.shape) not in (1, 2) or min(self.shape) < 1:
+                raise SimError(f"a local tensor has one or two dimensions of at least 1, not {self.shape}")
+            size = self.row_bytes
+            if not self.row_stride:
+                object.__setattr__(self, "row_stride", size)
+            elif self.row_stride < (size if len(self.shape) == 2 else 0):
+                raise SimError(f"rows of {size} bytes do not fit into a row_stride of {self.row_stride}")
+        except TypeError:
+            raise SimError(
+                f"a local tensor of shape {self.shape!r}, dtype {self.dtype!r}, row_stride {self.row_stride!r}; it takes whole "
+                f"numbers in a tuple, a name in quotes, a whole number of bytes"
+            ) from None
 
     @property
     def columns(self) -> int:

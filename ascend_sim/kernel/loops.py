@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from ascend_sim.errors import SimError
+from ascend_sim.kernel.field_types import is_whole
 from ascend_sim.kernel.inspection import Inspection, Notes
-from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Moving, Place, Stamp, absolute, like, placed, relative
 from ascend_sim.kernel.tensor import Tensor
@@ -220,6 +221,18 @@ class StampedLoops:
             self._sheet.written.fromlist(row)
         except OverflowError:
             raise self._too_far("an address") from None
+        except TypeError:
+            raise self._no_address(row) from None
+
+    def _no_address(self, row: list[Any]) -> SimError:
+        """Return the SimError for a row with an operand that is not an address."""
+        what = self.table.instructions[row[0]].name
+        given = {name: row[column] for name, column in OPERAND_COLUMN.items()}
+        wrong = next(name for name, place in given.items() if not is_whole(place))
+        return SimError(
+            f"block {self.block} {self.core_kind}: {what}: {wrong} is {given[wrong]!r}; an address is a whole number of bytes "
+            f"in a buffer, or a tensor in GM"
+        )
 
     def _too_far(self, what: str) -> SimError:
         """Return the SimError for a number, `what`, that does not fit into 64 bits."""

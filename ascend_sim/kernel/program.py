@@ -188,7 +188,7 @@ class InstructionTable:
                 f"int64 clock could wrap"
             )
         for region in (*instruction.reads(), *instruction.writes()):
-            most = max(region.extent, region.total, abs(region.row_stride), abs(region.plane_stride))
+            most = max(map(abs, (region.extent, region.total, region.row_stride, region.plane_stride)))
             if most > OFFSET_MASK:
                 raise SimError(f"{instruction.name} goes over {most} bytes of {region.space}; at most {OFFSET_MASK}")
             if not region.operand:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class ScalarMethods:
         """
         space, size = _one_element("scalar_store", dst)
         dtype = storage_dtype(dst.dtype)
-        if not isinstance(value, int | float | np.number):
+        if not isinstance(value, Real):
             raise SimError(f"scalar_store: {value!r}; a number is allowed")
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)

@@ -200,6 +200,13 @@ class Tensor:
         return self.shape[0], self.shape[1], self.strides[0]
 
 
+def rows_in_gm(what: str, tensor: Tensor) -> tuple[int, int, int]:
+    """Return a tensor as rows (`Tensor.rows`) for the move `what`. Raises SimError for what is not a tensor in GM."""
+    if not isinstance(tensor, Tensor):
+        raise SimError(f"{what}: {tensor!r} is not a tensor in GM; it moves rows of a tensor of the launch")
+    return tensor.rows(what)
+
+
 def _written(parts: Sequence[Any]) -> str:
     """Return an index of a tensor as it is written in Python: "[0:4, 2]"."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,7 @@ from ascend_sim.isa.vector.named import named
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.tensor import Tensor as GlobalTensor
+from ascend_sim.kernel.tensor import dtype_name
 from ascend_sim.memory.sizes import whole_number
 
 Tensor = LocalTensor
@@ -60,6 +62,7 @@ class VectorMethods:
         given: Iterable[int] = shape if listed else (shape,)  # type: ignore[assignment]
         sizes = tuple(whole_number(size, f"local tensor {name} of shape {shape!r}: a size", 1) for size in given)
         block = self.chip.alignment.block
+        dtype = dtype_name(dtype)
         probe = LocalTensor(0, sizes, dtype)
         tensor = LocalTensor(0, sizes, dtype, -(-probe.row_bytes // block) * block)
         address = self.allocate("UB", tensor.rows * tensor.row_stride, name)
@@ -177,6 +180,7 @@ class VectorMethods:
 
     def cast(self, dst: Tensor, src: Tensor, rounding: str | None = None) -> None:
         """dst = src in the format of dst; `rounding` None is the chip's own mode for that pair (chip file, vector.casts)."""
+        _check_local("cast", dst, src)
         mode = self.chip.vector.cast_mode(src.dtype, dst.dtype, rounding)
         count, rows, (at, stride) = self._layout("cast", dst, (src,))
         self._emit((VectorCast, src.dtype, dst.dtype, count, mode, rows, at, stride), dst.address, src.address)
@@ -222,7 +226,8 @@ class VectorMethods:
     def duplicate(self, dst: Tensor, value: float = 0.0, *, mask: int | None = None) -> None:
         """Set every element of dst to `value`."""
         count, rows, (at,) = self._layout("duplicate", dst, ())
-        self._emit((Duplicate, dst.dtype, count, scalar_field(value), rows, at, self._mask(dst, mask)), dst.address)
+        number = scalar_field(real_number("duplicate", value))
+        self._emit((Duplicate, dst.dtype, count, number, rows, at, self._mask(dst, mask)), dst.address)
 
     def copy(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
         """dst = src, within the Unified Buffer; a src of one row goes to every row of dst."""
@@ -235,6 +240,7 @@ class VectorMethods:
 
         Raises SimError unless src is one row as long as those of dst.
         """
+        _check_local("broadcast_row", dst, src)
         if src.rows != 1 or src.columns != dst.columns:
             raise SimError(f"broadcast_row: src must be one row of {dst.columns} elements; it is {src}, dst {dst}")
         self.copy(dst, src)
@@ -256,7 +262,7 @@ class VectorMethods:
         """
         self._same_format("gather", dst, src)
         count, source = self._run("gather", dst), self._run("gather", src)
-        if offsets.dtype != "uint32" or self._run("gather", offsets) != count:
+        if self._run("gather", offsets) != count or offsets.dtype != "uint32":
             raise SimError(f"gather: offsets must be {count} uint32 elements; they are {offsets}")
         self._emit((Gather, dst.dtype, count, source), dst.address, src.address, offsets.address)
 
@@ -286,7 +292,7 @@ class VectorMethods:
                 raise SimError(f"compare: left and right must have the same shape; they are {left} and {right}")
             self._emit((Compare, mode, left.dtype, count), dst.address, left.address, right.address)
         else:
-            self._emit((Compare, mode, left.dtype, count, right), dst.address, left.address)
+            self._emit((Compare, mode, left.dtype, count, real_number("compare", right)), dst.address, left.address)
 
     def select(self, dst: Tensor, mask: Tensor, on_true: Tensor, on_false: Tensor | float) -> None:
         """dst[i] = on_true[i] where bit i of `mask` (uint8, from `compare`) is set, else on_false[i] or a scalar.
@@ -299,9 +305,8 @@ class VectorMethods:
         if self._run("select", on_true) != count:
             raise SimError(f"select: on_true must have the shape of dst; they are {on_true} and {dst}")
         if not isinstance(on_false, LocalTensor):
-            return self._emit(
-                (Select, dst.dtype, count, 0, 0, scalar_field(on_false)), dst.address, on_true.address, mask.address
-            )
+            other = scalar_field(real_number("select", on_false))
+            return self._emit((Select, dst.dtype, count, 0, 0, other), dst.address, on_true.address, mask.address)
         self._same_format("select", dst, on_false)
         if self._run("select", on_false) != count:
             raise SimError(f"select: on_false must have the shape of dst; they are {on_false} and {dst}")
@@ -321,6 +326,7 @@ class VectorMethods:
             raise SimError(f"vector: no instruction {name!r}; there are {', '.join(named())}")
         if len(sources) != len(kind.example) - 1:
             raise SimError(f"vector: {name} takes {len(kind.example) - 1} operands besides dst, not {len(sources)}")
+        _check_local(name, dst)
         instruction = kind.of(dst, *sources)
         places = [source.address for source in sources if isinstance(source, LocalTensor)]
         self._emit((kind, *vars(instruction).values()), dst.address, *places)
@@ -350,10 +356,9 @@ class VectorMethods:
 
     def _scalar(self, operation: str, dst: Tensor, src: Tensor, scalar: float, mask: int | None) -> None:
         self._same_format(operation, dst, src)
-        if not isinstance(scalar, int | float | np.number):
-            raise SimError(f"{operation}: the scalar is {scalar!r}; a number is allowed")
+        value = scalar_field(real_number(operation, scalar))
         count, rows, (at, stride) = self._layout(operation, dst, (src,))
-        key = (VectorScalar, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask), (), scalar_field(scalar))
+        key = (VectorScalar, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask), (), value)
         self._emit(key, dst.address, src.address)
 
     def _reduce(self, operation: str, dst: Tensor, src: Tensor, *, index: bool = False) -> None:
@@ -409,8 +414,15 @@ class VectorMethods:
 
     def _bits(self, what: str, mask: Tensor, count: int) -> None:
         needed = -(-count // 8)
-        if mask.dtype != "uint8" or self._run(what, mask) < needed:
+        if self._run(what, mask) < needed or mask.dtype != "uint8":
             raise SimError(f"{what}: the mask must be uint8 with at least {needed} elements for {count} bits; it is {mask}")
+
+
+def real_number(what: str, scalar: float) -> float:
+    """Return the scalar operand of an instruction. Raises SimError for what is not a real number."""
+    if not isinstance(scalar, Real | np.bool_):
+        raise SimError(f"{what}: the scalar is {scalar!r}; a number is allowed")
+    return scalar
 
 
 def _check_local(what: str, *tensors: object) -> None:

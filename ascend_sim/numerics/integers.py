@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -28,6 +29,16 @@ _TO_WHOLE: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 def storage(dtype: str) -> np.dtype[Any]:
     """Return the numpy dtype that holds numbers of an integer or float format. Raises SimError for an unknown name."""
     return np.dtype(dtype) if dtype in INTEGERS else numpy_dtype(dtype)
+
+
+def within_64_bits(value: Any) -> Any:
+    """Return a number as it is, but an int beyond 64 bits, which numpy lacks, as a float: infinite beyond its range."""
+    if not isinstance(value, int) or abs(value) < 1 << 63:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:

@@ -21,6 +21,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.errors import CycleLimitError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction
+from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import CopyLoop
@@ -326,6 +327,19 @@ def test_lines_of_regions_of_any_shape(seed: int) -> None:
     memory = {"l2_line_bytes": 512, "l2_bytes": 512 * 40, "hbm_latency": 3000, "partial_line_refetch": bool(seed % 2)}
     chip = changed(quiet(load_chip("ascend950pr_9589")), memory=memory, cores={"aic": 2, "aiv": 4})
     assert_both_equal(chip, [[program(chip, "AIV", write, [size], block=b)] for b in range(3)], [size])
+
+
+def test_a_drain_that_writes_two_regions_is_one_transfer() -> None:
+    """An odd number of fractals of bytes: the last one stands alone, behind blocks of two."""
+
+    def write(k: Any) -> None:
+        for number in range(9):
+            place, m, n = gm_operand(0, 4096 * number + 32 * number), 1 + 5 * number, 16 * (1 + 2 * (number % 4))
+            k.fixpipe(place, 0, m, n, 48, "int8", 32, 2048, pre=Quantisation("int32", 0.5))
+
+    for name in ("ascend910b3", "ascend950pr_9589"):
+        chip = changed(quiet(load_chip(name)), memory={"l2_bytes": 512 * 12}, cores={"aic": 2, "aiv": 4})
+        assert_both_equal(chip, [[program(chip, "AIC", write, [1 << 16], block=b)] for b in range(3)], [1 << 16])
 
 
 def test_flags_that_a_later_block_brings_are_none_of_an_earlier_one() -> None:

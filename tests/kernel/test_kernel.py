@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,3 +130,32 @@ def test_bytes_of_l1_keep_an_extreme() -> None:
 
     x, y = np.arange(64, dtype=np.int32) - 30, np.zeros(64, np.int32)
     assert np.array_equal(ascend_sim.launch(copied, 1, x, y).outputs["y"], np.minimum(x, y))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"row": -1}, "row is -1; allowed is a whole number from 0"),
+        ({"rows": 0}, "rows is 0; allowed is a whole number from 1"),
+        ({"columns": -(2**63)}, "columns is -9223372036854775808; allowed is a whole number from 1"),
+        ({"column": 0.5}, "column is 0.5; allowed"),
+        ({"held": None}, "held is None; allowed"),
+        ({"columns": 2**62}, "16 rows of 4611686018427387904 float16 are .* bytes; L0. has 65536"),
+    ],
+)
+@pytest.mark.parametrize("method", ["l1_to_l0a", "l1_to_l0b"])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_a_piece_of_a_matrix_lies_inside_it(fields: dict[str, Any], words: str, method: str, transpose: bool) -> None:
+    k = Kernel(InstructionTable(load_chip("ascend910b3")), 0, "AIC", [], blocks=1)
+    piece = {"rows": 16, "columns": 16, "held": 16, "row": 0, "column": 0, **fields}
+    rows, columns = piece.pop("rows"), piece.pop("columns")
+    with pytest.raises(SimError, match=f"{method}: {words}"):
+        getattr(k, method)(0, 0, rows, columns, "float16", **piece, transpose=transpose)
+
+
+@pytest.mark.parametrize("method", ["gm_to_ub", "gm_to_l1", "ub_to_gm", "l0c_to_gm"])
+def test_what_is_no_tensor_in_gm_is_told_as_such(method: str) -> None:
+    k = Kernel(InstructionTable(load_chip("ascend910b3")), 0, "AIC", [], blocks=1)
+    order = [3, 0] if method.endswith("gm") else [0, 3]
+    with pytest.raises(SimError, match=f"{method}: 3 is not a tensor in GM"):
+        getattr(k, method)(*order)

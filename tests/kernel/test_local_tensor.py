@@ -67,6 +67,9 @@ def test_readings_of_the_same_bytes() -> None:
         (lambda: LocalTensor(0, (2, 0), "float32"), r"not \(2, 0\)"),
         (lambda: LocalTensor(0, (2, 2, 2), "float32"), r"not \(2, 2, 2\)"),
         (lambda: LocalTensor(0, (2, 8), "float32", 16), "rows of 32 bytes do not fit into a row_stride of 16"),
+        (lambda: LocalTensor(0, (8,), "float32", -32), "rows of 32 bytes do not fit into a row_stride of -32"),
+        (lambda: LocalTensor(0, 8, "float32"), "a local tensor of shape 8, dtype 'float32', row_stride 0; it takes whole"),  # type: ignore[arg-type]
+        (lambda: LocalTensor(0, (8,), [], 32), r"shape \(8,\), dtype \[\], row_stride 32; it takes whole"),  # type: ignore[arg-type]
         (lambda: LocalTensor(0, (2, 8), "float12"), "no number format 'float12'"),
         (lambda: LocalTensor(0, (2, 3), "uint16").view("float32"), "rows are not whole elements of float32"),
         (lambda: LocalTensor(0, (2, 4), "uint16", 10).view("float32"), "rows are not whole elements of float32"),

@@ -15,6 +15,7 @@ import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.memory import Memory, ValueModel
+from ascend_sim.isa.vector.arithmetic import immediate
 from ascend_sim.isa.vector.named import named
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
@@ -321,6 +322,45 @@ def test_a_select_that_reads_beyond_the_buffer_or_between_blocks() -> None:
         k.finish()
     with pytest.raises(SimError, match="the mask or the second tensor does not start at a multiple of 32 bytes"):
         VectorBench().k.select(t(64), t(8, "uint8", 8), t(64), t(64))
+
+
+@pytest.mark.parametrize("name", ["cast", "compare", "select", "broadcast_row", "gather", "vector"])
+def test_what_is_no_tensor_is_told_as_such(name: str) -> None:
+    k, other = VectorBench().k, 3
+    write: dict[str, Callable[[Any], object]] = {
+        "cast": lambda what: k.cast(t(64, "float16"), what),
+        "compare": lambda what: k.compare(what, "lt", t(64), 1.0),
+        "select": lambda what: k.select(t(64), what, t(64), 1.0),
+        "broadcast_row": lambda what: k.broadcast_row(t((2, 64)), what),
+        "gather": lambda what: k.gather(t(64), t(64), what),
+        "vector": lambda what: k.vector("pair_reduce_sum", what, t(64)),
+    }
+    with pytest.raises(SimError, match="3 is not a tensor; a vector instruction works on tensors in UB"):
+        write[name](other)
+
+
+@pytest.mark.parametrize("scalar", [None, "one", 1j, [1.0]])
+def test_a_scalar_operand_is_a_number(scalar: Any) -> None:
+    """None is no second tensor at address 0 either."""
+    k = VectorBench().k
+    for write in (
+        lambda: k.compare(t(8, "uint8"), "lt", t(64, address=1024), scalar),
+        lambda: k.select(t(64), t(8, "uint8", 1024), t(64, address=2048), scalar),
+        lambda: k.adds(t(64), t(64), scalar),
+        lambda: k.duplicate(t(64), scalar),
+    ):
+        with pytest.raises(SimError, match=r"the scalar is .*; a number is allowed"):
+            write()
+
+
+def test_integers_beyond_64_bits_are_the_nearest_number_of_the_format() -> None:
+    bench = VectorBench()
+    for number, expected in ((2**70, 2.0**70), (-(2**2000), -np.inf)):
+        bench.k.duplicate(t(8, "bfloat16"), number)
+        bench.k.muls(t(8, address=64), t(8, address=64), number)
+        assert immediate("float32", number, "muls") == expected
+    with pytest.raises(SimError, match="does not fit int32"):
+        bench.k.adds(t(8, "int32"), t(8, "int32"), 2**70)
 
 
 @pytest.mark.parametrize("engine", ["simpy", "compiled"])

@@ -20,7 +20,8 @@ FINISHED, RAISES, PASSES_BY, WAITS = range(4)
 SETTLED, SPOKEN, AGAIN, UNFINISHED = range(4)
 NO_MEMORY, CLOCK_OVERFLOW, BAD_ROW, BAD_SHAPE = -1, -2, -3, -4
 
-WAY = np.dtype([(name, np.int64) for name in ("direction", "port", "special")])
+_REGION = ("offset", "row_bytes", "row_stride", "rows", "plane_stride", "planes")
+WAY = np.dtype([(name, np.int64) for name in ("direction", "port", "special", *_REGION)])
 INSTRUCTION = np.dtype(
     [(name, np.int64) for name in ("kind", "pipe", "first", "stream", "latency", "other", "operand", "extent")]
 )

@@ -157,7 +157,7 @@ EXPORT Table *table_new(Machine *machine, const CoreNumbers *numbers) {
 }
 
 /* Append `count` instructions to the table, which then has `flags` flags. The i-th touches `touches` from first[i] to
- * first[i + 1]; `accesses` has the direction and port of each transfer. */
+ * first[i + 1]; `accesses` has the direction, port and region of each transfer. */
 EXPORT i64 table_extend(
     Machine *machine, Table *table, const Instruction *more, const Way *accesses, const i64 *first, const Touch *touches,
     i64 count, i64 flags
@@ -191,16 +191,12 @@ EXPORT i64 table_extend(
 
 /* Add the shape of an instruction's access at one phase. */
 static void add_shape(Machine *machine, Table *table, i64 instruction, i64 phase) {
-    const Touched *touched = &table->touched[instruction];
-    const Touch *touch = touched->touches, *behind = touch + touched->count;
-    while (touch < behind && touch->space != GM) touch++;
-    if (touch == behind || table->accesses[instruction].port <= 0) fail(&machine->way_out, BAD_SHAPE);
+    const Way *access = &table->accesses[instruction];
+    if (access->port <= 0) fail(&machine->way_out, BAD_SHAPE);
     table->shapes = grow(&machine->way_out, table->shapes, &table->shape_room, table->shape_count + 1, sizeof(Shape *));
     Shape *shape = zeros(&machine->way_out, 1, sizeof *shape);
     table->shapes[table->shape_count++] = shape;
-    set_shape(
-        &machine->way_out, &machine->parts, shape, touch, &table->accesses[instruction], phase, table->numbers.line
-    );
+    set_shape(&machine->way_out, &machine->parts, shape, access, phase, table->numbers.line);
     table->shape_of[instruction][phase] = (int32_t)(table->shape_count - 1);
 }
 

@@ -11,17 +11,17 @@ static int by_line(const void *left, const void *right) {
 
 /* List the part that each row has of each line, by line, and return their count. A tail is the last part
  * of a row that is at least as long as a line and ends inside one. */
-static i64 collect(WayOut *way_out, Parts *parts, const Touch *touch, i64 phase, i64 line) {
+static i64 collect(WayOut *way_out, Parts *parts, const Way *access, i64 phase, i64 line) {
     i64 count = 0, sorted = 1;
-    for (i64 plane = 0; plane < touch->planes; plane++)
-        for (i64 n = 0; n < touch->rows; n++) {
-            const i64 start = phase + touch->offset + plane * touch->plane_stride + n * touch->row_stride;
-            const i64 end = start + touch->row_bytes, first = start / line, last = (end - 1) / line;
+    for (i64 plane = 0; plane < access->planes; plane++)
+        for (i64 n = 0; n < access->rows; n++) {
+            const i64 start = phase + access->offset + plane * access->plane_stride + n * access->row_stride;
+            const i64 end = start + access->row_bytes, first = start / line, last = (end - 1) / line;
             parts->parts = grow(way_out, parts->parts, &parts->room, count + last - first + 1, sizeof(Part));
             sorted &= !count || first >= parts->parts[count - 1].line;
             for (i64 at = first; at <= last; at++) {
                 const i64 begin = at == first ? start : at * line, behind = at == last ? end : (at + 1) * line;
-                const int tail = at == last && touch->row_bytes >= line && end % line;
+                const int tail = at == last && access->row_bytes >= line && end % line;
                 parts->parts[count++] = (Part){at, behind - begin, tail};
             }
         }
@@ -46,9 +46,9 @@ static int is_special(const Part *part, i64 which, i64 line) {
     return which == ALL_LINES || (which == TAILS && part->tail) || (which == PARTIAL && part->bytes < line);
 }
 
-/* An empty shape gets the lines of `touch` at an address `phase` bytes behind the start of a line. */
-void set_shape(WayOut *way_out, Parts *parts, Shape *shape, const Touch *touch, const Way *access, i64 phase, i64 line) {
-    const i64 touched = collect(way_out, parts, touch, phase, line), count = merge(parts->parts, touched);
+/* An empty shape gets the lines of `access` at an address `phase` bytes behind the start of a line. */
+void set_shape(WayOut *way_out, Parts *parts, Shape *shape, const Way *access, i64 phase, i64 line) {
+    const i64 touched = collect(way_out, parts, access, phase, line), count = merge(parts->parts, touched);
     const Part *all = parts->parts;
     i64 specials = 0, run_count = 0;
     for (i64 i = 0; i < count; i++) {

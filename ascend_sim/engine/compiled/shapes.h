@@ -3,7 +3,6 @@
 #define ASCEND_SIM_SHAPES_H
 
 #include "memory.h"
-#include "program.h"
 #include "traffic.h"
 
 /* The part that a row has of a line. */
@@ -17,7 +16,7 @@ typedef struct {
     i64 room;
 } Parts;
 
-void set_shape(WayOut *way_out, Parts *parts, Shape *shape, const Touch *touch, const Way *access, i64 phase, i64 line);
+void set_shape(WayOut *way_out, Parts *parts, Shape *shape, const Way *access, i64 phase, i64 line);
 void free_shape(Shape *shape);
 
 #endif

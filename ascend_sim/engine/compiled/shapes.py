@@ -102,8 +102,8 @@ class Table:
             self.flags.append(key)
         return self._numbers[key]
 
-    def _access(self, instruction: int) -> tuple[int, int, int]:
-        """Return for C a transfer's (direction, port speed, which of its lines the L2 treats specially).
+    def _access(self, instruction: int) -> tuple[int, ...]:
+        """Return for C a transfer's (direction, port speed, which of its lines the L2 treats specially), then its region.
 
         The special lines of a read bypass the L2: all, or those where a row ends. Those of a write are not covered whole.
         Raises SimError for rates and sizes beyond C's integers.
@@ -127,4 +127,5 @@ class Table:
             special = _TAILS
         elif access.direction == "write":
             special = _PARTIAL
-        return _DIRECTIONS[access.direction], scaled(access.rate), special
+        rows, planes = (region.row_stride, region.rows), (region.plane_stride, region.planes)
+        return _DIRECTIONS[access.direction], scaled(access.rate), special, region.offset, region.row_bytes, *rows, *planes

@@ -22,9 +22,11 @@ typedef struct {
     i64 port_cycles; /* cycles of the access alone */
 } ShapeNumbers;
 
-/* Access of an instruction to GM; `special` selects the lines that bypass the L2 or are written in part. */
+/* Access of an instruction to GM, and its region there (../../isa/base.py, GmAccess); `special` selects the lines that bypass
+ * the L2 or are written in part. */
 typedef struct {
     i64 direction, port, special;
+    i64 offset, row_bytes, row_stride, rows, plane_stride, planes;
 } Way;
 enum special { NOTHING, ALL_LINES, TAILS, PARTIAL };
 

@@ -103,7 +103,7 @@ class DrainBlocks(Way):
 
     def values(self, instruction: Fixpipe) -> tuple[int, ...]:
         i = instruction
-        unit = min(i.c0, FRACTAL)
+        unit = max(min(i.c0, FRACTAL), 1)
         step = i.dst_stride if i.n > i.c0 else BLOCK_BYTES
         return ceil_div(i.n, unit) * unit, i.m, step, i.m_padded, int(_splits(i))
 

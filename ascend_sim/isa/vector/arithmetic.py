@@ -21,7 +21,7 @@ from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.base import Elementwise
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast
-from ascend_sim.numerics.integers import INTEGERS, storage
+from ascend_sim.numerics.integers import INTEGERS, storage, within_64_bits
 
 Array = NDArray[Any]
 
@@ -214,6 +214,7 @@ def immediate(dtype: str, value: float, what: str) -> Any:
     held = storage(dtype)
     if not isinstance(value, Real | np.bool_):
         raise SimError(f"{what}: the scalar is {value!r}; a number is allowed")
+    value = within_64_bits(value)
     if dtype not in INTEGERS:
         with np.errstate(over="ignore"):
             return np.asarray(value).astype(held)[()]

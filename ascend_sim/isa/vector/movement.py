@@ -61,8 +61,8 @@ class Duplicate(RowsInstruction):
         return super().pipe(chip)
 
     def moves(self, model: ValueModel) -> Moves:
-        value = np.asarray(self.value).astype(storage(self.dtype)).tobytes()
-        return moves(put=place_of("dst", self.dtype, self._dst, self.mask, self.blocks), fill=value)
+        value = np.asarray(immediate(self.dtype, self.value, self.name), storage(self.dtype))
+        return moves(put=place_of("dst", self.dtype, self._dst, self.mask, self.blocks), fill=value.tobytes())
 
 
 @frozen

@@ -134,6 +134,8 @@ class TransposeBlocks(VectorInstruction):
     opcode = "transpose"
 
     def pipe(self, chip: ChipSpec) -> str:
+        if self.itemsize not in (2, 4):
+            raise SimError(f"transpose_blocks: items of {self.itemsize} bytes; it turns items of 2 or 4 (API TransDataTo5HD)")
         last, c0 = self.first + self.channels, 32 // self.itemsize
         if not 0 <= self.first < last <= c0:
             raise SimError(f"transpose_blocks: rows {self.first} to {last} given; allowed are rows 0 to {c0} of a block")

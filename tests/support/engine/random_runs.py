@@ -18,6 +18,7 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.totals import Watched
 from ascend_sim.engine.watch import from_columns, watched
 from ascend_sim.errors import SimError
+from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.sync import Flag
@@ -372,18 +373,11 @@ def _work(k: KernelBuilder, pipe: str, random: Random) -> None:
         sides = [16 * random.randint(1, 3) for _ in range(3)]
         k.mmad(0, 0, 0, *sides, "float16", random.random() < 0.5)
     elif pipe == "FIX":
-        n = 16 * random.randint(1, 3)
-        k.fixpipe(
-            gm_operand(1, byte // 32 * 32),
-            0,
-            16,
-            n,
-            16,
-            "float16",
-            16,
-            random.choice([512, 1024]),
-            random.random() < 0.3,
-        )
+        n, place, apart = 16 * random.randint(1, 3), gm_operand(1, byte // 32 * 32), random.choice([512, 1024])
+        if random.random() < 0.3:  # an odd number of fractals of bytes leaves the last one alone
+            k.fixpipe(place, 0, 16, n, 16, "int8", 32, apart, pre=Quantisation("float32", 0.5))
+        else:
+            k.fixpipe(place, 0, 16, n, 16, "float16", 16, apart, random.random() < 0.3)
     else:
         k.vector_duplicate(0, "float16", random.choice([16, 128, 1000]))
 
