@@ -53,7 +53,8 @@ _MATMUL = (
 )
 _VALUES = (
     "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace GetSysWorkSpacePtr ScalarCast "
-    "ScalarCountLeadingZero ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit GetUintDivMagicAndShift"
+    "ScalarCountLeadingZero ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit GetUintDivMagicAndShift "
+    "ToBfloat16 ToFloat IsSameType AlignUp CeilDivision"
 )
 _ACCESS = "GetValue SetValue DataCacheCleanAndInvalid CacheLine DcciDst DataCachePreload DataSyncBarrier"
 _LISTS = "ListTensorDesc TensorDesc GetDesc GetDataPtr GetDataObj SetShapeAddr GetDim GetIndex GetShape"

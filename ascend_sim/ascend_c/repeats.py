@@ -143,7 +143,8 @@ def spread(name: str, f: Fields, sizes: tuple[int, ...], sides: tuple[str, ...])
         mask = Mask(bits, per)
         if repeat == 1 or adjoining:
             return WordRows(per * repeat, 1, nothing, mask)
-        return WordRows(count, repeat, steps, mask)
+        columns = per if steps[0] >= per * sizes[0] else count  # results of repeats lie apart, or those up to the last bit
+        return WordRows(columns, repeat, steps, mask)
     if repeat == 1:
         return WordRows(count, 1, nothing, None)
     if count == per and adjoining:

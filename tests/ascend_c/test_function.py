@@ -146,6 +146,7 @@ REFUSED = {
     "LocalTensor<half> h = d.ReinterpretCast<half>(); LocalTensor<int32_t> n = a.ReinterpretCast<int32_t>();"
     "SetDeqScale((half)0); Cast(h, n, RoundMode::CAST_NONE, 64);": "SetDeqScale(half) sets it before, and not to 0",
     "Gather(d, a, b.ReinterpretCast<uint32_t>(), 40000u, 64u);": "srcBaseOffset lies behind the source's tensor",
+    "GetTPipePtr()->FetchEventID(HardEvent::V_MTE3);": "GetTPipePtr: the kernel has no TPipe yet",
     "CrossCoreWaitFlag(16);": "CrossCoreWaitFlag: flag 16; allowed are 0 to 15",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; q.AllocTensor<float>();": "AllocTensor: the queue has no buffers",
     "TPipe p; TQue<QuePosition::VECIN, 1> q; p.InitBuffer(q, 1, 32); q.AllocTensor<float>(); q.AllocTensor<float>();": (

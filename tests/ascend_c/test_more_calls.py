@@ -183,6 +183,10 @@ ShapeInfo all(3, sizes, 2, before, DataFormat::NCHW); a.SetShapeInfo(all); xg.Se
 LocalTensor<float> part = a[8]; ShapeInfo noted = part.GetShapeInfo();
 if (GetShapeSize(noted) != 105 || noted.originalShape[1] != 35 || noted.dataFormat != DataFormat::NCHW) Trap();
 if (GetShapeSize(xg.GetShapeInfo()) != 105 || b.GetShapeInfo().shapeDim) Trap();
+static_assert(Std::is_same_v<float, float> && IsSameType<half, half>::value && !AscendC::Std::is_same<half, float>::value);
+static_assert(AscendC::AlignUp(33, 32) == 64 && CeilDivision(7, 2) == 4);
+if (Std::min(3, 4) + AscendC::Std::max(3u, 4u) != 7) Trap();
+bfloat16_t low = AscendC::Cast(3.14159f); if (AscendC::Cast(low) != 3.140625f || ToFloat(ToBfloat16(1.5f)) != 1.5f) Trap();
 for (uint32_t d : {1u, 2u, 3u, 7u, 10u, 641u, 65536u, 1000003u}) {
     uint32_t m, s; GetUintDivMagicAndShift(m, s, d);
     for (uint32_t n : {0u, 1u, 6u, 7u, 640u, 641u, 999999999u, 2147483647u})

@@ -52,7 +52,8 @@ def key_of(one: Word) -> Any:
         ({"mask_high": 1, "mask_low": -1}, (65, 1, 0, 0, None, (), 0)),
         ({"mask_high": 1, "mask_low": 1}, (128, 1, 0, 0, Mask(1 << 64 | 1, 128), (), 0)),
         ({"mask_high": 0, "mask_low": 5, "repeat": 2}, (256, 1, 0, 0, Mask(5, 128), (), 0)),
-        ({"mask_high": 0, "mask_low": 5, "repeat": 2, "dst_repeat": 9}, (3, 2, 288, 256, Mask(5, 128), (), 256)),
+        ({"mask_high": 0, "mask_low": 5, "repeat": 2, "dst_repeat": 9}, (128, 2, 288, 256, Mask(5, 128), (), 256)),
+        ({"mask_high": 0, "mask_low": 5, "repeat": 2, "dst_repeat": 4}, (3, 2, 128, 256, Mask(5, 128), (), 256)),
         ({"mask_high": 0, "mask_low": 255, "src0_block": 0}, (8, 1, 0, 0, None, (), 0)),
         (
             {"mask_high": 0, "mask_low": 0xFFFFF, "repeat": 2, "src1_block": 0},

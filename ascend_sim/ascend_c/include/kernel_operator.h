@@ -2,6 +2,7 @@
 #pragma once
 #include "asim/recorder.h"
 #include "asim/types.h"
+#include "asim/std.h"
 #include "asim/tensor.h"
 #include "asim/sync.h"
 #include "asim/pipe.h"

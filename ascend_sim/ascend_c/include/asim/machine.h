@@ -23,6 +23,10 @@ template <class T, class U, RoundMode mode> inline U ScalarCast(T value) {
     else return (U)std::trunc(wide);
 }
 template <class T, class U, RoundMode mode> inline U Cast(T value) { return ScalarCast<T, U, mode>(value); }
+inline bfloat16_t Cast(const float &value) { return (bfloat16_t)value; }
+inline float Cast(const bfloat16_t &value) { return (float)value; }
+inline bfloat16_t ToBfloat16(const float &value) { return (bfloat16_t)value; }
+inline float ToFloat(const bfloat16_t &value) { return (float)value; }
 
 // A quotient is the sum of the dividend and the high half of its product with `magic`, shifted (derived: the use in public kernels).
 template <class T> inline void GetUintDivMagicAndShift(T &magic, T &shift, T divisor, ASIM_SITE) {

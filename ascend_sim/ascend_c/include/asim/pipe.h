@@ -324,7 +324,7 @@ private:
             }
         }
     }
-    friend TPipe *GetTPipePtr();
+    friend TPipe *GetTPipePtr(asim::Site site);
     inline static TPipe *current_ = nullptr;
     static constexpr int OF_CUBE = asim::ON_CUBE ? 3 : 0;  // events from M to MTE1 that the library holds
     void begin(asim::Site site) {
@@ -346,7 +346,10 @@ private:
     asim::Site site_;
     bool alive_ = false;
 };
-inline TPipe *GetTPipePtr() { return TPipe::current_; }
+inline TPipe *GetTPipePtr(ASIM_SITE) {
+    if (!TPipe::current_) asim::refuse(site, "GetTPipePtr: the kernel has no TPipe yet");
+    return TPipe::current_;
+}
 
 // A part of a memory whose buffers are given back together, so that another pool may have it (public documentation of TBufPool).
 template <TPosition position> class TBufPool {
