@@ -60,6 +60,7 @@ Y = asim.empty((2, 32), "float16")
         ((X, Y, Y), {}, "too many positional arguments"),
         ((X, Y), {"base_m": 4}, "unexpected keyword argument 'base_m'"),
         ((X, 3), {}, "y is int; a tensor is a numpy array or ascend_sim.empty(...)"),
+        ((X,), {"y": Y}, "y is a tensor; tensors stand in order, without their names"),
         ((X, np.float16(3)), {}, "y is float16; a tensor is a numpy array or ascend_sim.empty(...)"),
         ((X, asim.TensorSpec((2, 32), "float16")), {}, "mode 'full' needs values, but y is a TensorSpec"),
         ((X.astype(np.float64), Y), {}, "dtype 'float64': a tensor is one of"),

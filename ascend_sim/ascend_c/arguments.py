@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ def entry_arguments(
             if isinstance(value, Mapping):
                 is_cube = one.kind == POINTER and value.keys() <= set(CUBE_FIELDS) and not registers_tiling
                 value, own = (cube_tiling_bytes(value), own) if is_cube else (None, {**value, **own})
-            by_name |= {(number, name): each for name, each in own.items()}
+            by_name |= {(number, name): each for name, each in _flat(own)}
             given.append(_structure(one, value, own, registers_tiling))
         else:
             given.append(_number(one.name, one.kind, fields[one.name]))
@@ -106,6 +106,18 @@ def _loose_fields(parameters: Sequence[EntryParameter], fields: Mapping[str, Any
             raise SimError(f"{name}: the kernel has several structures; give {allowed}")
         found[holder][rest] = value
     return found
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (name, number) of each field of a structure; those of structures and arrays in it as "shape.rows", "parts[1]"."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _flat(each, f"{name}.{key}" if name else key)
+    elif name and isinstance(value, list | tuple | np.ndarray) and np.ndim(value):
+        for number, each in enumerate(value):
+            yield from _flat(each, f"{name}[{number}]")
+    else:
+        yield name, value
 
 
 def _structure(one: EntryParameter, value: Any, by_name: Mapping[str, Any], registers_tiling: bool) -> Argument:

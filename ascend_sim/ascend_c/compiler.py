@@ -24,7 +24,7 @@ from ascend_sim.ascend_c.confinement import JUDGED
 from ascend_sim.ascend_c.diagnostics import shown_errors
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import FORWARD, PUBLIC, write_headers
-from ascend_sim.ascend_c.source import SUFFIXES
+from ascend_sim.ascend_c.source import refused_in_judge
 from ascend_sim.ascend_c.words import header
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
@@ -45,6 +45,7 @@ FLAGS = (
     "-fno-sanitize=all",
     "-fvisibility=hidden",
     "-fno-exceptions",
+    "-fno-finite-loops",
     "-fno-rtti",
     "-fno-threadsafe-statics",
     "-fno-spell-checking",
@@ -235,11 +236,8 @@ def _compiled(
         for path in _prerequisites(rules.read_text()):
             if not any(path.is_relative_to(folder) for folder in known):
                 used[str(path)] = _hash(path.read_bytes())
-                there = path.resolve()
-                if JUDGED in os.environ and there.suffix not in _OF_CPP:
-                    raise CompileError(
-                        f"{user}: error: a judged kernel brings in {there.name}; allowed are {', '.join(_OF_CPP)}"
-                    )
+                if refused := refused_in_judge(path):
+                    raise CompileError(f"{user}: {refused}")
     made = scratch / "kernel.so"
     done = _run([*chosen.link, "-o", str(made), *objects])
     if done.returncode or not made.exists():
@@ -269,8 +267,6 @@ _CALLED = (12, 25, 32)
 """Tags of functions that a loader calls: DT_INIT, DT_INIT_ARRAY, DT_PREINIT_ARRAY."""
 API = "kernel_operator.h"
 """The header with the whole API, which is precompiled."""
-_OF_CPP = (*SUFFIXES, ".h", ".hh", ".hpp", ".inc")
-"""Suffixes of the files that a judged kernel may include: expected outputs are in others."""
 _NO_ASSEMBLY = f'#include "{API}"\n#include <wchar.h>\n#pragma GCC poison asm __asm __asm__ ifunc __ifunc__\n'
 """Text before a judged kernel: an assembler's directives could bring files of the machine into its library, and
 a resolver (ifunc) would run as it is loaded."""

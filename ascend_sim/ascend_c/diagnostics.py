@@ -12,13 +12,17 @@ from pathlib import Path
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import is_public
 from ascend_sim.ascend_c.names import REFUSED, SIMULATED
-from ascend_sim.ascend_c.source import entries
+from ascend_sim.ascend_c.source import entries, refused_in_judge
 from ascend_sim.kernel.inspection import shown_file
 
 _SAID = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>(?:fatal )?error|note): (?P<text>.*)$")
 _NAMES = re.compile(r"'(?:[\w:]*::)?(\w+)'")
 _ASSERTION = re.compile(r"static assertion failed due to requirement '(.*?)': (.*)")
 _SYMBOL = re.compile(r"undefined symbol: (?:_ZN?K?)?(\w+)")
+_OF_HEAP = re.compile(r"undefined symbol: _Z(?:n[wa]|d[la]|NK?St|St)")
+"""Start of the names of operator new and delete, and of functions of the standard library."""
+_HEAP = r"\bnew\b|\bdelete\b|\bstd::(?!is_|numeric_limits)\w+"
+_NO_HEAP = "a kernel has no heap; new, delete and containers of the standard library are not possible"
 _MISSING = re.compile(r"'([\w./]+)' file not found")
 _DELETED = re.compile(r"call to deleted (?:member )?function '(\w+)'")
 """The error of a form of a call that the headers name and do not simulate (`= delete`)."""
@@ -29,6 +33,8 @@ _TOO_MANY = "Site'"
 """Part of the reason of a form that fits but for one argument too many: there stands the line (tensor.h, ASIM_SITE)."""
 _OVERLOADED = re.compile(r"no overload of '(\w+)' matching")
 """Reason of the error of an entry that is one of several functions of its name."""
+_OF_PROJECT = re.compile(r"(?:ORIG_)?DTYPE_\w+|FORMAT_\w+")
+"""Macros by which the build of an operator's project names the types and formats of its tensors."""
 _REFUSAL = " is not simulated ("
 _IN_STUB = ("templates must have C++ linkage", "templates cannot be declared inside of a local class")
 """Errors in the text behind the user's file (function.py, _stub) where a function of the file has no end."""
@@ -69,6 +75,9 @@ def shown_errors(said: str, ours: Sequence[Path], sources: Sequence[Path] = ()) 
         elif match is not None and groups:
             groups[-1].append(match)
     for group in groups:
+        named = [one["file"] for one in group if not _is_ours(one["file"], ours)]
+        if refused := next(filter(None, map(refused_in_judge, named)), ""):
+            return f"{shown_file(str(sources[0]))}: {refused}"  # its text could be an expected output
         place = next((one for one in group if not _is_ours(one["file"], ours)), None)
         text = _text(group[0]["text"])
         if text.startswith("no matching"):
@@ -104,13 +113,14 @@ def undefined(said: str, sources: Sequence[Path]) -> CompileError | None:
     """
     found = _SYMBOL.search(said)
     name = rest = found[1] if found is not None else ""
+    of_heap = _OF_HEAP.search(said) is not None
     while (length := re.match(r"\d+", rest)) is not None:  # each name stands behind its length
         end = length.end() + int(length[0])
         name, rest = rest[length.end() : end], rest[end:]
     for source in sources if name else ():
         for number, line in enumerate(source.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-            if re.search(rf"\b{re.escape(name)}\b", line):
-                why = f"{name} is declared and has no definition"
+            if re.search(_HEAP if of_heap else rf"\b{re.escape(name)}\b", line):
+                why = _NO_HEAP if of_heap else f"{name} is declared and has no definition"
                 return CompileError(f"{shown_file(str(source))}:{number}: error: {why}\n    {line.strip()}")
     return None
 
@@ -180,4 +190,6 @@ def _text(said: str) -> str:
         for name in _NAMES.findall(said):
             if name in REFUSED:
                 return f"{name}{_REFUSAL}{REFUSED[name]}); docs/ascend-c.md lists what is"
+            if _OF_PROJECT.match(name):
+                return f"{name} is unknown: an operator's project defines it; give --define {name}=VALUE (defines= in Python)"
     return _FLAG.sub("", said.replace("asim::", ""))

@@ -105,12 +105,16 @@ class CppKernel(KernelFunction):
         super().__init__(write, (core,), ALL_CORES in self._marks)
 
     def _kind_of_core(self) -> str:
-        """Return the kind of cores that the kernel names (KERNEL_TASK_TYPE_DEFAULT), else that of the units that it calls.
+        """Return the kind of cores that the kernel names (`__mix__`, KERNEL_TASK_TYPE), else that of the units that it calls.
 
         It is "AIV", "AIC", "MIX" or "MIX_1_1". A Matmul without ASCENDC_CUBE_ONLY is asked for by vector cores too: "MIX"
         (stated: asc-devkit, Matmul). A file without a word of the cube is compiled for vector cores alone. Raises SimError for
         types that are not simulated.
         """
+        if self.entry.cores == "?":
+            raise SimError(f"kernel {self.entry.name}: __mix__ with other cores than (0, 1), (1, 0), (1, 1) and (1, 2)")
+        if self.entry.cores:
+            return self.entry.cores
         if not any(_ABOUT_CUBE.search(text) for text in self._texts()):
             return "AIV"
         of_cube = self._described("AIC").marks

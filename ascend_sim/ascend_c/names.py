@@ -54,13 +54,14 @@ _MATMUL = (
 _VALUES = (
     "GetDataBlockSizeInBytes GetVecLen GetUBSizeInBytes GetUserWorkspace SetSysWorkspace GetSysWorkSpacePtr ScalarCast "
     "ScalarCountLeadingZero ScalarGetCountOfValue ScalarGetSFFValue CountBitsCntSameAsSignBit GetUintDivMagicAndShift "
-    "ToBfloat16 ToFloat IsSameType AlignUp CeilDivision"
+    "ToBfloat16 ToFloat IsSameType Conditional Std DivCeil AlignUp CeilDivision Async EngineType"
 )
 _ACCESS = "GetValue SetValue DataCacheCleanAndInvalid CacheLine DcciDst DataCachePreload DataSyncBarrier"
 _LISTS = "ListTensorDesc TensorDesc GetDesc GetDataPtr GetDataObj SetShapeAddr GetDim GetIndex GetShape"
 _MACROS = (
     "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT "
-    "GET_TILING_DATA_MEMBER REGISTER_TILING_FOR_TILINGKEY TILING_KEY_IS TILING_KEY_VAR ASCEND_IS_AIC ASCEND_IS_AIV"
+    "GET_TILING_DATA_MEMBER REGISTER_TILING_FOR_TILINGKEY TILING_KEY_IS TILING_KEY_VAR ASCEND_IS_AIC ASCEND_IS_AIV "
+    "__vector__ __cube__ __mix__"
 )
 
 _ELEMENTS = (

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from os.path import normpath
 from pathlib import Path
 
+from ascend_sim.ascend_c.confinement import JUDGED
 from ascend_sim.errors import SimError, why_no_file
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.inspection import shown_file
 
 SUFFIXES = (".cpp", ".cc", ".cxx", ".asc")
 """Suffixes of files that hold C++ kernels."""
-_ENTRY = re.compile(r"\b__global__\b(?P<between>[^;{}()]*?)\bvoid\s+(?:__\w+__\s+)*(?P<name>\w+)\s*\(")
+_OF_CPP = (*SUFFIXES, ".h", ".hh", ".hpp", ".inc")
+"""Suffixes of the files that a judged kernel may include and name: expected outputs are in others."""
+_ENTRY = re.compile(
+    r"\b__global__\b(?P<between>(?:[^;{}()]|\b__\w+__\s*\((?:[^()]|\([^()]*\))*\))*?)\bvoid\s+(?:__\w+__\s+)*(?P<name>\w+)\s*\("
+)
+_CORES = re.compile(r"\b__(?:(?P<one>vector|cube)__|mix__\s*\((?P<mix>[^()]*)\))")
+"""Cores of an entry, in its declaration: `__vector__`, `__cube__`, or `__mix__(cube cores, vector cores)`."""
+_KINDS = {"vector": "AIV", "cube": "AIC", "0,1": "AIV", "1,0": "AIC", "1,1": "MIX_1_1", "1,2": "MIX"}
+_SCOPE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)\s*\{|[{}]")
 _NOISE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""", re.DOTALL)
 _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<value>(?:\\\n|[^\n])*\b__global__\b(?:\\\n|[^\n])*)", re.MULTILINE
@@ -30,6 +40,10 @@ class KernelEntry:
     name: str
     line: int
     parameters: tuple[str, ...]
+    scope: str = ""
+    """Namespaces around it, each with "::" behind."""
+    cores: str = ""
+    """Kind of cores in its declaration: "AIV", "AIC", "MIX", "MIX_1_1", "?" for others; "" without one."""
 
 
 def entries(path: Path, include: Sequence[Path] = ()) -> list[KernelEntry]:
@@ -45,8 +59,34 @@ def entries(path: Path, include: Sequence[Path] = ()) -> list[KernelEntry]:
         behind = plain[end + 1 :].lstrip()
         if behind.startswith("{"):  # a declaration alone ends with a semicolon
             line = plain.count("\n", 0, match.start("name")) + 1
-            listed.append(KernelEntry(match["name"], line, _names(plain[match.end() : end])))
+            parameters, scope = _names(plain[match.end() : end]), _scope(plain[: match.start()])
+            listed.append(KernelEntry(match["name"], line, parameters, scope, _cores(match["between"])))
     return listed
+
+
+def _scope(text: str) -> str:
+    """Return the named namespaces that are open at the end of a text, each with "::" behind."""
+    opened: list[str] = []
+    for match in _SCOPE.finditer(text):
+        if match[0] != "}":
+            opened.append(match["name"] or "")
+        elif opened:
+            opened.pop()
+    return "".join(f"{name}::" for name in opened if name)
+
+
+def _cores(between: str) -> str:
+    """Return the kind of cores that the words behind `__global__` name (`KernelEntry.cores`)."""
+    found = _CORES.search(between)
+    return "" if found is None else _KINDS.get(found["one"] or re.sub(r"\s", "", found["mix"]), "?")
+
+
+def refused_in_judge(file: str | Path) -> str:
+    """Return the error of a file that a judged kernel includes or names (`#line`), though it is not C++; "" for others."""
+    path = Path(file).resolve()
+    if JUDGED not in os.environ or path.suffix in _OF_CPP:
+        return ""
+    return f"error: a judged kernel brings in {path.name}; allowed are {', '.join(_OF_CPP)}"
 
 
 def choose(path: Path, name: str | None, include: Sequence[Path] = ()) -> tuple[str, KernelEntry]:
@@ -64,10 +104,11 @@ def choose(path: Path, name: str | None, include: Sequence[Path] = ()) -> tuple[
     if name is None:
         if len({one.name for one in there}) > 1:
             raise SimError(f"{shown_file(str(path))}: several kernels; give one of {listed}")
-        return there[0].name, there[0]
+        return there[0].scope + there[0].name, there[0]
     for one in there:
-        if one.name == name.partition("<")[0].strip().rpartition("::")[2]:
-            return name, one
+        scope, _, plain = name.partition("<")[0].strip().rpartition("::")
+        if one.name == plain:
+            return name if scope else one.scope + name, one
     raise SimError(f"{shown_file(str(path))}: no kernel {name!r}; give one of {listed}")
 
 

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.ascend_c.source import refused_in_judge
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import mutable
 from ascend_sim.kernel.inspection import Line
@@ -104,7 +105,8 @@ class WordReader:
         if kind == _SHAPE:
             recording.shapes.append(tuple(body.tolist()))
         elif kind == _LINE and len(body):
-            recording.lines.append((_texts(body[1:])[0], int(body[0])))
+            file = _texts(body[1:])[0]
+            recording.lines.append(("" if refused_in_judge(file) else file, int(body[0])))  # a kernel may name any file
         elif kind == _ROWS and len(body) % ROW == 0:
             self._parts.append(body.reshape(-1, ROW))
         elif kind in (_ASK, _END):

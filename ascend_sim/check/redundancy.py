@@ -85,8 +85,8 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
     """Return {key: rows that can be left out together}: the waits of one flag, or the barriers of one source line, over all
     programs.
 
-    Rows are numbers among all that synchronise. Flags and barriers that belong to the library are left out, and barriers beside
-    one of the library's, because the author of a kernel does not see the barriers in a call.
+    Rows are numbers among all that synchronise. Flags and barriers that belong to the library are left out, and those beside
+    one of the library's, because the author of a kernel does not see what a call holds.
     """
     found: dict[_Group, list[Ints]] = {}
     for number, synced in enumerate(subject.synced):
@@ -95,9 +95,8 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
         lines = subject.lines(number, synced.rows[barriers]) + 1
         key[barriers] = (key[barriers] + 1) * (int(lines.max(initial=0)) + 1) * 3 + lines * 3 + 1
         key[synced.kind == CROSS_WAIT] += 2
-        beside = np.isin(lines, lines[_beside_own(subject, number, synced.rows[barriers])])
-        barriers[barriers] = ~beside
         items = np.flatnonzero(barriers | np.isin(synced.kind, (WAIT, CROSS_WAIT)))
+        items = items[~np.isin(key[items], key[items[_beside_own(subject, number, synced.rows[items])]])]
         items = items[np.argsort(key[items], kind="stable")]
         alike = np.split(items, np.flatnonzero(np.diff(key[items])) + 1) if len(items) else []
         for mine in sorted(alike, key=lambda some: int(some[0])):
@@ -109,7 +108,7 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
 
 
 def _beside_own(subject: Subject, number: int, rows: Ints) -> NDArray[np.bool_]:
-    """Return for each barrier in `rows` of a program True if the one before or behind it on the same pipe is the library's."""
+    """Return for each of `rows` that synchronise True if the one before or behind it on the same pipe is the library's."""
     notes = subject.programs[number].notes
     pipe, beside = subject.synced[number].pipe[rows], np.zeros(len(rows), np.bool_)
     if notes is None or not notes.own_barriers:

@@ -177,10 +177,7 @@ class KernelFunction:
         )
 
     def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {parameter: tensor}, with those of `*names` as "names[0]".
-
-        Raises SimError for arguments that do not fit the function.
-        """
+        """Return {parameter: tensor}, those of `*names` as "names[0]". Raises SimError for arguments that do not fit."""
         try:
             bound = self.signature.bind(None, *tensors, **fields)
         except TypeError as error:
@@ -193,6 +190,8 @@ class KernelFunction:
                 names += [f"{parameter.name}[{i}]" for i in range(len(bound.arguments.get(parameter.name, ())))]
             elif parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
                 names.append(parameter.name)
+        if named := [name for name in names[len(tensors) :] if getattr(fields.get(name), "shape", ())]:
+            raise SimError(f"kernel {self.name}: {named[0]} is a tensor; tensors stand in order, without their names")
         return dict(zip(names, tensors, strict=False))
 
     def defaults(self) -> dict[str, Any]:

@@ -29,12 +29,21 @@ def test_a_structure_by_value(tmp_path: Path) -> None:
     for fields in (
         {"count": 8, "scale": 0.5, "big": 6, "parts[1]": 4},
         {"t": {"count": 8, "scale": 0.5, "big": 6, "parts[1]": 4}},
+        {"t": {"count": 8, "scale": 0.5, "big": 6, "parts": [0, 4, 0]}},
         {"t": TILING_BYTES},
     ):
         assert (asim.launch(kernel, 1, asim.empty(8, "float32"), **fields).outputs["z"] == 7).all()
     assert "10 bytes; the structure has 24" in refusal(kernel, asim.empty(8, "float32"), t=bytes(10))
     assert "no member named 'wrong'" in refusal(kernel, asim.empty(8, "float32"), wrong=1)
     assert "'count; abort()' is not a field" in refusal(kernel, asim.empty(8, "float32"), t={"count; abort()": 1})
+
+
+def test_a_structure_in_a_structure_is_a_dictionary_in_one(tmp_path: Path) -> None:
+    nested = f"{TILING} struct Whole {{ uint32_t first; Tiling t; }};"
+    text = nested + vector_kernel(f"Tiling t = w.t; {WRITE}", tensors="z", numbers="Whole w")
+    kernel = made(tmp_path, text)
+    whole = {"first": 9, "t": {"count": 8, "scale": 0.5, "big": 6, "parts": np.array([0, 4, 0])}}
+    assert (asim.launch(kernel, 1, asim.empty(8, "float32"), w=whole).outputs["z"] == 7).all()
 
 
 TWO_STRUCTURES = """

@@ -16,6 +16,7 @@ import pytest
 from ascend_sim.ascend_c import compiler
 from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.errors import SimError
+from ascend_sim.launching import empty, launch
 from ascend_sim.shipped import CACHE_VARIABLE
 from tests.support.ascend_c.kernels import needs_compiler, vector_kernel, written
 
@@ -85,6 +86,15 @@ def test_a_spoiled_cache_is_made_anew(file: Path, runs: list[list[str]]) -> None
     library.unlink()
     cpp_kernel(file)
     assert len(runs) == 6 and library.is_file()
+
+
+@needs_compiler
+def test_a_loop_without_end_and_without_calls_stays(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C++ lets a compiler take it out."""
+    monkeypatch.setattr(compiler, "FLAGS", tuple(one.replace("-O0", "-O1") for one in compiler.FLAGS))
+    written(file.parent, vector_kernel("while (n) n |= 1;", tensors="x", numbers="uint32_t n"))
+    with pytest.raises(SimError, match=r"the kernel did not end within 1 s"):
+        launch(cpp_kernel(file, seconds=1), 1, empty(64, "float32"), n=1)
 
 
 @needs_compiler

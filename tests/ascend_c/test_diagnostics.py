@@ -57,6 +57,10 @@ BROKEN = {
         "error: Matmul: A, B, C and the bias at TPosition::GM, VECIN, VECOUT and VECCALC are simulated"
     ),
     "std::string name = a.name;": "error: no member named 'name'",
+    "volatile int n = 9; int *p = new int[n]; p[0] = 1; a.SetValue(0, p[0]); delete[] p;": (
+        "a kernel has no heap; new, delete and containers of the standard library are not possible"
+    ),
+    "LocalTensor<DTYPE_X> c;": "DTYPE_X is unknown: an operator's project defines it; give --define DTYPE_X=VALUE",
     "int helper(int); int n = helper(3);": "helper is declared and has no definition",
     "}\nstruct K { static void go(LocalTensor<float> t, int n); };\nvoid other() { LocalTensor<float> a; K::go(a, 3);": (
         "go is declared and has no definition"

@@ -66,6 +66,7 @@ void go(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, const TCubeTiling &t, boo
     if (how == 0) mm.IterateAll(view<C>(c));
     else if (how == 1) while (mm.template Iterate()) mm.GetTensorC(view<C>(c));
     else if (how == 2) { mm.SetTail(t.singleCoreM - 8, t.singleCoreN - 8); mm.IterateAll(view<C>(c)); }
+    else if (how == 5) { mm.IterateAll(view<C>(c)); mm.End(); mm.SetTensorB(view<T>(b), tb); mm.IterateAll(view<C>(c), 1); }
     else if (how == 3) { mm.IterateAll(view<C>(c)); mm.SetTensorB(view<T>(b), tb); mm.IterateAll(view<C>(c), 1); }
     else mm.GetTensorC(view<C>(c));
     mm.End();
@@ -184,9 +185,11 @@ def test_a_tail_is_a_smaller_product_in_the_same_matrices(kernel: Any) -> None:
     assert not found[56:].any() and not found[:, 72:].any()
 
 
-def test_an_atomic_product_is_added(kernel: Any) -> None:
+@pytest.mark.parametrize("how", (3, 5))
+def test_an_atomic_product_is_added(kernel: Any, how: int) -> None:
+    """Also after `End`, which ends what was asked for and not the object."""
     tensors, product = operands("float", (64, 80, 64))
-    close(FORMS["float"], run(kernel, "float", tensors, tiling((64, 80, 64)), how=3).outputs["c"], 2 * product)
+    close(FORMS["float"], run(kernel, "float", tensors, tiling((64, 80, 64)), how=how).outputs["c"], 2 * product)
 
 
 def test_a_tiling_made_from_the_shape_runs(kernel: Any) -> None:

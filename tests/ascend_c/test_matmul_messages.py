@@ -211,6 +211,7 @@ public:
         if (!bug) first.WaitIterateAll();
         DataCopy(x, cg, 8);  // there
         first.End();
+        if (bug == 2) {{ first.Iterate(); second.Iterate(); }}  // two tiles
     }}
     GlobalTensor<half> ag, bg;
     Matmul<Of<TPosition::GM, half>, Of<TPosition::GM, half>, Of<TPosition::GM, float>> first, second;
@@ -252,6 +253,12 @@ def test_a_product_that_is_not_waited_for_is_a_race(twice: Any) -> None:
     (race,) = report.findings
     assert race.kind in ("RAW", "WAR") and race.space == "GM"
     assert {place.line[1] for place in race.places} == {line_of(SHORT, "// there"), line_of(SHORT, "// asked for")}
+
+
+def test_a_tile_in_l0c_waits_for_its_own_object(twice: Any) -> None:
+    (a, b, *_), _ = tensors(1)
+    with pytest.raises(SimError, match=rf":{line_of(SHORT, '// two tiles')}: .*Matmul: L0C holds a tile of another object"):
+        asim.launch(twice, 1, a[0], b, np.zeros((2, 2, M, N), np.float32), t=TILING | {"isBias": 0}, bug=2)
 
 
 BAD = {

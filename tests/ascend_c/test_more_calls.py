@@ -58,6 +58,9 @@ CALLS = {
     "Compare(a, b, CMPMODE::GT, (uint64_t)ONE_REPEAT_FLOAT_SIZE, {1, 1, 1, 8, 8, 8}); PipeBarrier<PIPE_V>(); "
     "Select<float, SELMODE::VSEL_CMPMASK_SPR>(d, a, b, 1, {1, 1, 1, 8, 8, 8})": lambda x: np.maximum(x, x[::-1]),
     "a.SetSize(64); b.SetSize(64); d.SetSize(64); d = a + b": lambda x: x + x[::-1],
+    "using T = Conditional<IsSameType<float, half>::value, half, float>::type; static_assert(Std::is_same_v<T, float>); "
+    "bfloat16_t two = ToBfloat16(2.0f); assert(DivCeil(9, 8) + CeilDivision(0, 8) + AlignUp(9, 8u) == 18); "
+    "Muls(d, a, ToFloat(two), Std::min(AlignUp(57, 8), 99))": lambda x: 2 * x,
     "d.SetSize(32); d = a * b; LocalTensor<float> h = d[32]; h.SetSize(32); h = a[32] - b[32]": lambda x: np.concatenate(
         (x[:32] * x[:31:-1], x[32:] - x[31::-1])
     ),
@@ -238,3 +241,28 @@ def test_a_pool_gives_no_more_than_it_has(tmp_path: Path, code: str) -> None:
     kernel = made(tmp_path, f'extern "C" __global__ __aicore__ void kernel(GM_ADDR z) {{ TPipe pipe;\n{code}\n}}')
     with pytest.raises(SimError, match=TOO_MUCH[code]):
         asim.launch(kernel, 1, asim.empty(8, "float32"))
+
+
+def test_a_declaration_of_both_cores_and_functions_of_one(tmp_path: Path) -> None:
+    """A kernel's own function comes before one of the API with its name."""
+    text = f"""__aicore__ inline int DivCeil(int a, int b) {{ return 64; }}
+template <class T> __aicore__ inline T AlignUp(T a, T b) {{ return 64; }}
+void cube(int &calls) {{ calls++; InitSocState(); }}
+void add(GM_ADDR x, GM_ADDR z, int count) {{
+    GlobalTensor<float> xg, zg; xg.SetGlobalBuffer((__gm__ float *)x), zg.SetGlobalBuffer((__gm__ float *)z);
+    LocalTensor<float> a(TPosition::VECCALC, 0, 64), d(TPosition::VECCALC, 256, 64);
+    {IN} Adds(d, a, (float)GetTaskRation(), DivCeil(count, 1)); {OUT}
+}}
+__global__ __mix__(1, 2) void both(GM_ADDR x, GM_ADDR z) {{
+    int calls = 0;
+    Async<EngineType::AIC, cube>(calls);
+    if (GetSubBlockIdx() == 0) Async<EngineType::AIV, add>(x, z, AlignUp(3, 5));
+}}"""
+    kernel, x = made(tmp_path, text), floats(64)
+    assert kernel.cores == ("MIX",)
+    assert (asim.launch(kernel, 1, x, asim.empty(64, "float32")).outputs["z"] == x + 2).all()
+
+
+def test_a_mix_of_other_numbers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SimError, match=r"kernel both: __mix__ with other cores than"):
+        made(tmp_path, "__global__ __mix__(2, 2) void both(GM_ADDR x) {}")

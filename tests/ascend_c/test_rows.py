@@ -92,6 +92,22 @@ Select(d, m, a, 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);
     assert not found.findings, found.render()
 
 
+def test_a_barrier_behind_a_call_with_flags_of_its_own_is_not_redundant(tmp_path: Path) -> None:
+    """One behind a call without them is."""
+    body = f"""{IN} ReduceSum(b, a, b, 64);
+PipeBarrier<PIPE_V>();
+Duplicate(d, b.GetValue(0), 64);
+PipeBarrier<PIPE_V>();
+Adds(d, d, 1.0f, 64);
+PipeBarrier<PIPE_V>();
+PipeBarrier<PIPE_V>();
+Adds(d, d, 1.0f, 64);
+{OUT}"""
+    kernel = made(tmp_path, vector_kernel(body, tensors="x z"))
+    (found,) = asim.check_kernel(kernel, 1, np.ones(64, np.float32), asim.empty(64, "float32")).findings
+    assert found.kind == "redundant barrier" and found.places[0].line[1] in (9, 10)
+
+
 @COMPILED
 @pytest.mark.parametrize(("slot", "tensors"), [(-1, 1), (1, 1), (2, 2)])
 def test_a_pointer_into_no_tensor_is_left_to_numpy(slot: int, tensors: int) -> None:

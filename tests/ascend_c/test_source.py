@@ -86,3 +86,34 @@ def test_files_without_a_kernel_are_refused(tmp_path: Path) -> None:
         choose(tmp_path / "missing.cpp", None)
     with pytest.raises(SimError, match="is a folder"):
         choose(tmp_path, None)
+
+
+DECLARED = {
+    "__vector__": "AIV",
+    "__aicore__ __cube__": "AIC",
+    "__mix__(1, 2)": "MIX",
+    "__mix__(1,1) __aicore__": "MIX_1_1",
+    "__mix__(0, 1)": "AIV",
+    "__mix__(1, few ? 1 : 2)": "?",
+    "__schedmode__(1) __attribute__((aiv))": "",
+}
+
+
+@pytest.mark.parametrize("words", DECLARED)
+def test_a_declaration_names_the_cores(tmp_path: Path, words: str) -> None:
+    path = tmp_path / "declared.cpp"
+    path.write_text(f"__global__ {words} void one(GM_ADDR x) {{}}\n")
+    assert choose(path, None) == ("one", KernelEntry("one", 1, ("x",), "", DECLARED[words]))
+
+
+def test_a_kernel_may_stand_in_namespaces(tmp_path: Path) -> None:
+    path = tmp_path / "scopes.cpp"
+    path.write_text(
+        "namespace {\nint n() { return 0; }\n}\nnamespace a::b { namespace { namespace c {\n"
+        "template <class T> __global__ void one(GM_ADDR x) { if (x) {} }\n} } }\n__global__ void two(GM_ADDR x) {}\n"
+    )
+    assert [choose(path, name)[0] for name in ("one<half>", "a::b::c::one<half>", "two")] == [
+        "a::b::c::one<half>",
+        "a::b::c::one<half>",
+        "two",
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ascend_sim.ascend_c.confinement import JUDGED
 from ascend_sim.ascend_c.stream import CRASHED, read
 from ascend_sim.errors import SimError
 
@@ -52,3 +53,10 @@ def test_bytes_that_are_no_recording_are_refused(data: bytes) -> None:
 def test_rows_of_unknown_words_or_lines_are_refused(row: tuple[int, int]) -> None:
     with pytest.raises(SimError, match="rows of unknown words"):
         read(SHAPE + LINE + frame(3, *row, 0, 0, 0) + END)
+
+
+def test_a_judged_kernel_names_no_file_but_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of a line that a kernel names stands in its verdict."""
+    monkeypatch.setenv(JUDGED, "1")
+    found = read(SHAPE + LINE + frame(2, 4, text="add.py") + END)
+    assert found.lines == [("add.cpp", 17), ("", 4)]

@@ -139,6 +139,20 @@ def test_a_cheat_fails(verdicts: dict[str, dict[str, Any]], name: str) -> None:
     assert not found["passed"] and found["stage"] == CHEATS[name][1], found
 
 
+READS = {
+    "included": '}\n#include "kernel.py"\n{',
+    "named in an error": '}\n#line 4 "kernel.py"\nint wrong = nothing;\n{',
+    "named in a finding": f'{GOOD}\n#line 4 "kernel.py"\nDataCopy(zg[64], d, 64);',
+}
+"""Kernels that would read the fourth line of their arguments in their verdict."""
+
+
+@pytest.mark.parametrize("how", READS)
+def test_a_verdict_has_no_line_of_the_arguments(tmp_path: Path, how: str) -> None:
+    _, (found,) = judged(str(case(tmp_path / "reads", READS[how])))
+    assert not found["passed"] and not [line for line in ARGUMENTS.split("\n") if line and line in json.dumps(found)], found
+
+
 def test_twenty_cheats_are_planted() -> None:
     assert len(CHEATS) >= 20
 

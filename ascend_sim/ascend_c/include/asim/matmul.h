@@ -96,7 +96,8 @@ public:
         free_rooms(site);
         asim_pair(site, HardEvent::FIX_M, queue_event(site, HardEvent::FIX_M));
         SetMMLayoutTransform(false, site);
-        live_ = false;
+        asim::left_l0c(this);
+        restart();
     }
 
 private:
@@ -254,6 +255,7 @@ private:
     void compute(asim::Site site, int64_t row, int64_t column, bool partial) {
         int64_t m = asim::part_of(m_, tiling_.baseM, row), n = asim::part_of(n_, tiling_.baseN, column), pieces = asim::pieces_of(k_, tiling_.baseK);
         row_ = row, column_ = column;
+        asim::fills_l0c(site, this);
         if (!partial) place_ = tiling_.dbL0C > 1 ? (place_ + HALF_L0 * 2) % (HALF_L0 * 4) : 0;
         leave(site, 0, row);
         leave(site, 1, column);
@@ -361,6 +363,7 @@ private:
         p.deqScalar = 0;
         if (std::is_same_v<Out, half>) p.quantPre = F322F16;
         if (std::is_same_v<Out, bfloat16_t>) p.quantPre = F322BF16;
+        asim::left_l0c(this);
         const bool by_column = Types::scales_.GetPhyAddr();
         if (std::is_same_v<Out, half> && Types::SCALED) p.quantPre = by_column ? VDEQF16 : DEQF16;
         if (std::is_same_v<Out, int8_t>) p.quantPre = by_column ? VREQ8 : REQ8;

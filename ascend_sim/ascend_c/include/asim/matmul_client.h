@@ -70,6 +70,7 @@ public:
         }
         if (started_ + 1 >= tiles()) return Types::restart(), false;
         started_++;
+        asim::fills_l0c(site, this);
         Message message = filled(Message::TILE);
         message.tile = started_, message.partial = enPartialSum;
         asim::post(site, message);
@@ -114,6 +115,8 @@ public:
         if (!knows(site, "IterateAll")) return;
         Types::expect_operands(site, "IterateAll");
         Types::restart();
+        asim::fills_l0c(site, this);
+        asim::left_l0c(this);
         Message message = filled(Message::ALL);
         message.c = (int64_t)gm.GetPhyAddr(), message.atomic = enAtomic, message.sequential = enSequentialWrite;
         message.replies = sync || waitIterateAll;
@@ -135,6 +138,7 @@ public:
         if (!live_) return;
         asim::wait_all(site);
         ahead_ = false;
+        asim::left_l0c(this);
         Types::restart();
     }
     void asim_register(asim::Site site, const TCubeTiling *tiling) {
@@ -168,6 +172,7 @@ private:
     }
     void fetch(asim::Site site, int64_t to, uint8_t atomic, bool sequential, bool waits) {
         if (row_ < 0) asim::refuse(site, "GetTensorC: there is no tile; Iterate computes one");
+        asim::left_l0c(this);
         Message message;
         message.asks = Message::RESULT, message.object = number_, message.c = to, message.replies = waits;
         message.atomic = atomic, message.sequential = sequential;

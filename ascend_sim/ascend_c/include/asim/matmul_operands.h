@@ -37,6 +37,15 @@ namespace asim {
 inline int64_t up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 inline int64_t pieces_of(int64_t value, int64_t unit) { return (value + unit - 1) / unit; }
 inline int64_t part_of(int64_t whole, int64_t unit, int64_t index) { return whole - index * unit < unit ? whole - index * unit : unit; }
+// The Matmul whose tile lies in L0C until GetTensorC or End; tiles of all objects lie at the same place.
+inline const void *of_l0c = nullptr;
+inline void fills_l0c(Site site, const void *matmul) {
+    if (of_l0c && of_l0c != matmul) refuse(site, "Matmul: L0C holds a tile of another object; its GetTensorC or End comes first");
+    of_l0c = matmul;
+}
+inline void left_l0c(const void *matmul) {
+    if (of_l0c == matmul) of_l0c = nullptr;
+}
 
 constexpr bool reaches(AscendC::TPosition position) {
     return position == AscendC::TPosition::GM || hardware_of(position) == AscendC::Hardware::UB;

@@ -156,6 +156,10 @@ template <bool vector_cores_only = true> inline void SyncAll(ASIM_SITE) {
 
 enum class AscendCCoreType : uint8_t { AIC, AIV };
 constexpr AscendCCoreType AIC = AscendCCoreType::AIC, AIV = AscendCCoreType::AIV, g_coreType = asim::ON_CUBE ? AIC : AIV;
+enum class EngineType : int32_t { AIC = 1, AIV };
+template <EngineType engine, auto function, class... T> inline void Async(T &&...arguments) {
+    if ((engine == EngineType::AIC) == asim::ON_CUBE) function(std::forward<T>(arguments)...);
+}
 
 }  // namespace AscendC
 
@@ -189,6 +193,8 @@ template <class... T> inline void PRINTF(const char *format, T... values) { ::pr
     do {                                                                                                                    \
         if (!(condition)) asim::refuse(asim::Site::here(), "ASSERT(%s) is false", #condition);                              \
     } while (0)
+
+#define assert(condition) ASSERT(condition)
 
 #define block_idx AscendC::GetBlockIdx()
 #define block_num AscendC::GetBlockNum()

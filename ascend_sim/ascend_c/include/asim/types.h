@@ -10,6 +10,9 @@
 #define __aicore__
 // A file's other entries are left out: their calls say nothing about the cores of the one that runs.
 #define __global__ __attribute__((internal_linkage))
+#define __vector__
+#define __cube__
+#define __mix__(...)
 #define __gm__
 #define __host_aicore__
 #define __BLOCK_LOCAL__

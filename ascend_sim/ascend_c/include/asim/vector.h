@@ -474,7 +474,8 @@ ASIM_BLOCKS(BlockReduceMin, vcgmin)
 // Reductions of many elements to one. The scalar unit moves the last value to its place.
 inline void asim_between(asim::Site site, HardEvent event, int32_t id = 0) {
     auto pair = asim::PIPES_OF_EVENT[(int)event];
-    asim::record(site, asim::Word::queue_event_, {0}, {pair[0], pair[1], id});  // the library's own: this row tells checks
+    asim::record(site, asim::Word::queue_event_, {0}, {pair[0], pair[1], id});  // the library's own: these rows tell checks
+    asim::record(site, asim::Word::own_barrier_, {0}, {1});
     asim::set_flag(site, event, id);
     asim::wait_flag(site, event, id);
 }
