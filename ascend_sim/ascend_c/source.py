@@ -23,7 +23,10 @@ _ENTRY = re.compile(
 _CORES = re.compile(r"\b__(?:(?P<one>vector|cube)__|mix__\s*\((?P<mix>[^()]*)\))")
 """Cores of an entry, in its declaration: `__vector__`, `__cube__`, or `__mix__(cube cores, vector cores)`."""
 _KINDS = {"vector": "AIV", "cube": "AIC", "0,1": "AIV", "1,0": "AIC", "1,1": "MIX_1_1", "1,2": "MIX"}
+_TEMPLATE = re.compile(r"\btemplate\s*<[^;{}]*>[\w\s]*$")
 _SCOPE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)\s*\{|[{}]")
+_LONGEST_TEMPLATE = 2000
+"""Most letters before an entry among which its template's parameters are looked for."""
 _NOISE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""", re.DOTALL)
 _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<value>(?:\\\n|[^\n])*\b__global__\b(?:\\\n|[^\n])*)", re.MULTILINE
@@ -44,6 +47,7 @@ class KernelEntry:
     """Namespaces around it, each with "::" behind."""
     cores: str = ""
     """Kind of cores in its declaration: "AIV", "AIC", "MIX", "MIX_1_1", "?" for others; "" without one."""
+    is_template: bool = False
 
 
 def entries(path: Path, include: Sequence[Path] = ()) -> list[KernelEntry]:
@@ -59,8 +63,9 @@ def entries(path: Path, include: Sequence[Path] = ()) -> list[KernelEntry]:
         behind = plain[end + 1 :].lstrip()
         if behind.startswith("{"):  # a declaration alone ends with a semicolon
             line = plain.count("\n", 0, match.start("name")) + 1
-            parameters, scope = _names(plain[match.end() : end]), _scope(plain[: match.start()])
-            listed.append(KernelEntry(match["name"], line, parameters, scope, _cores(match["between"])))
+            before, parameters = plain[: match.start()], _names(plain[match.end() : end])
+            is_template = _TEMPLATE.search(before, max(0, len(before) - _LONGEST_TEMPLATE)) is not None
+            listed.append(KernelEntry(match["name"], line, parameters, _scope(before), _cores(match["between"]), is_template))
     return listed
 
 
@@ -104,8 +109,11 @@ def choose(path: Path, name: str | None, include: Sequence[Path] = ()) -> tuple[
     if name is None:
         if len({one.name for one in there}) > 1:
             raise SimError(f"{shown_file(str(path))}: several kernels; give one of {listed}")
-        return there[0].scope + there[0].name, there[0]
+        name = there[0].name
     for one in there:
+        if one.is_template and one.name == name:
+            where = f"{shown_file(str(path))}:{one.line}"
+            raise SimError(f"{where}: kernel {name} is a template; give its arguments, as in {name}<half>")
         scope, _, plain = name.partition("<")[0].strip().rpartition("::")
         if one.name == plain:
             return name if scope else one.scope + name, one

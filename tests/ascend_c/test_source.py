@@ -35,11 +35,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_kernels_are_found_with_their_parameters(file: Path) -> None:
-    assert entries(file) == [KernelEntry("first", 5, ("x", "y", "tiling", "argument3")), KernelEntry("second", 10, ())]
+    assert entries(file) == [
+        KernelEntry("first", 5, ("x", "y", "tiling", "argument3")),
+        KernelEntry("second", 10, (), is_template=True),
+    ]
 
 
 def test_one_of_several_is_chosen_by_its_name(file: Path) -> None:
-    assert choose(file, "second<half>") == ("second<half>", KernelEntry("second", 10, ()))
+    assert choose(file, "second<half>") == ("second<half>", KernelEntry("second", 10, (), is_template=True))
     with pytest.raises(SimError, match="several kernels; give one of first, second"):
         choose(file, None)
     with pytest.raises(SimError, match="no kernel 'third'; give one of first, second"):
@@ -117,3 +120,8 @@ def test_a_kernel_may_stand_in_namespaces(tmp_path: Path) -> None:
         "a::b::c::one<half>",
         "two",
     ]
+
+
+def test_a_template_needs_its_arguments(file: Path) -> None:
+    with pytest.raises(SimError, match=r"kernels.cpp:10: kernel second is a template; give its arguments, as in second<half>"):
+        choose(file, "second")
