@@ -18,6 +18,19 @@ __version__ = "0.1.0"
 if not path.isdir(path.join(__path__[0], "ops")):
     __path__.append(path.dirname(__path__[0]))
 
+_ELSEWHERE = {
+    "run": "run_case",
+    "kernel": "launch",
+    "check": "check_kernel",
+    "tile": "search_tilings",
+    "init": "write_template",
+    "format": "explain_format",
+    "simulate": "ascend_sim.torch.simulate",
+    "compare_training": "ascend_sim.torch.compare_training",
+    "export_network": "ascend_sim.torch.export_network",
+}
+"""Command or name of PyTorch's room -> the public name for it, where the names alone do not lead there."""
+
 
 @cache
 def _modules() -> dict[str, str]:
@@ -43,7 +56,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_modules()[name]), name)
     from ascend_sim.keywords import near_known
 
-    near = near_known(name, sorted(_modules()))
+    near = [_ELSEWHERE[name]] if name in _ELSEWHERE else near_known(name, sorted(_modules()))
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise AttributeError(f"module 'ascend_sim' has no attribute {name!r}{hint}")
 

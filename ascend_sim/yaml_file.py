@@ -138,6 +138,6 @@ def parse_yaml(text: str, name: str | Path, what: str) -> dict[Any, Any]:
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: cannot be read as YAML text: {' '.join(str(error).split())}") from None
     if not isinstance(entries, dict):
-        given = "empty" if entries is None else type(entries).__name__
+        given = {type(None): "empty", str: "text", list: "a list"}.get(type(entries), "a single value")
         raise ConfigError(f"{name}: {what}, this one is {given}")
     return entries

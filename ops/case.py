@@ -43,6 +43,8 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
     broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given` faults that a call would
     refuse with a status raise nothing: shapes that contradict each other, values of attributes and dtypes that no rule allows.
     """
+    if not isinstance(name_or_path, str | Path):
+        raise ConfigError(f"a {type(name_or_path).__name__} given; allowed are a case's name, the path of its file, and a Case")
     name = str(name_or_path)
     if not name.strip():
         raise ConfigError(f"CASE {name!r}: nothing given{choices(name, case_names(), 'shipped cases')}")
@@ -58,6 +60,8 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
         raise ConfigError(
             f"{name}: {why_no_file(path)}, and no case of that name{choices(name, case_names(), 'shipped cases')}"
         )
+    if path.suffix == ".py":
+        raise ConfigError(f"{name}: that is a Python file; a case is YAML. A kernel in it: kernel {name}, or check {name}")
     entries = read_yaml(path, "a case file is a mapping of field names to values")
     operator = entries.get("operator")
     if operator is None and "layers" in entries:
@@ -69,7 +73,7 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
     try:
         case = _as_given(kind, entries, OPERATORS[str(operator)].attributes) if as_given else kind.model_validate(entries)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {explain_error(kind, error.errors()[0])}") from error
+        raise ConfigError(f"{path}: {explain_error(kind, error)}") from error
     return case.with_file(path.parent / case.data.file) if case.data.file else case
 
 

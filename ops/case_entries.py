@@ -15,12 +15,12 @@ from pydantic import (
     Field,
     PrivateAttr,
     StrictBool,
+    ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
     model_validator,
 )
-from pydantic_core import ErrorDetails
 
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import canonical
@@ -252,7 +252,8 @@ def agreed(case: Any, name: str, given: Shape | None, shape: list[int], formulas
 def needed(field: str, value: Any) -> Any:
     """Return `value`, which the case must give; ValueError that names `field` if it is None."""
     if value is None:
-        raise ValueError(f"{field}: missing")
+        allowed = f"; allowed: {', '.join(get_args(Dtype))}" if field.endswith(".dtype") else ""
+        raise ValueError(f"{field}: missing{allowed}")
     return value
 
 
@@ -269,8 +270,12 @@ _REQUIREMENTS = {
 """Demands of pydantic's type errors, in the words of YAML."""
 
 
-def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:
-    """Return a pydantic error of a file of model `kind` as one line: field, what was given, what is allowed."""
+def explain_error(kind: type[BaseModel], errors: ValidationError) -> str:
+    """Return the first error of a file of model `kind` as one line: field, what was given, what is allowed.
+
+    An unknown key comes first: a misspelled one is also missing by its right name.
+    """
+    error = min(errors.errors(), key=lambda one: one["type"] != "extra_forbidden")
     location = [part for part in error["loc"] if part != "[key]"]
     field = ".".join(map(str, location))
     given = error["input"]
@@ -279,7 +284,8 @@ def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:
             keys = [info.alias or key for key, info in _owner(kind, location).model_fields.items()]
             return f"{field}: unknown key{choices(str(location[-1]), keys)}"
         case "missing":
-            return f"{field}: missing"
+            shape = (kind.model_fields[field].description or "") if field in kind.model_fields else ""
+            return f"{field}: missing" + (f"; its shape is {shape.rstrip('.')}" if shape.startswith("[") else "")
         case "literal_error":
             allowed = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
             return f"{field}: {given!r} given; allowed: {allowed}"

@@ -203,12 +203,16 @@ def load_network(name_or_path: str | Path) -> Network:
             spelled(address[0], network_names()) in network_names() or Path(address[0]).is_file()
         ):
             raise ConfigError(f"{name}: that is a layer of a network, which is a case: run {name}")
+        if (_shipped().parent / "cases" / f"{name}.yaml").is_file():
+            raise _is_a_case(name)
         if not name.strip():
             raise ConfigError(f"NETWORK {name!r}: nothing given{choices(name, network_names(), 'shipped networks')}")
         raise ConfigError(
             f"{name}: {why_no_file(path)}, and no network of that name{choices(name, network_names(), 'shipped networks')}"
         )
     entries = read_yaml(path, "a network file is a mapping with the key layers")
+    if "operator" in entries and "layers" not in entries:
+        raise _is_a_case(name)
     file = _validated(NetworkFile, entries, str(path))
     for key in file.defaults:
         if key not in Layer.model_fields or key == "name":
@@ -222,6 +226,10 @@ def load_network(name_or_path: str | Path) -> Network:
         seen.add(layer.name)
     shape = layers[0].input.shape or ()
     return Network(file.name or path.stem, layers, file.batch or shape[layers[0].batch_axis], file.source, name)
+
+
+def _is_a_case(name: str) -> ConfigError:
+    return ConfigError(f"{name}: that is a case, which has no layers: run {name}; sweep {name} --vary batch=8 sets its batch")
 
 
 def _layer(path: Path, number: int, entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> Layer:
@@ -241,7 +249,7 @@ def _checked(make: Any, given: Any, kind: type[BaseModel], what: str) -> Any:
     try:
         return make(given)
     except ValidationError as error:
-        raise ConfigError(f"{what}: {explain_error(kind, error.errors()[0])}") from error
+        raise ConfigError(f"{what}: {explain_error(kind, error)}") from error
 
 
 def _shipped() -> Path:

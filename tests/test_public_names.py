@@ -108,3 +108,19 @@ def test_values_of_a_case(tmp_path: Path) -> None:
     stored = ascend_sim.run_case("by_hand", tmp_path / "doubled.npz", mode="functional")
     assert own.grad_bias is not None and stored.grad_bias is not None and given.grad_input is not None
     assert (stored.grad_bias == 2 * own.grad_bias).all() and (given.grad_input == 2 * own.grad_input).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("tile", "search_tilings"), ("run", "run_case"), ("simulate", "ascend_sim.torch.simulate"), ("conv", "conv_tbc_backward")],
+)
+def test_a_name_that_is_not_there_leads_to_one_that_is(name: str, near: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean {near}"):
+        getattr(ascend_sim, name)
+
+
+def test_every_other_place_of_a_name_exists() -> None:
+    for one in ascend_sim._ELSEWHERE.values():
+        assert one in ascend_sim.__all__ or one.removeprefix("ascend_sim.torch.") in (
+            Path(ascend_sim.__path__[0]) / "torch" / "__init__.py"
+        ).read_text(encoding="utf-8")

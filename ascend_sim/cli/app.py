@@ -168,7 +168,7 @@ def _extra_arguments(context: Any, text: str) -> str:
     extra = text.removeprefix("Got unexpected extra argument").partition("(")[2].partition("(")[2].rstrip(")")
     if not text.startswith("Got unexpected extra argument") or not extra:
         return ""
-    taken = [f"{{{one.name}}}" for one in context.command.params if one.param_type_name == "argument"]
+    taken = [one.name.upper() for one in context.command.params if one.param_type_name == "argument"]
     text = f"{context.info_name} takes {' '.join(taken) or 'no argument'}, and {extra} is too much"
     if context.info_name in _RUNS:
         return f"{text}: it lists them; ascend-sim {_RUNS[context.info_name]} {extra} runs one"
@@ -216,8 +216,10 @@ def _field(context: Any, option: str | None) -> str:
 
     known = {name for one in context.command.params for name in (one.name, *one.opts)}
     field = (option or "").removeprefix("--").replace("-", "_")
-    if "case" not in known or option in known or not is_of_a_call(field):
+    if not known & {"case", "network"} or option in known or not is_of_a_call(field):
         return ""
+    if "network" in known:
+        return f"{context.info_name} has no {option}: its network's file has it; defaults: {{{field}: ...}} sets all layers"
     layer = f", or a layer's address (NETWORK:LAYER:{field}=8)" if field == "batch" else ""
     return (
         f"{context.info_name} has no {option}: it stands in the case{layer}; ascend-sim sweep CASE --vary {field}=... varies it"

@@ -235,7 +235,10 @@ def run_file(file: Path, what: str = "a kernel") -> ModuleType:
     Raises SimError with file and line if it fails, does not exist or is not a Python file.
     """
     if not file.is_file():
-        raise SimError(f"{file}: {why_no_file(file)}; give a Python file with {what}")
+        from ascend_sim.ops.case import case_names  # an error alone needs it
+
+        why = f"that is a case: run {file}" if str(file) in case_names() else why_no_file(file)
+        raise SimError(f"{file}: {why}; give a Python file with {what}")
     if file.suffix not in ("", ".py"):
         raise SimError(f"{file}: a file named {file.suffix}; give a Python file with {what}")
     try:

@@ -120,6 +120,8 @@ def compare(
     has. Works in chunks, float64 inside. Raises `SimError` on different shapes.
     """
     actual, golden = np.asarray(result), np.asarray(reference)
+    if actual.dtype.kind in "USO":
+        raise SimError(f"compare: {result!r} is no array of numbers; compare_runs lays cases, runs and folders side by side")
     if actual.shape != golden.shape:
         raise SimError(f"compare: result has shape {actual.shape}, reference {golden.shape}; they must be equal")
     if dtype is None:

@@ -132,7 +132,7 @@ def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
     if unmeasured > interval["of_us"] / 2:
         ends += "; mostly kernels of kinds that were never measured"
     elif other[1] > interval["of_us"] / 2:
-        ends += f"; measured mostly on {other[0].removeprefix('ascend')}"
+        ends += f"; measured mostly on {', '.join(chip.removeprefix('ascend') for chip in other[0].split(', '))}"
     return f"{total:,.1f} us   ({ends})"
 
 

@@ -83,5 +83,5 @@ def _checked(entry: dict[str, Any]) -> Layer:
         layer = Layer.model_validate(entry)
         cases_of(layer)
     except ValidationError as error:
-        raise ConfigError(f"layer {entry['name']}: {explain_error(Layer, error.errors()[0])}") from error
+        raise ConfigError(f"layer {entry['name']}: {explain_error(Layer, error)}") from error
     return layer

@@ -118,7 +118,7 @@ def test_files_that_are_not_there_or_no_mapping(tmp_path: Path) -> None:
         load_chip(tmp_path / "nowhere.yaml")
     with pytest.raises(ConfigError, match=r"^nowhere.yaml: no such file$"):  # named as it was given
         load_chip("nowhere.yaml")
-    with pytest.raises(ConfigError, match=r"mine.yaml: must be a mapping of sections, this one is list"):
+    with pytest.raises(ConfigError, match=r"mine.yaml: must be a mapping of sections, this one is a list"):
         load_chip(overlay(tmp_path, "[1, 2]\n"))
 
 

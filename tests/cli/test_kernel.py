@@ -302,3 +302,7 @@ def test_msprof_names_file_and_line(file: Path, tmp_path: Path) -> None:
     lines = {number for number, one in enumerate(MOVE.splitlines(), 1) if "gm_to_ub" in one or "ub_to_gm" in one}
     assert {f"move.py:{number}" for number in lines} <= {row["code"] for row in rows}
     assert all(row["code"].startswith("move.py:") for row in rows)
+
+
+def test_a_case_is_no_kernel() -> None:
+    assert command("by_hand")[0] == 2 and "by_hand: that is a case: run by_hand; give a Python file" in command("by_hand")[2]

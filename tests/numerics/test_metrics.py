@@ -151,3 +151,8 @@ def test_any_nan_pattern_is_bit_equal_to_nan():
     result = np.array([0xFE01, 0x3C00, 0x8000], np.uint16).view(np.float16)  # a NaN with payload, 1, -0
     assert compare(result, np.array([np.nan, 1.0, -0.0])).bit_equal_share == 1.0
     assert compare(result, np.array([np.nan, 1.0, 0.0])).bit_equal_share == pytest.approx(2 / 3)
+
+
+def test_names_are_no_arrays():
+    with pytest.raises(SimError, match=r"^compare: 'by_hand' is no array of numbers; compare_runs lays cases"):
+        compare("by_hand", "strided")

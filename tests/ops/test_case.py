@@ -396,7 +396,8 @@ def test_errors_of_tbc_cases(tmp_path, change, message):
         ("groups: 1\nchip: x\ngroups: 2\n", "line 3, column 1: broken YAML: 'groups' is given twice"),
         ("[a]: 1\n", "line 1, column 1: broken YAML: found unhashable key"),
         ("", "a case file is a mapping of field names to values, this one is empty"),
-        ("- 1\n", "a case file is a mapping of field names to values, this one is list"),
+        ("- 1\n", "a case file is a mapping of field names to values, this one is a list"),
+        ("word\n", "a case file is a mapping of field names to values, this one is text"),
     ],
 )
 def test_broken_yaml_names_the_line(tmp_path, text, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_another_batch_is_another_shape(tmp_path: Path) -> None:
     [
         ("[1]", "a network file is a mapping"),
         ("layers: []", r"layers: \[\] given; a network has at least one layer"),
-        ("layer: []", "layers: missing"),
+        ("layer: []", "layer: unknown key; did you mean 'layers'"),
         ("layers: [{name: a}]\nlayer: 1", "layer: unknown key; did you mean 'layers'"),
         (
             f"layers: [{{name: a, {ONE}}}]\ndefaults: {{strides: 1}}",
@@ -189,6 +190,7 @@ def test_an_address_scales_the_batch(direction: str) -> None:
         ("resnet50:", "no layer given in resnet50"),
         (":conv1", "^:conv1: no network given before the colon; shipped networks: convnext_tiny, "),
         ("/dev/null", "^/dev/null: is a device or a pipe, not a file, and no case of that name; shipped cases: bf16, "),
+        ("by_hand:batch=4", "^by_hand: that is a case, which has no layers: run by_hand; sweep by_hand --vary batch=8"),
         ("resnet5:conv1", r"^resnet5: no such file, and no network of that name; did you mean 'resnet50'\?"),
     ],
 )
@@ -243,3 +245,20 @@ def test_compare_says_what_a_network_file_is(varied: Path) -> None:
 def test_names_that_ship_are_taken_in_any_case(address: str) -> None:
     assert load_case(address) == load_case(address.lower())
     assert load_case("By_Hand") == load_case("by_hand") and load_network("RESNET50").layers == load_network("resnet50").layers
+
+
+def test_a_case_is_no_network(tmp_path: Path) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text("operator: convolution_backward\ninput: {shape: [2, 4, 8, 8], dtype: float16}\nweight: [6, 4, 3, 3]\n")
+    for name in ("by_hand", str(path), f"{path}:batch=4"):
+        with pytest.raises(ConfigError, match=r"that is a case, which has no layers: run \S+; sweep \S+ --vary batch=8"):
+            load_case(name) if ":" in name else load_network(name)
+
+
+def test_a_case_is_neither_python_nor_a_mapping(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("")
+    with pytest.raises(ConfigError, match=r"own\.py: that is a Python file; .*: kernel \S+own\.py, or check"):
+        load_case(tmp_path / "own.py")
+    given: Any = {"operator": "convolution_backward"}
+    with pytest.raises(ConfigError, match=r"^a dict given; allowed are a case's name, "):
+        load_case(given)

@@ -226,6 +226,8 @@ def test_how_sure_a_time_is() -> None:
     interval = {"of_us": 10.0, "low_us": 5.0, "high_us": 20.4, "unmeasured_us": {}, "other_chips_us": {}}
     assert head_words(10.0, interval) == "10.0 us   (80 %: 5 to 20 us)"
     assert head_words(10.0, interval | {"other_chips_us": {"b2": 6.0}}).endswith("; measured mostly on b2)")
+    several = head_words(10.0, interval | {"other_chips_us": {"ascend910_9381, ascend910b1": 6.0}})
+    assert several.endswith("; measured mostly on 910_9381, 910b1)")
     assert head_words(10.0, interval | {"other_chips_us": {"b2": 4.0}}).endswith("20 us)")
     assert "never measured" in head_words(10.0, interval | {"unmeasured_us": {"A": 3.0, "B": 3.0}})
     assert (head_words(None, None), head_words(0.0, interval | {"of_us": 0.0})) == ("no times", "0.0 us")

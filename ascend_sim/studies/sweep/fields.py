@@ -65,7 +65,7 @@ class Draft:
         try:
             return self.kind.model_validate(entries), spec
         except ValidationError as error:
-            raise ConfigError(explain_error(self.kind, error.errors()[0])) from None
+            raise ConfigError(explain_error(self.kind, error)) from None
 
 
 @frozen

@@ -199,7 +199,7 @@ def simulate(kernel: MeasuredKernel) -> Prediction:
     except SimError as error:
         return Prediction(skipped=str(error))
     except ValidationError as error:
-        return Prediction(skipped=explain_error(Layer, error.errors()[0]))
+        return Prediction(skipped=explain_error(Layer, error))
     except Exception as error:  # a defect of ours must not lose the finished rows
         return Prediction(skipped=f"a defect of the simulator: {type(error).__name__}: {' '.join(str(error).split())}")
     low, high = (math.fsum(one["interval"][end] for one in figures) for end in ("low_us", "high_us"))

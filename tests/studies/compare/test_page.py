@@ -141,3 +141,11 @@ def test_the_first_kernel_is_one_that_differs_where_no_time_does(tmp_path: Path)
     first = re.search(r'<option value="\d+">([^<]*)</option>', (tmp_path / "page.html").read_text(encoding="utf-8"))
     assert first is not None and differ == ["grad_input"] == [first[1]]
     assert found.kernels[0].name != "grad_input" and {kernel.spread for kernel in found.kernels} == {0}
+
+
+def test_a_long_name_stays_in_its_card(tmp_path: Path) -> None:
+    write_page(tmp_path / "long.html", compare_runs("by_hand", "document_example_2d"))
+    with chromium(400, 900) as browser:
+        emulate(browser, 400, 900, mobile=True)
+        browser.get((tmp_path / "long.html").as_uri())
+        assert cut_off(browser, ".scroll") == []

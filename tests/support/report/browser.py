@@ -42,7 +42,8 @@ def chromium(width: int = 1280, height: int = 900) -> Iterator[Any]:
 
 _SIDEWAYS = """
 const found = [...document.querySelectorAll("body, body *")].filter(part => !part.closest("svg") && part.offsetParent !== null
-  && part.clientWidth && getComputedStyle(part).overflowX !== "visible" && part.scrollWidth > part.clientWidth + 1
+  && part.clientWidth && (part.matches(".fact") || getComputedStyle(part).overflowX !== "visible")
+  && part.scrollWidth > part.clientWidth + 1
   && !part.matches(arguments[0]));
 return [found, document.documentElement.scrollWidth, innerWidth];
 """
