@@ -19,6 +19,7 @@ from ascend_sim.engine.totals import Watched
 from ascend_sim.engine.watch import from_columns, watched
 from ascend_sim.errors import SimError
 from ascend_sim.isa.quantisation import Quantisation
+from ascend_sim.isa.sync import ONE_VECTOR, SECOND_VECTOR
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.sync import Flag
@@ -29,6 +30,8 @@ from tests.support.engine.random_programs import _TIMED, RandomChip, flag_pairs,
 
 SIZE = 64 * KIB
 """Bytes of each of the two tensors of a task: one is read, one is written, by all its blocks."""
+_COUPLED = {"910a": "ascend910a", "310p": "ascend310p3"}
+"""Families whose cores have cube and vector unit, and a chip of each."""
 _PARTS = {
     "AIC": [("AIC", 0)],
     "AIV": [("AIV", 0)],
@@ -43,7 +46,7 @@ class RandomRun:
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
         self.watch = seed % 2 == 1
-        self.family = random.choice(["910b"] * 5 + ["910a", "310p"])
+        self.family = random.choice(["910b"] * 5 + ["910a", "310p", "950"])
         self.chip = self._chip()
         self.l2_before = random.choice(["cold", "cold", "cold", "warm"])
         self.options: dict[str, Any] = {
@@ -61,11 +64,11 @@ class RandomRun:
 
     def _chip(self) -> ChipSpec:
         random = self.random
-        if self.family != "910b":
-            chip = load_chip({"910a": "ascend910a", "310p": "ascend310p3"}[self.family])
+        if self.family in _COUPLED:
+            chip = load_chip(_COUPLED[self.family])
             chip = changed(chip, cores={"aic": random.randint(1, 3), "aiv": random.randint(0, 2) * (self.family == "310p")})
         else:
-            chip = self._variant()
+            chip = load_chip("ascend950pr_9589") if self.family == "950" else self._variant()
             chip = changed(chip, cores={"aic": (aic := random.randint(1, 5)), "aiv": 2 * aic})
         chip = random.choice([quiet, quiet, self._launch, lambda chip: chip])(chip)
         line = chip.memory.l2_line_bytes
@@ -131,8 +134,8 @@ class RandomRun:
 
     def _task(self, index: int, sizes: tuple[int, ...]) -> Task:
         random = self.random
-        kinds = {"910b": ["AIC", "AIV", "MIX"], "910a": ["AI_CORE"], "310p": ["AI_CORE", "MIX_VECTOR_CORE"]}[self.family]
-        kind = random.choice(kinds)
+        coupled = {"910a": ["AI_CORE"], "310p": ["AI_CORE", "MIX_VECTOR_CORE"]}
+        kind = random.choice(coupled.get(self.family, ["AIC", "AIV", "MIX"]))
         cores = self.chip.cores
         limit = {"AIV": cores.aiv, "MIX_VECTOR_CORE": cores.vector_units}.get(kind, cores.aic)
         gang = random.random() < 0.25
@@ -158,9 +161,9 @@ class RandomRun:
     def _cross_script(self, kind: str, gang: bool) -> list[tuple[int, int]]:
         """(flag, mode) of every meeting of the task's cores, in order."""
         random = self.random
-        if self.family != "910b":
+        if self.family in _COUPLED:
             return []
-        modes = [2, 1] if kind == "MIX" else []
+        modes = [2, 1] + [ONE_VECTOR] * (self.family == "950") if kind == "MIX" else []
         if gang or random.random() < 0.05:  # a barrier of all that are not all on cores never ends
             modes.append(0)
         return [(random.randint(0, 2), random.choice(modes)) for _ in range(random.choice([0, 1, 3, 8]))] if modes else []
@@ -204,15 +207,16 @@ class RandomRun:
             return
         raising, waiting = pipes[(flag + mode) % len(pipes)], pipes[(flag + k.block + k.sub_block) % len(pipes)]
         raises, waits = random.random() > 0.003, random.random() > 0.003
-        if mode == 2 and kind == "AIV":  # the cube speaks first
+        numbers = [flag, flag + SECOND_VECTOR] if mode == ONE_VECTOR and kind == "AIC" else [flag]
+        if mode in (2, ONE_VECTOR) and kind == "AIV":  # the cube speaks first
             if waits:
-                k.cross_core_wait(flag, 2, waiting)
-            k.cross_core_set(flag, 2, raising)
-            return
-        if raises:
+                k.cross_core_wait(flag, mode, waiting)
             k.cross_core_set(flag, mode, raising)
-        if waits:
-            k.cross_core_wait(flag, mode, waiting)
+            return
+        for number in numbers * raises:
+            k.cross_core_set(number, mode, raising)
+        for number in numbers * waits:
+            k.cross_core_wait(number, mode, waiting)
 
     def _step(self, k: KernelBuilder, pipes: list[str], flags: _Flags, tiles: UnitFlagTiles | None) -> None:
         random = self.random
@@ -242,7 +246,7 @@ class RandomRun:
             k.pipe_barrier("ALL")
         elif verb == "one":
             k.scalar_wait(pipe)
-        elif random.random() < 0.5 and self.family == "910b":
+        elif random.random() < 0.5 and self.family not in _COUPLED:
             scalar_access(k, *(random.randint(0, 11) for _ in range(3)), 0)
         else:
             k.scalar(random.choice([0, 1, 20, 300]))
