@@ -33,7 +33,8 @@ _VECTOR = (
     "Sqrt Rsqrt Reciprocal Relu Not Adds Muls Maxs Mins LeakyRelu Axpy Duplicate Cast Compare CompareScalar Compares Select "
     "SetCmpMask GetCmpMask "
     "Brcb RepeatReduceSum WholeReduceSum WholeReduceMax WholeReduceMin BlockReduceSum BlockReduceMax BlockReduceMin "
-    "PairReduceSum ReduceSum ReduceMax ReduceMin Gather Gatherb GatherMask CreateVecIndex Transpose TransDataTo5HD "
+    "PairReduceSum ReduceRepeat ReduceDataBlock "
+    "ReducePairElem ReduceSum ReduceMax ReduceMin Gather Gatherb GatherMask CreateVecIndex Transpose TransDataTo5HD "
     "TransDataTo5HDParams SetDeqScale AddReluCast SubReluCast MulCast AddDeqRelu CastDeq CastDequant"
 )
 _CUBE_CALLS = (
@@ -121,10 +122,7 @@ _REFUSED = {
         "ProposalConcat ProposalExtract"
     ),
     _CROSS: "IBSet IBWait",
-    _NOT_HERE: (
-        "Subs Divs AtomicAdd AtomicCas AtomicMax AtomicMin Scatter Interleave Truncate ReduceDataBlock ReducePairElem "
-        "ReduceRepeat"
-    ),
+    _NOT_HERE: ("Subs Divs AtomicAdd AtomicCas AtomicMax AtomicMin Scatter Interleave Truncate"),
     _SLICES: "SliceInfo",
     _QUANTISED: (
         "QF322B8_PRE VQF322B8_PRE QF322F16_PRE VQF322F16_PRE QF322BF16_PRE VQF322BF16_PRE QF322F32_PRE VQF322F32_PRE "

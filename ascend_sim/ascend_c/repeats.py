@@ -10,6 +10,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector import Mask
 from ascend_sim.isa.vector.base import size_of
+from ascend_sim.isa.vector.reduction import numbers_of
 
 REPEAT = 256
 """Bytes that a vector word takes up in one repeat (public documentation of the repeat parameters)."""
@@ -60,9 +61,10 @@ def _units(name: str, f: Fields) -> list[int]:
     """Return the unit in bytes of the repeat stride of each operand: a block of 32 bytes, but for dst of a reduction the size
     of a repeat's results.
     """
-    size = _sizes(f)[0]
+    size, order = _sizes(f)[0], ORDERS[f.get("order", 0)]
+    dtype = dtype_of(f["target" if "target" in f else "format"])
     results = {
-        **dict.fromkeys(OF_REPEATS, size * (len(ORDERS[f.get("order", 0)].split()) or 1)),
+        **dict.fromkeys(OF_REPEATS, size * (numbers_of(order, dtype) if order else 1)),
         **dict.fromkeys(OF_BLOCKS, REPEAT // BLOCK_BYTES * size),
         "vcpadd": REPEAT // 2,
     }

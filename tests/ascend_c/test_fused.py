@@ -186,6 +186,40 @@ CALLS = [
         lambda x, y, z: np.stack((x.reshape(-1, 8)[y[:16] // 32], z.reshape(16, 2, 8)[:, 1]), 1).ravel(),
     ),
     Typed(
+        "ReduceRepeat<ReduceType::MAX, half>(D(half), A(half), 128, 3, 1, 1, 8, ReduceOrder::ORDER_ONLY_INDEX)",
+        "half",
+        "half",
+        "half",
+        lambda x, y, z: x[:384].reshape(3, 128).argmax(1).astype(np.uint32).view(np.float16),
+    ),
+    Typed(
+        "ReduceRepeat<ReduceType::MIN>(D(float), A(float), even, 3, 2, 1, 8)",
+        "float",
+        "float",
+        "float",
+        lambda x, y, z: np.concatenate(
+            [
+                part
+                for row, gap in zip(x[:192].reshape(3, 64)[:, ::2], z[:12].reshape(3, 4), strict=True)
+                for part in ([row.min()], np.uint32([2 * row.argmin()]).view(np.float32), gap[2:])
+            ]
+        ),
+    ),
+    Typed(
+        "ReduceDataBlock<ReduceType::MAX, half>(D(half), A(half), 128, 2, 1, 1, 8)",
+        "half",
+        "half",
+        "half",
+        lambda x, y, z: x[:256].reshape(16, 16).max(1),
+    ),
+    Typed(
+        "ReducePairElem<ReduceType::SUM, float>(D(float), A(float), 64, 2, 1, 1, 8)",
+        "float",
+        "float",
+        "float",
+        lambda x, y, z: x[:128:2] + x[1:128:2],
+    ),
+    Typed(
         "Gather(D(half), A(half), B(uint32_t), 0u, even, 1, 8)",
         "half",
         "uint32_t",

@@ -16,7 +16,7 @@ from ascend_sim.isa.base import Cost, ceil_div
 from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.moves import offsets_of
 from ascend_sim.isa.vector.base import Mask, VectorInstruction, elements, regions_of, size_of, storage, whole_blocks
-from ascend_sim.isa.vector.reduction import extremes, reduced
+from ascend_sim.isa.vector.reduction import extremes, numbers_of, reduced
 from ascend_sim.memory.regions import Region
 
 REDUCES = {"block": "block_reduce", "pair": "pair_reduce", "repeat": "reduce"}
@@ -30,8 +30,8 @@ class ReducePieces(VectorInstruction):
 
     A repeat has `count` elements, `src_stride` bytes apart from the one before; its results begin `dst_stride` bytes behind
     those of the one before. `mask` leaves elements out; a piece without an element has no result, and its place in dst is
-    unchanged (assumed). `blocks` are the bytes from block to block of dst, which has none, and of src0. `order` is that of
-    ReduceWithIndex for the extreme of a repeat, "" for the value alone.
+    unchanged (stated: asc-devkit, ReduceDataBlock). `blocks` are the bytes from block to block of dst, which has none, and of
+    src0. `order` is that of ReduceWithIndex for the extreme of a repeat, "" for the value alone.
     """
 
     piece: str
@@ -77,7 +77,7 @@ class ReducePieces(VectorInstruction):
     @property
     def _each(self) -> int:
         """Return the numbers of a result: its value, its index, or both."""
-        return len(self.order.split()) or 1
+        return numbers_of(self.order, self.dtype) if self.order else 1
 
     @property
     def _layout(self) -> tuple[int, int, int]:

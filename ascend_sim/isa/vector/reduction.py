@@ -20,6 +20,8 @@ from ascend_sim.memory.regions import Region
 _REPEAT_BLOCKS = 8
 """Blocks of a repeat, which are the results of one instruction."""
 _ORDERS = ("value index", "index value", "index")
+_INDEX_BYTES = 4
+"""Bytes of an index without its value (asc-devkit, ReduceRepeat, products A2 and A3: stated)."""
 _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
 
 
@@ -109,9 +111,9 @@ class ReduceRows(VectorInstruction):
 class ReduceWithIndex(ReduceRows):
     """The largest or smallest element of each row of src0, and its index in the row.
 
-    `order`: "value index" or "index value" in turn, or "index" alone. An index is an unsigned number as wide as an element; of
-    equal elements the first counts. A mask leaves elements out (WholeReduceMax, WholeReduceMin). dst begins at whole pairs
-    (stated: asc-devkit, ReduceRepeat).
+    `order`: "value index" or "index value" in turn, or "index" alone. An index beside its value is an unsigned number as wide
+    as an element, an index alone has 4 bytes; of equal elements the first counts. A mask leaves elements out (WholeReduceMax,
+    WholeReduceMin). dst begins at whole results (stated: asc-devkit, ReduceRepeat).
     """
 
     order: str = "value index"
@@ -127,11 +129,11 @@ class ReduceWithIndex(ReduceRows):
             raise SimError(f"reduce_with_index: order {self.order!r}; allowed are {', '.join(_ORDERS)}")
 
     def aligned(self) -> Mapping[str, int]:
-        return {"dst": 2 * size_of(self.dtype)}
+        return {"dst": self._each * size_of(self.dtype)}
 
     @property
     def _each(self) -> int:
-        return len(self.order.split())
+        return numbers_of(self.order, self.dtype)
 
     def reads(self) -> tuple[Region, ...]:
         return rows_of("src0", self.dtype, self.columns, self.rows, self.row_stride, self.mask)
@@ -146,10 +148,17 @@ class ReduceWithIndex(ReduceRows):
         return extremes(self.operation, rows, chosen, self.order).ravel()
 
 
+def numbers_of(order: str, dtype: str) -> int:
+    """Return the room of a result with its index, counted in numbers of `dtype`."""
+    return _INDEX_BYTES // size_of(dtype) if order == "index" else len(order.split())
+
+
 def extremes(operation: str, rows: NDArray[Any], chosen: NDArray[np.int64], order: str) -> NDArray[Any]:
     """Return the largest or smallest of the `chosen` elements of each row and its index in the row, by `order`."""
     picked = rows[:, chosen]
     place = (np.argmax if operation == "max" else np.argmin)(picked, axis=1)
+    if order == "index":
+        return chosen[place].astype(f"uint{8 * _INDEX_BYTES}").view(rows.dtype).reshape(len(rows), -1)
     index = chosen[place].astype(f"uint{8 * rows.itemsize}").view(rows.dtype)
     parts = {"value": picked[np.arange(len(rows)), place], "index": index}
     return np.stack([parts[name] for name in order.split()], axis=1)

@@ -471,6 +471,34 @@ ASIM_BLOCKS(BlockReduceMax, vcgmax)
 ASIM_BLOCKS(BlockReduceMin, vcgmin)
 #undef ASIM_BLOCKS
 
+// The same under the names that take the operation as an argument; both types are one on these cores.
+enum class ReduceType { NONE = -1, SUM, MAX, MIN };
+#define ASIM_OPERATION static_assert(std::is_same_v<T, U> && type != ReduceType::NONE, "a reduction of these cores: SUM, MAX or MIN, of one type")
+template <ReduceType type, class T, class U, bool sets = true, class M>
+inline void ReduceRepeat(const LocalTensor<T> &dst, const LocalTensor<U> &src, const M mask, const int32_t repeat, const int32_t dst_stride,
+                         const int32_t block, const int32_t stride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, ASIM_SITE) {
+    ASIM_OPERATION;
+    if constexpr (type == ReduceType::SUM) WholeReduceSum<T, sets>(dst, src, mask, repeat, dst_stride, block, stride, site);
+    else if constexpr (type == ReduceType::MAX) WholeReduceMax<T, sets>(dst, src, mask, repeat, dst_stride, block, stride, order, site);
+    else WholeReduceMin<T, sets>(dst, src, mask, repeat, dst_stride, block, stride, order, site);
+}
+template <ReduceType type, class T, class U, bool sets = true, class M>
+inline void ReduceDataBlock(const LocalTensor<T> &dst, const LocalTensor<U> &src, const M mask, const int32_t repeat,
+                            const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {
+    ASIM_OPERATION;
+    if constexpr (type == ReduceType::SUM) BlockReduceSum<T, sets>(dst, src, repeat, mask, dst_stride, block, stride, site);
+    else if constexpr (type == ReduceType::MAX) BlockReduceMax<T, sets>(dst, src, repeat, mask, dst_stride, block, stride, site);
+    else BlockReduceMin<T, sets>(dst, src, repeat, mask, dst_stride, block, stride, site);
+}
+template <ReduceType type, class T, class U, bool sets = true, class M>
+inline void ReducePairElem(const LocalTensor<T> &dst, const LocalTensor<U> &src, const M mask, const int32_t repeat,
+                           const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {
+    ASIM_OPERATION;
+    static_assert(type == ReduceType::SUM, "ReducePairElem: SUM");
+    PairReduceSum<T, sets>(dst, src, repeat, mask, dst_stride, block, stride, site);
+}
+#undef ASIM_OPERATION
+
 // Reductions of many elements to one. The scalar unit moves the last value to its place.
 inline void asim_between(asim::Site site, HardEvent event, int32_t id = 0) {
     auto pair = asim::PIPES_OF_EVENT[(int)event];
