@@ -121,7 +121,7 @@ def _overruns(subject: Subject) -> Iterator[CheckFinding]:
         unit = subject.chip.alignment.unit(space)
         begin = np.asarray([(number << APART) + one.start for number, one in pieces], np.int64)
         end = np.asarray([(number << APART) + ceil_div(one.start + one.size, unit) * unit for number, one in pieces], np.int64)
-        order = np.argsort(begin, kind="stable")
+        order = np.lexsort((end, begin))  # of those that begin at one place the longest counts
         at = np.searchsorted(begin[order], a.start, side="right") - 1
         piece = order[np.maximum(at, 0)]
         beyond = a.start + extents[a.form] - end[piece]

@@ -142,9 +142,10 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         self._tile += 1
         self._tiles += counted
 
-    def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int:
+    def allocate(self, buffer: str, size: int, name: str, unit: int = 0, *, keep: bool = True) -> int:
         """Return the address of `size` fresh bytes of a buffer, aligned to `unit` (0: as the buffer needs it).
 
+        Without `keep` the next allocation may begin there again.
         Raises SimError when the buffer overflows, and for a size below 1.
         """
         self._check_buffer(buffer, name)
@@ -161,7 +162,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
                     f"which ends at {start + size} of {capacity} bytes (chip {self.chip.name}, buffers.{buffer})"
                 )
             )
-        self._used[buffer] = start + size
+        if keep:
+            self._used[buffer] = start + size
         if self.notes is not None:
             self.notes.allocated.append(Allocated(buffer, start, size, name, calling_line()))
         return start

@@ -78,3 +78,11 @@ def test_the_line_names_place_and_limit() -> None:
         kernel().allocate("UB", -256, "oops")
     said = "block 0 AIV: the size in bytes of oops in UB is -256; allowed is a whole number from 1"
     assert str(refusal.value) == said
+
+
+def test_bytes_that_are_not_kept_are_taken_again() -> None:
+    k = kernel()
+    k.allocate("UB", 64, "before")
+    assert (k.allocate("UB", 4096, "zeros", keep=False), k.allocate("UB", 32, "after")) == (64, 64)
+    with pytest.raises(SimError, match="zeros needs"):
+        k.allocate("UB", CHIP.buffers["UB"], "zeros", keep=False)

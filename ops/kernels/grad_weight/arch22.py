@@ -54,12 +54,13 @@ def clear(k: KernelBuilder, size: int, blocks: int) -> None:
     count = min(share, size - start)
     if count > 0:
         zeros = min(count, k.chip.buffers["L1"])
-        k.fill("L1", 0, zeros)
+        place = k.allocate("L1", zeros, "zeros", keep=False)
+        k.fill("L1", place, zeros)
         filled = k.flag("MTE2", "MTE3", "zeros")
         k.set_flag(filled)
         k.wait_flag(filled)
         for first, length in cut(count, zeros):
-            k.data_copy("L1", "GM", gm_operand(GRAD_WEIGHT, start + first), 0, length, 1, length, length)
+            k.data_copy("L1", "GM", gm_operand(GRAD_WEIGHT, start + first), place, length, 1, length, length)
     pipe.meet("MTE3")
 
 

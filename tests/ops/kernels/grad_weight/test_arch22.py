@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+import ascend_sim
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.isa.transfer import DataCopy
@@ -29,6 +31,14 @@ VOLUMES = (
     Volume((1, 64, 1, 7, 9), 16, (1, 5, 3), padding=(0, 2, 1)),
     Volume((2, 48, 5, 12, 10), 32, (1, 2, 2), (2, 3, 3), (0, 0, 0)),
 )
+
+
+def test_zeros_that_reach_over_both_operands_are_no_fault() -> None:
+    """One row of gradOutput takes less of L1 than this core's share of dW; both begin there."""
+    tensors = [np.ones(shape, ml_dtypes.bfloat16) for shape in ((1, 32, 2), (1, 6, 4), (32, 3, 2))]
+    attributes = None, (2,), (0,), (1,), False, (0,), 2, (False, True, False)
+    how = {"chip": "ascend910b3", "mode": "timing", "deterministic": True, "check": True, "cube_math_type": 1}
+    assert ascend_sim.convolution_backward(*tensors, *attributes, **how).report.findings == ()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("gradient", ["grad_input", "grad_weight"])
