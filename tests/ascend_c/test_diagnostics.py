@@ -57,9 +57,6 @@ BROKEN = {
         "error: Matmul: A, B, C and the bias at TPosition::GM, VECIN, VECOUT and VECCALC are simulated"
     ),
     "std::string name = a.name;": "error: no member named 'name'",
-    "volatile int n = 9; int *p = new int[n]; p[0] = 1; a.SetValue(0, p[0]); delete[] p;": (
-        "a kernel has no heap; new, delete and containers of the standard library are not possible"
-    ),
     "LocalTensor<DTYPE_X> c;": "DTYPE_X is unknown: an operator's project defines it; give --define DTYPE_X=VALUE",
     "int helper(int); int n = helper(3);": "helper is declared and has no definition",
     "}\nstruct K { static void go(LocalTensor<float> t, int n); };\nvoid other() { LocalTensor<float> a; K::go(a, 3);": (
@@ -103,6 +100,13 @@ def test_a_broken_kernel_names_its_line(tmp_path: Path, code: str) -> None:
     line = LINE + 1 + code.partition("#include")[0].count("\n")
     assert first.startswith((f"{tmp_path}/kernel.cpp:{line}: error: ", f"{tmp_path}/kernel.cpp:{line - 1}: error: "))
     assert BROKEN[code] in str(caught.value) and len(rest) <= 2, str(caught.value)
+
+
+@needs_compiler
+def test_a_kernel_has_no_heap(tmp_path: Path) -> None:
+    code = "\nvolatile int n = 9; int *p = new int[n];\np[0] = 1; a.SetValue(0, p[0]);\n"
+    with pytest.raises(CompileError, match=rf"kernel\.cpp:{LINE + 1}: error: a kernel has no heap; new, delete and containers"):
+        made(tmp_path, vector_kernel(code, tensors="x"))
 
 
 @needs_compiler
