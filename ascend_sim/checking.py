@@ -44,7 +44,9 @@ def check_kernel(
     check_options(LaunchOptions, {"chip": chip, "disarm": disarm})
     spec, flags = chip_of(chip), flags_of(disarm)
     made = prepared(kernel, blocks, tensors, fields, spec, Device(spec, with_values=False), "timing", flags)
-    report = check_tasks(spec, [made.task], roles=made.roles, tools=tools, strict=True)
+    report = check_tasks(
+        spec, [made.task], roles=made.roles, tools=tools, strict=True, disarm={made.task.name: flags} if flags else None
+    )
     races = [(one.space, frozenset(place.pipe for place in one.places)) for one in report.findings if len(one.places) > 1]
     report.remarks.extend(kernel.remarks_on(races))
     report.remarks.extend(disarmed_warnings(flags, "timing"))

@@ -236,10 +236,8 @@ def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
     outcome = run_tasks(device, tasks, options, model=model, on_program=on_program, keep=job.keep)
     job.kept = outcome.kept
     counts = {task.name: facts.of(index, task).counts for index, task in enumerate(tasks)}
-    for kernel, flags in job.disarm.items():
-        if kernel not in counts:
-            raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(counts)}")
-        check_disarmed(kernel, flags, counts[kernel].flag_names())
+    if job.disarm:
+        check_disarmed(job.disarm, {kernel: count.flag_names() for kernel, count in counts.items()})
     for index, task in enumerate(tasks):
         task.info |= job.counted(facts.of(index, task).counts)
     findings, unused = [*outcome.findings], []

@@ -112,11 +112,17 @@ def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
     return (f"an experiment, not the kernel: disarmed, so that its waits hold nothing: {', '.join(names)}",) if names else ()
 
 
-def check_disarmed(kernel: str, wanted: Collection[str], flags: Collection[str]) -> None:
-    """Raise SimError for the first of `wanted` that is none of `flags`, the kernel's: an experiment without effect misleads."""
-    for name in wanted:
-        if name not in flags:
-            known = sorted(flags)
-            near = [flag for flag in known if flag.startswith(name)] or get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise SimError(f"disarm: no flag {name!r} in {kernel}{hint}; it has {', '.join(known) or 'none'}")
+def check_disarmed(disarm: Mapping[str, Collection[str]], flags: Mapping[str, Collection[str]]) -> None:
+    """Raise SimError for the first kernel or flag of `disarm` that is not in `flags`: an experiment without effect misleads.
+
+    Both are {kernel: its flags}.
+    """
+    for kernel, wanted in disarm.items():
+        if kernel not in flags:
+            raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(flags)}")
+        for name in wanted:
+            if name not in flags[kernel]:
+                known = sorted(flags[kernel])
+                near = [flag for flag in known if flag.startswith(name)] or get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise SimError(f"disarm: no flag {name!r} in {kernel}{hint}; it has {', '.join(known) or 'none'}")

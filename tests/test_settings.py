@@ -95,8 +95,10 @@ def test_the_same_name_may_mean_something_else_in_another_face() -> None:
 
 
 def test_a_flag_that_a_kernel_lacks_has_a_hint() -> None:
-    check_disarmed("k", ["x full"], ["x full", "x free"])
+    check_disarmed({"k": ["x full"]}, {"k": ["x full", "x free"], "other": []})
     with pytest.raises(SimError, match=r"^disarm: no flag 'x ful' in k; did you mean 'x full'\?; it has x free, x full$"):
-        check_disarmed("k", ["x ful"], ["x full", "x free"])
+        check_disarmed({"k": ["x ful"]}, {"k": ["x full", "x free"]})
     with pytest.raises(SimError, match=r"it has none$"):
-        check_disarmed("k", ["x"], [])
+        check_disarmed({"k": ["x"]}, {"k": []})
+    with pytest.raises(SimError, match=r"^disarm: no kernel 'j'; this call has k$"):
+        check_disarmed({"j": ["x"]}, {"k": ["x"]})

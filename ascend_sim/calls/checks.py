@@ -27,8 +27,9 @@ def check_call(
     blocks are only those given. Raises AclnnError where the operator refuses the call.
     """
     plan, tasks = tasks_of_call(case, chip, **options)
-    report = check_tasks(chip, tasks, roles=roles_of(plan), tools=tools)
-    names = [f"{kernel}.{flag}" for kernel, flags in (options.get("disarm") or {}).items() for flag in flags]
+    disarm = options.get("disarm") or {}
+    report = check_tasks(chip, tasks, roles=roles_of(plan), tools=tools, disarm=disarm)
+    names = [f"{kernel}.{flag}" for kernel, flags in disarm.items() for flag in flags]
     report.remarks.extend(disarmed_warnings(names, "timing"))
     return report
 

@@ -24,6 +24,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.host import collector_paused
 from ascend_sim.kernel.inspection import Fault, Inspection, inspect
 from ascend_sim.kernel.program import Program
+from ascend_sim.settings import check_disarmed
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 _MOST_COMPARED = 1 << 20
@@ -50,9 +51,10 @@ def check_tasks(
     tools: Sequence[str] | str | None = None,
     strict: bool = False,
     engine: str | None = None,
+    disarm: Mapping[str, Collection[str]] | None = None,
 ) -> CheckReport:
     """Build and check tasks in launch order and return the report; `roles` is {tensor's name: role} (`contents.ROLES`, else
-    "given"), `tools` as in `chosen_tools`.
+    "given"), `tools` as in `chosen_tools`. `disarm` is {task: its disarmed flags}.
 
     `strict` also reports unused buffers, and waits and barriers that a kernel for all shapes needs for other shapes. The
     programs are built under inspection, so that a builder's refusal is a finding. If there are findings, their cycles are those
@@ -69,6 +71,9 @@ def check_tasks(
             built, inspection = _compared(built, *_built(task, stamping=False))
         programs.append(built)
         faults.append(inspection.faults)
+    if disarm and not any(faults):  # else a program may be short
+        flags = [{flag for one in built for flag in one.flag_names()} for built in programs]
+        check_disarmed(disarm, {task.name: names for task, names in zip(tasks, flags, strict=True)})
     findings = [one for task, noted in zip(tasks, faults, strict=True) for one in _refused(task, noted)]
     refused = [index for index, noted in enumerate(faults) if noted]
     found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict, refused)

@@ -87,6 +87,19 @@ def test_json(file: Path) -> None:
     assert finding["places"][0]["cycle"] > 0
 
 
+@pytest.mark.parametrize(
+    ("subject", "flag", "said"),
+    [
+        (None, "nothing", "disarm: no flag 'nothing' in "),
+        ("by_hand", "grad_weight.nothing", "disarm: no flag 'nothing' in grad_weight; it has A1"),
+        ("by_hand", "grad_wait.nothing", "disarm: no kernel 'grad_wait'; this call has "),
+    ],
+)
+def test_a_flag_that_is_not_there_cannot_be_disarmed(file: Path, subject: str | None, flag: str, said: str) -> None:
+    done = CliRunner().invoke(app, ["check", subject or str(file), "--disarm", flag])
+    assert done.exit_code == 2 and said in done.stderr and not done.stdout
+
+
 def test_a_case_and_its_run() -> None:
     assert command("by_hand")[0] == 0
     code, text = command("by_hand", "--disarm", "grad_weight.A1[0] full")

@@ -281,7 +281,9 @@ def _chosen(case: Case, element: Sequence[int] | None, weight: Sequence[int] | N
     if not given:
         output = next((name for name in options.values() if name in case.results), output)
     if output not in case.results:
-        raise SimError(f"explain: output_mask leaves {output} out of this call")
+        others = [f"--{name} ({one})" for name, one in options.items() if one in case.results]
+        advice = f"; another number: {' or '.join(others)}" if others else ""
+        raise SimError(f"explain: output_mask leaves {output} out of this call{advice}")
     shape = case.results[output][0]
     if not math.prod(shape):
         raise SimError(f"explain: {output} {list(shape)} has no elements")

@@ -74,7 +74,7 @@ def sentence(sweep: Sweep) -> str:
     if len(sweep.ran) == 1:
         return f"{counts}: {best['us']:,.2f} us with {setting}"
     worst = max(row["us"] for row in sweep.ran)
-    if worst == best["us"]:
+    if f"{worst:.2f}" == f"{best['us']:.2f}":
         return f"{counts}; each takes {best['us']:,.2f} us"
     text = f"{counts}; the shortest is {best['us']:,.2f} us with {setting}, the longest {worst / best['us']:.2f} times that"
     return text + ("; " + _for_each_image(sweep) if "batch" in sweep.fields else "")

@@ -43,6 +43,12 @@ def test_batches_are_compared_for_each_image_too() -> None:
     assert sentence(Sweep("made", ("batch",), rows)) == f"{said}; for each image the shortest is 3.75 us with batch 8"
 
 
+@pytest.mark.fast
+def test_times_that_print_alike_have_no_shortest() -> None:
+    rows = tuple({"x": n, "status": 0, "reason": "", "us": us} for n, us in ((1, 8.001), (2, 8.004)))
+    assert sentence(Sweep("made", ("x",), rows)) == "2 points ran; each takes 8.00 us"
+
+
 def test_the_parts_of_the_table_add_up_to_the_time() -> None:
     """Layer with all three gradients: none of them, and no layout, is left out of the printed columns."""
     screen = Console(file=StringIO(), width=120)
