@@ -23,15 +23,16 @@ SCALES_UNIT = 128
 """Bytes in which copies to the Fixpipe buffer, and places of scales in it, are counted (recorded words)."""
 _HF32, _HF32_TRUNCATES = 46, 47
 """Bits of CTRL (asim/cube.h)."""
-_NONE, _F16, _VREQ8, _REQ8, _VDEQF16, _DEQF16, _BF16 = 0, 1, 4, 5, 6, 7, 16
+_NONE, _F16, _VREQ8, _REQ8, _VDEQF16, _DEQF16, _BF16, _VQUANT8, _QUANT8 = 0, 1, 4, 5, 6, 7, 16, 23, 24
 """Modes of the Fixpipe (asim/cube_types.h, QuantMode_t)."""
 _MODES = {
     _NONE: ("float32", ("float32",)), _F16: ("float32", ("float16",)), _BF16: ("float32", ("bfloat16",)),
     _REQ8: ("int32", ("int8", "uint8")), _VREQ8: ("int32", ("int8", "uint8")),
+    _QUANT8: ("float32", ("int8", "uint8")), _VQUANT8: ("float32", ("int8", "uint8")),
     _DEQF16: ("int32", ("float16",)), _VDEQF16: ("int32", ("float16",)),
 }  # fmt: skip
 _SIGN_OF_INT8 = 1 << 14
-"""Bit 46 of a scale word, here counted from bit 32: the result of REQ8 is signed."""
+"""Bit 46 of a scale word, here counted from bit 32: a result of one byte is signed (public documentation of deqScalar)."""
 
 
 class WordStep(NamedTuple):
@@ -151,7 +152,7 @@ def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the load_data_3d step of a word; fields that are wider than the instruction's are cut to it, as the public API
-    packs them.
+    packs them; none for a map, an extent or a filter of 0.
 
     Raises SimError for an unknown map, boundaries and padding values.
     """
@@ -168,17 +169,9 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
     step_w, step_h, far_w, far_h = (f[one] & 0xFF for one in ("stride_w", "stride_h", "dilation_w", "dilation_h"))
     taps_w = f["filter_w"] & 0xFF | (f["filter_size_w"] & 1) << 8
     taps_h = f["filter_h"] & 0xFF | (f["filter_size_h"] & 1) << 8
-    _positive(
-        name,
-        {
-            "kExtension": k_extent,
-            "mExtension": m_extent,
-            "strideW": step_w,
-            "strideH": step_h,
-            "filterW": taps_w,
-            "filterH": taps_h,
-        },
-    )
+    if not all((width, height, f["channels"], k_extent, m_extent, taps_w, taps_h)):
+        return ()
+    _positive(name, {"strideW": step_w, "strideH": step_h})
     out_h = (height + top + bottom - far_h * (taps_h - 1) - 1) // step_h + 1
     out_w = (width + left + right - far_w * (taps_w - 1) - 1) // step_w + 1
     _positive(name, {"rows of the output": out_h, "columns of the output": out_w})
@@ -189,24 +182,21 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the steps that fill a buffer with zeros: several where L1 has gaps. Raises SimError for another constant and bad
-    fields.
+    """Return the steps that fill a buffer with zeros: several where there are gaps. Blocks have 32 bytes in L1, else 512.
+
+    A call for L0A or L0B that names no blocks fills one each time. Raises SimError for another constant.
     """
     if f["scalar"]:
         raise SimError(f"{name}: a constant other than 0 is not simulated")
     place = WORDS[name].addresses[0]
     times, blocks, gap = (f["times"] >> shift & 0x7FFF for shift in (0, 16, 32))
-    _positive(name, {"repeatTimes": times})
-    if place != "L1":
-        if blocks > 1 or gap:
-            raise SimError(
-                f"{name}: blockNum {blocks} and dstGap {gap} are fields of L1 alone; here repeatTimes counts 512 bytes"
-            )
-        return [WordStep((Fill, place, times * FRACTAL_BYTES))]
-    _positive(name, {"blockNum": blocks})
+    unit = BLOCK_BYTES if place == "L1" else FRACTAL_BYTES
+    blocks = blocks or int(place != "L1")
+    if not (times and blocks):
+        return ()
     if not gap:
-        return [WordStep((Fill, place, times * blocks * BLOCK_BYTES))]
-    return [WordStep((Fill, place, blocks * BLOCK_BYTES), number * (blocks + gap) * BLOCK_BYTES) for number in range(times)]
+        return [WordStep((Fill, place, times * blocks * unit))]
+    return [WordStep((Fill, place, blocks * unit), number * (blocks + gap) * unit) for number in range(times)]
 
 
 def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
@@ -241,13 +231,13 @@ def _arithmetic(f: Fields, source: str, dtype: str) -> Quantisation | None:
     if relu > 1:
         raise SimError(f"Fixpipe: reluPre {relu} is not simulated; 0 and 1 (ReLU) are")
     scale = 0.0
-    if mode in (_REQ8, _DEQF16):
+    if mode in (_REQ8, _DEQF16, _QUANT8):
         if f["scale"] >> 32 not in (0, _SIGN_OF_INT8):
             raise SimError(f"Fixpipe: deqScalar {f['scale']:#x} has an offset, which is not simulated")
         scale = float(struct.unpack("<f", struct.pack("<I", f["scale"] & 0xFFFFFFFF))[0])
         if not scale:
             raise SimError("Fixpipe: deqScalar is 0; a scale other than 0 is allowed")
-    by_column = mode in (_VREQ8, _VDEQF16)
+    by_column = mode in (_VREQ8, _VDEQF16, _VQUANT8)
     if not (scale or by_column or relu):
         return None
     return Quantisation(source, scale, by_column, bool(relu))
@@ -267,6 +257,8 @@ def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
         source, targets = "int32", ("int32",)
     _format("Fixpipe, source", f["source"], (source,))
     dtype = _format("Fixpipe, output", f["format"], targets)
+    if mode in (_REQ8, _QUANT8):
+        dtype = "int8" if f["scale"] >> 32 & _SIGN_OF_INT8 else "uint8"
     added, keep = atomic_of(f["atomic"])
     if added and added != dtype:
         raise SimError(f"Fixpipe: an atomic operation on {added} and an output of {dtype}; both must have one format")
@@ -275,14 +267,13 @@ def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
     m, n, padded, atomic, more = f["m"], f["n"], f["src_stride"], bool(added), (keep,) if keep else ()
     _positive("Fixpipe", {"mSize": m, "nSize": n})
     if not f["rows"]:
-        c0 = BLOCK_BYTES if size == 1 else FRACTAL // 2 if f["split"] else FRACTAL
+        c0 = BLOCK_BYTES if size == 1 else FRACTAL // 2 if f["split"] and dtype == "float32" else FRACTAL
         if keep and f["unit_flag"]:
             raise SimError("Fixpipe: unitFlag with SetAtomicMax or SetAtomicMin is not simulated")
         kind = FixpipeExtreme if keep else FixpipeUnitFlag if f["unit_flag"] else Fixpipe
         fields = m, n, padded, dtype, c0, f["dst_stride"] * BLOCK_BYTES, atomic, pre, *more
         return [WordStep((kind, *fields), src1=place)]
     matrices, src_step, dst_step = (f["nd_parameters"] >> shift & 0xFFFF for shift in (0, 16, 32))
-    _positive("Fixpipe", {"ndNum": matrices})
     key = (FixpipeNdExtreme if keep else FixpipeNd), m, n, padded, dtype, f["dst_stride"] * size, atomic, pre, *more
     return [
         WordStep(key, number * dst_step * size, number * src_step * ACCUMULATOR_FRACTAL_BYTES, place)

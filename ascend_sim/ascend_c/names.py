@@ -39,12 +39,13 @@ _VECTOR = (
 )
 _CUBE_CALLS = (
     "Mmad LoadData LoadDataWithTranspose Fixpipe InitConstValue Fill SetFmatrix SetLoadDataBoundary SetLoadDataPaddingValue "
-    "SetHF32Mode SetHF32TransMode SetMMLayoutTransform SetFixPipeConfig SetFixpipeNz2ndFlag SetFixpipePreQuantFlag TSCM"
+    "SetHF32Mode SetHF32TransMode SetMMLayoutTransform SetMMColumnMajor SetMMRowMajor "
+    "SetFixPipeConfig SetFixpipeNz2ndFlag SetFixpipePreQuantFlag TSCM"
 )
 _CUBE_TYPES = (
     "MmadParams LoadData2DParams LoadData2dParams LoadData2dTransposeParams LoadData3DParamsV2 LoadData3DParamsV2Pro "
     "IsResetLoad3dConfig FmatrixMode InitConstValueParams Nd2NzParams FixpipeParamsV220 FixpipeConfig CO2Layout "
-    "DataCopyCO12DstParams QuantMode_t"
+    "DataCopyCO12DstParams QuantMode_t HF32Mode HF32TransMode"
 )
 _MATMUL = (
     "Matmul MatmulImpl MatmulType TCubeTiling CubeFormat REGIST_MATMUL_OBJ SetTensorA SetTensorB SetBias DisableBias ClearBias "
@@ -113,8 +114,8 @@ _REFUSED = {
     _SCALAR: ("GetAccVal GetProgramCounter GetReduceMaxMinCount GetArchVersion ClearSpr DumpTensor"),
     _CUBE: (
         "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams MmadWithSparse "
-        "LoadData3DParamsV1 LoadData2dTransposeParamsV2 LoadImageToLocal LoadImageToLocalParams HF32Mode "
-        "HF32TransMode LoadDataRepeatParam"
+        "LoadData3DParamsV1 LoadData2dTransposeParamsV2 LoadImageToLocal LoadImageToLocalParams "
+        "LoadDataRepeatParam"
     ),
     _OF_MATMUL: ("SetBatchNum IterateBatch IterateNBatch SetAntiQuantScalar SetAntiQuantVector SetSparseIndex GetOffsetC"),
     _SORT: (
@@ -125,7 +126,7 @@ _REFUSED = {
     _NOT_HERE: ("Subs Divs AtomicAdd AtomicCas AtomicMax AtomicMin Scatter Interleave Truncate"),
     _SLICES: "SliceInfo",
     _QUANTISED: (
-        "QF322B8_PRE VQF322B8_PRE QF322F16_PRE VQF322F16_PRE QF322BF16_PRE VQF322BF16_PRE QF322F32_PRE VQF322F32_PRE "
+        "QF322F16_PRE VQF322F16_PRE QF322BF16_PRE VQF322BF16_PRE QF322F32_PRE VQF322F32_PRE "
         "QF322FP8_PRE VQF322FP8_PRE QF322HIF8_PRE VQF322HIF8_PRE QF322HIF8_PRE_HYBRID VQF322HIF8_PRE_HYBRID QS322BF16_PRE "
         "VQS322BF16_PRE"
     ),

@@ -72,6 +72,13 @@ def test_a_sum_begins_with_zero_with_the_bias_or_with_itself() -> None:
     assert [(key[0], key[5], key[8]) for key in begun] == [(Mmad, False, -1), (Mmad, True, -1), (Mmad, False, 64)]
 
 
+@pytest.mark.parametrize(("mode", "source"), [(5, "int32"), (24, "float32")])
+def test_a_byte_has_a_sign_where_the_scale_says_so(mode: int, source: str) -> None:
+    fields = {"quantisation": mode, "source": FORMATS.index(source), "format": FORMATS.index("int8")}
+    found = [steps("copy_matrix_cc_to_gm", **fields, scale=0x3F000000 | sign << 46)[0].key[4] for sign in (0, 1)]
+    assert found == ["uint8", "int8"]
+
+
 def test_hf32_is_a_bit_of_ctrl() -> None:
     single = {"source": SINGLE, "target": SINGLE}
     assert [steps("mad", **single, control=bit)[0].key[4] for bit in (0, 1 << 46)] == ["float32", "hf32"]

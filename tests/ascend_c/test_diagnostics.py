@@ -23,7 +23,7 @@ BROKEN = {
     "SetLoadDataRepeat({0, 1, 0});": "SetLoadDataRepeat is not simulated (kernels of the cube core)",
     "Exp(a, a);": "no matching function for call to 'Exp' (requires at least 3 arguments, but 2 were provided)",
     "LoadDataRepeatParam again(0, 1, 0);": "LoadDataRepeatParam is not simulated (kernels of the cube core)",
-    "auto mode = QuantMode_t::QF322B8_PRE;": "QF322B8_PRE is not simulated (quantisation by Fixpipe)",
+    "auto mode = QuantMode_t::QF322F16_PRE;": "QF322F16_PRE is not simulated (quantisation by Fixpipe)",
     "IBSet(xg, d, 0, 0);": "IBSet is not simulated (one core's flags for another)",
     "LoadData2DParamsV2 p;": "LoadData2DParamsV2 is not simulated (kernels of the cube core)",
     "Adddd(d, a, b, 64);": "use of undeclared identifier 'Adddd'",

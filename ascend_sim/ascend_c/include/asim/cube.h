@@ -55,9 +55,11 @@ template <class T> inline int64_t exact(T value) {
     if constexpr (is_float<T> && sizeof(T) == 2) return immediate(value);
     else return bits(value);
 }
+inline bool by_column(QuantMode_t mode) { return mode == VREQ8 || mode == VDEQF16 || mode == VQF322B8_PRE; }
+inline bool by_scalar(QuantMode_t mode) { return mode == REQ8 || mode == DEQF16 || mode == QF322B8_PRE; }
 inline void drain(Site site, Word word, int64_t dst, int64_t src, int64_t format, int64_t source, const AscendC::DataCopyCO12DstParams &p) {
     const Registers &own = recorder.registers;
-    bool column = p.quantPre == VREQ8 || p.quantPre == VDEQF16, one = p.quantPre == REQ8 || p.quantPre == DEQF16;
+    bool column = by_column(p.quantPre), one = by_scalar(p.quantPre);
     record(site, word, {dst, src},
            {format, source, p.sid, p.nSize, p.mSize, p.dstStride, p.srcStride, p.unitFlag, p.quantPre, p.reluPre, p.channelSplit,
             p.nz2ndEn, own.nd_parameters, one ? own.scale : 0, column ? own.configuration : 0, own.atomic});
@@ -152,16 +154,18 @@ template <class T, class U = T> inline void Fill(const LocalTensor<T> &dst, cons
 // -- products
 
 inline void SetHF32Mode(bool on, ASIM_SITE) { asim::set_control(site, asim::HF32, on); }
+inline void SetHF32Mode(HF32Mode mode, ASIM_SITE) { SetHF32Mode(mode == HF32Mode::ENABLE, site); }
 inline void SetHF32TransMode(bool truncates, ASIM_SITE) { asim::set_control(site, asim::HF32_TRUNCATES, truncates); }
+inline void SetHF32TransMode(HF32TransMode mode, ASIM_SITE) { SetHF32TransMode(mode == HF32TransMode::NEAREST_ZERO, site); }
 inline void SetMMLayoutTransform(bool columns_first, ASIM_SITE) { asim::set_control(site, asim::COLUMNS_FIRST, columns_first); }
+inline void SetMMColumnMajor(ASIM_SITE) { SetMMLayoutTransform(false, site); }
+inline void SetMMRowMajor(ASIM_SITE) { SetMMLayoutTransform(true, site); }
 template <class T, class U, class S>
 inline void asim_mmad(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<U> &left, const LocalTensor<S> &right, int64_t bias,
                       bool from_bias, const MmadParams &p) {
     asim::expect(site, "Mmad", "result", asim::place_of(dst), Hardware::L0C);
     asim::expect(site, "Mmad", "left operand", asim::place_of(left), Hardware::L0A);
     asim::expect(site, "Mmad", "right operand", asim::place_of(right), Hardware::L0B);
-    if (p.enSsparse || p.enWinogradA || p.enWinogradB || p.fmOffset)
-        asim::refuse(site, "Mmad: enSsparse, enWinogradA, enWinogradB and fmOffset are not simulated; false and 0 are");
     asim::record(site, asim::Word::mad, {asim::at(dst), asim::at(left), asim::at(right)},
                  {asim::format_of<T>(), asim::format_of<U>(), asim::format_of<S>(), bias, p.m, p.k, p.n, p.unitFlag, p.kDirectionAlign,
                   from_bias, p.cmatrixInitVal && !p.isBias, asim::recorder.registers.control});
@@ -219,9 +223,9 @@ inline void asim_to_gm(asim::Site site, const GlobalTensor<T> &dst, const LocalT
                        int64_t scales) {
     DataCopyCO12DstParams out = asim_drained(site, src, p, rows);
     if (rows) SetFixpipeNz2ndFlag(p.ndNum, p.srcNdStride, p.dstNdStride, site);
-    if (p.quantPre == REQ8 || p.quantPre == DEQF16) SetFixpipePreQuantFlag(p.deqScalar, site);
-    if (p.quantPre == VREQ8 || p.quantPre == VDEQF16) {
-        if (scales < 0) asim::refuse(site, "Fixpipe: VREQ8 and VDEQF16 take the scales of the columns, a tensor in L1");
+    if (asim::by_scalar(p.quantPre)) SetFixpipePreQuantFlag(p.deqScalar, site);
+    if (asim::by_column(p.quantPre)) {
+        if (scales < 0) asim::refuse(site, "Fixpipe: VREQ8, VDEQF16 and VQF322B8_PRE take the scales of the columns, a tensor in L1");
         asim::record(site, asim::Word::copy_cbuf_to_fbuf, {0, scales}, {1, (p.nSize * 8 + 127) / 128, 0, 0});
         asim::set_register(site, asim::Word::set_fpc, asim::recorder.registers.configuration, 0);
     }
@@ -246,7 +250,7 @@ inline void Fixpipe(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const
 template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR>
 inline void Fixpipe(const LocalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, ASIM_SITE) {
     asim::expect(site, "Fixpipe", "destination", asim::place_of(dst), Hardware::L1);
-    if (p.quantPre == REQ8 || p.quantPre == DEQF16) SetFixpipePreQuantFlag(p.deqScalar, site);
+    if (asim::by_scalar(p.quantPre)) SetFixpipePreQuantFlag(p.deqScalar, site);
     asim::drain(site, asim::Word::copy_matrix_cc_to_cbuf, asim::at(dst), asim::at(src), asim::format_of<T>(), asim::format_of<U>(),
                 asim_drained(site, src, p, false));
 }

@@ -3,7 +3,8 @@
 #include "asim/types.h"
 
 // How Fixpipe turns results into the format of the output (public documentation of Fixpipe; numbers: the recorded words).
-enum QuantMode_t { NoQuant = 0, F322F16 = 1, VREQ8 = 4, REQ8 = 5, VDEQF16 = 6, DEQF16 = 7, F322BF16 = 16 };
+enum QuantMode_t { NoQuant = 0, F322F16 = 1, VREQ8 = 4, REQ8 = 5, VDEQF16 = 6, DEQF16 = 7, F322BF16 = 16,
+                   VQF322B8_PRE = 23, QF322B8_PRE = 24 };
 
 namespace AscendC {
 
@@ -83,6 +84,8 @@ struct Nd2NzParams {
     uint16_t ndNum = 0, nValue = 0, dValue = 0, srcNdMatrixStride = 0, srcDValue = 0, dstNzC0Stride = 0, dstNzNStride = 0;
     uint16_t dstNzMatrixStride = 0;
 };
+enum class HF32Mode { ENABLE, DISABLE };
+enum class HF32TransMode { NEAREST_ZERO, NEAREST_EVEN };
 struct MmadParams {
     MmadParams() = default;
     MmadParams(uint16_t rows, uint16_t columns, uint16_t depth, bool bias, int32_t offset, bool sparse, bool winograd_a, bool winograd_b)

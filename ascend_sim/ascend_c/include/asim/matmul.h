@@ -367,7 +367,7 @@ private:
         const bool by_column = Types::scales_.GetPhyAddr();
         if (std::is_same_v<Out, half> && Types::SCALED) p.quantPre = by_column ? VDEQF16 : DEQF16;
         if (std::is_same_v<Out, int8_t>) p.quantPre = by_column ? VREQ8 : REQ8;
-        p.deqScalar = Types::scale_;
+        p.deqScalar = Types::scale_ | (uint64_t)std::is_same_v<Out, int8_t> << 46;  // a result with a sign
         if (Types::SCALED && by_column) bring_scales(site, n);
         p.unitFlag = UNIT_FLAG ? 3 : 0;
         if (!UNIT_FLAG) asim_pair(site, HardEvent::M_FIX, queue_event(site, HardEvent::M_FIX));

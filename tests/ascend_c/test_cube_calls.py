@@ -1,0 +1,88 @@
+"""Calls of the cube in all their documented forms, in compiled kernels, against numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_sim as asim
+from tests.ascend_c.test_cube_samples import LOAD, LOCAL, RAW
+from tests.support.ascend_c.kernels import made, needs_compiler
+
+pytestmark = needs_compiler
+
+MMAD = "Mmad(co, l0a, l0b, MmadParams(64, 48, 96, 0, false, true)); STEP(M_FIX, 0)"
+OUT = "Fixpipe(cg, co, FixpipeParamsV220(48, 64, 64, 48, false));"
+PADS = "(const uint8_t[4]){0, 0, 0, 0}"
+SCALES = "auto fb = local<uint64_t>(TPosition::C1, 0x10000); DataCopy(fb, dg, 48); STEP(MTE2_FIX, 0)"
+
+
+def quantised(to: str, mode: str, scale: str = "", fields: str = "") -> str:
+    """Return the code of a Fixpipe with arithmetic to rows of elements `to`."""
+    how = f"FixpipeParamsV220 q(48, 64, 64, 48, false); q.quantPre = QuantMode_t::{mode}; {fields}"
+    return f"{MMAD} GlobalTensor<{to}> og; og.SetGlobalBuffer((__gm__ {to} *)c); {how} Fixpipe(og, co, {scale}q);"
+
+
+def rounded(x: Any, low: int, high: int) -> Any:
+    return np.clip(np.rint(x), low, high).astype(np.uint8 if low == 0 else np.int8)
+
+
+CALLS = {
+    "MmadParams m(64, 48, 96, 0, false, true); m.fmOffset = 1; m.enSsparse = m.enWinogradA = m.enWinogradB = true; "
+    f"Mmad(co, l0a, l0b, m); STEP(M_FIX, 0) {OUT}": lambda a, b, d: a @ b,
+    f"SetHF32Mode(HF32Mode::DISABLE); SetHF32TransMode(HF32TransMode::NEAREST_EVEN); SetMMRowMajor(); SetMMColumnMajor(); "
+    f"{MMAD} {OUT}": lambda a, b, d: a @ b,
+    "InitConstValue(l0a, InitConstValueParams<half>(0, 2, 0, 0)); InitConstValue(l1a, InitConstValueParams<half>(1, 0, 0, 0)); "
+    f"LoadData(l0a, l1a, LoadData3DParamsV2<half>({PADS}, 8, 8, 16, 0, 64, 0, 0, 1, 1, 1, 1, 1, 1, false, false, 0)); "
+    f"LoadData(l0a, l1a, LoadData3DParamsV2<half>({PADS}, 8, 8, 16, 16, 64, 0, 0, 1, 1, 0, 1, 1, 1, false, false, 0)); "
+    f"{MMAD} {OUT} Fixpipe(cg, co, FixpipeParamsV220(16, 64, 64, 48, true, QuantMode_t::NoQuant, 0, 0, 4, 16, 0));": (
+        lambda a, b, d: a @ b
+    ),
+    f"InitConstValue(l0a, InitConstValueParams<half>(2, 1, 5, 0)); STEP(MTE1_M, 0) {MMAD} {OUT}": (
+        lambda a, b, d: np.concatenate((a[:32, 16:] @ b[16:], a[32:] @ b))
+    ),
+    f"InitConstValue(l0a, InitConstValueParams<half>(6, 0)); STEP(MTE1_M, 0) {MMAD} {OUT}": (
+        lambda a, b, d: np.concatenate((np.zeros((16, 48)), a[16:] @ b))
+    ),
+    f"{MMAD} GlobalTensor<half> og; og.SetGlobalBuffer((__gm__ half *)c); "
+    "Fixpipe<half, float, CFG_NZ>(og, co, FixpipeParamsV220(48, 64, 64, 64, true, F322F16, 0, 1, 0, 0, 0, true));": (
+        lambda a, b, d: np.maximum(a @ b, 0).reshape(64, 3, 16).transpose(1, 0, 2).astype(np.float16)
+    ),
+    quantised("int8_t", "QF322B8_PRE", fields="q.deqScalar = 1ull << 46 | 0x3e800000;"): (
+        lambda a, b, d: rounded(a @ b / 4, -128, 127)
+    ),
+    quantised("uint8_t", "QF322B8_PRE", fields="q.deqScalar = 0x3e800000;"): lambda a, b, d: rounded(a @ b / 4, 0, 255),
+    f"{SCALES} {quantised('int8_t', 'VQF322B8_PRE', 'fb, ', 'q.reluEn = true;')}": (
+        lambda a, b, d: rounded(np.maximum(a @ b, 0) * d, -128, 127)
+    ),
+}
+"""Calls that write to c, which begins with zeros, and what numpy says of the operands a and b and of the scales d."""
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A kernel that makes one of the calls, by its number."""
+    cases = "\n".join(f"if (which == {number}) {{ {call} }}" for number, call in enumerate(CALLS))
+    views = "auto co = local<float>(TPosition::CO1, 0); GlobalTensor<float> cg; cg.SetGlobalBuffer((__gm__ float *)c); "
+    scales = "GlobalTensor<uint64_t> dg; dg.SetGlobalBuffer((__gm__ uint64_t *)d);"
+    text = f"""{LOCAL}extern "C" __global__ __aicore__ void kernel(GM_ADDR a, GM_ADDR b, GM_ADDR c, GM_ADDR d, int32_t which) {{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    {RAW}{LOAD}{views}{scales}\n{cases} }}"""
+    return made(tmp_path_factory.mktemp("calls"), text.replace("{T}", "half"))
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)))
+def test_a_call_of_the_cube_computes_what_numpy_does(calls: Any, number: int) -> None:
+    rng = np.random.default_rng(number)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((64, 96), (96, 48)))
+    d = (2.0 ** -rng.integers(1, 6, 48)).astype(np.float32)
+    wanted = np.asarray([*CALLS.values()][number](*(one.astype(np.float32) for one in (a, b, d))))
+    wanted = wanted.astype(np.float32) if wanted.dtype == np.float64 else wanted
+    out = np.zeros((64, 48), np.float32)
+    for engine in ("simpy", "compiled"):
+        run = asim.launch(calls, 1, a, b, out, d.view(np.uint32).astype(np.int64), which=number, engine=engine)
+        found = run.outputs["c"].reshape(-1).view(wanted.dtype)[: wanted.size]
+        np.testing.assert_array_equal(found, wanted.reshape(-1))
+        assert not run.findings
