@@ -12,7 +12,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore
 from ascend_sim.isa.sync import CrossCoreSetFlag, PipeBarrier, Scalar
-from ascend_sim.isa.transfer import DataCopy, DataCopyExtreme, DataCopyPadded
+from ascend_sim.isa.transfer import FIRST_OF_ROW, DataCopy, DataCopyExtreme, DataCopyPadded
 from ascend_sim.isa.vector import VectorCopy
 from ascend_sim.kernel.program import Key
 
@@ -71,8 +71,8 @@ def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], Ch
     def make(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
         """Return the key of a copy of bytes in GM from or to whole blocks in UB; gaps are bytes in GM and blocks in UB.
 
-        Where nothing has set the padding, any number may stand there (stated: asc-devkit, DataCopyPad): on the right it stays
-        what it was, on the left it is 0 here.
+        Without padding the first element of a row fills its last block (stated: asc-devkit, DataCopyPad, as what follows).
+        Where nothing has set the padding, any number may stand there: on the right it stays what it was, on the left it is 0.
         """
         size, count = f["length"], f["count"]
         _check_move(name, count, size)
@@ -91,6 +91,8 @@ def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], Ch
         moved = source, destination, size, count, *(steps if count > 1 else (0, 0))
         if left or (f["pads"] and right):
             return DataCopyPadded, *moved, "", "", left, right, f["padding"] & (1 << 8 * item) - 1, item
+        if destination == "UB" and not right and whole > size and size % item == 0:
+            return DataCopyPadded, *moved, "", "", 0, whole - size, FIRST_OF_ROW, item
         return _copied(f, moved)
 
     return make

@@ -130,9 +130,14 @@ class DataCopyExtreme(KeepsExtreme, DataCopy):
     """A copy to GM that keeps the larger or smaller of the new and the stored number (`keep`), in the format `atomic_add`."""
 
 
+FIRST_OF_ROW = -1
+"""Padding that is each row's own first element."""
+
+
 @frozen
 class DataCopyPadded(DataCopy):
-    """Copy from GM whose rows get `left` and `right` bytes of `value`, a number of `itemsize` bytes (asc-devkit, DataCopyPad).
+    """Copy from GM whose rows get `left` and `right` bytes of `value`, a number of `itemsize` bytes, or of their own first
+    element (asc-devkit, DataCopyPad).
 
     The padding costs nothing of its own (assumed). Raises SimError for rows or padding of no whole numbers.
     """
@@ -151,7 +156,7 @@ class DataCopyPadded(DataCopy):
                     f"{self.name}: {what} of {size} bytes; they are whole elements of {self.itemsize} bytes "
                     f"(asc-devkit, DataCopyPad)"
                 )
-        if not 0 <= self.value < 1 << 8 * self.itemsize:
+        if self.value != FIRST_OF_ROW and not 0 <= self.value < 1 << 8 * self.itemsize:
             raise SimError(
                 f"{self.name}: value {self.value}; it is the bits of an element, 0 to {(1 << 8 * self.itemsize) - 1:#x}"
             )
@@ -168,6 +173,8 @@ class DataCopyPadded(DataCopy):
         taken = offsets_of((self.rows, self.row_bytes // item), (self.src_stride, item))
         padded = np.pad(taken, ((0, 0), (self.left // item, self.right // item)), constant_values=-1)
         put = loops("dst", self.destination, (self.rows, self.held_bytes), (self.dst_stride, 1), 1)
+        if self.value == FIRST_OF_ROW:
+            return moves(listed("src0", self.source, np.where(padded < 0, taken[:, :1], padded), item), put=put)
         return moves(listed("src0", self.source, padded, item), put=put, fill=self.value.to_bytes(item, "little"))
 
 

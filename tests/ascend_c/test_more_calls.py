@@ -99,6 +99,11 @@ CALLS = {
         (x[::2] + x[1::2], x[32:])
     ),
     "DataCopy(d, a, 64)": lambda x: x,
+    "Duplicate(d, 9.0f, 64); SetFlag<HardEvent::V_MTE2>(1); WaitFlag<HardEvent::V_MTE2>(1); "
+    "DataCopyPad(d, xg, {2, 20, 8, 1, 0}, {false, 0, 0, 0.0f}); SetFlag<HardEvent::MTE2_V>(1); "
+    "WaitFlag<HardEvent::MTE2_V>(1)": lambda x: np.concatenate(
+        (x[:5], x[[0] * 3], np.full(8, 9), x[7:12], x[[7] * 3], np.full(40, 9))
+    ),
     "DataCopy(d, a, DataCopyParams(2, 2, 0, 2)); DataCopy(d[16], b, DataCopyParams(2, 2, 0, 2))": lambda x: np.concatenate(
         (x[:16], x[::-1][:16], x[16:32], x[::-1][16:32])
     ),

@@ -12,7 +12,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache
 from ascend_sim.isa.sync import PipeBarrier
-from ascend_sim.isa.transfer import DataCopy, DataCopyExtreme
+from ascend_sim.isa.transfer import FIRST_OF_ROW, DataCopy, DataCopyExtreme
 from ascend_sim.isa.vector import Mask, ReduceWithIndex, VectorCopy
 
 CHIP = load_chip("ascend910b3")
@@ -103,7 +103,7 @@ def test_what_no_instruction_can_say_is_refused(name: str, fields: dict[str, int
         (
             "copy_gm_to_ubuf_align_b16",
             {"count": 2, "length": 34, "src_gap": 6, "dst_gap": 1},
-            ("GM", "UB", 34, 2, 40, 96, "", ""),
+            ("GM", "UB", 34, 2, 40, 96, "", "", 0, 30, FIRST_OF_ROW, 2),
         ),
         (
             "copy_gm_to_ubuf_align_b16",
