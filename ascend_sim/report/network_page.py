@@ -18,6 +18,7 @@ from ascend_sim.report.colors import PART_COLORS
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import cards, table
 from ascend_sim.report.layer_pages import linked
+from ascend_sim.report.ranking import MOST
 from ascend_sim.report.skeleton import Figures, framed
 from ascend_sim.report.summary import code_html
 
@@ -96,6 +97,7 @@ class NetworkPage:
         data are left out.
         """
         figures, parts = Figures(), [f"<h1>{escape(self.title)}</h1>", self._facts()]
+        parts += [self._most()] if self.ranked else []
         parts += map(_note, self.notes)
         parts.append("<h2>Layers</h2>")
         if self.columns:
@@ -117,10 +119,24 @@ class NetworkPage:
         whole = totals.pop("total", 0.0)
         shown = {"us in all": f"{whole:,.1f}"} if self.columns else {}
         shown |= {"layers": str(len(self.layers)), "distinct": str(self.distinct)}
-        for part, us in totals.items():
+        for part, us in sorted(totals.items(), key=lambda item: -item[1]):
             if us:
                 shown[f"{self.columns[part].removesuffix(' us')}, {us:,.1f} us"] = f"{100 * us / whole:.0f} %"
         return cards((value, name) for name, value in shown.items())
+
+    def _most(self) -> str:
+        """Return a table of the layers that cost most, and the line that opens the first one."""
+        total, rows = self.totals["total"], self.ranked[:MOST]
+        lines = [
+            [
+                linked(row["layer"], self.links), f"{row['all']:,.1f}", _share(row["all"], total), f"{row['copies']} x",
+                f"{row['us']:,.1f}", _share(row["layout"], row["us"]),
+            ]
+            for row in rows
+        ]  # fmt: skip
+        found = table(("most time", ">us in all", ">share", ">copies", ">us of one", ">layout"), lines, identity="most")
+        first = self.opens.get(rows[0]["layer"])
+        return found + (f"<p>Next: {code_html(first)}</p>" if first else "")
 
     def _figure(self) -> Any:
         from ascend_sim.report.figures import EDGE, LEGEND, new_figure

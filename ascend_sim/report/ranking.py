@@ -11,7 +11,7 @@ from rich.console import Console
 from ascend_sim.report.columns import columns
 from ascend_sim.report.grid import say
 
-_MOST = 5
+MOST = 5
 """Layers that are shown."""
 _SHOWN = ("layer", "text", "copies", "us", "all", "layout")
 
@@ -30,7 +30,7 @@ def costs_of(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, float], tota
         "most": [
             {key: round(row[key], 4) if isinstance(row[key], float) else row[key] for key in _SHOWN}
             | {"share": round(row["all"] / total, 4)}
-            for row in rows[:_MOST]
+            for row in rows[:MOST]
         ],
         "most_layout": _converts(converting, layout) if converting and converting["layout"] else None,
     }

@@ -56,9 +56,12 @@ def ranked(report: ModelReport) -> list[dict[str, Any]]:
 
 def summary_of(report: ModelReport) -> dict[str, Any]:
     """Return a report with times as plain data: chip, total us and interval, parts by time, the five distinct layers with most
-    time, notes, the next line of Python.
+    time, the layer "farthest" from PyTorch's values (None where there are none), notes, the next line of Python.
     """
     totals, rows = report.totals, ranked(report)
+    far = max(
+        ((max(row.differences.values()), name) for name, row in addresses(report.rows).items() if row.differences), default=None
+    )
     total = totals.pop("total")
     return {
         "chip": report.chip,
@@ -78,6 +81,7 @@ def summary_of(report: ModelReport) -> dict[str, Any]:
             for _ in range(count)
         ),
         **costs_of(rows, totals, total, totals[LAYOUT]),
+        "farthest": None if far is None else {"layer": far[1], "difference": far[0]},
         "notes": report.notes(),
         "next": next(iter(lines_to_open(report, rows).values()), ""),
     }
@@ -110,6 +114,8 @@ def lines_of(summary: Mapping[str, Any]) -> list[str]:
         distinct = f"{summary['distinct_layers']} distinct, {counted(summary['distinct_calls'], 'distinct call')}"
         lines.append(f"{distinct}   {before_words(summary)} of each call   most time, copies together:")
         lines += ranking_lines(summary)
+    if (far := summary["farthest"]) is not None:
+        lines.append(f"values: {far['layer']} is farthest from PyTorch's, by {far['difference']:.1e} of its largest value")
     notes = summary["notes"]
     lines += [note if len(note) <= _NOTE else f"{note[:_NOTE]} ..." for note in notes[:_NOTES]]
     if len(notes) > _NOTES:

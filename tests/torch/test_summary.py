@@ -57,6 +57,17 @@ def test_it_is_what_print_shows_in_fifteen_lines(sim: Any) -> None:
     assert lines[-1] == 'more: print(sim.report), sim.write_html("model.html")'
 
 
+def test_the_layer_whose_values_are_farthest_is_named(sim: Any) -> None:
+    assert sim.to_dict()["summary"]["farthest"] is None, "timing has no values"
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Conv2d(4, 4, 3))
+    with simulate(model, chip="ascend910b3", mode="full") as seen:
+        model(torch.randn(1, 3, 8, 8, requires_grad=True)).sum().backward()
+    worst = {row.layer.name: max(row.differences.values()) for row in seen.report.rows}
+    name = max(worst, key=worst.__getitem__)
+    assert seen.to_dict()["summary"]["farthest"] == {"layer": name, "difference": worst[name]}
+    assert f"values: {name} is farthest from PyTorch's, by {worst[name]:.1e} of its largest value" in str(seen)
+
+
 def test_the_next_line_opens_the_convolution_that_costs_most(sim: Any, capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = (line.removeprefix("next: ") for line in str(sim).splitlines() if line.startswith("next: "))
     exec(line, {"sim": sim})

@@ -20,7 +20,7 @@ from ascend_sim.report.skeleton import check_plotly
 from ascend_sim.studies.network.options import NetworkOptions
 from ascend_sim.studies.network.pages import heads, layout_line
 from ascend_sim.studies.network.run import NetworkRun
-from ascend_sim.studies.network.summary import command_of, ranked
+from ascend_sim.studies.network.summary import address_in, command_of, ranked
 from ascend_sim.studies.network.tuning import Tuned
 
 
@@ -35,16 +35,19 @@ def write_layer_pages(page: str | Path, run: NetworkRun, most: int, **options: U
     make_folder(folder)
     layers = {layer.name: layer for layer in run.network.layers}
     how = filled(NetworkOptions, options)
+    given: Any = {key: value for key, value in how.items() if key in CaseOptions.__annotations__}
     links: dict[str, str] = {}
     for row in ranked(run)[:most]:
         name = row["layer"]
         case = OPERATORS.of_pass(run.direction, layers[name].kind).of_layer(layers[name])
-        given: Any = {key: value for key, value in how.items() if key in CaseOptions.__annotations__}
-        result = run_case(case, **{**given, "mode": "timing"})
+        result = run_case(address_in(run, name) or case, **{**given, "mode": "timing", "tiling": run.tilings.get(name)})
         result.write_html(folder / page_name(name), name=f"{run.network.name}:{name}")
         links[name] = f"{folder.name}/{page_name(name)}"
-    owners = ((layer.name, same or layer.name) for layer, same in zip(run.network.layers, run.same_as, strict=True))
-    return {name: links[owner] for name, owner in owners if owner in links}
+    found = {}
+    for copies in run.copies:
+        names = [run.network.layers[number].name for number in copies]
+        found |= {name: links[one] for name in names for one in names if one in links}
+    return found
 
 
 def write_page(path: str | Path, run: NetworkRun, tuned: Tuned | None = None, links: Mapping[str, str] | None = None) -> None:

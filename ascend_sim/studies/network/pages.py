@@ -65,7 +65,7 @@ def render(run: NetworkRun, console: Console) -> None:
     A refused layer has "refused" in place of times; the column "same as" is left out where all layers differ.
     """
     columns = heads(run)
-    several = run.distinct < len(run.layers)
+    several = run.simulated < len(run.layers)
     title = f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}, us"
     titles = [f">{head.removesuffix(' us')}" for head in columns.values()]
     table = Grid(title, ("layer", "input * weight", *titles, *["same as"] * several))
@@ -116,15 +116,14 @@ def render_tuned(tuned: Tuned, console: Console) -> None:
 
 
 def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:
-    """Return the line on the cost of the simulation itself: seconds, processes (`jobs`, at most the distinct layers),
+    """Return the line on the cost of the simulation itself: seconds, processes (`jobs`, at most the simulations),
     memory, layers, instructions.
     """
     instructions = sum(times.instructions for times, same in zip(run.layers, run.same_as, strict=True) if same is None)
-    processes = min(jobs, run.distinct)
+    processes = min(jobs, run.simulated)
     return (
         f"took {seconds:.1f} s on {counted(processes, 'process', 'processes')}{_usage()}: "
-        f"{counted(run.distinct, 'distinct layer')}, "
-        f"{instructions:,} instructions"
+        f"{counted(run.simulated, 'layer')} simulated, {instructions:,} instructions"
     )
 
 

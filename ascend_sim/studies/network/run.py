@@ -15,7 +15,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Unpack
@@ -147,9 +147,25 @@ class NetworkRun(LayersShown):
             if times.refused and same is None
         ]
 
+    @cached_property
+    def copies(self) -> list[list[int]]:
+        """Return the numbers of the layers that make the same call, a list for each distinct layer.
+
+        Copies share one simulation, unless each finds what earlier layers left in the L2.
+        """
+        found: dict[str, list[int]] = {}
+        for number, layer in enumerate(self.network.layers):
+            found.setdefault(_problem(layer, self.direction, self.tilings.get(layer.name)), []).append(number)
+        return list(found.values())
+
     @property
     def distinct(self) -> int:
-        """Return the number of distinct layers, each of which was simulated once."""
+        """Return the number of distinct layers."""
+        return len(self.copies)
+
+    @property
+    def simulated(self) -> int:
+        """Return the number of simulations: layers that do not share an earlier one's result."""
         return sum(same is None for same in self.same_as)
 
     @property

@@ -21,23 +21,24 @@ _TROUBLE = 2
 def ranked(run: Any) -> list[dict[str, Any]]:
     """Return a dict for each distinct layer of a `NetworkRun` that ran, longest time over all its copies first.
 
-    Keys: "us" of one, "copies", "all" (us of all copies), "ideal" of the cube at its peak, "layout", "beyond" (the time above
-    the ideal over all copies, an upper bound of what can be saved) and "parts", us over all copies.
+    Keys: "layer", the copy that takes longest; "copies"; of all of them "all" us, "parts" and "beyond" (the time above the
+    ideal, an upper bound of what can be saved); their means "us", "ideal" of the cube at its peak, and "layout".
     """
-    copies: dict[str, int] = {}
-    for layer, same in zip(run.network.layers, run.same_as, strict=True):
-        copies[same or layer.name] = copies.get(same or layer.name, 0) + 1
     found = []
-    for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
-        if same is None and not times.refused:
-            us, count = times.times["total"], copies[layer.name]
-            found.append(
-                {
-                    "layer": layer.name, "text": text_of(layer), "us": us, "copies": count, "all": us * count,
-                    "ideal": times.ideal, "layout": times.times[LAYOUT], "beyond": (us - times.ideal) * count,
-                    "parts": {part: times.times[part] * count for part in run.parts},
-                }
-            )  # fmt: skip
+    for copies in run.copies:
+        ran = [number for number in copies if not run.layers[number].refused]
+        if not ran:
+            continue
+        longest = run.network.layers[max(ran, key=lambda number: run.layers[number].times["total"])]
+        times = {part: sum(run.layers[number].times[part] for number in ran) for part in (*run.parts, "total")}
+        ideal, count = sum(run.layers[number].ideal for number in ran), len(ran)
+        found.append(
+            {
+                "layer": longest.name, "text": text_of(longest), "us": times["total"] / count, "copies": count,
+                "all": times["total"], "ideal": ideal / count, "layout": times[LAYOUT] / count,
+                "beyond": times["total"] - ideal, "parts": {part: times[part] for part in run.parts},
+            }
+        )  # fmt: skip
     return sorted(found, key=lambda row: -row["all"])
 
 
@@ -69,12 +70,18 @@ def command_of(run: Any, layer: str) -> str:
     """Return the shell command that runs `layer` alone as the run did; "" for a network or a chip that it cannot name."""
     usual: dict[str, Any] = dict(filled(NetworkOptions, {}))
     given = {name: value for name, value in run.options.items() if value != usual[name]}
-    if not run.network.address or isinstance(run.options["chip"], ChipSpec):
+    address = address_in(run, layer)
+    if not address or isinstance(run.options["chip"], ChipSpec):
         return ""
-    batch = f":batch={run.batch}" if run.network.rescaled else ""
-    address = f"{run.network.address}:{layer}{batch}{':forward' if run.direction == 'forward' else ''}"
     given |= {"tiling": run.tilings[layer]} if layer in run.tilings else {}
     return ShellCommands(address, given, given).run({"mode": "timing"})
+
+
+def address_in(run: Any, layer: str) -> str:
+    """Return the address of a layer of a `NetworkRun`, `NETWORK:LAYER`; "" for a network that was made in Python."""
+    batch = f":batch={run.batch}" if run.network.rescaled else ""
+    place = f"{layer}{batch}{':forward' if run.direction == 'forward' else ''}"
+    return f"{run.network.address}:{place}" if run.network.address else ""
 
 
 def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:

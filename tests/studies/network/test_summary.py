@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,17 @@ def test_layers_are_ranked_by_the_time_of_all_their_copies(small: Path) -> None:
     # 2 x 16 x 16 x 64 x 9 products for each gradient; 20 cores of 4,096 each cycle at 1,800 MHz; rounded up to cycles
     assert first["ideal"] == pytest.approx(2 * math.ceil(2 * 16 * 16 * 64 * 9 / (20 * 4096)) / 1800, abs=1e-4)
     assert first["beyond"] == pytest.approx(2 * (first["us"] - first["ideal"]))
+
+
+def test_copies_that_find_other_contents_in_the_l2_stay_copies(small: Path) -> None:
+    """Each is simulated by itself; the row has their sum and mean, and names the one that takes longest."""
+    found, cold = ascend_sim.run_network(small, l2="step"), ascend_sim.run_network(small)
+    assert found.simulated == len(found.layers) > found.distinct == cold.distinct == cold.simulated
+    (first, second), *_ = sorted(found.copies, key=len, reverse=True)
+    slower = replace(found.layers[second], times={part: 3 * us for part, us in found.layers[second].times.items()})
+    layers = [slower if number == second else one for number, one in enumerate(found.layers)]
+    row = next(row for row in ranked(replace(found, layers=layers)) if row["copies"] == 2)
+    assert row["layer"] == found.network.layers[second].name
+    assert (
+        row["all"] == pytest.approx(4 * found.layers[first].times["total"], rel=0.01) == pytest.approx(2 * row["us"], rel=0.01)
+    )
