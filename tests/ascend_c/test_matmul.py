@@ -67,6 +67,7 @@ void go(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, const TCubeTiling &t, boo
     else if (how == 1) while (mm.template Iterate()) mm.GetTensorC(view<C>(c));
     else if (how == 2) { mm.SetTail(t.singleCoreM - 8, t.singleCoreN - 8); mm.IterateAll(view<C>(c)); }
     else if (how == 5) { mm.IterateAll(view<C>(c)); mm.End(); mm.SetTensorB(view<T>(b), tb); mm.IterateAll(view<C>(c), 1); }
+    else if (how > 10) { mm.IterateAll(view<C>(c)); mm.SetTail(-1, -1, 16); mm.IterateAll(view<C>(c), how - 10); }
     else if (how == 3) { mm.IterateAll(view<C>(c)); mm.SetTensorB(view<T>(b), tb); mm.IterateAll(view<C>(c), 1); }
     else mm.GetTensorC(view<C>(c));
     mm.End();
@@ -190,6 +191,19 @@ def test_an_atomic_product_is_added(kernel: Any, how: int) -> None:
     """Also after `End`, which ends what was asked for and not the object."""
     tensors, product = operands("float", (64, 80, 64))
     close(FORMS["float"], run(kernel, "float", tensors, tiling((64, 80, 64)), how=how).outputs["c"], 2 * product)
+
+
+@pytest.mark.parametrize(("atomic", "kept"), [(1, np.add), (2, np.maximum), (3, np.minimum)])
+def test_an_atomic_product_is_added_or_keeps_an_extreme(kernel: Any, atomic: int, kept: Any) -> None:
+    tensors, product = operands("float", (64, 80, 64))
+    a, b = (np.asarray(one, np.float64) for one in tensors[:2])
+    found = run(kernel, "float", tensors, tiling((64, 80, 64)), how=10 + atomic).outputs["c"]
+    close(FORMS["float"], found, kept(product, a[:, :16] @ b[:16]))
+
+
+def test_another_atomic_operation_is_refused(kernel: Any) -> None:
+    with pytest.raises(SimError, match="enAtomic 4; 0 to 3 are possible"):
+        run(kernel, "float", operands("float", (64, 80, 64))[0], tiling((64, 80, 64)), how=14)
 
 
 def test_a_tiling_made_from_the_shape_runs(kernel: Any) -> None:

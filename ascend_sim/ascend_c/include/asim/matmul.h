@@ -371,7 +371,10 @@ private:
         if (Types::SCALED && by_column) bring_scales(site, n);
         p.unitFlag = UNIT_FLAG ? 3 : 0;
         if (!UNIT_FLAG) asim_pair(site, HardEvent::M_FIX, queue_event(site, HardEvent::M_FIX));
-        if (atomic) SetAtomicAdd<Out>(site);
+        if (atomic > 3) asim::refuse(site, "Matmul: enAtomic %d; 0 to 3 are possible: none, add, max, min", atomic);
+        if (atomic == 1) SetAtomicAdd<Out>(site);
+        if (atomic == 2) SetAtomicMax<Out>(site);
+        if (atomic == 3) SetAtomicMin<Out>(site);
         GlobalTensor<Out> to = sequential ? gm : gm[row_ * tiling_.baseM * org_c_ + column_ * tiling_.baseN];
         if (Types::SCALED && by_column) Fixpipe(to, sum, LocalTensor<uint64_t>(TPosition::A1, scale_room_, tiling_.baseN), p, site);
         else Fixpipe(to, sum, p, site);
