@@ -281,7 +281,8 @@ template <class C> void scaled(GM_ADDR a, GM_ADDR b, GM_ADDR scales, GM_ADDR c, 
 }}
 extern "C" __global__ __aicore__ void half_of(GM_ADDR a, GM_ADDR b, GM_ADDR scales, GM_ADDR c, TCubeTiling t, uint64_t scale) {{
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_1);
-    scaled<half>(a, b, scales, c, t, scale);
+    if (scale == 2) scaled<int8_t>(a, b, scales, c, t, 0x3e000000);
+    else scaled<half>(a, b, scales, c, t, scale);
 }}
 """.format(TYPE.format("int8_t", "true"), "MatmulType<TPosition::GM, CubeFormat::ND, C>")
 
@@ -305,6 +306,8 @@ def test_a_product_of_bytes_is_scaled(tmp_path: Path, task: str) -> None:
         np.testing.assert_array_equal(found, right.astype(np.float16))
         report = asim.check_kernel(made_, 1, *given, t=t, scale=scale)
         assert not report.findings, report.render()
+    found = asim.launch(made_, 1, *given[:3], asim.empty((m, n), "int8"), t=t, scale=2).outputs["c"]
+    np.testing.assert_array_equal(found, np.clip(np.rint(product / 8), -128, 127).astype(np.int8))
     with pytest.raises(SimError, match="SetQuantScalar or SetQuantVector comes first"):
         asim.launch(made_, 1, *given, t=t, scale=0)
 
