@@ -105,9 +105,9 @@ def _scales(name: str, f: Fields, chip: ChipSpec) -> Steps:
 def _nd2nz(name: str, f: Fields, chip: ChipSpec) -> Steps:
     size = ND2NZ[name]
     _positive(name, {"ndNum": f["matrices"], "nValue": f["rows"], "dValue": f["columns"]})
-    if f["dst_row"] != 1 and f["rows"] > 1:
-        raise SimError(f"{name}: dstNzNStride {f['dst_row']} is not simulated; 1 is (rows of a fractal adjoin)")
-    key = DataCopyNd2Nz, f["rows"], f["columns"], size, f["src_row"] * size, f["dst_column"], ""
+    step = f["dst_row"] if f["rows"] > 1 else 1
+    _positive(name, {"dstNzNStride": step})
+    key = DataCopyNd2Nz, f["rows"], f["columns"], size, f["src_row"] * size, f["dst_column"], "", step
     return [WordStep(key, number * f["dst_matrix"] * size, number * f["src_matrix"] * size) for number in range(f["matrices"])]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import gcd
+from typing import Any
 
 import numpy as np
 
@@ -208,6 +209,7 @@ class DataCopyNd2Nz(Instruction):
     """Convert a row-major matrix in GM to NZ fractals in L1: [ceil(cols/C0)][rows_padded][C0].
 
     `rows` x `cols` elements of `itemsize` bytes, rows `src_stride` bytes apart; `rows_padded` rows per column block.
+    In L1 a row begins `row_step` blocks behind the one before it (asc-devkit, DataCopy GM to L1 ND2NZ: dstNzNStride).
     """
 
     rows: int
@@ -216,9 +218,14 @@ class DataCopyNd2Nz(Instruction):
     src_stride: int
     rows_padded: int
     operand: str = ""
+    row_step: int = 1
 
     name = "data_copy_nd2nz"
     kind = TRANSFER
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields by name, without `row_step` where rows adjoin."""
+        return {name: value for name, value in vars(self).items() if (name, value) != ("row_step", 1)}
 
     @property
     def _c0(self) -> int:
@@ -238,13 +245,15 @@ class DataCopyNd2Nz(Instruction):
         return (Region("src0", "GM", self.cols * self.itemsize, self.src_stride, self.rows),)
 
     def writes(self) -> tuple[Region, ...]:
-        blocks = ceil_div(self.cols, self._c0)
-        return (Region("dst", "L1", self.rows * BLOCK_BYTES, self.rows_padded * BLOCK_BYTES, blocks),)
+        blocks, apart = ceil_div(self.cols, self._c0), self.rows_padded * BLOCK_BYTES
+        if self.row_step == 1:
+            return (Region("dst", "L1", self.rows * BLOCK_BYTES, apart, blocks),)
+        return (Region("dst", "L1", BLOCK_BYTES, self.row_step * BLOCK_BYTES, self.rows, apart, blocks),)
 
     def moves(self, model: ValueModel) -> Moves:
         row_bytes, blocks = self.cols * self.itemsize, ceil_div(self.cols, self._c0)
-        shape, strides = (blocks, self.rows, BLOCK_BYTES), (self.rows_padded * BLOCK_BYTES, BLOCK_BYTES, 1)
-        put = loops("dst", "L1", shape, strides, 1)
+        shape, steps = (blocks, self.rows, BLOCK_BYTES), (self.rows_padded * BLOCK_BYTES, self.row_step * BLOCK_BYTES, 1)
+        put = loops("dst", "L1", shape, steps, 1)
         if row_bytes % BLOCK_BYTES == 0:
             return moves(loops("src0", "GM", shape, (BLOCK_BYTES, self.src_stride, 1), 1), put=put)
         unit = gcd(row_bytes, BLOCK_BYTES)  # the largest pieces that are data or padding as a whole

@@ -33,7 +33,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
         "mad",
         {"source": SINGLE, "target": SINGLE, "k": 8, "k_aligned": 1},
     ),
-    "dstNzNStride 2 is not simulated": ("copy_gm_to_cbuf_multi_nd2nz_b16", {"dst_row": 2}),
+    "dstNzNStride = 0; allowed is 1 or more": ("copy_gm_to_cbuf_multi_nd2nz_b16", {"dst_row": 0}),
     "quantPre 2 is not simulated": ("copy_matrix_cc_to_gm", {"quantisation": 2}),
     "an atomic operation on float16 and an output of float32": ("copy_matrix_cc_to_gm", {"atomic": HALF}),
     "unitFlag with SetAtomicMax or SetAtomicMin is not simulated": (
@@ -61,7 +61,7 @@ def test_what_no_instruction_can_say_is_refused(said: str) -> None:
 
 def test_matrices_are_instructions_of_their_own() -> None:
     first, second = steps("copy_gm_to_cbuf_multi_nd2nz_b16")
-    assert first.key == second.key == (DataCopyNd2Nz, 16, 32, 2, 64, 16, "")
+    assert first.key == second.key == (DataCopyNd2Nz, 16, 32, 2, 64, 16, "", 1)
     assert second[1:] == (2048, 1024, 0)
     _, row = steps("copy_matrix_cc_to_gm")
     assert row.key[:6] == (FixpipeNd, 16, 16, 16, "float32", 80) and row[1:] == (1600, 1024, 0)

@@ -180,6 +180,7 @@ KNOWN: list[tuple[Instruction, int, int]] = [
     (DataCopy("GM", "UB", 70, 3, 200, 96), 64, gm_operand(0, 96)),
     (DataCopyNd2Nz(5, 20, 2, 100, 8), 32, gm_operand(0, 96)),
     (DataCopyNd2Nz(5, 32, 2, 100, 8), 32, gm_operand(0, 96)),
+    (DataCopyNd2Nz(5, 32, 2, 100, 11, "", 2), 32, gm_operand(0, 96)),
     (DataCopyDn2Nz(20, 5, 2, 30, 32, 160), 32, gm_operand(0, 96)),
     (DataCopyDn2Nz(16, 5, 4, 30, 32, 160), 32, gm_operand(0, 96)),
     (Fill("L1", 96), 64, 0),

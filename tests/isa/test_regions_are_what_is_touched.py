@@ -91,6 +91,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (DataCopyPlanes("UB", "GM", 4, 5, 4, 36, "", "", 3, 64, 400), GM1, 96, 0),
     (DataCopyNd2Nz(5, 20, 2, 100, 8), 32, GM0, 0),
     (DataCopyNd2Nz(5, 20, 4, 100, 5), 32, GM0, 0),
+    (DataCopyNd2Nz(5, 20, 4, 100, 11, "", 2), 32, GM0, 0),
     (DataCopyNd2Nz(3, 33, 1, 60, 4), 32, GM0, 0),
     (DataCopyDn2Nz(20, 5, 2, 30, 32, 160), 32, GM0, 0),
     (DataCopyDn2Nz(9, 3, 4, 40, 64, 500, 2, 400, 250), 32, GM0, 0),

@@ -58,21 +58,22 @@ def test_atomic_copy_adds_elements(dtype: str) -> None:
 @sampled(20, 80)
 @given(
     st.integers(1, 20), st.integers(1, 60), st.sampled_from([1, 2, 4]), st.integers(0, 50), st.integers(0, 5),
-    st.integers(0, 100),
+    st.integers(0, 100), st.integers(1, 3),
 )  # fmt: skip
-def test_nd_to_nz(rows: int, cols: int, itemsize: int, gap: int, more: int, offset: int) -> None:
+def test_nd_to_nz(rows: int, cols: int, itemsize: int, gap: int, more: int, offset: int, step: int) -> None:
     """[ceil(cols/C0)][rows_padded][C0]: missing columns become zero, missing rows stay what they were."""
     bench = Workbench(2)
     stride = cols * itemsize + gap
     source, before = bench.memory.gm[1].copy(), bench.memory.buffers["L1"].copy()
-    bench.do(DataCopyNd2Nz(rows, cols, itemsize, stride, rows + more), 64, gm_operand(1, offset))
+    held = rows * step + more
+    bench.do(DataCopyNd2Nz(rows, cols, itemsize, stride, held, "", step), 64, gm_operand(1, offset))
     wanted = before
     c0 = 32 // itemsize
     for block in range(-(-cols // c0)):
         for row in range(rows):
             for column in range(c0):
                 for byte in range(itemsize):
-                    place = 64 + (block * (rows + more) + row) * 32 + column * itemsize + byte
+                    place = 64 + (block * held + row * step) * 32 + column * itemsize + byte
                     x = block * c0 + column
                     wanted[place] = source[offset + row * stride + x * itemsize + byte] if x < cols else 0
     np.testing.assert_array_equal(bench.memory.buffers["L1"], wanted)

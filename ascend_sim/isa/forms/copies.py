@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from math import gcd
 from typing import Any
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -272,7 +273,8 @@ class Nd2Nz(Way):
 
     def columns_apart(self, i: DataCopyNd2Nz) -> str:
         """Return the refusal of columns of blocks that would lie over each other in L1, or ""."""
-        if i.rows > i.rows_padded and i.cols * i.itemsize > BLOCK_BYTES:
+        shared = gcd(i.rows_padded, i.row_step)
+        if i.rows > i.rows_padded // shared and i.cols * i.itemsize > BLOCK_BYTES * (i.row_step // shared):
             return f"columns of {i.rows} rows lie {i.rows_padded} rows apart, over each other"
         return ""
 

@@ -10,7 +10,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.forms import atomics, copies_whole_blocks, form_of, reach
 from ascend_sim.isa.quantisation import Quantisation
-from ascend_sim.isa.transfer import DataCopyExtreme
+from ascend_sim.isa.transfer import DataCopyExtreme, DataCopyNd2Nz
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import CopyLoop, MapWindow, Span, TilePiece
@@ -70,6 +70,9 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
     ),
     "columns over each other": (
         A2, lambda k: k.data_copy_nd2nz(0, 0, 32, 32, 2, 64, 16), "columns of 32 rows lie 16 rows apart, over each other",
+    ),
+    "columns between rows that do not adjoin": (
+        A2, lambda k: k._emit((DataCopyNd2Nz, 5, 32, 2, 64, 8, "", 2), 0, 0), "columns of 5 rows lie 8 rows apart, over each",
     ),
     "elements of three bytes to NZ": (
         NEW, lambda k: k.data_copy_nd2nz(0, 0, 2, 16, 3, 48, 16), "items of 3 bytes; of 1, 2, 4 are possible",
