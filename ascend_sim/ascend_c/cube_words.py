@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from ascend_sim.ascend_c.words import FORMATS, ND2NZ, WORDS, atomic_of
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BIAS_UNIT, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
@@ -182,12 +184,11 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the steps that fill a buffer with zeros: several where there are gaps. Blocks have 32 bytes in L1, else 512.
+    """Return the steps that fill a buffer with a constant: several where there are gaps. Blocks have 32 bytes in L1, else 512.
 
-    A call for L0A or L0B that names no blocks fills one each time. Raises SimError for another constant.
+    A call for L0A or L0B that names no blocks fills one each time.
     """
-    if f["scalar"]:
-        raise SimError(f"{name}: a constant other than 0 is not simulated")
+    constant = _bits(_format(name, f["format"], FORMATS[1:]), f["scalar"])
     place = WORDS[name].addresses[0]
     times, blocks, gap = (f["times"] >> shift & 0x7FFF for shift in (0, 16, 32))
     unit = BLOCK_BYTES if place == "L1" else FRACTAL_BYTES
@@ -195,8 +196,17 @@ def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:
     if not (times and blocks):
         return ()
     if not gap:
-        return [WordStep((Fill, place, times * blocks * unit))]
-    return [WordStep((Fill, place, blocks * unit), number * (blocks + gap) * unit) for number in range(times)]
+        return [WordStep((Fill, place, times * blocks * unit, *constant))]
+    return [WordStep((Fill, place, blocks * unit, *constant), number * (blocks + gap) * unit) for number in range(times)]
+
+
+def _bits(dtype: str, scalar: int) -> tuple[int, int]:
+    """Return (bits, bytes) of a constant; the word has floats of two bytes as the bits of a float32."""
+    size = storage(dtype).itemsize
+    if dtype in ("float16", "bfloat16"):
+        single = np.array([scalar & 0xFFFFFFFF], np.uint32).view(np.float32)
+        return int(single.astype(storage(dtype)).view(np.uint16)[0]), size
+    return scalar & (1 << 8 * size) - 1, size
 
 
 def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:

@@ -271,12 +271,18 @@ class DataCopyNd2Nz(Instruction):
 
 @frozen
 class Fill(Instruction):
-    """Set `size` bytes of the buffer `destination` to zero, the only constant that the kernels need."""
+    """Set `size` bytes of the buffer `destination` to a number: `itemsize` bytes with the bits `value`, zeros by default."""
 
     destination: str
     size: int
+    value: int = 0
+    itemsize: int = 1
 
     name = "fill"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields by name, without the number if it is 0."""
+        return vars(self) if self.value else {"destination": self.destination, "size": self.size}
 
     def pipe(self, chip: ChipSpec) -> str:
         return chip.path("FILL", self.destination).pipe
@@ -289,4 +295,5 @@ class Fill(Instruction):
         return (Region("dst", self.destination, self.size),)
 
     def moves(self, model: ValueModel) -> Moves:
-        return moves(put=loops("dst", self.destination, (self.size,), (1,), 1))
+        fill = self.value.to_bytes(self.itemsize, "little")
+        return moves(put=loops("dst", self.destination, (self.size,), (1,), 1), fill=fill)

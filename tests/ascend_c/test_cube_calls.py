@@ -50,6 +50,10 @@ CALLS = {
     "Fixpipe<half, float, CFG_NZ>(og, co, FixpipeParamsV220(48, 64, 64, 64, true, F322F16, 0, 1, 0, 0, 0, true));": (
         lambda a, b, d: np.maximum(a @ b, 0).reshape(64, 3, 16).transpose(1, 0, 2).astype(np.float16)
     ),
+    "InitConstValue(l0a, InitConstValueParams<half>(2, 1, 5, 1.5)); InitConstValue(l0b.ReinterpretCast<int16_t>(), "
+    f"InitConstValueParams<int16_t>(1, 3, 0, 0x4000)); STEP(MTE1_M, 0) {MMAD} {OUT}": lambda a, b, d: (
+        np.concatenate((np.full((32, 16), 1.5), a[32:, :16])) @ np.full((16, 48), 2) + a[:, 16:] @ b[16:]
+    ),
     "PipeBarrier<PIPE_ALL>(); DataCopy(l1a, ag, Nd2NzParams(2, 16, 96, 3072, 96, 64, 2, 16)); "
     "DataCopy(l1a[512], ag[1536], Nd2NzParams(2, 16, 96, 3072, 96, 64, 2, 16)); STEP(MTE2_MTE1, 0)"
     f"{LOAD} {MMAD} {OUT}": lambda a, b, d: a.reshape(2, 2, 16, 96).transpose(1, 2, 0, 3).reshape(64, 96) @ b,

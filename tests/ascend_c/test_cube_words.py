@@ -42,7 +42,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "addrMode 1 is not simulated": ("load_cbuf_to_ca", {"address_mode": 1}),
     "ifTranspose turns elements of 2 bytes": ("load_cbuf_to_ca", {"format": SINGLE, "transpose": 1}),
-    "a constant other than 0": ("create_cbuf_matrix", {"scalar": 1}),
     "no map is known; SetFmatrix": ("img2colv2_cbuf_to_ca", {}),
 }
 

@@ -80,12 +80,16 @@ def test_nd_to_nz(rows: int, cols: int, itemsize: int, gap: int, more: int, offs
 
 
 @pytest.mark.parametrize("buffer", ["L1", "L0A", "L0B", "UB"])
-def test_fill(buffer: str) -> None:
+@pytest.mark.parametrize("number", [(), (0x3C01, 2), (0x12345678, 4)])
+def test_fill(buffer: str, number: tuple[int, ...]) -> None:
     bench = Workbench()
     wanted = bench.memory.buffers[buffer].copy()
-    wanted[512:1056] = 0
-    bench.do(Fill(buffer, 544), 512)
+    value, size = number or (0, 1)
+    wanted[512:1056] = [value >> 8 * (place % size) & 0xFF for place in range(544)]
+    one = Fill(buffer, 544, *number)
+    bench.do(one, 512)
     np.testing.assert_array_equal(bench.memory.buffers[buffer], wanted)
+    assert set(one.parameters()) == ({"destination", "size", "value", "itemsize"} if number else {"destination", "size"})
 
 
 def test_a_copy_pays_pipe_and_port_of_its_path() -> None:
