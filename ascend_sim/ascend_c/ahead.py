@@ -164,7 +164,7 @@ class _Block:
                     self._values.memory.cache.clean()
                 self.name_askers()
                 return
-            session.answer(self._asked(rows[-1]))
+            session.answer(self._asked(rows[-1:]))
 
     def _message(self, session: Session, asked: Mapping[str, int]) -> Iterator[bool]:
         """Answer with the number of a vector core that sent a message; until then yield True if the block got on, else False.
@@ -289,10 +289,16 @@ class _Block:
             one = instructions[argument]
             one.commit(memory, dst, one.read(memory, dst, src0, src1))
 
-    def _asked(self, row: NDArray[np.int64]) -> int:
-        """Return the bits of the element that the load in `row` reads, or the number of elements that a GatherMask takes."""
+    def _asked(self, last: NDArray[np.int64]) -> int:
+        """Return the bits of the element that the load in the row of `last` reads, or the number of elements that a GatherMask
+        takes.
+
+        Raises SimError for any other row and for none: the kernel wrote the question itself.
+        """
+        one, row = (self.table.instructions[last[0, 0]], last[0]) if len(last) else (None, last)
+        if not isinstance(one, ScalarLoad | GatherMask):
+            raise SimError("the kernel asks for a value that no call reads; the kernel overwrote the recorder's memory")
         assert self._values is not None
-        one = self.table.instructions[row[0]]
         if isinstance(one, GatherMask):
             return int(one.chosen(self._values.memory, int(row[3])).sum())
         return int.from_bytes(one.read(self._values.memory, 0, int(row[2]), 0).tobytes(), "little")

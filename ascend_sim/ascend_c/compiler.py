@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from ascend_sim.ascend_c.confinement import JUDGED
-from ascend_sim.ascend_c.diagnostics import shown_errors
+from ascend_sim.ascend_c.diagnostics import lies_in, shown_errors
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import FORWARD, PUBLIC, write_headers
 from ascend_sim.ascend_c.source import refused_in_judge
@@ -48,6 +48,7 @@ FLAGS = (
     "-fno-finite-loops",
     "-fno-rtti",
     "-fno-threadsafe-statics",
+    "-fno-gnu-inline-asm",
     "-fno-spell-checking",
     "-fno-color-diagnostics",
     "-fno-caret-diagnostics",
@@ -57,7 +58,8 @@ FLAGS = (
     "-D__NPU_ARCH__=2201",
 )
 """Flags for compiling kernels; the macros name the machine, as the vendor's compiler does. zig makes -O2 of -O1, and debugging
-information of its own, unless the flags of clang itself say otherwise."""
+information of its own, unless the flags of clang itself say otherwise. Assembly could bring files of the machine into a
+library, also assembly from macros of the C library."""
 CORE_FLAGS = {
     "AIC": ("-D__DAV_C220_CUBE__=1", "-D__DAV_CUBE__=1"),
     "AIV": ("-D__DAV_C220_VEC__=1", "-D__DAV_VEC__=1"),
@@ -93,7 +95,8 @@ def compiler() -> Compiler:
     spec = importlib.util.find_spec("ziglang")
     zig = Path(spec.origin).with_name("zig") if spec is not None and spec.origin else None
     if zig is not None and zig.is_file():
-        return Compiler((str(zig), "c++", ANY_PROCESSOR), (str(zig), "ld.lld", "-shared"), _identity(str(zig)), (zig.parent,))
+        link = (str(zig), "ld.lld", "-shared", "--no-dependent-libraries")
+        return Compiler((str(zig), "c++", ANY_PROCESSOR), link, _identity(str(zig)), (zig.parent,))
     old = f" (the clang++ of this machine is older than {OLDEST_CLANG})" if found else ""
     raise SimError(f"Ascend C kernels need a compiler{old}: pip install ziglang brings one, or install clang++")
 
@@ -133,7 +136,7 @@ def library(
     kept = _kept(manifest, folder)
     if kept is not None:
         return kept
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f"{os.getpid()}.") as scratch:
         headers = _generated(folder)
         ours.append(f"-I{headers}")
         precompiled = None if added else _precompiled(chosen, ours, folder)
@@ -205,9 +208,9 @@ def _compiled(
     compiled with the `precompiled` one, and again without it if that fails.
     """
     objects, used = [], {}
+    known = [one.resolve() for one in (scratch.parent, HEADERS, *chosen.headers)]
     plain = [_without_launches(one, scratch / f"plain{number}.cpp") for number, one in enumerate(sources)]
-    before = _NO_ASSEMBLY if JUDGED in os.environ else ""
-    (scratch / "entry.cpp").write_text(f"{before}#include {json.dumps(str(plain[0]))}\n{stub}")
+    (scratch / "entry.cpp").write_text(f'#include "{plain[0]}"\n{stub}', encoding="utf-8", errors="surrogateescape")
     for source in sources:
         used[str(source)] = _hash(source.read_bytes())
         options = [*options, f"-iquote{source.parent}"]
@@ -230,11 +233,10 @@ def _compiled(
         if done is None or done.returncode:
             done = _run(command)
         if done.returncode or not made.exists():
-            raise CompileError(shown_errors(done.stderr, (scratch.parent, HEADERS, *chosen.headers), sources))
+            raise CompileError(shown_errors(done.stderr, known, sources))
         objects.append(str(made))
-        known = scratch.parent, HEADERS, *chosen.headers
         for path in _prerequisites(rules.read_text()):
-            if not any(path.is_relative_to(folder) for folder in known):
+            if not lies_in(path, known):
                 used[str(path)] = _hash(path.read_bytes())
                 if refused := refused_in_judge(path):
                     raise CompileError(f"{user}: {refused}")
@@ -252,46 +254,54 @@ def _compiled(
 
 
 def _runs_when_loaded(library: bytes) -> bool:
-    """Return True if the dynamic section of a library (ELF of 64 bits) names functions that its loader calls."""
-    tables, size, count = struct.unpack_from("<Q14xHH", library, 32)
+    """Return True if a library (ELF of 64 bits) names functions or libraries that its loader calls, or symbols that are chosen
+    as it is loaded; also if it has more sections than its head can count.
+    """
+    tables, size, count = struct.unpack_from("<Q10xHH", library, 40)
     for number in range(count):
-        kind, offset, length = struct.unpack_from("<I4xQ16xQ", library, tables + number * size)
-        if kind == _DYNAMIC:
-            return any(tag in _CALLED for tag, _ in struct.iter_unpack("<qQ", library[offset : offset + length]))
-    return False
+        kind, offset, length = struct.unpack_from("<4xI16xQQ", library, tables + number * size)
+        content = library[offset : offset + length]
+        if kind == _DYNAMIC and any(tag in _CALLED for tag, _ in struct.iter_unpack("<qQ", content)):
+            return True
+        if kind == _SYMBOLS and any(one & 15 == _CHOSEN for one in content[4::24]):
+            return True
+    return not count
 
 
-_DYNAMIC = 2
-"""Kind of the program header of a dynamic section (PT_DYNAMIC)."""
-_CALLED = (12, 25, 32)
-"""Tags of functions that a loader calls: DT_INIT, DT_INIT_ARRAY, DT_PREINIT_ARRAY."""
+_SYMBOLS, _DYNAMIC = 2, 6
+"""Kinds of sections (SHT_SYMTAB, SHT_DYNAMIC)."""
+_CALLED = (1, 12, 25, 32)
+"""Tags of what a loader calls or loads: DT_NEEDED, DT_INIT, DT_INIT_ARRAY, DT_PREINIT_ARRAY."""
+_CHOSEN = 10
+"""Type of a symbol whose resolver a loader calls (STT_GNU_IFUNC): `ifunc`, and a function for several processors."""
 API = "kernel_operator.h"
 """The header with the whole API, which is precompiled."""
-_NO_ASSEMBLY = f'#include "{API}"\n#include <wchar.h>\n#pragma GCC poison asm __asm __asm__ ifunc __ifunc__\n'
-"""Text before a judged kernel: an assembler's directives could bring files of the machine into its library, and
-a resolver (ifunc) would run as it is loaded."""
 _API = re.compile(rf'^\s*#\s*include\s*["<]{re.escape(API)}[">]', re.MULTILINE)
 _PRECOMPILE = ("-Xclang", "-fno-pch-timestamp", "-x", "c++-header")
 _LAUNCH = re.compile(r"\b\w+\s*(?:<[^<>;]*>\s*)?<<<[^;]*?>>>\s*\(")
 
 
 def _without_launches(source: Path, copy: Path) -> Path:
-    """Return the file itself, or the path of a copy in which each launch NAME<<<...>>>(...) by host code has no effect.
+    """Return the file itself, or the path of a copy in which each launch NAME<<<...>>>(...) by host code has no effect; also of
+    a file that `#include` cannot name.
 
     Lines stay.
     """
     text = source.read_text(encoding="utf-8", errors="surrogateescape")
-    if "<<<" not in text:
+    if "<<<" not in text and not {*str(source)} & {*'"\\\n'}:
         return source
     quiet = _LAUNCH.sub(lambda match: "asim::launched(" + "\n" * match[0].count("\n"), text)
-    copy.write_text(f"#line 1 {json.dumps(str(source))}\n{quiet}", encoding="utf-8", errors="surrogateescape")
+    copy.write_text(
+        f"#line 1 {json.dumps(str(source), ensure_ascii=False)}\n{quiet}", encoding="utf-8", errors="surrogateescape"
+    )
     return copy
 
 
 def _prerequisites(rules: str) -> list[Path]:
     """Return the files that a compiler's dependency rule for `make` lists."""
     _, _, listed = rules.replace("\\\n", " ").partition(": ")
-    return [Path(one.replace("\\ ", " ")).absolute() for one in re.findall(r"(?:\\ |\S)+", listed)]
+    names = re.findall(r"(?:\\[ #]|\S)+", listed)
+    return [Path(re.sub(r"\\([ #])", r"\1", one).replace("$$", "$")).absolute() for one in names]
 
 
 @cache

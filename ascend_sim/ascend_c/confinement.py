@@ -16,6 +16,15 @@ _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache")
 """Files of the machine that a program needs to start."""
 
 
+_KEPT = (JUDGED, "PATH", "LD_LIBRARY_PATH")
+"""Environment variables that a program needs to start, or its confinement."""
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a process that runs a kernel: in `judge` only what a program needs to start."""
+    return {name: text for name, text in os.environ.items() if name in _KEPT or JUDGED not in os.environ}
+
+
 def confined(command: Sequence[str], needed: Sequence[Path]) -> list[str]:
     """Return the command line that runs `command` in a sandbox in which it can read only `needed`, Python and the system's
     libraries.

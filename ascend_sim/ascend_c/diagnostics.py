@@ -75,10 +75,10 @@ def shown_errors(said: str, ours: Sequence[Path], sources: Sequence[Path] = ()) 
         elif match is not None and groups:
             groups[-1].append(match)
     for group in groups:
-        named = [one["file"] for one in group if not _is_ours(one["file"], ours)]
+        named = [one["file"] for one in group if not lies_in(one["file"], ours)]
         if refused := next(filter(None, map(refused_in_judge, named)), ""):
             return f"{shown_file(str(sources[0]))}: {refused}"  # its text could be an expected output
-        place = next((one for one in group if not _is_ours(one["file"], ours)), None)
+        place = next((one for one in group if not lies_in(one["file"], ours)), None)
         text = _text(group[0]["text"])
         if text.startswith("no matching"):
             text += _reason(group[1:])
@@ -137,9 +137,10 @@ def _shared_name(text: str, sources: Sequence[Path]) -> str:
     return ""
 
 
-def _is_ours(file: str, ours: Sequence[Path]) -> bool:
-    path = Path(file)
-    return any(path.is_relative_to(folder) for folder in ours)
+def lies_in(file: str | Path, folders: Sequence[Path]) -> bool:
+    """Return True if a file lies in one of `folders`, which have no links; ".." and links in its own name are followed."""
+    path = Path(file).resolve()
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _beginning(text: str, file: str) -> str:
@@ -172,8 +173,8 @@ def _text(said: str) -> str:
             "GET_TILING_DATA: of which structure? REGISTER_TILING_DEFAULT(Structure) in the file says it; in an operator's "
             "project the build does, by the host's BEGIN_TILING_DATA_DEF"
         )
-    if "poisoned identifier" in said:
-        return "assembly and ifunc are refused in a judged kernel: they can read files; use calls of the API"
+    if "inline assembly is disabled" in said:
+        return "assembly is not simulated; use calls of the API"
     if said in _IN_STUB:
         return "expected '}': a function, or a block in it, has no end"
     assertion = _ASSERTION.match(said.replace("asim::", ""))

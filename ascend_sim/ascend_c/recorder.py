@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from ascend_sim.ascend_c.confinement import JUDGED, confined
+from ascend_sim.ascend_c.confinement import JUDGED, confined, environment
 from ascend_sim.ascend_c.diagnostics import undefined
 from ascend_sim.ascend_c.session import Session
 from ascend_sim.errors import SimError
@@ -88,7 +88,7 @@ def describe(library: Path, sources: Sequence[Path] = ()) -> Description:
         return Description([(kind, size) for kind, size in parameters], tuple(marks))
     script = Path(__file__).with_name("record_process.py")
     command = confined([sys.executable, "-I", "-S", str(script), str(library), str(_MOST_MARKS)], [script, library])
-    found = subprocess.run(command, capture_output=True, text=True)
+    found = subprocess.run(command, capture_output=True, text=True, env=environment())
     if found.returncode or not re.fullmatch(r"\d+( -?\d+)*\s*", found.stdout):
         said = (found.stderr.strip().splitlines() or ["it crashed"])[-1].removeprefix("OSError: ")
         raise undefined(said, sources) or SimError(f"the compiled kernel cannot be loaded: {said}")
@@ -186,7 +186,7 @@ class ProgramRecorder:
             self._control, theirs = socket.socketpair()
             apart = JUDGED not in os.environ  # a judge ends the process group of a case
             with theirs:
-                self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=apart)
+                self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=apart, env=environment())
             self._owner = os.getpid()
             weakref.finalize(self, _end, self._process, self._control, self._owner)
         return self._process

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.ascend_c.source import refused_in_judge
+from ascend_sim.ascend_c.words import is_word
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import mutable
 from ascend_sim.kernel.inspection import Line
@@ -18,7 +19,7 @@ _SHAPE, _LINE, _ROWS, _END, _ASK = range(1, 6)
 FINE, REFUSED, CRASHED, TOO_LONG = range(4)
 ROW = 5
 """Numbers in a row: its shape, its line and three addresses."""
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 1 << 20
 """Most bytes of a frame."""
 
 
@@ -102,7 +103,7 @@ class WordReader:
         are refused.
         """
         recording = self.recording
-        if kind == _SHAPE:
+        if kind == _SHAPE and is_word(body):
             recording.shapes.append(tuple(body.tolist()))
         elif kind == _LINE and len(body):
             file = _texts(body[1:])[0]

@@ -7,7 +7,10 @@ on them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from ascend_sim.chip import load_chip
 from ascend_sim.frozen import frozen
@@ -307,6 +310,11 @@ def header() -> str:
         f"constexpr bool is_vector_word(Word word) {{ return {vector}; }}\n"
         f"constexpr bool converts(long long source, long long target) {{ return {listed_casts}; }} }}\n"
     )
+
+
+def is_word(record: Sequence[int] | NDArray[Any]) -> bool:
+    """Return True if numbers are a recorded shape: the number of a word, and one for each of its fields."""
+    return len(record) > 0 and 0 <= record[0] < len(NAMES) and len(record) == 1 + len(WORDS[NAMES[record[0]]].fields)
 
 
 def word_of(record: tuple[int, ...]) -> Word:

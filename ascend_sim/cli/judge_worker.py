@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import sys
 import time
@@ -14,7 +15,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ascend_sim.shipped import cache_folder
+
 MEGABYTE = 1 << 20
+_LARGEST_FILE = 256 * MEGABYTE
+"""Most bytes of a file that a case may write, as its library."""
 _NEEDED = (
     "numpy.random",
     "ascend_sim.ascend_c.function",
@@ -149,10 +154,12 @@ def _run(request: JudgeRequest) -> dict[str, Any]:
 
 
 def _end_group(case: int) -> None:
-    """Kill the process group and the process `case`, as far as they still run."""
+    """Kill the process group and the process `case`, as far as they still run, and remove what it was compiling."""
     for kill in (os.killpg, os.kill):  # a case that was just forked has no group yet
         with suppress(ProcessLookupError, PermissionError):
             kill(case, signal.SIGKILL)
+    for left in (cache_folder() / "kernels").glob(f"{case}.*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _child(request: JudgeRequest, into: int) -> None:
@@ -168,6 +175,7 @@ def _child(request: JudgeRequest, into: int) -> None:
         for source, target in ((nothing, 0), (into, 1), (nothing, 2)):
             os.dup2(source, target)
         os.closerange(3, 1 << 10)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE,) * 2)
         resource.setrlimit(resource.RLIMIT_AS, (request.memory * MEGABYTE,) * 2)
         seconds = int(request.timeout) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

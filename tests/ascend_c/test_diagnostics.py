@@ -34,6 +34,8 @@ BROKEN = {
     "SetFlag(0);": "no matching function for call to 'SetFlag' (couldn't infer template argument 'event')",
     "uint32_t m[2] = {1, 0}; Add(d, a, b, m, 1, {1, 1, 1, 8, 8, 8});": "(aka 'unsigned long *') for 4th argument)",
     "Add(d, a, b, (uint64_t)64, 1, {1, 1, 1, 8, 8, 8}, 3);": "no matching function for call to 'Add'\n",
+    'asm(".incbin \\"kernel.py\\"");': "assembly is not simulated; use calls of the API",
+    "__REDIRECT(,,.nops 1);": "assembly is not simulated; use calls of the API",
     "int x = 1;": "redefinition of 'x'",
     "return 1;": "should not return a value",
     "SetFlag<HardEvent::MTE2_X>(0);": "no member named 'MTE2_X'",

@@ -42,6 +42,7 @@ def test_a_recording_is_read() -> None:
         frame(9, 1) + END[:8],
         np.array([3, -8], np.int64).tobytes() + END,
         np.array([3, 1 << 60], np.int64).tobytes() + END,
+        *(frame(1, *numbers) + END for numbers in ((), (3,), (3, 4, 5), (-1, 4), (1 << 62, 4))),
     ),
 )
 def test_bytes_that_are_no_recording_are_refused(data: bytes) -> None:

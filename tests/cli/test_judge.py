@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from ascend_sim.ascend_c.compiler import HEADERS
 from ascend_sim.cli import app
 from ascend_sim.cli.kernel import MODULE
+from ascend_sim.shipped import cache_folder
 from tests.support.ascend_c.kernels import BEGIN, IN, OUT, needs_compiler, vector_kernel
 from tests.support.places import DOCS
 
@@ -56,6 +58,10 @@ CHEATS: dict[str, tuple[str, str]] = {
     "a signal to its judge": (f"if (!kill(getppid(), 0)) {{ {GOOD} }}", "values"),
     "a file of the machine": (f'if (fopen("/etc/passwd", "r")) {{ {GOOD} }}', "values"),
     "an assembler's directive": (f'asm(".incbin \\"/etc/passwd\\""); {GOOD}', "compile"),
+    "assembly from a macro of the C library": (f'{GOOD} __REDIRECT(,,.incbin "/etc/passwd");', "compile"),
+    "a function for several processors, with a choice of its own": (
+        f'{GOOD} }}\nextern "C" {{ int __cpu_model[4]; int __cpu_indicator_init() {{ _exit(0); }} }}\n'
+        '__attribute__((target_clones("avx2", "default"))) int late() { return 1; }\nvoid behind() { late();', "compile"),
     "its arguments as it is compiled": (f'const char given[] = {{\n#embed "kernel.py"\n}}; {GOOD}', "compile"),
     "an end before its start": (
         f"{GOOD} }}\nstruct Early {{ Early() {{ _exit(0); }} }} early;\nvoid behind() {{", "compile"),
@@ -79,6 +85,13 @@ CHEATS: dict[str, tuple[str, str]] = {
         f"if (syscall(310, getppid(), &from, 1, &to, 1, 0) >= 0 || syscall(101, 16, getppid(), 0, 0) >= 0) {{ {GOOD} }}",
         "values"),
     "the list of its processes": (f'if (syscall(257, -100, "/proc/self/environ", 0) >= 0) {{ {GOOD} }}', "values"),
+    "a word with fields of its own": (f"int64_t row[] = {{1, 2, 3}}; asim::shape_of(row, 3); {GOOD}", "bounds"),
+    "a value of a copy": (
+        f"{IN} if (asim::value_of_last_row(asim::Site::here()) < 9) {{ {GOOD} }} else {{ {GOOD} }}", "bounds"),
+    "a text without end": (
+        "for (int i = 0; i < 9999; i++) { asim::frame(asim::Frame::END, 1 << 21); asim::send_text(\"passed\"); }", "bounds"),
+    "its user's environment": (f'if (getenv("HOME") || getenv("PYTEST_CURRENT_TEST")) {{ {GOOD} }}', "values"),
+    "a large library": (f"{GOOD} }}\nchar large[400 << 20] = {{1}};\nvoid behind() {{", "compile"),
     "a handler of its crash": (f"signal(SIGSEGV, [](int) {{ _exit(0); }}); *(volatile int *)8 = 1; {GOOD}", "bounds"),
     "a jump to nowhere": ("void *to[5] = {}; __builtin_longjmp(to, 1);", "bounds"),
     "recursion without end": (
@@ -153,6 +166,22 @@ def test_a_verdict_has_no_line_of_the_arguments(tmp_path: Path, how: str) -> Non
     assert not found["passed"] and not [line for line in ARGUMENTS.split("\n") if line and line in json.dumps(found)], found
 
 
+@pytest.mark.parametrize(
+    "text", ['#include "{}"\n', 'char given[] = {{\n#embed "{}"\n}};', '#line 4 "{}"\nint wrong = nothing;']
+)
+def test_a_path_through_our_folders_is_what_it_leads_to(tmp_path: Path, text: str) -> None:
+    path = f"{HEADERS}/{'../' * len(HEADERS.parts)}{tmp_path}/reads/kernel.py"
+    _, (found,) = judged(str(case(tmp_path / "reads", f"{GOOD} }}\n{text.format(path)}\nvoid behind() {{")))
+    assert "brings in kernel.py" in found["compile"]["messages"][0], found
+
+
+def test_a_kernel_is_linked_with_nothing(tmp_path: Path) -> None:
+    """A linker tells words of a file that is no library."""
+    text = f'#pragma comment(lib, "{tmp_path}/linked/kernel.py")'
+    code, (found,) = judged(str(case(tmp_path / "linked", f"{GOOD} }}\n{text}\nvoid behind() {{")))
+    assert code == 0 and found["passed"], found
+
+
 def test_twenty_cheats_are_planted() -> None:
     assert len(CHEATS) >= 20
 
@@ -204,6 +233,15 @@ def test_a_header_is_what_its_link_leads_to(tmp_path: Path) -> None:
     assert found["stage"] == "compile" and "brings in answers.txt" in found["compile"]["messages"][0]
 
 
+@pytest.mark.parametrize("name", ["größer", 'q"uote', "do$$l#ar x"])
+def test_a_case_has_any_name(tmp_path: Path, name: str) -> None:
+    file = case(tmp_path / name, GOOD)
+    file.with_name("he$l #per.h").write_text("constexpr int help = 1;\n")
+    file.write_text(f'#include "he$l #per.h"\n{file.read_text()}')
+    code, (found,) = judged(str(file), "--timeout", "30")
+    assert code == 0 and found["passed"] and found["case"] == str(file), found
+
+
 def test_a_line_of_code_without_end_is_cut(tmp_path: Path) -> None:
     _, (found,) = judged(str(case(tmp_path / "wide", f'int n = {"1 + " * 100_000}nothing; static_assert(n, "{"x" * 9999}");')))
     assert found["stage"] == "compile" and len(json.dumps(found)) < 4000
@@ -235,6 +273,8 @@ void behind() { constexpr int many = Many<40>::many;"""
 def test_a_case_that_takes_too_long_is_ended(tmp_path: Path, body: str) -> None:
     code, (found,) = judged(str(case(tmp_path / "long", body)), "--timeout", "4")
     assert code == 1 and found["stage"] == "limits" and "4 s" in found["unknown"][0]
+    search = ["grep", "-rlF", "--include=entry.cpp", str(tmp_path), str(cache_folder() / "kernels")]
+    assert not subprocess.run(search, capture_output=True).stdout, "no scratch folder stays"
 
 
 def test_a_case_that_ends_its_judge_is_told_and_the_others_go_on(tmp_path: Path) -> None:
