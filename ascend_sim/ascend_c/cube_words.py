@@ -145,9 +145,10 @@ def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
     if size > 2:
         raise SimError(f"{name}: elements of {size} bytes are not simulated; of 1 and 2 bytes are")
     fractals, gap = 2 // size, f["dst_gap"] + 1
+    inner = f["fractal_gap"] if fractals > 1 else 0  # one fractal has no gap inside
     strides = (f["src_stride"] * fractals, gap // fractals) if f["repeat"] > 1 else (1, 1)
-    if f["fractal_gap"] or (f["repeat"] > 1 and gap % fractals):
-        raise SimError(f"{name}: gaps inside the squares of {fractals} fractals are not simulated")
+    if inner or (f["repeat"] > 1 and gap % fractals):
+        raise SimError(f"{name}: gaps inside squares of two fractals are not simulated")
     key = LoadData2D, WORDS[name].addresses[0], size, f["repeat"], strides[0], True, strides[1]
     return [WordStep(key, src0=f["first"] * fractals * FRACTAL_BYTES)]
 

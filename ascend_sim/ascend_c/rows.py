@@ -130,7 +130,9 @@ def append(k: Kernel, recording: WordStream, tensors: int, auto_sync: bool = Fal
         kept = _moved_to_tensors(k, rows, steps.in_gm[shape[source]], line[source], recording, tensors)
         rows, source = rows[kept], source[kept]
         if has_unit_flags:
-            rows, source = with_unit_flags(k, rows, source, [words[one] for one in shape[source].tolist()])
+            told = line[source]
+            named = [words[one] for one in shape[source].tolist()]
+            rows, source = with_unit_flags(k, rows, source, named, lambda row: recording.lines[told[row]])
         if auto_sync:
             rows, source = with_auto_sync(k, rows, source)
         lines = numbers[line[source]] if len(numbers) else np.empty(0, np.int32)

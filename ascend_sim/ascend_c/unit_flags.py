@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.words import Word
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.sync import SetFlag, WaitFlag, WaitUnitFlag
+from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.unit_flag import before_free, before_full
@@ -81,12 +83,13 @@ class _Tiles:
 
 
 def with_unit_flags(
-    k: Kernel, rows: NDArray[np.int64], source: NDArray[np.int64], words: Sequence[Word]
+    k: Kernel, rows: NDArray[np.int64], source: NDArray[np.int64], words: Sequence[Word], line_of: Callable[[int], Line]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return (rows with the rows of unit flags inserted, the index of the recorded word for each row); `words` are those of
     `rows`.
 
-    The flag of a drain that no product follows is left out. Raises SimError for modes that are not simulated.
+    The flag of a drain that no product follows is left out. Raises SourceError, at the row's line, for a mode that is not
+    simulated and for a drain of a tile that no product filled.
     """
     tiles = _Tiles(k)
     for row, word in enumerate(words):
@@ -94,12 +97,16 @@ def with_unit_flags(
         if not mode:
             continue
         if mode not in (SETS, ASKS) or (mode == ASKS and word.name != "mad"):
-            raise SimError(f"{word.name}: unitFlag {mode} is not simulated; allowed are 0 and 3, and 2 for Mmad")
+            call = "Mmad" if word.name == "mad" else "Fixpipe"
+            raise SourceError(f"{call}: unitFlag {mode} is not simulated; allowed are 0 and 3, and 2 for Mmad", line_of(row))
         one = k.table.instructions[rows[row, 0]]
         if word.name == "mad":
             tiles.product(row, int(rows[row, 1]), mode, one)
         else:
-            tiles.drain(row, int(rows[row, 2]), one)
+            try:
+                tiles.drain(row, int(rows[row, 2]), one)
+            except SimError as error:
+                raise SourceError(str(error), line_of(row)) from error
     listed = sorted(tiles.found, key=lambda one: one.before)
     places = [one.before for one in listed]
     new = np.zeros((len(listed), rows.shape[1]), np.int64)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ascend_sim as asim
+from ascend_sim.errors import SimError
 from tests.ascend_c.test_cube_samples import LOAD, LOCAL, RAW
 from tests.support.ascend_c.kernels import made, needs_compiler
 
@@ -57,6 +58,9 @@ CALLS = {
     "PipeBarrier<PIPE_ALL>(); DataCopy(l1a, ag, Nd2NzParams(2, 16, 96, 3072, 96, 64, 2, 16)); "
     "DataCopy(l1a[512], ag[1536], Nd2NzParams(2, 16, 96, 3072, 96, 64, 2, 16)); STEP(MTE2_MTE1, 0)"
     f"{LOAD} {MMAD} {OUT}": lambda a, b, d: a.reshape(2, 2, 16, 96).transpose(1, 2, 0, 3).reshape(64, 96) @ b,
+    f"LoadDataWithTranspose(l0b, l1b, LoadData2dTransposeParams(0, 3, 6, 0, 7)); STEP(MTE1_M, 0) {MMAD} {OUT}": (
+        lambda a, b, d: a @ b
+    ),
     quantised("int8_t", "QF322B8_PRE", fields="q.deqScalar = 1ull << 46 | 0x3e800000;"): (
         lambda a, b, d: rounded(a @ b / 4, -128, 127)
     ),
@@ -68,10 +72,21 @@ CALLS = {
 """Calls that write to c, which begins with zeros, and what numpy says of the operands a and b and of the scales d."""
 
 
+REFUSED = {
+    f"{MMAD}\nFixpipeParamsV220 q(48, 64, 64, 48, false); q.unitFlag = 2;\nFixpipe(cg, co, q);": (
+        "Fixpipe: unitFlag 2 is not simulated"
+    ),
+    f"{MMAD}\nFixpipeParamsV220 q(48, 64, 64, 48, false); q.unitFlag = 3;\nFixpipe(cg, co, q);": (
+        "Fixpipe with unitFlag 3: no Mmad with unitFlag 3 filled the tile at 0 of L0C"
+    ),
+}
+"""Calls that are refused, at their third line."""
+
+
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A kernel that makes one of the calls, by its number."""
-    cases = "\n".join(f"if (which == {number}) {{ {call} }}" for number, call in enumerate(CALLS))
+    cases = "\n".join(f"if (which == {number}) {{ {call} }}" for number, call in enumerate([*CALLS, *REFUSED]))
     views = "auto co = local<float>(TPosition::CO1, 0); GlobalTensor<float> cg; cg.SetGlobalBuffer((__gm__ float *)c); "
     scales = "GlobalTensor<uint64_t> dg; dg.SetGlobalBuffer((__gm__ uint64_t *)d);"
     text = f"""{LOCAL}extern "C" __global__ __aicore__ void kernel(GM_ADDR a, GM_ADDR b, GM_ADDR c, GM_ADDR d, int32_t which) {{
@@ -93,3 +108,14 @@ def test_a_call_of_the_cube_computes_what_numpy_does(calls: Any, number: int) ->
         found = run.outputs["c"].reshape(-1).view(wanted.dtype)[: wanted.size]
         np.testing.assert_array_equal(found, wanted.reshape(-1))
         assert not run.findings
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_a_refusal_names_the_line(calls: Any, number: int) -> None:
+    said = [*REFUSED.values()][number]
+    told = enumerate(calls.sources[0].read_text().splitlines(), 1)
+    lines = [at for at, text in told if text.startswith("Fixpipe(cg, co, q);")]
+    a, b, c = np.zeros((64, 96), np.float16), np.zeros((96, 48), np.float16), np.zeros((64, 48), np.float32)
+    with pytest.raises(SimError) as caught:
+        asim.launch(calls, 1, a, b, c, np.zeros(48, np.int64), which=len(CALLS) + number)
+    assert said in str(caught.value) and f".cpp:{lines[number]}: " in str(caught.value)
