@@ -24,6 +24,7 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import mutable
+from ascend_sim.kernel.check import check_disarmed
 from ascend_sim.kernel.program import Program
 from ascend_sim.options.run_options import STEP, AnyRunOptions
 from ascend_sim.report.counts import Counts
@@ -41,7 +42,7 @@ from ascend_sim.runtime import (
     run_tasks,
     without_recording,
 )
-from ascend_sim.settings import check_disarmed, check_limit, disarmed_warnings
+from ascend_sim.settings import check_limit, disarmed_warnings
 
 Array = NDArray[Any]
 

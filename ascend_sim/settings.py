@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -110,19 +109,3 @@ def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
             "use mode full, or timing"
         )
     return (f"an experiment, not the kernel: disarmed, so that its waits hold nothing: {', '.join(names)}",) if names else ()
-
-
-def check_disarmed(disarm: Mapping[str, Collection[str]], flags: Mapping[str, Collection[str]]) -> None:
-    """Raise SimError for the first kernel or flag of `disarm` that is not in `flags`: an experiment without effect misleads.
-
-    Both are {kernel: its flags}.
-    """
-    for kernel, wanted in disarm.items():
-        if kernel not in flags:
-            raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(flags)}")
-        for name in wanted:
-            if name not in flags[kernel]:
-                known = sorted(flags[kernel])
-                near = [flag for flag in known if flag.startswith(name)] or get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise SimError(f"disarm: no flag {name!r} in {kernel}{hint}; it has {', '.join(known) or 'none'}")

@@ -12,7 +12,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.ops.kinds import NUMBER
 from ascend_sim.options.run_options import LaunchOptions, RunOptions
-from ascend_sim.settings import KINDS, check_disarmed, check_options
+from ascend_sim.settings import KINDS, check_options
 
 pytestmark = pytest.mark.fast
 
@@ -92,13 +92,3 @@ def test_the_same_name_may_mean_something_else_in_another_face() -> None:
         check_options(LaunchOptions, {"disarm": {"grad_input": ["L0"]}})
     with pytest.raises(SimError, match="disarm"):
         check_options(RunOptions, {"disarm": ["L0"]})
-
-
-def test_a_flag_that_a_kernel_lacks_has_a_hint() -> None:
-    check_disarmed({"k": ["x full"]}, {"k": ["x full", "x free"], "other": []})
-    with pytest.raises(SimError, match=r"^disarm: no flag 'x ful' in k; did you mean 'x full'\?; it has x free, x full$"):
-        check_disarmed({"k": ["x ful"]}, {"k": ["x full", "x free"]})
-    with pytest.raises(SimError, match=r"it has none$"):
-        check_disarmed({"k": ["x"]}, {"k": []})
-    with pytest.raises(SimError, match=r"^disarm: no kernel 'j'; this call has k$"):
-        check_disarmed({"j": ["x"]}, {"k": ["x"]})

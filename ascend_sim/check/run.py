@@ -22,9 +22,9 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.host import collector_paused
+from ascend_sim.kernel.check import check_disarmed
 from ascend_sim.kernel.inspection import Fault, Inspection, inspect
 from ascend_sim.kernel.program import Program
-from ascend_sim.settings import check_disarmed
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 _MOST_COMPARED = 1 << 20

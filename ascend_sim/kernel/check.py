@@ -1,8 +1,11 @@
-"""Checks of a program: every row on a pipe of its core, inside buffers and tensors, at an aligned address."""
+"""Checks of a program, that every row is on a pipe of its core, inside buffers and tensors, and at an aligned address; and of
+flags that an experiment ignores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,3 +203,19 @@ def _check_operand(program: Program, operand: str, sizes: Sequence[int]) -> None
     raise RowError(
         f"{program.where}: {program[row]}: {operand} covers bytes {offset} to {offset + extent} of {limit}{aligned}", row
     )
+
+
+def check_disarmed(disarm: Mapping[str, Collection[str]], flags: Mapping[str, Collection[str]]) -> None:
+    """Raise SimError for the first kernel or flag of `disarm` that is not in `flags`: an experiment without effect misleads.
+
+    Both are {kernel: its flags}.
+    """
+    for kernel, wanted in disarm.items():
+        if kernel not in flags:
+            raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(flags)}")
+        for name in wanted:
+            if name not in flags[kernel]:
+                known = sorted(flags[kernel])
+                near = [flag for flag in known if flag.startswith(name)] or get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise SimError(f"disarm: no flag {name!r} in {kernel}{hint}; it has {', '.join(known) or 'none'}")

@@ -135,6 +135,7 @@ def subclasses(kind: type[Instruction]) -> list[type[Instruction]]:
 
 IN_NUMPY = {
     "Elementwise": "a table of arithmetic: numbers are computed where they stand",
+    "_TwoFormats": "a table of arithmetic: numbers of one format become numbers of another",
     "ReduceRows": "numbers of a row become one",
     "ReduceBlocks": "numbers of a block become one",
     "ReducePieces": "numbers of a piece become one",

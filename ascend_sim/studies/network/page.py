@@ -43,7 +43,7 @@ def write_layer_pages(page: str | Path, run: NetworkRun, most: int, **options: U
         result = run_case(address_in(run, name) or case, **{**given, "mode": "timing", "tiling": run.tilings.get(name)})
         result.write_html(folder / page_name(name), name=f"{run.network.name}:{name}")
         links[name] = f"{folder.name}/{page_name(name)}"
-    found = {}
+    found: dict[str, str] = {}
     for copies in run.copies:
         names = [run.network.layers[number].name for number in copies]
         found |= {name: links[one] for name in names for one in names if one in links}
