@@ -9,7 +9,7 @@ import pytest
 
 import ascend_sim as asim
 from ascend_sim.errors import SimError
-from tests.ascend_c.test_cube_samples import LOAD, LOCAL, RAW
+from tests.support.ascend_c.cube_text import LOAD, LOCAL, RAW
 from tests.support.ascend_c.kernels import made, needs_compiler
 
 pytestmark = needs_compiler

@@ -147,6 +147,7 @@ IN_NUMPY = {
     "_Whole": "the mask register is no place in a buffer",
     "SelectByRegister": "bits of the mask register say which number it is",
     "Gather": "numbers of another operand say where it lies",
+    "GatherBlocks": "numbers of another operand say where its blocks lie",
     "ScalarLoad": "GM is reached through the data cache",
     "ScalarStore": "GM is reached through the data cache",
     "CleanDataCache": "lines of the data cache are written back",
