@@ -8,6 +8,8 @@ from __future__ import annotations
 
 BLOCK_BYTES = 32
 """Bytes of a data block of local memory, which holds the C0 channels of a pixel: addresses and lengths are whole blocks."""
+REPEAT_BLOCKS = 8
+"""Blocks of a whole repeat of the vector unit (asc-devkit, Gatherb and ReduceDataBlock: stated)."""
 FRACTAL = 16
 """Rows and columns of a cube fractal; output channels are stored in blocks of this size (ops-nn BLOCK_CUBE: stated)."""
 FRACTAL_BYTES = FRACTAL * BLOCK_BYTES

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.chip.fractal import BLOCK_BYTES, REPEAT_BLOCKS
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost
@@ -33,9 +33,6 @@ from ascend_sim.isa.vector.base import (
     view_of_blocks,
 )
 from ascend_sim.memory.regions import Region
-
-BLOCKS = 8
-"""Blocks of 32 bytes in a repeat."""
 
 
 @frozen
@@ -197,31 +194,31 @@ class GatherBlocks(VectorInstruction):
     rows: int
     source_bytes: int
     block: int = BLOCK_BYTES
-    dst_stride: int = BLOCKS * BLOCK_BYTES
+    dst_stride: int = REPEAT_BLOCKS * BLOCK_BYTES
 
     name = "gather_blocks"
     chooses = "src0"
 
     def pipe(self, chip: ChipSpec) -> str:
-        blocks_fit(chip, self.name, BLOCKS * BLOCK_BYTES, self.rows, (self.dst_stride, self.block))
+        blocks_fit(chip, self.name, REPEAT_BLOCKS * BLOCK_BYTES, self.rows, (self.dst_stride, self.block))
         return super().pipe(chip)
 
     def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.rows * BLOCKS * BLOCK_BYTES
+        return self.dtype, self.rows * REPEAT_BLOCKS * BLOCK_BYTES
 
     @property
     def _layout(self) -> tuple[int, int, int]:
-        return BLOCKS * BLOCK_BYTES, self.rows, self.dst_stride
+        return REPEAT_BLOCKS * BLOCK_BYTES, self.rows, self.dst_stride
 
     def reads(self) -> tuple[Region, ...]:
-        return (*rows_of("src0", "uint8", self.source_bytes), *rows_of("src1", "uint32", BLOCKS * self.rows))
+        return (*rows_of("src0", "uint8", self.source_bytes), *rows_of("src1", "uint32", REPEAT_BLOCKS * self.rows))
 
     def writes(self) -> tuple[Region, ...]:
         return blocks_of("dst", "uint8", self._layout, self.block)
 
     def chosen(self, memory: Memory, src1: int) -> NDArray[np.int64]:
         """Return the byte offsets in src0 of the blocks that are taken."""
-        return view(memory, src1, "uint32", BLOCKS * self.rows).astype(np.int64)
+        return view(memory, src1, "uint32", REPEAT_BLOCKS * self.rows).astype(np.int64)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         offsets = self.chosen(memory, src1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.chip.fractal import BLOCK_BYTES, REPEAT_BLOCKS
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, ceil_div
@@ -17,8 +17,6 @@ from ascend_sim.isa.memory import Memory
 from ascend_sim.isa.vector.base import Mask, VectorInstruction, rows_of, size_of, storage, view
 from ascend_sim.memory.regions import Region
 
-_REPEAT_BLOCKS = 8
-"""Blocks of a repeat, which are the results of one instruction."""
 _ORDERS = ("value index", "index value", "index")
 _INDEX_BYTES = 4
 """Bytes of an index without its value (asc-devkit, ReduceRepeat, products A2 and A3: stated)."""
@@ -185,7 +183,7 @@ class ReduceBlocks(VectorInstruction):
         return f"block_reduce_{self.operation}"
 
     def aligned(self) -> Mapping[str, int]:
-        return {"dst": _REPEAT_BLOCKS * size_of(self.dtype)}  # stated: asc-devkit, ReduceDataBlock
+        return {"dst": REPEAT_BLOCKS * size_of(self.dtype)}  # stated: asc-devkit, ReduceDataBlock
 
     @property
     def _block(self) -> int:
