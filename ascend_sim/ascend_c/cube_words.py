@@ -130,26 +130,18 @@ def _fractals(name: str, f: Fields, chip: ChipSpec) -> Steps:
     size, turned = _itemsize(name, f["format"]), bool(f["transpose"])
     if turned and size != 2:
         raise SimError(f"{name}: ifTranspose turns elements of 2 bytes, not of {size}")
-    key = LoadData2D, WORDS[name].addresses[0], size, f["repeat"], strides[0], turned, strides[1]
+    key = LoadData2D, WORDS[name].addresses[0], size, f["repeat"], strides[0], turned, strides[1], 1
     return [WordStep(key, src0=f["first"] * FRACTAL_BYTES)]
 
 
 def _squares(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the step of a word that loads and transposes squares: one fractal of 2-byte elements, two of 1-byte elements.
-
-    Raises SimError for other element sizes and for gaps inside squares.
-    """
+    """Return the step of a word that loads and transposes squares, a LoadData2D. Raises SimError for a bad field."""
     _increasing(name, f)
     _positive(name, {"repeatTimes": f["repeat"]})
     size = _itemsize(name, f["format"])
-    if size > 2:
-        raise SimError(f"{name}: elements of {size} bytes are not simulated; of 1 and 2 bytes are")
-    fractals, gap = 2 // size, f["dst_gap"] + 1
-    inner = f["fractal_gap"] if fractals > 1 else 0  # one fractal has no gap inside
-    strides = (f["src_stride"] * fractals, gap // fractals) if f["repeat"] > 1 else (1, 1)
-    if inner or (f["repeat"] > 1 and gap % fractals):
-        raise SimError(f"{name}: gaps inside squares of two fractals are not simulated")
-    key = LoadData2D, WORDS[name].addresses[0], size, f["repeat"], strides[0], True, strides[1]
+    fractals = LoadData2D("L0A", size, 1, transpose=True).fractals
+    strides = (f["src_stride"] * fractals, f["dst_gap"] + 1) if f["repeat"] > 1 else (fractals, fractals)
+    key = LoadData2D, WORDS[name].addresses[0], size, f["repeat"], strides[0], True, strides[1], f["fractal_gap"] + 1
     return [WordStep(key, src0=f["first"] * fractals * FRACTAL_BYTES)]
 
 

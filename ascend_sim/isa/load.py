@@ -26,11 +26,11 @@ from ascend_sim.memory.regions import Region
 @frozen
 class LoadData2D(Instruction):
     """Load `repeat` fractals of 512 bytes, `src_stride` fractals apart in L1, to fractals of L0A or L0B that are `dst_stride`
-    apart.
+    fractals apart.
 
-    With `transpose` squares are moved instead, each transposed: a fractal of 16 x 16 2-byte items, or two consecutive fractals,
-    32 x 32 1-byte items (hiascend CCE page of load_cbuf_to_ca_transpose: takes both; that the unit of 1-byte items is such a
-    square: inferred from the 32-byte blocks).
+    With `transpose` squares are moved instead, each transposed: a fractal of 16 x 16 2-byte items, or two consecutive fractals
+    of other items: 32 x 32 of 1 byte, one below the other, or 16 x 16 of 4 bytes, side by side. The square is split into
+    fractals again, which lie `fractal_stride` fractals apart (asc-devkit, LoadDataWithTranspose).
     """
 
     destination: str
@@ -39,38 +39,60 @@ class LoadData2D(Instruction):
     src_stride: int = 1
     transpose: bool = False
     dst_stride: int = 1
+    fractal_stride: int = 1
 
     name = "load_data_2d"
+
+    def __post_init__(self) -> None:
+        """Raise SimError for transposed squares whose fractals overlap in the destination."""
+        apart, inner = self.dst_stride, self.fractal_stride
+        starts = {number * apart + second for number in range(self.repeat) for second in (0, inner)}
+        if self.fractals == 2 and len(starts) < 2 * self.repeat:
+            raise SimError(
+                f"load_data_2d: squares of two fractals {inner} apart, from {apart} fractals on the next; they overlap"
+            )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the fields by name, without `fractal_stride` if the fractals of a square adjoin."""
+        return {name: value for name, value in vars(self).items() if (name, value) != ("fractal_stride", 1)}
 
     def pipe(self, chip: ChipSpec) -> str:
         if self.transpose and self.itemsize > 2:
             refuse_not_simulated(chip, self.name, self.itemsize)
-            raise SimError(f"load_data_2d: transposes items of 1 or 2 bytes, not of {self.itemsize}")
         return chip.path("L1", self.destination).pipe
 
     def cost(self, chip: ChipSpec) -> Cost:
         path = chip.path("L1", self.destination)
-        work = int(np.ceil(self.repeat * self._unit / path.bytes_per_cycle))
+        work = int(np.ceil(self.repeat * self.fractals * FRACTAL_BYTES / path.bytes_per_cycle))
         return Cost(path.head, path.head, work, path.latency)
 
     @property
-    def _unit(self) -> int:
-        """Return the bytes that are moved at a time: a fractal, or a square of two for transposed 1-byte items."""
-        return 2 * FRACTAL_BYTES if self.transpose and self.itemsize == 1 else FRACTAL_BYTES
+    def fractals(self) -> int:
+        """Return the number of fractals that are moved at a time: two in a square of items that are not of 2 bytes."""
+        return 2 if self.transpose and self.itemsize != 2 else 1
 
     def reads(self) -> tuple[Region, ...]:
-        return (Region("src0", "L1", self._unit, self.src_stride * FRACTAL_BYTES, self.repeat),)
+        return (Region("src0", "L1", self.fractals * FRACTAL_BYTES, self.src_stride * FRACTAL_BYTES, self.repeat),)
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", self.destination, self._unit, self.dst_stride * self._unit, self.repeat),)
+        step, inner = self.dst_stride * FRACTAL_BYTES, self.fractal_stride * FRACTAL_BYTES
+        if inner == FRACTAL_BYTES:
+            return (Region("dst", self.destination, self.fractals * FRACTAL_BYTES, step, self.repeat),)
+        return (Region("dst", self.destination, FRACTAL_BYTES, step, self.repeat, inner, self.fractals),)
 
     def moves(self, model: ValueModel) -> Moves:
-        put = loops("dst", self.destination, (self.repeat, self._unit), (self.dst_stride * self._unit, 1), 1)
-        step = self.src_stride * FRACTAL_BYTES
+        shape = (self.repeat, self.fractals, FRACTAL_BYTES)
+        strides = (self.dst_stride * FRACTAL_BYTES, self.fractal_stride * FRACTAL_BYTES, 1)
+        put = loops("dst", self.destination, shape, strides, 1)
+        step, c0 = self.src_stride * FRACTAL_BYTES, BLOCK_BYTES // self.itemsize
         if not self.transpose:
-            return moves(loops("src0", "L1", (self.repeat, self._unit), (step, 1), 1), put=put)
-        shape = (self.repeat, BLOCK_BYTES // self.itemsize, self._unit // BLOCK_BYTES)
-        return moves(loops("src0", "L1", shape, (step, self.itemsize, BLOCK_BYTES), self.itemsize), put=put)
+            return moves(loops("src0", "L1", (self.repeat, FRACTAL_BYTES), (step, 1), 1), put=put)
+        if self.itemsize == 4:  # column halves of the square become row halves: repeat, fractal, its half, row, column
+            taken = loops("src0", "L1", (self.repeat, 2, 2, c0, c0), (step, c0 * BLOCK_BYTES, FRACTAL_BYTES, 4, BLOCK_BYTES), 4)
+        else:  # repeat, fractal, row, column
+            steps = step, FRACTAL, self.itemsize, BLOCK_BYTES
+            taken = loops("src0", "L1", (self.repeat, self.fractals, FRACTAL, c0), steps, self.itemsize)
+        return moves(taken, put=put)
 
     def path(self) -> str:
         return f"L1->{self.destination}"

@@ -49,13 +49,15 @@ class CubeMethods:
         src_stride: int = 1,
         transpose: bool = False,
         dst_stride: int = 1,
+        fractal_stride: int = 1,
     ) -> None:
         """Load fractals from L1 to L0A or L0B; see `LoadData2D`.
 
         `repeat` fractals of 512 bytes, `src_stride` fractals apart in L1 and `dst_stride` apart in `destination`; with
-        `transpose` squares are turned on the way.
+        `transpose` squares are turned on the way, whose fractals end `fractal_stride` apart.
         """
-        self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose, dst_stride), dst, src)
+        strides = src_stride, transpose, dst_stride, fractal_stride
+        self._emit((LoadData2D, destination, itemsize, repeat, *strides), dst, src)
 
     def _load_squares(self, dst: int, src: int, held: int, rows: Span, columns: Span) -> None:
         """Load part of an NZ matrix of 1-byte items as the right operand [K, N], in transposed squares of 32 x 32.
@@ -72,7 +74,7 @@ class CubeMethods:
         first = src + (columns.start // side * held + rows.start) * side
         for row in range(rows.length // side):
             place = dst + row * across * square
-            self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, transpose=True)
+            self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, True, 2)
 
     def _piece(self, what: str, dtype: str, held: int, rows: Span, columns: Span) -> MatrixPiece:
         """Return part of a matrix in L1. Raises SimError for rows and columns that are not whole numbers, too small, or too

@@ -246,7 +246,7 @@ def test_load_data_2d_turns_squares_of_32_bytes() -> None:
     """Two fractals that follow each other are 32 rows of 32 items, which become the columns of two others."""
     bench = Workbench(3)
     source = bench.memory.buffers["L1"].copy()
-    load = LoadData2D("L0B", 1, 3, 4, True)
+    load = LoadData2D("L0B", 1, 3, 4, True, 2)
     bench.do(load, 512, 64)
     got = bench.get("L0B", 512, np.uint8, 3 * 1024)
     for square in range(3):
@@ -256,13 +256,32 @@ def test_load_data_2d_turns_squares_of_32_bytes() -> None:
     assert load.cost(CHIP).work == LoadData2D("L0B", 2, 6, 4).cost(CHIP).work
 
 
-def test_32_bit_fractals_are_not_turned() -> None:
-    for chip, words in (
-        (CHIP, "transposed loads of items of 4 bytes.* not simulated"),
-        (load_chip("ascend910a"), "not of 4"),
-    ):
-        with pytest.raises(SimError, match=words):
-            LoadData2D("L0B", 4, 3, 2, True).pipe(chip)
+@pytest.mark.parametrize("itemsize", [1, 4])
+@pytest.mark.parametrize(("repeat", "apart", "inner"), [(3, 2, 1), (3, 1, 3), (2, 5, 2), (1, 1, 4)])
+def test_load_data_2d_splits_turned_squares_into_fractals(itemsize: int, repeat: int, apart: int, inner: int) -> None:
+    """Fractals of 16 rows of 32 bytes: 1-byte squares are two, one below the other; 4-byte squares two, side by side."""
+    bench, kind, c0 = Workbench(3), f"u{itemsize}", 32 // itemsize
+    source = bench.memory.buffers["L1"][64:].copy()
+    wanted = bench.get("L0A", 512, np.uint8, 16 * 512).copy()
+    joined, axis = (np.concatenate, 0) if itemsize == 1 else (np.concatenate, 1)
+    for number in range(repeat):
+        halves = [source[(4 * number + half) * 512 :][:512].view(kind).reshape(16, c0) for half in (0, 1)]
+        for half, piece in enumerate(np.split(joined(halves, axis).T, 2, axis)):
+            wanted[(number * apart + half * inner) * 512 :][:512] = np.ascontiguousarray(piece).view(np.uint8).ravel()
+    load = LoadData2D("L0A", itemsize, repeat, 4, True, apart, inner)
+    bench.do(load, 512, 64)
+    np.testing.assert_array_equal(bench.get("L0A", 512, np.uint8, 16 * 512), wanted)
+
+
+@pytest.mark.parametrize(("repeat", "apart", "inner"), [(2, 1, 1), (3, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_fractals_of_squares_do_not_overlap(repeat: int, apart: int, inner: int) -> None:
+    with pytest.raises(SimError, match="they overlap"):
+        LoadData2D("L0B", 1, repeat, 2, True, apart, inner)
+
+
+def test_the_950_does_not_turn_32_bit_fractals_here() -> None:
+    with pytest.raises(SimError, match=r"transposed loads of items of 4 bytes.* not simulated"):
+        LoadData2D("L0B", 4, 3, 2, True, 2).pipe(load_chip("ascend950pr_9589"))
 
 
 def test_costs_on_paper() -> None:

@@ -103,6 +103,8 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (LoadData2D("L0A", 2, 3, 2, True, 3), 512, 64, 0),
     (LoadData2D("L0B", 2, 3, 1, True), 512, 64, 0),
     (LoadData2D("L0B", 4, 2, 3), 512, 64, 0),
+    (LoadData2D("L0A", 4, 2, 4, True, 2), 512, 64, 0),
+    (LoadData2D("L0B", 4, 2, 4, True, 1, 2), 512, 64, 0),
     (LoadData3D("L0A", 2, 5, 4, 2, 3, 1, 2, 1, 1, 1, 1, 4, 2, 1, 7, 32, 80), 0, 64, 0),
     (LoadData3D("L0A", 2, 5, 4, 2, 3, 1, 1, 1, 1, 0, 0, 4, 2, 1, 7, 32, 80, True), 0, 64, 0),
     (LoadData3D("L0B", 2, 5, 4, 2, 2, 2, 1, 2, 1, 1, 0, 3, 3, 2, 6, 16, 64), 0, 64, 0),

@@ -7,7 +7,7 @@ from functools import cache
 from math import gcd
 from typing import Any
 
-from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL_BYTES
 from ascend_sim.isa.base import Instruction, ceil_div
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.isa.forms.form import Way
@@ -108,6 +108,28 @@ class StartedRows(AnyRows):
         source, destination = route.split("->")
         f = fields
         return DataCopy(source, destination, f["len_burst"], f["n_burst"], f["src_stride"], f["dst_stride"])
+
+
+class GmFractals(AnyRows):
+    """Translation of loads of fractals from GM (DataCopy) to fields and back; one row may be several fractals that adjoin."""
+
+    names = ("repeat", "src_stride", "dst_gap")
+
+    def values(self, instruction: DataCopy) -> tuple[int, ...]:
+        i = instruction
+        if i.rows == 1:
+            return i.row_bytes, FRACTAL_BYTES, 0
+        return i.rows * FRACTAL_BYTES, i.src_stride, i.dst_stride - FRACTAL_BYTES
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        source, destination = route.split("->")
+        count, size = fields["repeat"] // FRACTAL_BYTES, FRACTAL_BYTES
+        strides = (fields["src_stride"], size + fields["dst_gap"]) if count > 1 else (0, 0)
+        return DataCopy(source, destination, size, count, *strides)
+
+    def single_fractals(self, i: DataCopy) -> str:
+        """Return the refusal of several rows that are not one fractal each, or ""."""
+        return f"rows of {i.row_bytes} bytes" if i.rows > 1 and i.row_bytes != FRACTAL_BYTES else ""
 
 
 def _sides(i: DataCopy) -> tuple[int, int]:
@@ -361,6 +383,7 @@ class FractalFill(BlockFill):
 WAYS: dict[str, Way] = {
     "any_rows": AnyRows(),
     "block_rows": BlockRows(),
+    "gm_fractals": GmFractals(),
     "any_copies": AnyCopies(),
     "copied_rows": CopiedRows(),
     "started_rows": StartedRows(),

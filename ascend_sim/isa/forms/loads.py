@@ -59,30 +59,27 @@ class PackedFractals(Fractals):
 
 
 class Squares(Way):
-    """Translation of transposing loads (LoadData2D) to fields and back; a square is one fractal of 2-byte items."""
+    """Translation of transposing loads (LoadData2D) to fields and back; a square is one fractal of 2-byte items, else two."""
 
     kind = LoadData2D
-    names = ("repeat", "src_stride", "dst_gap")
+    names = ("repeat", "src_stride", "dst_gap", "dst_frac_gap")
 
     def says(self, instruction: Any) -> bool:
         return bool(instruction.transpose)
 
     def values(self, instruction: LoadData2D) -> tuple[int, ...]:
         i = instruction
-        if i.repeat == 1:
-            return 1, 0, 0
-        per_square = max(2 // i.itemsize, 1)  # fractals
-        return i.repeat, i.src_stride // per_square, i.dst_stride * per_square - 1
+        steps = (i.src_stride // i.fractals, i.dst_stride - 1) if i.repeat > 1 else (0, 0)
+        return i.repeat, *steps, i.fractal_stride - 1
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
-        size = itemsize(item)
-        per_square = max(2 // size, 1)
-        source, step = fields["src_stride"] * per_square, (fields["dst_gap"] + 1) // per_square
-        return LoadData2D(_destination(route), size, fields["repeat"], source, True, step)
+        size, repeat = itemsize(item), fields["repeat"]
+        source = fields["src_stride"] * LoadData2D("L0A", size, 1, transpose=True).fractals
+        return LoadData2D(_destination(route), size, repeat, source, True, fields["dst_gap"] + 1, fields["dst_frac_gap"] + 1)
 
     def whole_squares(self, i: LoadData2D) -> str:
         """Return the refusal of squares of two fractals that begin at an odd fractal, or ""."""
-        odd = i.itemsize == 1 and i.repeat > 1 and i.src_stride % 2
+        odd = i.repeat > 1 and i.src_stride % i.fractals
         if odd:
             return f"src_stride = {i.src_stride} fractals is not whole squares of two"
         return ""

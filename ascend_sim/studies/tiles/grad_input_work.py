@@ -113,7 +113,7 @@ class GradInputWork(GradInputTiles):
         """Return the least cycles of loading a `k` x `n` block of weights from L1 into L0B, one load for each C0 rows of K."""
         c0 = self.inp.c0
         if self.inp.itemsize < 4:
-            return k // c0 * self.cycles(LoadData2D("L0B", self.inp.itemsize, ceil_div(n, c0), 1, True))
+            return k // c0 * self.cycles(LoadData2D("L0B", self.inp.itemsize, ceil_div(n, c0), 1, True, 2))
         return k // c0 * self.load3d("L0B", 1, c0, n, True)
 
     def _work(self, tiles: Sequence[Tiles], which: Ints, steps: _Steps) -> LeastCycles:

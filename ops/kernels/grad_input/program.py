@@ -378,7 +378,7 @@ class _DataBuilder:
             fractal = (line * len(slices) + channel_block - slices.start) * each
             source = self.loads.b1.address + fractal * FRACTAL_BYTES
             pitch = taps * len(slices) * each
-            self.k.load_data_2d("L0B", address, source, self.itemsize, ceil_div(n_count, self.c0), pitch, True)
+            self.k.load_data_2d("L0B", address, source, self.itemsize, ceil_div(n_count, self.c0), pitch, True, each)
             return
         # 32-bit: a block of output channels holds one C0 of K or two; its rows are read as pixels of a map so wide.
         cout1, half = divmod(channel_block, self.unit // self.c0)

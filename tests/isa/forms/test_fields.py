@@ -38,7 +38,6 @@ UNREACHABLE = {
     "addr_cal_mode": "addresses only grow",
     "index_id": "an address says where it begins",
     "addr_mode": "addresses only grow",
-    "dst_frac_gap": "the fractals of a square adjoin",
     "m_start of steps": "an address says where it begins",
     "k_start of steps": "an address says where it begins",
     "m_step": "1, or 2 for squares of 1-byte items: the builder counts along K",
@@ -176,8 +175,6 @@ def step_of(fact: FieldFact) -> int:
     """Return the unit of the field."""
     if fact.instruction.endswith("(nz)") and fact.field == "n_size":
         return 16
-    if "_transpose" in fact.instruction and fact.field == "dst_gap":
-        return 2
     if "dn2nz" in fact.instruction and fact.field == "loop1_src_stride":
         return 2
     return {"channel_size": 16, "k_start": 16}.get(fact.field, 1)
@@ -186,7 +183,7 @@ def step_of(fact: FieldFact) -> int:
 def last(fact: FieldFact) -> int:
     """The largest value of the field that its multiples allow."""
     step = step_of(fact)
-    return fact.high if fact.field == "dst_gap" else fact.high // step * step
+    return fact.high // step * step
 
 
 INSTRUCTIONS = sorted({fact.instruction for fact in reached()})

@@ -94,7 +94,7 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
         A2, lambda k: k.load_data_3d("L0B", 0, 0, 1, WINDOW, Span(0, 32), Span(0, 32)), "L0B of 1-byte items; only L0A",
     ),
     "turned bytes of the old": (
-        OLD, lambda k: k.load_data_2d("L0B", 0, 0, 1, 2, 2, True), "transpose = 1 of items of 1 bytes; it turns items of 2",
+        OLD, lambda k: k.load_data_2d("L0B", 0, 0, 1, 2, 2, True, 2), "transpose = 1 of items of 1 bytes; it turns items of 2",
     ),
     "gaps in L0 of the old": (
         OLD, lambda k: k.load_data_2d("L0A", 0, 0, 2, 2, dst_stride=2), "dst_stride = 2; fractals of the destination adjoin",
@@ -147,7 +147,7 @@ TAKEN: dict[str, tuple[str, Write]] = {
     "columns that adjoin on the 950": (NEW, lambda k: k.fixpipe_dn(0, 0, TilePiece(16, 16, 16), "float16", 2, 64)),
     "rows that adjoin": (A2, lambda k: k.fixpipe_dn(0, 0, TilePiece(16, 16, 16), "float16", 64, 2)),
     "a channel split": (A2, lambda k: k.fixpipe(0, 0, 16, 16, 16, "float32", 8, 512)),
-    "turned squares of bytes": (A2, lambda k: k.load_data_2d("L0B", 0, 0, 1, 2, 2, True)),
+    "turned squares of bytes": (A2, lambda k: k.load_data_2d("L0B", 0, 0, 1, 2, 2, True, 2)),
     "turned bytes of the 950": (NEW, lambda k: k.load_data_3d("L0B", 0, 0, 1, WINDOW, Span(0, 32), Span(0, 32))),
     "one row": (A2, lambda k: k.mmad(0, 0, 0, 1, 16, 16, "float16", False)),
     "one row of the 950 as fractals": (NEW, lambda k: k.mmad(0, 0, 0, 1, 16, 16, "float16", False, gemv=False)),

@@ -54,8 +54,10 @@ def fitting(form: Form, fields: dict[str, int], size: int) -> dict[str, int]:
         f["d_value"] += 33  # more than one block
     if "m_step" in f:
         f["m_step"] = 2 if f["transpose"] and size == 1 else 1
-    if form.name.startswith("load_cbuf_to_ca_transpose") and size == 1:
-        f["dst_gap"] |= 1
+    if "turns_two_bytes" in rules:
+        f["transpose"] *= size == 2
+    if "dst_frac_gap" in f:  # squares of two fractals lie apart
+        f["dst_frac_gap"], f["dst_gap"] = f["dst_frac_gap"] % 3 if size != 2 else 0, f["dst_gap"] | 3
     if "filter_w" in f:
         for axis, near, far in (("w", "left", "right"), ("h", "top", "bottom")):
             f[f"filter_{axis}"], f[f"dilation_{axis}"] = f[f"filter_{axis}"] % 7 + 1, f[f"dilation_{axis}"] % 5 + 1

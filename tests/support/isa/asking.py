@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ascend_sim.chip.fractal import FRACTAL_BYTES
 from ascend_sim.isa.transfer import DataCopyPadded
 from ascend_sim.isa.vector import VectorBinary, VectorUnary
 from ascend_sim.kernel.builder import KernelBuilder
@@ -138,11 +139,20 @@ def fractals(with_gap: bool) -> tuple[Asker, dict[str, int]]:
     return ask, {"repeat": 2, "src_stride": 1, "transpose": 0} | ({"dst_gap": 0} if with_gap else {})
 
 
+def fractals_of_gm() -> tuple[Asker, dict[str, int]]:
+    def ask(k: KernelBuilder, v: Values) -> None:
+        steps = v["src_stride"] * FRACTAL_BYTES, (v["dst_gap"] + 1) * FRACTAL_BYTES
+        k.data_copy("GM", "L0A", 0, 0, FRACTAL_BYTES, v["repeat"], *steps)
+
+    return ask, {"repeat": 2, "src_stride": 1, "dst_gap": 0}
+
+
 def squares() -> tuple[Asker, dict[str, int]]:
     def ask(k: KernelBuilder, v: Values) -> None:
-        k.load_data_2d("L0B", 0, 0, 1, v["repeat"], v["src_stride"] * 2, True, (v["dst_gap"] + 1) // 2)
+        steps = v["src_stride"] * 2, True, v["dst_gap"] + 1, v["dst_frac_gap"] + 1
+        k.load_data_2d("L0B", 0, 0, 1, v["repeat"], *steps)
 
-    return ask, {"repeat": 2, "src_stride": 1, "dst_gap": 1}
+    return ask, {"repeat": 2, "src_stride": 1, "dst_gap": 1, "dst_frac_gap": 0}
 
 
 def steps() -> tuple[Asker, dict[str, int]]:
@@ -273,6 +283,7 @@ ASKERS: dict[tuple[str, str], tuple[Asker, dict[str, int]]] = {
     ("create_ca_matrix, create_cb_matrix", ""): fill("L0A", "repeat", 512),
     ("load_cbuf_to_ca, load_cbuf_to_cb", "dav-1001"): fractals(with_gap=False),
     ("load_cbuf_to_ca, load_cbuf_to_cb", ""): fractals(with_gap=True),
+    ("load_gm_to_ca, load_gm_to_cb", ""): fractals_of_gm(),
     ("load_cbuf_to_ca_transpose, load_cbuf_to_cb_transpose", ""): squares(),
     ("load_cbuf_to_ca, load_cbuf_to_cb (v2)", ""): steps(),
     ("img2colv2_cbuf_to_ca, img2colv2_cbuf_to_cb", ""): img2col(),
