@@ -11,7 +11,7 @@ ARCHITECTURES = ("dav-2201",)
 _TYPES = (
     "TPosition QuePosition HardEvent RoundMode CMPMODE MaskMode ReduceOrder BinaryRepeatParams UnaryRepeatParams "
     "CopyRepeatParams BrcbRepeatParams GatherRepeatParams SELMODE GatherMaskParams DataFormat DataCopyParams DataCopyExtParams "
-    "DataCopyPadParams DataCopyPadExtParams"
+    "DataCopyPadParams DataCopyPadExtParams DataCopyEnhancedParams"
 )
 _TENSORS = (
     "GlobalTensor SetGlobalBuffer SetL2CacheHint LocalTensor ReinterpretCast GetSize GetLength SetSize GetPosition GetPhyAddr "
@@ -19,8 +19,8 @@ _TENSORS = (
 )
 _PIPE = (
     "TPipe TQue TQueBind TBuf Init InitBuffer AllocTensor FreeTensor EnQue DeQue Get GetWithOffset GetTPipePtr FreeAllEvent "
-    "LocalMemAllocator TQueSync HasTensorInQue HasIdleBuffer VacantInQue GetTensorCountInQue AllocEventID ReleaseEventID "
-    "FetchEventID Reset Destroy TBufPool InitBufPool"
+    "LocalMemAllocator PopStackBuffer TQueSync HasTensorInQue HasIdleBuffer VacantInQue GetTensorCountInQue AllocEventID "
+    "ReleaseEventID FetchEventID Reset Destroy TBufPool InitBufPool"
 )
 _SYNC = (
     "SetFlag WaitFlag PipeBarrier SetMaskCount SetMaskNorm SetVectorMask ResetMask SetAtomicAdd SetAtomicMax SetAtomicMin "
@@ -113,7 +113,7 @@ _FUNCTIONS = "functions of the library"
 _REFUSED = {
     _SCALAR: ("GetAccVal GetProgramCounter GetReduceMaxMinCount GetArchVersion ClearSpr DumpTensor"),
     _CUBE: (
-        "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat DataCopyEnhancedParams MmadWithSparse "
+        "LoadData2DParamsV2 FixpipeParamsC310 SetLoadDataRepeat MmadWithSparse "
         "LoadData3DParamsV1 LoadData2dTransposeParamsV2 LoadImageToLocal LoadImageToLocalParams "
         "LoadDataRepeatParam"
     ),
@@ -131,8 +131,7 @@ _REFUSED = {
         "VQS322BF16_PRE"
     ),
     _BUFFERS: (
-        "PopStackBuffer TBufHandle TBuffAddr GetBufferAddr FreeBuffer SetAddrWithOffset "
-        "SetBufferLen SetUserTag GetUserTag InitSpmBuffer "
+        "TBufHandle TBuffAddr GetBufferAddr FreeBuffer SetAddrWithOffset SetBufferLen SetUserTag GetUserTag InitSpmBuffer "
     ),
     _CONVERTS: "VdeqInfo",
     _HALF_BYTES: "int4b_t",

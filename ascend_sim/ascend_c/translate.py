@@ -71,8 +71,9 @@ def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], Ch
     def make(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
         """Return the key of a copy of bytes in GM from or to whole blocks in UB; gaps are bytes in GM and blocks in UB.
 
-        Without padding the first element of a row fills its last block (stated: asc-devkit, DataCopyPad, as what follows).
-        Where nothing has set the padding, any number may stand there: on the right it stays what it was, on the left it is 0.
+        The padding's value fills a row's last block too, and the row's first element where there is no padding (stated:
+        asc-devkit, DataCopyPad, as what follows). Where nothing has set the padding, any number may stand there: on the right
+        it stays what it was, on the left it is 0.
         """
         size, count = f["length"], f["count"]
         _check_move(name, count, size)
@@ -89,6 +90,8 @@ def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], Ch
             in_gm, in_ub = size + f["dst_gap"], whole + f["src_gap"] * BLOCK
         steps = (in_gm, in_ub) if destination == "UB" else (in_ub, in_gm)
         moved = source, destination, size, count, *(steps if count > 1 else (0, 0))
+        if f["pads"] and (left or right):
+            right = whole - left - size
         if left or (f["pads"] and right):
             return DataCopyPadded, *moved, "", "", left, right, f["padding"] & (1 << 8 * item) - 1, item
         if destination == "UB" and not right and whole > size and size % item == 0:

@@ -17,9 +17,10 @@ from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.unit_flag import before_free, before_full
+from ascend_sim.memory.regions import Region, overlap
 
 SETS, ASKS = 3, 2
-"""Modes of a word: it waits for the tile and hands it on, or waits alone (asc-devkit, Mmad page, unitFlag)."""
+"""Modes of a word: it waits for the flags of its fractals, and changes them or not (asc-devkit, UnitFlag page)."""
 
 
 class _Inserted(NamedTuple):
@@ -29,36 +30,61 @@ class _Inserted(NamedTuple):
     key: Key
 
 
+class _Use(NamedTuple):
+    """A use of L0C: its row, the instruction, and the bytes that it touches behind address `place`."""
+
+    row: int
+    one: Instruction
+    place: int
+    region: Region
+
+    def meets(self, other: _Use) -> bool:
+        """Return True if both touch a byte."""
+        return overlap(self.region, other.region, other.place - self.place)
+
+
 class _Tiles:
-    """The tiles of L0C by address, with the product that last filled and the drain that last emptied each, and the rows to
-    insert.
-    """
+    """The tiles of L0C: the products that filled them and the drains that emptied them, and the rows to insert."""
 
     def __init__(self, k: Kernel) -> None:
         self.k = k
-        self.filled: dict[int, Instruction] = {}
-        self.drained: dict[int, tuple[int, Instruction]] = {}
+        self.filled: list[_Use] = []
+        """Products that set the flags of their tiles; a later one on the same bytes takes the place of an earlier one."""
+        self.drained: list[_Use] = []
+        """Drains that cleared flags, until a product waited for them."""
+        self.empty: list[_Use] = []
+        """Drains that cleared flags, until a product fills their bytes again."""
+        self.asked: set[int] = set()
+        """Rows of the products for whose flags a drain waits."""
         self.found: list[_Inserted] = []
 
-    def product(self, row: int, tile: int, mode: int, one: Instruction) -> None:
-        """Add a product's wait for the last drain of its tile; a product of mode SETS, the last of its tile, also sets the flag
-        for the next drain.
-        """
-        if tile in self.drained:
-            at, drain = self.drained.pop(tile)
-            self._pair("FIX", "M", f"unit flag {tile} free", at + 1, row, before_free(one, drain, self.k.chip))
+    def product(self, use: _Use, mode: int) -> None:
+        """Add a product's waits for the drains of its tile; a product of mode SETS also sets the flags for the next drains."""
+        for drain in [one for one in self.drained if one.meets(use)]:
+            self.drained.remove(drain)
+            early = before_free(use.one, drain.one, self.k.chip)
+            self._pair("FIX", "M", f"unit flag {drain.place} free", drain.row + 1, use.row, early)
         if mode == SETS:
-            self.filled[tile] = one
-            self.found.append(_Inserted(row + 1, self._set("M", "FIX", f"unit flag {tile} full")))
+            self.filled = [*(one for one in self.filled if not one.meets(use)), use]
+            self.empty = [one for one in self.empty if not one.meets(use)]
 
-    def drain(self, row: int, tile: int, one: Instruction) -> None:
-        """Add a drain's wait for the product that filled its tile. Raises SimError if no product did."""
-        product = self.filled.pop(tile, None)
-        if product is None:
-            raise SimError(f"Fixpipe with unitFlag 3: no Mmad with unitFlag 3 filled the tile at {tile} of L0C")
-        early = before_full(product, one, self.k.chip)
-        self.found.append(_Inserted(row, self._wait("M", "FIX", f"unit flag {tile} full", early)))
-        self.drained[tile] = row, one
+    def drain(self, use: _Use, mode: int) -> None:
+        """Add a drain's wait for the product that filled its tile. Raises SimError if none did, or if a drain emptied it."""
+        product = next((one for one in self.filled if one.meets(use)), None)
+        if product is None or any(one.meets(use) for one in self.empty):
+            raise SimError(f"Fixpipe with unitFlag {mode}: no Mmad with unitFlag 3 filled the tile at {use.place} of L0C")
+        self.asked.add(product.row)
+        early = before_full(product.one, use.one, self.k.chip)
+        self._pair("M", "FIX", f"unit flag {use.place} full", product.row + 1, use.row, early)
+        if mode == SETS:
+            self.drained.append(use)
+            self.empty.append(use)
+
+    def end(self) -> None:
+        """Add the sets of products that no drain waits for."""
+        for product in self.filled:
+            if product.row not in self.asked:
+                self.found.append(_Inserted(product.row + 1, self._set("M", "FIX", f"unit flag {product.place} full")))
 
     def _pair(self, source: str, destination: str, name: str, sets: int, waits: int, early: int | None) -> None:
         """Insert a set of the unit flag `name` before row `sets`, and a wait that ends `early` cycles early before `waits`."""
@@ -88,25 +114,26 @@ def with_unit_flags(
     """Return (rows with the rows of unit flags inserted, the index of the recorded word for each row); `words` are those of
     `rows`.
 
-    The flag of a drain that no product follows is left out. Raises SourceError, at the row's line, for a mode that is not
-    simulated and for a drain of a tile that no product filled.
+    The flag of a drain that no product follows is left out. Raises SourceError, at the row's line, for an unknown mode and for
+    a drain of a tile that no product filled.
     """
     tiles = _Tiles(k)
     for row, word in enumerate(words):
         mode = word.fields.get("unit_flag", 0)
         if not mode:
             continue
-        if mode not in (SETS, ASKS) or (mode == ASKS and word.name != "mad"):
-            call = "Mmad" if word.name == "mad" else "Fixpipe"
-            raise SourceError(f"{call}: unitFlag {mode} is not simulated; allowed are 0 and 3, and 2 for Mmad", line_of(row))
+        is_product = word.name == "mad"
+        if mode not in (SETS, ASKS):
+            call = "Mmad" if is_product else "Fixpipe"
+            raise SourceError(f"{call}: unitFlag {mode} is not simulated; allowed are 0, 2 and 3", line_of(row))
         one = k.table.instructions[rows[row, 0]]
-        if word.name == "mad":
-            tiles.product(row, int(rows[row, 1]), mode, one)
-        else:
-            try:
-                tiles.drain(row, int(rows[row, 2]), one)
-            except SimError as error:
-                raise SourceError(str(error), line_of(row)) from error
+        region = one.writes()[0] if is_product else one.reads()[0]
+        use = _Use(row, one, int(rows[row, 1 if is_product else 2]), region)
+        try:
+            (tiles.product if is_product else tiles.drain)(use, mode)
+        except SimError as error:
+            raise SourceError(str(error), line_of(row)) from error
+    tiles.end()
     listed = sorted(tiles.found, key=lambda one: one.before)
     places = [one.before for one in listed]
     new = np.zeros((len(listed), rows.shape[1]), np.int64)

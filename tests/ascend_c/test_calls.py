@@ -212,6 +212,13 @@ REARRANGED = """extern "C" __global__ __aicore__ void t2(GM_ADDR x, GM_ADDR i, G
     DataCopyPad(d.ReinterpretCast<int64_t>(), wide, DataCopyExtParams{1, 40, 0, 0, 0}, zeros);
     SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
     DataCopy(zg[368], d, 16);
+    // the value fills up a block of which the padding is a part: 24 bytes, 30 of padding, 10 more
+    SetFlag<HardEvent::MTE3_MTE2>(0); WaitFlag<HardEvent::MTE3_MTE2>(0);
+    GlobalTensor<int16_t> shorts; shorts.SetGlobalBuffer((__gm__ int16_t *)i);
+    DataCopyPadExtParams<int16_t> sevens{true, 0, 15, 7};
+    DataCopyPad(d.ReinterpretCast<int16_t>(), shorts, DataCopyExtParams{1, 24, 0, 0, 0}, sevens);
+    SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
+    DataCopy(zg[384], d, 16);
     // turned squares
     LocalTensor<half> s = d[512].ReinterpretCast<half>(), t = d[1024].ReinterpretCast<half>();
     DataCopy(s, hg, 512);
@@ -247,7 +254,7 @@ def test_gathering_padding_squares_and_casts_from_int32(tmp_path: Path) -> None:
     kernel, rng = made(tmp_path, REARRANGED), np.random.default_rng(0)
     x, h = rng.standard_normal(256).astype(np.float32), rng.standard_normal(512).astype(np.float16)
     offsets, n = (rng.integers(0, 256, 200) * 4).astype(np.uint32), rng.integers(-3000, 3000, 64).astype(np.int32)
-    given = x, offsets, asim.empty(384, "float32"), h, n, asim.empty(64, "float16")
+    given = x, offsets, asim.empty(400, "float32"), h, n, asim.empty(64, "float16")
     run = asim.launch(kernel, 1, *given)
     z, turned = run.outputs["z"], run.outputs["h"].reshape(2, 16, 16)
     assert np.array_equal(z[:200], x[offsets // 4])
@@ -259,7 +266,8 @@ def test_gathering_padding_squares_and_casts_from_int32(tmp_path: Path) -> None:
     padded = np.full((2, 8), -2.5, np.float32)
     padded[:, 2:7] = x[:12].reshape(2, 6)[:, :5]
     assert np.array_equal(z[352:368].reshape(2, 8), padded)
-    assert np.array_equal(z[368:].view(np.int64), np.concatenate(([0], offsets[:10].view(np.int64), [0, 0])))
+    assert np.array_equal(z[384:].view(np.int16), np.concatenate((offsets[:6].view(np.int16), [7] * 20)))
+    assert np.array_equal(z[368:384].view(np.int64), np.concatenate(([0], offsets[:10].view(np.int64), [0, 0])))
     assert np.array_equal(run.outputs["m"], n.astype(np.float16))
     assert not asim.check_kernel(kernel, 1, *given).findings
 

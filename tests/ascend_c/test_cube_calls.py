@@ -17,6 +17,7 @@ pytestmark = needs_compiler
 MMAD = "Mmad(co, l0a, l0b, MmadParams(64, 48, 96, 0, false, true)); STEP(M_FIX, 0)"
 OUT = "Fixpipe(cg, co, FixpipeParamsV220(48, 64, 64, 48, false));"
 PADS = "(const uint8_t[4]){0, 0, 0, 0}"
+FLAGGED = "MmadParams f(64, 48, 96, 3, false, true); FixpipeParamsV220 q(48, 64, 64, 48, false);"
 SCALES = "auto fb = local<uint64_t>(TPosition::C1, 0x10000); DataCopy(fb, dg, 48); STEP(MTE2_FIX, 0)"
 
 
@@ -61,6 +62,11 @@ CALLS = {
     f"LoadDataWithTranspose(l0b, l1b, LoadData2dTransposeParams(0, 3, 6, 0, 7)); STEP(MTE1_M, 0) {MMAD} {OUT}": (
         lambda a, b, d: a @ b
     ),
+    f"{FLAGGED} Mmad(co, l0a, l0b, f); q.nSize = 16; q.unitFlag = 3; Fixpipe(cg, co, q); q.nSize = 32; q.unitFlag = 2; "
+    "Fixpipe(cg[16], co[1024], q); q.unitFlag = 3; Fixpipe(cg[16], co[1024], q); SetAtomicAdd<float>(); "
+    "Mmad(co, l0a, l0b, f); q.nSize = 48; q.mSize = 32; Fixpipe(cg, co, q); Fixpipe(cg[1536], co[512], q); SetAtomicNone();": (
+        lambda a, b, d: 2 * (a @ b)
+    ),
     quantised("int8_t", "QF322B8_PRE", fields="q.deqScalar = 1ull << 46 | 0x3e800000;"): (
         lambda a, b, d: rounded(a @ b / 4, -128, 127)
     ),
@@ -73,8 +79,11 @@ CALLS = {
 
 
 REFUSED = {
-    f"{MMAD}\nFixpipeParamsV220 q(48, 64, 64, 48, false); q.unitFlag = 2;\nFixpipe(cg, co, q);": (
-        "Fixpipe: unitFlag 2 is not simulated"
+    f"{MMAD}\nFixpipeParamsV220 q(48, 64, 64, 48, false); q.unitFlag = 1;\nFixpipe(cg, co, q);": (
+        "Fixpipe: unitFlag 1 is not simulated"
+    ),
+    f"{FLAGGED} Mmad(co, l0a, l0b, f); q.unitFlag = 3; Fixpipe(cg, co, q);\n\nFixpipe(cg, co, q);": (
+        "Fixpipe with unitFlag 3: no Mmad with unitFlag 3 filled the tile at 0 of L0C"
     ),
     f"{MMAD}\nFixpipeParamsV220 q(48, 64, 64, 48, false); q.unitFlag = 3;\nFixpipe(cg, co, q);": (
         "Fixpipe with unitFlag 3: no Mmad with unitFlag 3 filled the tile at 0 of L0C"

@@ -143,6 +143,12 @@ REFUSED = {
     "TransDataTo5HD<half>(l, m, TransDataTo5HDParams(false, false, 1, 0, 0));": (
         "the addresses of src are not equally far apart"
     ),
+    "uint64_t l[16], m[16]; for (int i = 0; i < 16; i++) l[i] = 512 - 32 * i, m[i] = 4096 + 32 * i;"
+    "TransDataTo5HD<half>(l, m, TransDataTo5HDParams(false, false, 1, 0, 0));": "the addresses of dst decrease",
+    "const int n = 300; Adds(d, a, 1.0f, (uint64_t)64, n, {1, 1, 8, 8});": (
+        "a repeat of 300, which the API's uint8_t cuts to 44; allowed are 0 to 255"
+    ),
+    "LoadData2DParams(0, -1, 1, 0, 0, false, 0); Abs(d, a, 64);": "a repeat of -1, which the API's uint8_t cuts to 255",
     "LocalTensor<half> h = d.ReinterpretCast<half>(); LocalTensor<int32_t> n = a.ReinterpretCast<int32_t>();"
     "SetDeqScale((half)0); Cast(h, n, RoundMode::CAST_NONE, 64);": "SetDeqScale(half) sets it before, and not to 0",
     "Gather(d, a, b.ReinterpretCast<uint32_t>(), 40000u, 64u);": "srcBaseOffset lies behind the source's tensor",

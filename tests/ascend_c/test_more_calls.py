@@ -107,6 +107,11 @@ CALLS = {
     "DataCopy(d, a, DataCopyParams(2, 2, 0, 2)); DataCopy(d[16], b, DataCopyParams(2, 2, 0, 2))": lambda x: np.concatenate(
         (x[:16], x[::-1][:16], x[16:32], x[::-1][16:32])
     ),
+    "DataCopy(d, a, {1, 8, 0, 0}, DataCopyEnhancedParams(BlockMode::BLOCK_MODE_VECTOR, DeqScale::DEQ, 2, 0, true, "
+    "pad_t::PAD_NONE, 0))": lambda x: x,
+    "TPipe p; TBuf<> own; p.InitBuffer(own, 100000); LocalTensor<float> r; "
+    "if (!PopStackBuffer<float, TPosition::VECCALC>(r) || r.GetSize() * 4 != 196608 - 64 - 100000 || r.GetPhyAddr() != 100000) "
+    "Trap(); Adds(r, a, 1.0f, 64); PipeBarrier<PIPE_V>(); DataCopy(d, r, 64)": lambda x: x + 1,
 }
 """Calls that fill 64 elements of d from 64 of a and, reversed, of b, and what numpy says of them."""
 

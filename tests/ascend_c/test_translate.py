@@ -108,7 +108,7 @@ def test_what_no_instruction_can_say_is_refused(name: str, fields: dict[str, int
         (
             "copy_gm_to_ubuf_align_b16",
             {"count": 3, "length": 10, "src_gap": 4, "left": 1, "right": 2, "padding": -1, "pads": 1},
-            ("GM", "UB", 10, 3, 14, 32, "", "", 2, 4, 0xFFFF, 2),
+            ("GM", "UB", 10, 3, 14, 32, "", "", 2, 20, 0xFFFF, 2),
         ),
         ("copy_gm_to_ubuf_align_b16", {"count": 1, "length": 10, "right": 2, "pads": 0}, ("GM", "UB", 10, 1, 0, 0, "", "")),
         (

@@ -211,11 +211,16 @@ class _Padding(AnyRows):
 
     def values(self, instruction: Any) -> tuple[int, ...]:
         i = instruction
-        return *super().values(i), i.left // i.itemsize, i.right // i.itemsize
+        return *super().values(i), i.left // i.itemsize, self._right(i) // i.itemsize
+
+    def _right(self, i: DataCopyPadded) -> int:
+        """Return the bytes of padding on the right that are asked for; the instruction fills up the last block by itself."""
+        fills = i.held_bytes % BLOCK_BYTES == 0 and i.right < 2 * BLOCK_BYTES
+        return min(i.right, BLOCK_BYTES) if fills else i.right
 
     def pads_of_a_block(self, i: DataCopyPadded) -> str:
         """Return the refusal of more padding on a side than a block, or ""."""
-        if max(i.left, i.right) > BLOCK_BYTES:
+        if max(i.left, self._right(i)) > BLOCK_BYTES:
             return f"padding of {i.left} and {i.right} bytes; {BLOCK_BYTES} are possible on a side"
         return ""
 

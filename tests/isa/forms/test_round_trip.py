@@ -54,6 +54,8 @@ def fitting(form: Form, fields: dict[str, int], size: int) -> dict[str, int]:
         f["d_value"] += 33  # more than one block
     if "m_step" in f:
         f["m_step"] = 2 if f["transpose"] and size == 1 else 1
+    if "right_pad" in f:
+        f["right_pad"] %= 32 // size + 1
     if "turns_two_bytes" in rules:
         f["transpose"] *= size == 2
     if "dst_frac_gap" in f:  # squares of two fractals lie apart

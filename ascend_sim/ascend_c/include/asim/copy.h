@@ -85,6 +85,10 @@ template <class T> inline void DataCopy(const LocalTensor<T> &dst, const LocalTe
     DataCopy(dst, src, DataCopyParams(1, asim::blocks_of<T>(site, "DataCopy", count), 0, 0), site);
 }
 
+template <class To, class From> inline void DataCopy(const To &dst, const From &src, const DataCopyParams &p, const DataCopyEnhancedParams &, ASIM_SITE) {
+    DataCopy(dst, src, p, site);
+}
+
 template <class T> inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &p,
                                            const DataCopyPadExtParams<T> &pad, ASIM_SITE) {
     if (pad.isPad) asim::set_copy_padding(site, asim::bits(pad.paddingValue));

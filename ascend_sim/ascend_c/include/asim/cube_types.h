@@ -10,7 +10,7 @@ namespace AscendC {
 
 struct LoadData2DParams {
     LoadData2DParams() = default;
-    LoadData2DParams(uint16_t start, uint8_t repeat, uint16_t source, uint8_t stream, uint16_t gap, bool transpose, uint8_t mode)
+    LoadData2DParams(uint16_t start, asim::Repeats repeat, uint16_t source, uint8_t stream, uint16_t gap, bool transpose, uint8_t mode)
         : startIndex(start), dstGap(gap), srcStride(source), ifTranspose(transpose), repeatTimes(repeat), sid(stream), addrMode(mode) {}
     uint16_t startIndex = 0, dstGap = 0, srcStride = 0;
     bool ifTranspose = false;
@@ -19,7 +19,7 @@ struct LoadData2DParams {
 using LoadData2dParams = LoadData2DParams;
 struct LoadData2dTransposeParams {
     LoadData2dTransposeParams() = default;
-    LoadData2dTransposeParams(uint16_t start, uint8_t repeat, uint16_t source, uint16_t gap, uint16_t fractal_gap, uint8_t mode = 0)
+    LoadData2dTransposeParams(uint16_t start, asim::Repeats repeat, uint16_t source, uint16_t gap, uint16_t fractal_gap, uint8_t mode = 0)
         : startIndex(start), repeatTimes(repeat), srcStride(source), dstGap(gap), dstFracGap(fractal_gap), addrMode(mode) {}
     uint16_t startIndex = 0;
     uint8_t repeatTimes = 0;

@@ -21,12 +21,12 @@ template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTens
     }
 }
 template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offsets,
-                                      const uint32_t base, const uint64_t mask, const uint8_t repeat, const uint16_t stride, ASIM_SITE) {
+                                      const uint32_t base, const uint64_t mask, const asim::Repeats repeat, const uint16_t stride, ASIM_SITE) {
     asim::mask_of_count(site, mask);
     asim_gather(site, dst, src, offsets, base, stride, repeat);
 }
 template <class T> inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offsets,
-                                      const uint32_t base, const uint64_t mask[], const uint8_t repeat, const uint16_t stride, ASIM_SITE) {
+                                      const uint32_t base, const uint64_t mask[], const asim::Repeats repeat, const uint16_t stride, ASIM_SITE) {
     asim::set_vector_mask(site, mask[1], mask[0]);
     asim_gather(site, dst, src, offsets, base, stride, repeat);
 }
@@ -40,7 +40,7 @@ struct GatherRepeatParams {
     bool repeatStrideMode = false, strideSizeMode = false;
 };
 template <class T> inline void Gatherb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &offset,
-                                       const uint8_t repeat, const GatherRepeatParams &p, ASIM_SITE) {
+                                       const asim::Repeats repeat, const GatherRepeatParams &p, ASIM_SITE) {
     asim::set_vector_mask(site, -1, -1);
     asim::record(site, asim::Word::vgatherb, {asim::at(dst), asim::at(src), asim::at(offset)},
                  {asim::format_of<T>(), (int64_t)src.GetLength(), p.dstRepStride, p.dstBlkStride, repeat});
@@ -92,7 +92,7 @@ template <class T> inline void Transpose(const LocalTensor<T> &dst, const LocalT
 
 struct TransDataTo5HDParams {
     TransDataTo5HDParams() = default;
-    TransDataTo5HDParams(bool dst_half, bool src_half, uint8_t repeat, uint16_t dst, uint16_t src)
+    TransDataTo5HDParams(bool dst_half, bool src_half, asim::Repeats repeat, uint16_t dst, uint16_t src)
         : dstHighHalf(dst_half), srcHighHalf(src_half), repeatTimes(repeat), dstRepStride(dst), srcRepStride(src) {}
     bool dstHighHalf = false, srcHighHalf = false;
     uint8_t repeatTimes = 1;
@@ -104,6 +104,7 @@ inline int64_t asim_list_step(asim::Site site, const char *what, const uint64_t 
     for (int64_t i = 0; i < 16; i++)
         if ((int64_t)list[i] != (int64_t)list[0] + i / together * step + i % together * 32)
             asim::refuse(site, "TransDataTo5HD: the addresses of %s are not equally far apart, which is not simulated", what);
+    if (step < 0) asim::refuse(site, "TransDataTo5HD: the addresses of %s decrease, which is not simulated", what);
     return step / together;
 }
 template <class T> inline void TransDataTo5HD(uint64_t dst[16], uint64_t src[16], const TransDataTo5HDParams &p, ASIM_SITE) {

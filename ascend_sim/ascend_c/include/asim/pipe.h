@@ -350,6 +350,18 @@ inline TPipe *GetTPipePtr(ASIM_SITE) {
     if (!TPipe::current_) asim::refuse(site, "GetTPipePtr: the kernel has no TPipe yet");
     return TPipe::current_;
 }
+// All that is left of the Unified Buffer, but for the place of the library's messages at its end (public documentation; its
+// size is that of a message of 64 bytes: asc-devkit). What comes after it takes the same bytes.
+template <class T, TPosition position> inline bool PopStackBuffer(LocalTensor<T> &rest, ASIM_SITE) {
+    constexpr int64_t MESSAGE = 64;
+    static_assert(asim::hardware_of(position) == Hardware::UB, "PopStackBuffer: the position lies in the Unified Buffer");
+    GetTPipePtr(site);
+    int64_t start = asim::pool->used[(int)Hardware::UB], size = asim::bytes_of(Hardware::UB) - MESSAGE - start;
+    if (size <= 0) asim::refuse(site, "PopStackBuffer: nothing of the Unified Buffer is left");
+    asim::allocated_for_library(site, start, size);
+    rest = LocalTensor<T>(position, start, size / sizeof(T)).asim_within(start, start + size);
+    return true;
+}
 
 // A part of a memory whose buffers are given back together, so that another pool may have it (public documentation of TBufPool).
 template <TPosition position> class TBufPool {

@@ -112,6 +112,7 @@ struct Recorder {
     Site last = {"", 0};
     Site atomic = {"", 0};  // of the call that turned on the atomic mode of copies
     int64_t stray = 0;  // the memory (Hardware) in which an operand of the next word lies outside the buffer of its tensor
+    int64_t repeats = 0;  // of the call of the next word, where a byte cannot hold them
     int64_t cross_modes[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};  // of flags between cores
 };
 inline Recorder recorder;
@@ -213,6 +214,9 @@ template <int A, int F> inline void record(Site site, Word word, const int64_t (
     static_assert(A <= 3 && F < MOST_FIELDS);
     int64_t stray = recorder.stray;
     recorder.stray = 0;
+    if (recorder.repeats)
+        refuse(site, "a repeat of %lld, which the API's uint8_t cuts to %d; allowed are 0 to 255", (long long)recorder.repeats,
+               (int)(uint8_t)recorder.repeats);
     if (ON_CUBE ? is_vector_word(word) : is_cube_word(word)) {  // in a kernel of both the other core does it
         if (recorder.request.sub_blocks) return;
         refuse(site, "a call of a %s core in a kernel that runs on %s cores alone; KERNEL_TASK_TYPE_DEFAULT names the cores",

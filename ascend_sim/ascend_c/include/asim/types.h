@@ -54,6 +54,17 @@ template <class T> constexpr Format format_of() {
     } else return NONE;
 }
 template <class T> constexpr bool is_float = format_of<T>() == F16 || format_of<T>() == BF16 || format_of<T>() == F32;
+// Repeats of a call, a byte: the next word of a kernel that gives others is refused.
+class Repeats {
+public:
+    template <class N, class = std::enable_if_t<std::is_integral_v<N> || std::is_enum_v<N>>> Repeats(N number) : byte_((uint8_t)number) {
+        if ((int64_t)number != byte_) recorder.repeats = (int64_t)number;
+    }
+    operator uint8_t() const { return byte_; }
+
+private:
+    uint8_t byte_;
+};
 // A scalar operand as a field: the bits of a float32, or the number.
 template <class T> inline int64_t immediate(T value) {
     if constexpr (is_float<T>) {
@@ -157,6 +168,24 @@ struct DataCopyParams {
     uint16_t blockCount = 1, blockLen = 0;
     union { uint16_t srcGap = 0, srcStride; };
     union { uint16_t dstGap = 0, dstStride; };
+};
+enum class BlockMode : uint8_t {
+    BLOCK_MODE_NORMAL = 0, BLOCK_MODE_MATRIX, BLOCK_MODE_VECTOR, BLOCK_MODE_SMALL_CHANNEL, BLOCK_MODE_DEPTHWISE
+};
+enum class DeqScale : uint8_t { DEQ_NONE = 0, DEQ, VDEQ, DEQ8, VDEQ8, DEQ16, VDEQ16 };
+enum class pad_t : uint8_t { PAD_NONE = 0, PAD_MODE1, PAD_MODE2, PAD_MODE3, PAD_MODE4, PAD_MODE5, PAD_MODE6, PAD_MODE7, PAD_MODE8 };
+// Arithmetic on the way from L0C to the Unified Buffer, a way that dav-2201 does not have (public documentation).
+struct DataCopyEnhancedParams {
+    DataCopyEnhancedParams() = default;
+    DataCopyEnhancedParams(BlockMode block, DeqScale scale, uint64_t value, uint8_t store, bool relu, pad_t pad, uint64_t padding)
+        : blockMode(block), deqScale(scale), deqValue(value), sidStoreMode(store), isRelu(relu), padMode(pad), padValue(padding) {}
+    BlockMode blockMode = BlockMode::BLOCK_MODE_NORMAL;
+    DeqScale deqScale = DeqScale::DEQ_NONE;
+    uint64_t deqValue = 0;
+    uint8_t sidStoreMode = 0;
+    bool isRelu = false;
+    pad_t padMode = pad_t::PAD_NONE;
+    uint64_t padValue = 0, deqTensorAddr = 0;
 };
 struct DataCopyExtParams {
     DataCopyExtParams() = default;

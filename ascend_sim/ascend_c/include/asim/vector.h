@@ -82,13 +82,13 @@ namespace AscendC {
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint64_t mask[],     \
-                     const uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
+                     const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
         asim::mask_for_call<sets>(site, mask);                                                                              \
         asim::binary(site, asim::Word::word, dst, src0, src1, repeat, p);                                                   \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint64_t mask,       \
-                     const uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
+                     const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
         asim::mask_for_call<sets>(site, mask);                                                                              \
         asim::binary(site, asim::Word::word, dst, src0, src1, repeat, p);                                                   \
     }
@@ -113,13 +113,13 @@ ASIM_BINARY(SubRelu, vsubrelu)
         asim::unary(site, asim::Word::word, dst, src, 1, {});                                                               \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask[], const uint8_t repeat,           \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask[], const asim::Repeats repeat,           \
                      const UnaryRepeatParams &p, ASIM_SITE) {                                                               \
         asim::mask_for_call<sets>(site, mask);                                                                              \
         asim::unary(site, asim::Word::word, dst, src, repeat, p);                                                           \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
-    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask, const uint8_t repeat,             \
+    inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask, const asim::Repeats repeat,             \
                      const UnaryRepeatParams &p, ASIM_SITE) {                                                               \
         asim::mask_for_call<sets>(site, mask);                                                                              \
         asim::unary(site, asim::Word::word, dst, src, repeat, p);                                                           \
@@ -143,13 +143,13 @@ ASIM_UNARY(Not, vnot)
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value, uint64_t mask[],     \
-                     const uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {                                         \
+                     const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {                                         \
         asim::mask_for_call<sets>(site, mask);                                                                              \
         asim::scalar(site, asim::Word::word, dst, src, value, repeat, p);                                                   \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value, uint64_t mask,       \
-                     const uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {                                         \
+                     const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {                                         \
         asim::mask_for_call<sets>(site, mask);                                                                              \
         asim::scalar(site, asim::Word::word, dst, src, value, repeat, p);                                                   \
     }
@@ -178,13 +178,13 @@ template <class T> inline void asim_shift(asim::Site site, asim::Word word, cons
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits, uint64_t mask[],     \
-                     const uint8_t repeat, const UnaryRepeatParams &p __VA_ARGS__, ASIM_SITE) {                             \
+                     const asim::Repeats repeat, const UnaryRepeatParams &p __VA_ARGS__, ASIM_SITE) {                             \
         asim::mask_for_call<sets>(site, mask);                                                                              \
         asim_shift(site, asim::Word::word, dst, src, bits, repeat, p, rounds);                                              \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits, uint64_t mask,       \
-                     const uint8_t repeat, const UnaryRepeatParams &p __VA_ARGS__, ASIM_SITE) {                             \
+                     const asim::Repeats repeat, const UnaryRepeatParams &p __VA_ARGS__, ASIM_SITE) {                             \
         asim::mask_for_call<sets>(site, mask);                                                                              \
         asim_shift(site, asim::Word::word, dst, src, bits, repeat, p, rounds);                                              \
     }
@@ -202,13 +202,13 @@ inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, co
     asim::duplicate<T>(site, dst, value, 1, 1, 8);
 }
 template <class T, bool sets = true>
-inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, uint64_t mask[], const uint8_t repeat,
+inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, uint64_t mask[], const asim::Repeats repeat,
                       const uint16_t block, const uint8_t stride, ASIM_SITE) {
     asim::mask_for_call<sets>(site, mask);
     asim::duplicate<T>(site, dst, value, repeat, block, stride);
 }
 template <class T, bool sets = true>
-inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, uint64_t mask, const uint8_t repeat,
+inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, uint64_t mask, const asim::Repeats repeat,
                       const uint16_t block, const uint8_t stride, ASIM_SITE) {
     asim::mask_for_call<sets>(site, mask);
     asim::duplicate<T>(site, dst, value, repeat, block, stride);
@@ -222,26 +222,26 @@ inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const Rou
 }
 template <class D, class S, bool sets = true>
 inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode &mode, const uint64_t mask[],
-                 const uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {
+                 const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets>(site, mask);
     asim::convert(site, dst, src, mode, repeat, p);
 }
 template <class D, class S, bool sets = true>
 inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode &mode, const uint64_t mask,
-                 const uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {
+                 const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets>(site, mask);
     asim::convert(site, dst, src, mode, repeat, p);
 }
 
 template <class T, bool sets = true>
-inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const uint8_t repeat,
+inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const asim::Repeats repeat,
                  const CopyRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets>(site, mask);
     asim::record(site, asim::Word::vcopy, {asim::at(dst), asim::at(src)},
                  {asim::format_of<T>(), repeat, p.dstStride, p.srcStride, p.dstRepeatSize, p.srcRepeatSize, ASIM_MASK});
 }
 template <class T, bool sets = true>
-inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask, const uint8_t repeat,
+inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask, const asim::Repeats repeat,
                  const CopyRepeatParams &p, ASIM_SITE) {
     asim::mask_for_call<sets>(site, mask);
     asim::record(site, asim::Word::vcopy, {asim::at(dst), asim::at(src)},
@@ -264,14 +264,14 @@ inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const
 // The forms with a mask take whole repeats: no mask word stands before a comparison.
 template <class T, class U, bool sets = true>
 inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
-                    const uint64_t[], uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+                    const uint64_t[], asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     asim::record(site, asim::Word::vcmpv, {asim::at(dst), asim::at(src0), asim::at(src1)},
                  {asim::format_of<T>(), (int64_t)mode, repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride,
                   p.src0RepStride, p.src1RepStride});
 }
 template <class T, class U, bool sets = true>
 inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode,
-                    const uint64_t, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+                    const uint64_t, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     Compare<T, U, sets>(dst, src0, src1, mode, (const uint64_t *)nullptr, repeat, p, site);
 }
 template <class T, class U>
@@ -283,7 +283,7 @@ inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, 
 }
 template <class T, class U, bool sets = true, class M>
 inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
-                          const M, uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {
+                          const M, asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
     asim::record(site, asim::Word::vcmpvs, {asim::at(dst), asim::at(src)},
                  {asim::format_of<T>(), (int64_t)mode, asim::immediate<T>(value), repeat, p.dstBlkStride, p.srcBlkStride,
                   p.dstRepStride, p.srcRepStride});
@@ -295,7 +295,7 @@ inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const
 }
 template <class T, class U, bool sets = true, class M>
 inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const asim::given<T> value, CMPMODE mode,
-                     const M mask, uint8_t repeat, const UnaryRepeatParams &p, ASIM_SITE) {
+                     const M mask, asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
     CompareScalar<T, U, sets>(dst, src, value, mode, mask, repeat, p, site);
 }
 // The forms without dst leave their bits in the mask register, by which a selection without a mask chooses.
@@ -322,7 +322,7 @@ template <class T> inline void GetCmpMask(const LocalTensor<T> &dst, ASIM_SITE) 
     asim::record(site, asim::Word::store_cmpmask, {asim::at(dst)}, {0});
 }
 template <class T, SELMODE mode>
-inline void Select(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint8_t repeat,
+inline void Select(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, asim::Repeats repeat,
                    const BinaryRepeatParams &p, ASIM_SITE) {
     static_assert(mode == SELMODE::VSEL_CMPMASK_SPR, "Select without a mask is simulated in mode VSEL_CMPMASK_SPR alone");
     asim::record(site, asim::Word::vsel, {asim::at(dst), asim::at(src0), asim::at(src1)},
@@ -382,7 +382,7 @@ template <class T, class U> inline void Select(const LocalTensor<T> &dst, const 
 }
 template <class T, class U, bool sets = true, class M>
 inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1,
-                   SELMODE mode, const M elements, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+                   SELMODE mode, const M elements, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     if (mode == SELMODE::VSEL_CMPMASK_SPR) asim_mask_address(site, asim::at(mask));
     else {
         asim::mask_of_count(site, ASIM_SCRATCH_ELEMENTS);
@@ -393,12 +393,12 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const 
 }
 // The scalar is what SetCmpMask has loaded: mode 3 of the word here.
 template <class T, class U> inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0,
-                                               uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+                                               asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     asim_select(site, dst, mask, src0, (const LocalTensor<T> *)nullptr, T(0), (SELMODE)3, repeat, p);
 }
 template <class T, class U, bool sets = true, class M>
 inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, asim::given<T> scalar,
-                   SELMODE mode, const M elements, uint8_t repeat, const BinaryRepeatParams &p, ASIM_SITE) {
+                   SELMODE mode, const M elements, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     asim::mask_of_count(site, ASIM_SCRATCH_ELEMENTS);
     asim_scratch<T>(site, scalar);
     asim::mask_for_call<sets>(site, elements);
@@ -406,7 +406,7 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const 
 }
 
 template <class T>
-inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint8_t repeat, const BrcbRepeatParams &p, ASIM_SITE) {
+inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::Repeats repeat, const BrcbRepeatParams &p, ASIM_SITE) {
     asim::set_vector_mask(site, -1, -1);
     asim::record(site, asim::Word::vbrcb, {asim::at(dst), asim::at(src)},
                  {asim::format_of<T>(), p.dstBlkStride, p.dstRepStride, repeat});
