@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.host import one_thread
 from ascend_sim.numerics import Verdict, check_correct, compare, decode
 from ascend_sim.numerics.integers import INTEGERS
 from ascend_sim.runtime import ValueModel
@@ -59,7 +59,7 @@ class Expected:
     def product(cls, left: ArrayLike, right: ArrayLike) -> Expected:
         """Return the expectation of the product of [..., m, k] and [..., k, n], summed in float32 by a cube."""
         a, b = (np.asarray(side).astype(np.float64) for side in (left, right))
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             return cls(a @ b, np.sqrt(a**2 @ b**2), a.shape[-1])
 
 
@@ -153,7 +153,7 @@ def judge_outputs(
 
     `dtypes` names the outputs' formats.
     """
-    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         return {name: _judge(one, outputs[name], dtypes[name], model) for name, one in wanted.items()}
 
 

@@ -1,4 +1,4 @@
-"""The machine that simulates: its memory, and how much of it this process holds."""
+"""The machine that simulates: its memory, how much of it this process holds, and the threads of its BLAS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from threadpoolctl import ThreadpoolController
 
 MEMORY_VARIABLE = "ASCEND_SIM_MAX_MEMORY"
 """Environment variable: GiB that a process may hold; without it, the machine's memory is the limit."""
@@ -113,3 +115,16 @@ def collector_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Compute the matrix products of numpy on one thread in the block."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return the controller of the BLAS libraries loaded in this process; cached, because finding them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

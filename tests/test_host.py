@@ -1,13 +1,14 @@
-"""The memory of the process and its limit."""
+"""The memory of the process and its limit, and the threads of its BLAS."""
 
 from __future__ import annotations
 
 import mmap
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from ascend_sim.errors import SimError
-from ascend_sim.host import GIB, held_memory, machine_memory, memory_limit
+from ascend_sim.host import GIB, held_memory, machine_memory, memory_limit, one_thread
 
 pytestmark = pytest.mark.fast
 
@@ -28,3 +29,13 @@ def test_held_memory_follows_what_is_held() -> None:
         for page in range(0, len(block), mmap.PAGESIZE):
             block[page] = 1
         assert held_memory() - before > 32 << 20
+
+
+def test_products_take_one_thread_in_the_block_alone() -> None:
+    def threads() -> set[int]:
+        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    with threadpool_limits(2, "blas"):
+        with one_thread():
+            assert threads() == {1}
+        assert threads() == {2}

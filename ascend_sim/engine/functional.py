@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.choice import chosen_engine
@@ -25,6 +23,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, local_memory, raise_fault
 from ascend_sim.errors import DeadlockError
+from ascend_sim.host import one_thread
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.sync import CrossCounter, WaitFlag, cross_counter, cross_members
@@ -99,10 +98,7 @@ class FunctionalEngine:
 
     def _run(self, tasks: Sequence[Task], kept: Sequence[Sequence[Sequence[_Ready]]] | None) -> None:
         # Infinities and NaN are ordinary values of a machine.
-        with (
-            _threads().limit(limits=1, user_api="blas"),
-            np.errstate(over="ignore", invalid="ignore", divide="ignore"),
-        ):
+        with one_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for index, task in enumerate(tasks):
                 if self._compiled and (self._work is None or self._kept is None):
                     self._work = Workspace(self.device.chip, self._model)
@@ -311,12 +307,6 @@ def _matters(program: Program, rows: NDArray[np.int64] | slice = slice(None)) ->
     kinds = program.table.column("kind")
     matters = (program.table.column("has_values") > 0) | (kinds == CROSS_SET) | (kinds == CROSS_WAIT)
     return matters[program.rows[rows, 0]]
-
-
-@cache
-def _threads() -> ThreadpoolController:
-    """Return the controller of the BLAS libraries loaded in this process; cached, because finding them takes milliseconds."""
-    return ThreadpoolController()
 
 
 def _deadlock(task: Task, program: Program, stuck: Sequence[int]) -> DeadlockError:

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.choice import chosen_engine
@@ -21,6 +20,7 @@ from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
+from ascend_sim.host import one_thread
 from ascend_sim.isa.memory import Memory, ValueModel
 
 Row = tuple[int, int]
@@ -60,7 +60,7 @@ def replay(
     events = ValueEvents.of(tasks, programs)
     left = np.bincount(events.owner, minlength=len(programs))
     # Infinities and NaN are ordinary values of a machine.
-    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with one_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         model = model or ValueModel.of(device.chip)
         run = _Replay(device.chip, tasks, programs, events, model, observer, watched, progress)
         if chosen_engine(engine) == "compiled":

@@ -18,13 +18,13 @@ from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from ascend_sim.calls.cases import call_case, check_case
 from ascend_sim.calls.result import Result
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.host import one_thread
 from ascend_sim.numerics import cast, compare, encode
 from ascend_sim.numerics.accumulate import ACCUMULATIONS
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
@@ -334,7 +334,7 @@ class _Bench:
         assert call is not None
         ours = self.operator.by_our_names(tensors)
         given = {name: numbers(ours[name], tensor.dtype) for name, tensor in call.inputs.items()}
-        with threadpool_limits(limits=1, user_api="blas"), np.errstate(invalid="ignore", over="ignore"):
+        with one_thread(), np.errstate(invalid="ignore", over="ignore"):
             inputs = self.operator.in_problem_order(call, given)
             returned = {name: as_format(codes, call.outputs[name].dtype) for name, codes in result.outputs.items()}
             outputs = self.operator.in_problem_order(call, returned)

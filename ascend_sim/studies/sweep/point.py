@@ -9,7 +9,6 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ascend_sim.calls.cases import call_case, specs_of
 from ascend_sim.calls.result import Result
@@ -17,6 +16,7 @@ from ascend_sim.calls.run import check_fits
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError, TilingError
 from ascend_sim.frozen import frozen
+from ascend_sim.host import one_thread
 from ascend_sim.ops.case import make_tensors
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operators import OPERATORS
@@ -177,7 +177,7 @@ def _errors(point: SweepPoint, result: Result, values: Mapping[str, Any]) -> dic
     operator, call = OPERATORS[point.case.operator], result.call
     assert call is not None
     ours = operator.by_our_names(values)
-    with threadpool_limits(limits=1, user_api="blas"), np.errstate(invalid="ignore", over="ignore"):
+    with one_thread(), np.errstate(invalid="ignore", over="ignore"):
         inputs = operator.in_problem_order(
             call, {name: numbers(ours[name], tensor.dtype) for name, tensor in call.inputs.items()}
         )

@@ -315,7 +315,7 @@ def outcome(engine: str, case: DisarmedCase, part: str, flag: str) -> dict[str, 
         "totals": told.of_task,
         "columns": columns(result.timeline),
         "HBM": [run.hbm_bytes.tolist() for run in result.timeline.programs],
-        "report": replace(result.report, verdicts={}).to_dict(),
+        "report": replace(result.report, verdicts={}).to_dict(statements=False),
     }
 
 
