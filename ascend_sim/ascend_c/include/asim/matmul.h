@@ -39,7 +39,10 @@ class MatmulImpl : public asim::MatmulOperands<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE
     using Types::m_, Types::n_, Types::k_, Types::org_m_, Types::org_n_, Types::org_ka_, Types::org_kb_, Types::org_c_;
     using Types::started_, Types::row_, Types::restart;
     static constexpr int64_t C0 = 32 / sizeof(T), HALF_L0 = 32768;
-    static constexpr bool UNIT_FLAG = asim_checked<MM_CFG>::unit_flag;
+    static constexpr bool UNIT_FLAG = asim_checked<MM_CFG>::unit_flag && !Types::IN_L0C;
+    static constexpr int64_t ROWS = Types::BYTES ? 32 : 16;  // of a square that is transposed
+    static constexpr int64_t NZ_WIDTH = sizeof(Out) == 1 ? 32 : 16;  // columns of a column of fractals of the result
+    static constexpr const FixpipeConfig &LAYOUT = Types::NZ_C ? CFG_NZ : CFG_ROW_MAJOR;
 
 public:
     using Types::SetTensorA, Types::SetTensorB, Types::SetBias, Types::SetQuantVector;
@@ -62,14 +65,17 @@ public:
     template <class D> void SetWorkspace(D *, int) {}
     template <class D> void SetWorkspace(const GlobalTensor<D> &) {}
     // Compute the next tile; false behind the last one.
-    template <bool sync = true, class T> bool Iterate(bool, const LocalTensor<T> &) = delete;
+    template <bool sync = true> bool Iterate(bool enPartialSum, const LocalTensor<Sum> &tile, ASIM_SITE) {
+        static_assert(Types::IN_L0C, "Matmul: Iterate into a tensor: the MatmulType of C says TPosition::CO1");
+        if (!on()) return false;
+        asim::expect(site, "Iterate", "tensor", asim::place_of(tile), Hardware::L0C);
+        place_ = asim::at(tile);
+        return next_tile(site, enPartialSum);
+    }
     template <bool sync = true> bool Iterate(bool enPartialSum = false, ASIM_SITE) {
         if (!on()) return false;
-        Types::expect_operands(site, "Iterate");
-        if (started_ < 0) begin(site);
-        if (++started_ >= Types::tile_rows() * Types::tile_columns()) return free_rooms(site), started_ = -1, false;
-        compute(site, Types::row_of(started_), Types::column_of(started_), enPartialSum);
-        return true;
+        if (Types::IN_L0C) asim::refuse(site, "Matmul: C at TPosition::CO1: Iterate takes a tensor of L0C, and Fixpipe stores it");
+        return next_tile(site, enPartialSum);
     }
     template <bool sync = true> void GetTensorC(const GlobalTensor<Out> &gm, uint8_t enAtomic = 0, bool enSequentialWrite = false, ASIM_SITE) {
         if (!on()) return;
@@ -102,6 +108,13 @@ public:
 
 private:
     friend struct asim::MatmulServer;
+    bool next_tile(asim::Site site, bool partial) {
+        Types::expect_operands(site, "Iterate");
+        if (started_ < 0) begin(site);
+        if (++started_ >= Types::tile_rows() * Types::tile_columns()) return free_rooms(site), started_ = -1, false;
+        compute(site, Types::row_of(started_), Types::column_of(started_), partial);
+        return true;
+    }
     // Compute for a vector core: its operands and shapes stand in the message.
     void serve(asim::Site site, const asim::MatmulMessage &message, int64_t core) {
         using asim::MatmulMessage;
@@ -176,10 +189,10 @@ private:
                          (long long)next, (long long)asim::bytes_of(Hardware::L1));
         last_[0] = last_[1] = -1;
         bias_event_ = -1;
-        if (a_turned_ && k_ % 16) clear(site, rooms_[0].start, rooms_[0].bytes * rooms_[0].count);
-        if (b_turned_ && n_ % 16) clear(site, rooms_[1].start, rooms_[1].bytes * rooms_[1].count);
+        if (a_turned_ && k_ % ROWS) clear(site, rooms_[0].start, rooms_[0].bytes * rooms_[0].count);
+        if (b_turned_ ? n_ % 16 : Types::BYTES && k_ % ROWS) clear(site, rooms_[1].start, rooms_[1].bytes * rooms_[1].count);
         if (Types::scales_.GetPhyAddr() && n_ * 8 % 128) clear(site, scale_room_, asim::up(tiling_.baseN * 8, 128));
-        if (tiling_.isBias && n_ * sizeof(BiasT) % 64) clear(site, bias_room_, asim::up(tiling_.baseN * (int64_t)sizeof(BiasT), 64));
+        if (tiling_.isBias && n_ * sizeof(BiasT) % (Types::BYTES ? 128 : 64)) clear(site, bias_room_, asim::up(tiling_.baseN * (int64_t)sizeof(BiasT), 64));
     }
     // Zero a room: fractals and biases are loaded whole, and copies fill whole columns of fractals but no rows beyond an operand's.
     void clear(asim::Site site, int64_t start, int64_t bytes) {
@@ -246,44 +259,61 @@ private:
         if (rooms.next % rooms.group == 0) release(site, side, room);
     }
     LocalTensor<T> at(TPosition position, int64_t address) const { return LocalTensor<T>(position, address, 1 << 16); }
-    // Rows [rows, columns] of GM as fractals in L1.
-    void fractals(asim::Site site, const GlobalTensor<T> &from, int64_t address, int64_t rows, int64_t columns, int64_t width) {
-        int64_t step = width <= 65535 ? width : 0;
-        if (rows > 1 && !step) asim::refuse(site, "Matmul: rows of %lld elements; the copy to L1 counts to 65535", (long long)width);
-        DataCopy(at(TPosition::A1, address), from, Nd2NzParams(1, rows, columns, 0, step, asim::up(rows, 16), 1, 0), site);
+    // A piece (first row and column, rows and columns) of a matrix of `whole` rows and columns in GM as columns of fractals in L1,
+    // each of the piece's rows, rounded up to `unit`.
+    template <bool nz>
+    void bring(asim::Site site, const GlobalTensor<T> &from, int64_t address, const int64_t (&piece)[4], const int64_t (&whole)[2], int64_t unit) {
+        auto [row, column, rows, columns] = piece;
+        int64_t height = asim::up(rows, unit), filled = asim::up(rows, 16);
+        if constexpr (nz) {
+            int64_t high = asim::up(whole[0], 16);
+            if (whole[1] % C0 || whole[0] % 16)
+                asim::refuse(site, "Matmul: CubeFormat::NZ of %lld x %lld; rows are a multiple of 16, columns of %d", (long long)whole[0],
+                             (long long)whole[1], (int)C0);
+            if (high - filled > 65535) asim::refuse(site, "Matmul: NZ of %lld rows; the gap of a copy to L1 counts to 65535", (long long)high);
+            DataCopyParams p(asim::pieces_of(columns, C0), filled, high - filled, height - filled);
+            DataCopy(at(TPosition::A1, address), from[column * high + row * C0], p, site);
+        } else {
+            int64_t width = whole[1], step = width <= 65535 ? width : 0;
+            if (rows > 1 && !step) asim::refuse(site, "Matmul: rows of %lld elements; the copy to L1 counts to 65535", (long long)width);
+            DataCopy(at(TPosition::A1, address), from[row * width + column], Nd2NzParams(1, rows, columns, 0, step, height, 1, 0), site);
+        }
     }
     void compute(asim::Site site, int64_t row, int64_t column, bool partial) {
         int64_t m = asim::part_of(m_, tiling_.baseM, row), n = asim::part_of(n_, tiling_.baseN, column), pieces = asim::pieces_of(k_, tiling_.baseK);
         row_ = row, column_ = column;
-        asim::fills_l0c(site, this);
-        if (!partial) place_ = tiling_.dbL0C > 1 ? (place_ + HALF_L0 * 2) % (HALF_L0 * 4) : 0;
+        if (!Types::IN_L0C) {
+            asim::fills_l0c(site, this);
+            if (!partial) place_ = tiling_.dbL0C > 1 ? (place_ + HALF_L0 * 2) % (HALF_L0 * 4) : 0;
+        }
+        int64_t wide = Types::BYTES && !b_turned_ ? asim::up(n, ROWS) : n;  // columns of whole squares
         leave(site, 0, row);
         leave(site, 1, column);
         for (int64_t number = 0; number < pieces; number++) {
             int64_t k = asim::part_of(k_, tiling_.baseK, number), start = number * tiling_.baseK;
             int64_t left = piece(site, 0, row, number, [&](int64_t address) {
                 int64_t first = row * tiling_.baseM;
-                if (a_turned_) fractals(site, a_[start * org_m_ + first], address, k, m, org_m_);
-                else fractals(site, a_[first * org_ka_ + start], address, m, k, org_ka_);
+                if (a_turned_) bring<Types::NZ_A>(site, a_, address, {start, first, k, m}, {org_ka_, org_m_}, ROWS);
+                else bring<Types::NZ_A>(site, a_, address, {first, start, m, k}, {org_m_, org_ka_}, 16);
             });
             int64_t right = piece(site, 1, column, number, [&](int64_t address) {
                 int64_t first = column * tiling_.baseN;
-                if (b_turned_) fractals(site, b_[first * org_kb_ + start], address, n, k, org_kb_);
-                else fractals(site, b_[start * org_n_ + first], address, k, n, org_n_);
+                if (b_turned_) bring<Types::NZ_B>(site, b_, address, {first, start, n, k}, {org_n_, org_kb_}, 16);
+                else bring<Types::NZ_B>(site, b_, address, {start, first, k, n}, {org_kb_, org_n_}, ROWS);
             });
-            if (number == 0 && has_bias_ && !partial) bring_bias(site, column, n);
+            if (number == 0 && has_bias_ && !partial) bring_bias(site, column, n, wide);
             int ping = ping_, id = tiling_.dbL0A > 1 || tiling_.dbL0B > 1 ? ping : 0;
             LocalTensor<T> l0a = at(TPosition::A2, tiling_.dbL0A > 1 ? HALF_L0 * ping : 0), l0b = at(TPosition::B2, tiling_.dbL0B > 1 ? HALF_L0 * ping : 0);
             ping_ = !ping_;
-            load(site, l0a, l0b, left, right, m, n, k, id);
+            load(site, l0a, l0b, left, right, m, wide, k, id);
             asim_pair(site, HardEvent::MTE1_M, id);
             bool last = number + 1 == pieces, first = number == 0 && !partial;
-            MmadParams p(m, n, k, UNIT_FLAG ? last ? 3 : 2 : 0, false, first && !has_bias_);
+            MmadParams p(m, wide, k, UNIT_FLAG ? last ? 3 : 2 : 0, false, first && !has_bias_);
             LocalTensor<Sum> sum(TPosition::CO1, place_, 1 << 15);
             // A tile of L0C below ten fractals does not interlock (configs/chips, cube.interlocked_fractals).
             if (!first && asim::pieces_of(m, 16) * asim::pieces_of(n, 16) < 10) PipeBarrier<PIPE_M>(site);
             if (first && has_bias_) {
-                LocalTensor<Sum> table(TPosition::C2, 0, n);
+                LocalTensor<Sum> table(TPosition::C2, 0, wide);
                 Mmad(sum, l0a, l0b, table, p, site);
                 asim::set_flag(site, HardEvent::M_MTE1, 2);
             } else Mmad(sum, l0a, l0b, p, site);
@@ -296,14 +326,14 @@ private:
     void leave(asim::Site site, int side, int64_t tile) {
         if (rooms_[side].whole && last_[side] >= 0 && last_[side] != tile) release(site, side, 0);
     }
-    void bring_bias(asim::Site site, int64_t column, int64_t n) {
+    void bring_bias(asim::Site site, int64_t column, int64_t n, int64_t wide) {
         LocalTensor<BiasT> room(TPosition::C1, bias_room_, n);
-        LocalTensor<Sum> table(TPosition::C2, 0, n);
+        LocalTensor<Sum> table(TPosition::C2, 0, wide);
         reclaim(site, bias_event_);
         DataCopy(room, bias_[column * tiling_.baseN], Nd2NzParams(1, 1, n, 0, n, 1, 1, 0), site);
         asim_pair(site, HardEvent::MTE2_MTE1, queue_event(site, HardEvent::MTE2_MTE1));
         asim::wait_flag(site, HardEvent::M_MTE1, 2);
-        DataCopy(table, room, DataCopyParams(1, asim::pieces_of(n * sizeof(BiasT), 64), 0, 0), site);
+        DataCopy(table, room, DataCopyParams(1, asim::pieces_of(wide * sizeof(BiasT), 64), 0, 0), site);
         bias_event_ = asim::pool->take_queue_event(site, HardEvent::MTE1_MTE2);
         asim::set_flag(site, HardEvent::MTE1_MTE2, bias_event_);
     }
@@ -327,7 +357,7 @@ private:
         if (!a_turned_) {
             LoadData(l0a, at(TPosition::A1, left),
                      LoadData3DParamsV2Pro(deep, false, false, false, false, false, (uint64_t)deep | (uint64_t)m << 16, 0x10101010101ull), site);
-        } else turned(site, l0a, at(TPosition::A1, left), rows, k, true);
+        } else turned(site, l0a, at(TPosition::A1, left), sizeof(T) == 4 ? m : rows, k, true);
         if (by_map) {
             int64_t columns = asim::up(n, C0);
             LoadData(l0b, at(TPosition::B1, right),
@@ -338,28 +368,33 @@ private:
     }
     // Fractals [outer][K] in L1, turned into [outer][K] of L0A or [K][outer] of L0B.
     void turned(asim::Site site, const LocalTensor<T> &to, const LocalTensor<T> &from, int64_t outer, int64_t k, bool left) {
-        if constexpr (sizeof(T) == 4) {
-            asim::refuse(site, "Matmul: A of float transposed is not simulated");
+        if constexpr (sizeof(T) == 4) {  // A alone: rows of K as pixels of a map, whose window is transposed (assumed)
+            static constexpr uint8_t NONE[4] = {0, 0, 0, 0};
+            int64_t columns = asim::up(outer, C0);
+            SetFmatrix(1, asim::up(k, 16), NONE, FmatrixMode::FMATRIX_LEFT, site);
+            LoadData(to, from, LoadData3DParamsV2Pro(columns, true, false, false, false, false, (uint64_t)columns | (uint64_t)k << 16, 0x10101010101ull), site);
         } else if constexpr (sizeof(T) == 2) {
             int64_t deep = asim::pieces_of(k, 16), across = outer / 16;
             for (int64_t i = 0; i < (left ? across : deep); i++) {
                 if (left) LoadData(to[i * deep * 256], from[i * deep * 256], LoadData2DParams(0, deep, 1, 0, 0, true, 0), site);
                 else LoadData(to[i * across * 256], from[i * 256], LoadData2DParams(0, across, deep, 0, 0, true, 0), site);
             }
-        } else if (left) {
-            asim::refuse(site, "Matmul: A of int8_t transposed is not simulated");
-        } else {
-            int64_t deep = asim::pieces_of(k, 32), across = asim::pieces_of(outer, 32), high = asim::up(k, 16) / 32;
-            if (k % 32 || outer % 32) asim::refuse(site, "Matmul: B of int8_t with K or N of a tile that is not a multiple of 32 is not simulated, but transposed");
-            for (int64_t i = 0; i < deep; i++)
-                LoadDataWithTranspose(to[i * across * 1024], from[i * 1024], LoadData2dTransposeParams(0, across, high, 1, 0), site);
+        } else {  // squares of 32 x 32, of which A's have a row of fractals each, B's a column (public example)
+            int64_t deep = asim::pieces_of(k, 32), across = asim::pieces_of(outer, 32);
+            for (int64_t i = 0; i < (left ? across : deep); i++) {
+                if (left) LoadDataWithTranspose(to[i * deep * 1024], from[i * deep * 1024], LoadData2dTransposeParams(0, deep, 1, 0, deep - 1), site);
+                else LoadDataWithTranspose(to[i * across * 1024], from[i * 1024], LoadData2dTransposeParams(0, across, deep, 1, 0), site);
+            }
         }
     }
     void drain(asim::Site site, const GlobalTensor<Out> &gm, uint8_t atomic, bool sequential) {
         int64_t m = asim::part_of(m_, tiling_.baseM, row_), n = asim::part_of(n_, tiling_.baseN, column_);
-        int64_t width = sequential ? tiling_.baseN : org_c_;
+        int64_t width = sequential ? tiling_.baseN : org_c_, high = sequential ? tiling_.baseM : org_m_;
         LocalTensor<Sum> sum(TPosition::CO1, place_, 1 << 15);
-        FixpipeParamsV220 p(n, m, asim::up(m, 16), width, false);
+        FixpipeParamsV220 p(n, m, asim::up(m, 16), Types::NZ_C ? high * NZ_WIDTH * (int64_t)sizeof(Out) / 32 : width, false);
+        if (Types::NZ_C && (org_m_ % 16 || org_n_ % NZ_WIDTH))
+            asim::refuse(site, "Matmul: C in CubeFormat::NZ of %lld x %lld; rows are a multiple of 16, columns of %d", (long long)org_m_,
+                         (long long)org_n_, (int)NZ_WIDTH);
         p.deqScalar = 0;
         if (std::is_same_v<Out, half>) p.quantPre = F322F16;
         if (std::is_same_v<Out, bfloat16_t>) p.quantPre = F322BF16;
@@ -375,9 +410,10 @@ private:
         if (atomic == 1) SetAtomicAdd<Out>(site);
         if (atomic == 2) SetAtomicMax<Out>(site);
         if (atomic == 3) SetAtomicMin<Out>(site);
-        GlobalTensor<Out> to = sequential ? gm : gm[row_ * tiling_.baseM * org_c_ + column_ * tiling_.baseN];
-        if (Types::SCALED && by_column) Fixpipe(to, sum, LocalTensor<uint64_t>(TPosition::A1, scale_room_, tiling_.baseN), p, site);
-        else Fixpipe(to, sum, p, site);
+        int64_t row = row_ * tiling_.baseM, column = column_ * tiling_.baseN;
+        GlobalTensor<Out> to = sequential ? gm : gm[Types::NZ_C ? column * high + row * NZ_WIDTH : row * org_c_ + column];
+        if (Types::SCALED && by_column) Fixpipe<Out, Sum, LAYOUT>(to, sum, LocalTensor<uint64_t>(TPosition::A1, scale_room_, tiling_.baseN), p, site);
+        else Fixpipe<Out, Sum, LAYOUT>(to, sum, p, site);
         if (atomic) SetAtomicNone(site);
         if (!UNIT_FLAG) asim_pair(site, HardEvent::FIX_M, queue_event(site, HardEvent::FIX_M));
     }

@@ -54,7 +54,10 @@ public:
     template <class D> void SetWorkspace(const GlobalTensor<D> &start) { workspace_ = (int64_t)start.GetPhyAddr(); }
 
     // Ask for the next tile; false behind the last one. Without `sync` the first call asks for tiles ahead of GetTensorC.
-    template <bool sync = true, class T> bool Iterate(bool, const LocalTensor<T> &) = delete;
+    template <bool sync = true, class T> bool Iterate(bool, const LocalTensor<T> &, ASIM_SITE) {
+        if (knows(site, "Iterate")) asim::refuse(site, "Iterate into a tensor of L0C on a vector core; cube cores have it");
+        return false;
+    }
     template <bool sync = true> bool Iterate(bool enPartialSum = false, ASIM_SITE) {
         if (!knows(site, "Iterate")) return false;
         Types::expect_operands(site, "Iterate");

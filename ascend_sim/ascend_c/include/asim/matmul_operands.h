@@ -57,13 +57,21 @@ template <class A, class B, class C, class Bias> struct MatmulTypes {
     static_assert(BYTES || is_float<T>, "Matmul: A and B are half, bfloat16_t, float or int8_t");
     using Sum = std::conditional_t<BYTES, int32_t, float>;
     using Out = typename C::T;
+    // Whole columns of fractals in GM, whose sides fill fractals (public documentation); and a result in L0C, a tensor of the kernel's.
+    static constexpr bool NZ_A = A::format == CubeFormat::NZ, NZ_B = B::format == CubeFormat::NZ, NZ_C = C::format == CubeFormat::NZ;
+    static constexpr bool IN_L0C = C::pos == AscendC::TPosition::CO1;
     static constexpr bool SCALED = BYTES && (std::is_same_v<Out, half> || std::is_same_v<Out, int8_t>);
     static_assert(BYTES ? std::is_same_v<Out, int32_t> || SCALED : is_float<Out>,
                   "Matmul: C is half, bfloat16_t or float; of int8_t it is int32_t, half or int8_t");
-    static_assert(reaches(A::pos) && reaches(B::pos) && reaches(C::pos) && reaches(Bias::pos),
-                  "Matmul: A, B, C and the bias at TPosition::GM, VECIN, VECOUT and VECCALC are simulated");
-    static_assert(A::format == CubeFormat::ND && B::format == CubeFormat::ND && (C::format == CubeFormat::ND || C::format == CubeFormat::ND_ALIGN),
-                  "Matmul: A, B and C in CubeFormat::ND are simulated");
+    static_assert(reaches(A::pos) && reaches(B::pos) && (reaches(C::pos) || IN_L0C) && (reaches(Bias::pos) || IN_L0C),
+                  "Matmul: A, B, C and the bias at TPosition::GM, VECIN, VECOUT and VECCALC are simulated, and C at CO1");
+    static_assert((A::format == CubeFormat::ND || NZ_A) && (B::format == CubeFormat::ND || NZ_B) &&
+                      (C::format == CubeFormat::ND || C::format == CubeFormat::ND_ALIGN || NZ_C),
+                  "Matmul: A, B and C in CubeFormat::ND and NZ are simulated");
+    static_assert((!NZ_A || A::pos == AscendC::TPosition::GM) && (!NZ_B || B::pos == AscendC::TPosition::GM) &&
+                      (!NZ_C || C::pos == AscendC::TPosition::GM || IN_L0C),
+                  "Matmul: CubeFormat::NZ in the Unified Buffer is not simulated; in GM it is");
+    static_assert(!IN_L0C || (NZ_C && std::is_same_v<Out, Sum>), "Matmul: C at CO1 is in CubeFormat::NZ, of float or int32_t");
     static_assert(A::layout == AscendC::LayoutMode::NONE && B::layout == AscendC::LayoutMode::NONE, "Matmul: batches are not simulated");
 };
 
