@@ -5,13 +5,10 @@ from __future__ import annotations
 import ast
 import runpy
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from cProfile import Profile
 from importlib.util import find_spec
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType
 
 import numpy as np
 import pytest
@@ -57,36 +54,18 @@ FILES = {
 }
 
 
-class CalledFiles:
-    """The source files in which some function was called."""
-
-    def __init__(self) -> None:
-        self.codes: set[CodeType] = set()
-
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        self.codes.add(frame.f_code)
-
-    def files(self) -> set[str]:
-        return {code.co_filename for code in self.codes if code.co_name != "<module>"}  # to be imported is no part in a run
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        before = sys.gettrace()
-        sys.settrace(self)
-        threading.settrace(self)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
-            threading.settrace(None)  # type: ignore[arg-type]
+def called_files(walk: Profile) -> set[str]:
+    """The source files in which some function was called; to be imported is no part in a run."""
+    codes = [one.code for one in walk.getstats() if isinstance(one.code, CodeType)]
+    return {code.co_filename for code in codes if code.co_name != "<module>"}
 
 
-def python(walk: CalledFiles) -> None:
+def python(walk: Profile) -> None:
     """The call, a refused one, the C names, and the package as a program."""
     ones = np.ones((1, 16, 4, 4), np.float16), np.ones((1, 16, 4, 4), np.float16), np.ones((16, 16, 3, 3), np.float16)
     attributes = (None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, True, False))
     state.PROCESS.__init__()  # type: ignore[misc]
-    with walk.watched():
+    with walk:
         ascend_sim.use(chip="ascend910b3")
         assert ascend_sim.convolution_backward(*ones, *attributes).report.passed
         with pytest.raises(ascend_sim.SimError, match="no such file"):
@@ -97,13 +76,13 @@ def python(walk: CalledFiles) -> None:
     state.PROCESS.__init__()  # type: ignore[misc]
 
 
-def pytorch(walk: CalledFiles) -> None:
+def pytorch(walk: Profile) -> None:
     """A model's step, where there is PyTorch."""
     import ascend_sim.torch
 
     torch = pytest.importorskip("torch")
     model = torch.nn.Sequential(torch.nn.Conv2d(2, 2, 1), torch.nn.Flatten(), torch.nn.Linear(8, 2))
-    with walk.watched(), ascend_sim.torch.simulate() as sim:
+    with walk, ascend_sim.torch.simulate() as sim:
         model(torch.ones(1, 2, 2, 2)).sum().backward()
         assert sim.report.totals["total"] > 0
 
@@ -126,19 +105,19 @@ def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         monkeypatch.delenv(name, raising=False)
     for name, text in FILES.items():
         Path(name).write_text(text, encoding="utf-8")
-    walk = CalledFiles()
+    walk = Profile(subcalls=False, builtins=False)
     python(walk)
     if PYTORCH:
         pytorch(walk)
     for command in COMMANDS:
-        with walk.watched():
+        with walk:
             done = CliRunner().invoke(app, command.split())
         assert done.exit_code == 0, (command, done.output, done.exception)
     monkeypatch.setattr(sys, "argv", ["ascend-sim", "chips", "ascend910b3"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("ascend_sim", run_name="__main__")
     assert not ended.value.code
-    files = walk.files()
+    files = called_files(walk)
     return {place(module) for module, path in MODULES.items() if str(path) in files}
 
 

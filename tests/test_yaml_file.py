@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascend_sim import yaml_file
 from ascend_sim.errors import ConfigError
 from ascend_sim.shipped import load_shipped
 from ascend_sim.yaml_file import (
@@ -85,8 +86,11 @@ def test_the_deepest_that_is_let_in() -> None:
     assert value == 1
 
 
-def test_many_values_are_counted(tmp_path: Path) -> None:
-    assert "values" in refusal("a: [" + "1," * MOST_VALUES + "]")
+def test_many_values_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mapping, its key and the list count too."""
+    monkeypatch.setattr(yaml_file, "MOST_VALUES", 1_000)
+    assert len(parse_yaml("a: [" + "1," * 997 + "]", "f", "")["a"]) == 997
+    assert "more than 1,000 values" in refusal("a: [" + "1," * 998 + "]")
 
 
 @pytest.mark.parametrize("text", [str(1 << 63), str(-(1 << 63) - 1), "9" * 300, "9" * 5000, "0x" + "f" * 17])

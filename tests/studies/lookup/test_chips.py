@@ -56,8 +56,9 @@ def test_comparing_shows_what_differs_and_counts_what_does_not() -> None:
     lines = printed(compare_table(specs))
     shown = {words[0]: words[1 : 1 + len(specs)] for words in lines if words and "." in words[0]}
     places = dict.fromkeys(place for spec in specs for place in spec.sources)
+    numbers = [spec.numbers() for spec in specs]
     for place in places:
-        values = [spec.numbers()[place] if place in spec.sources else None for spec in specs]
+        values = [one[place] if place in spec.sources else None for spec, one in zip(specs, numbers, strict=True)]
         assert (place in shown) == (len(set(values)) > 1), place
         if place in shown and "bytes" not in [spec.sources[place].unit for spec in specs if place in spec.sources]:
             assert [None if word == "-" else word for word in shown[place]] == [

@@ -13,7 +13,7 @@ import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.case import load_case
-from ascend_sim.studies.sweep import pages
+from ascend_sim.studies.sweep import pages, point
 from ascend_sim.studies.sweep.point import TRIED, SweepPoint, searched_tilings
 from ascend_sim.studies.sweep.run import Sweep, sweep
 from tests.support.studies.searched import case
@@ -32,11 +32,12 @@ def us(loaded: Any, name: str, **settings: Any) -> float:
     return next(kernel["task_us"] for kernel in report.kernels if kernel["name"] == name)
 
 
-def test_a_point_has_the_best_tiling_of_a_search() -> None:
+def test_a_point_has_the_best_tiling_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a search of the case, and a run with its result."""
+    monkeypatch.setattr(point, "TRIED", tried := 8)
     loaded = case(c_in=16, c_out=32, size=5)
     (row,) = sweep(loaded, {"batch": [2]}, tile=True).rows
-    for outcome in asim.search_tilings(loaded, limit=TRIED, top=1):
+    for outcome in asim.search_tilings(loaded, limit=tried, top=1):
         name = outcome.kernel.name
         best = {} if outcome.best["cycles"] >= outcome.call["cycles"] else {name: dict(outcome.best["fields"])}
         assert row[f"{name}_us"] == us(loaded, name, tiling=best)
@@ -49,7 +50,8 @@ def test_a_kernel_that_nothing_beats_is_left_as_it_is() -> None:
     assert "grad_weight" not in searched_tilings(loaded, load_chip("ascend910b3"))
 
 
-def test_fields_that_are_varied_stay() -> None:
+def test_fields_that_are_varied_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(point, "TRIED", 8)
     found = sweep(case(c_in=16, c_out=32, size=5), {"grad_input.baseM": [32]}, tile=True)
     for row in found.rows:
         assert f"baseM={row['grad_input.baseM']}," in row["grad_input_tiling"]
