@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Conditions, Laid, Place, Stamp, Stamps
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Laid, Place, Stamp, Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
@@ -26,6 +26,9 @@ _SOME_ROWS = 64
 _PIECE = 4096
 """Rows that are checked at a time: their columns stay in the processor's cache."""
 _FAR = 1 << 62
+_OF_GUARD = 5
+"""Numbers of a guard beside its steps (`Stamps.numbered`)."""
+_NO_GUARDS = np.empty((0, _OF_GUARD), np.int64)
 
 
 class FreeSpan(NamedTuple):
@@ -151,7 +154,7 @@ class Sheet:
             axes = np.array([stamp.axes for stamp in stamps])
             end = begin + int(axes.sum())
             where = np.asarray(self.where[begin:end])
-            yield _Piece(stamps, np.asarray(self.tiles[first : first + _AT_ONCE]), where, np.cumsum(axes) - axes)
+            yield _Piece(self.stamps, stamps, np.asarray(self.tiles[first : first + _AT_ONCE]), where, np.cumsum(axes) - axes)
             begin = end
 
     def addresses(self) -> dict[str, int]:
@@ -221,8 +224,12 @@ class Sheet:
         self.close()
         room: Room = {}
         right = not self.wraps() and all(piece.is_right(limits, sizes, room) for piece in self._pieces())
-        self._room = [FreeSpan(*key, *span) for key, span in room.items()] if right else None
+        self._room = self._free(room) if right else None
         return right
+
+    def _free(self, room: Room) -> list[FreeSpan]:
+        directions = list(self.stamps.directions)
+        return [FreeSpan(directions[number][:-1], directions[number][-1], *span) for number, span in room.items()]
 
     def wraps(self) -> bool:
         """Return True if some address of a stamp moves so far that it may not fit into 64 bits."""
@@ -247,27 +254,27 @@ class Sheet:
             room: Room = {}
             for piece in self._pieces():
                 piece.narrow_by_guards(room)
-            self._guarded = [FreeSpan(*key, *span) for key, span in room.items()]
+            self._guarded = self._free(room)
         return _may_move(self._guarded, by)
 
 
 def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
     for steps, unit, least, most in room:
-        way = sum([step * place for step, place in zip(steps, by, strict=True)])
+        way = sum([step * place for step, place in zip(steps, by, strict=False)])  # a guard's further steps are 0
         if not least <= way <= most or way % unit:
             return False
     return True
 
 
-Room = dict[tuple[Place, int], tuple[int, int]]
-"""Range, down and up, by which numbers may move: by their steps and unit."""
+Room = dict[int, tuple[int, int]]
+"""Range, down and up, by which numbers may move, by their direction (`Stamps.directions`)."""
 
 
 class _Piece:
     """Consecutive stamps of a sheet, handled together; the place of stamp i begins at `first[i]` of `where`."""
 
-    def __init__(self, stamps: list[Stamp], tiles: Numbers, where: Numbers, first: Numbers) -> None:
-        self.stamps, self.tiles, self.where, self.first = stamps, tiles, where, first
+    def __init__(self, task: Stamps, stamps: list[Stamp], tiles: Numbers, where: Numbers, first: Numbers) -> None:
+        self.task, self.stamps, self.tiles, self.where, self.first = task, stamps, tiles, where, first
 
     def rows(self) -> Numbers:
         """Return the materialised rows of all stamps, in order."""
@@ -298,41 +305,52 @@ class _Piece:
 
         `room` has the ranges by which places may move (`FreeSpan`); they are narrowed in place to the moves that keep it so.
         """
-        puts: dict[int, list[int]] = {}
-        for put, stamp in enumerate(self.stamps):
-            puts.setdefault(stamp.number, []).append(put)
-        new = [at[0] for at in puts.values() if self.stamps[at[0]].ways is None]
-        if new and not _Piece([self.stamps[i] for i in new], self.tiles[new], self.where, self.first[new])._look(limits, sizes):
-            return False
-        for at in puts.values():
-            stamp = self.stamps[at[0]]
-            if stamp.ways and stamp.ways.keys and not self._narrow(room, at, stamp.ways):
+        new = [*{stamp.number: put for put, stamp in enumerate(self.stamps) if stamp.ways is None}.values()]
+        if new:
+            piece = _Piece(self.task, [self.stamps[put] for put in new], self.tiles[new], self.where, self.first[new])
+            if not piece._look(limits, sizes):
                 return False
-        return True
-
-    def _narrow(self, room: Room, at: list[int], conditions: Conditions) -> bool:
-        """Return True if the stamp that stands at the positions `at` of this piece meets its `conditions` at all of its places;
-        narrow the ranges in `room` to the moves that keep it so.
-        """
-        gone = self.where[self.first[at][:, None] + np.arange(len(conditions.steps))] @ conditions.steps
-        down, up = conditions.low - gone.min(0), conditions.high - gone.max(0)
-        if (down > 0).any() or (up < 0).any() or ((gone - conditions.rest) % conditions.unit).any():
-            return False
-        for key, least, most in zip(conditions.keys, down.tolist(), up.tolist(), strict=True):
-            low, high = room.get(key, (-_FAR, _FAR))
-            room[key] = max(low, least), min(high, most)
-        return True
+        return self._narrow(room, {put: stamp.ways for put, stamp in enumerate(self.stamps) if stamp.ways is not None})
 
     def narrow_by_guards(self, room: Room) -> None:
         """Narrow the ranges in `room`, by which places may move, to the moves at which the guards of all stamps still hold."""
-        for number in {stamp.number for stamp in self.stamps if stamp.guards}:
-            at = [put for put, stamp in enumerate(self.stamps) if stamp.number == number]
-            self._narrow(room, at, Conditions.of(self.stamps[at[0]].guards))
+        given = {stamp.number: stamp.guards for stamp in self.stamps if stamp.guards}
+        guards = {
+            number: self.task.numbered(np.array([(*one.steps, *one[1:]) for one in some])) for number, some in given.items()
+        }
+        self._narrow(room, {put: guards[stamp.number] for put, stamp in enumerate(self.stamps) if stamp.guards})
+
+    def _narrow(self, room: Room, guards: Mapping[int, Numbers]) -> bool:
+        """Return True if the stamps meet their `guards` (`Stamps.numbered`), by position in the piece, at their places; narrow
+        the ranges in `room` to the moves that keep it so.
+        """
+        of_width: dict[int, list[int]] = {}
+        for put, rows in guards.items():
+            if len(rows):
+                of_width.setdefault(rows.shape[1] - _OF_GUARD, []).append(put)
+        for axes, puts in of_width.items():
+            rows = np.concatenate([guards[put] for put in puts])
+            places = np.repeat(self._places(puts, axes), [len(guards[put]) for put in puts], axis=0)
+            gone = (rows[:, :axes] * places).sum(1)
+            direction, unit, rest, low, high = rows[:, axes:].T
+            down, up = low - gone, high - gone
+            if (down > 0).any() or (up < 0).any() or ((gone - rest) % unit).any():
+                return False
+            least, most = np.full((2, len(self.task.directions)), [[-_FAR], [_FAR]])
+            np.maximum.at(least, direction, down)
+            np.minimum.at(most, direction, up)
+            for number in np.flatnonzero(np.bincount(direction)).tolist():
+                known = room.get(number, (-_FAR, _FAR))
+                room[number] = max(known[0], int(least[number])), min(known[1], int(most[number]))
+        return True
+
+    def _places(self, puts: Sequence[int], axes: int) -> Numbers:
+        """Return the places of the stamps `puts` as an array [stamp][axis]; beyond a stamp's own axes it has any numbers."""
+        first = self.first[puts][:, None]
+        return self.where[np.minimum(first + np.arange(axes), len(self.where) - 1)]
 
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if all rows keep their limits at the present places; then also set `ways` of each stamp, the conditions
-        under which other places keep them.
-        """
+        """Return True if all rows keep their limits at the present places; then also set `ways` of each stamp."""
         rows = self.rows()
         every = np.arange(limits.shape[1])[:, None]
         if not any(len(stamp.moves) for stamp in self.stamps):
@@ -340,35 +358,33 @@ class _Piece:
             if any(_asked_of(limits, sizes, every, one).wrong().any() for one in some):
                 return False
             for stamp in self.stamps:
-                stamp.ways = Conditions.of(())
+                stamp.ways = _NO_GUARDS
             return True
         found = _asked_of(limits, sizes, every, rows)
         if found.wrong().any():
             return False
-        for stamp, conditions in zip(self.stamps, self._conditions(found), strict=True):
-            stamp.ways = conditions
+        guards, ends = self._guards(found)
+        for stamp, begin, end in zip(self.stamps, [0, *ends[:-1]], ends, strict=True):
+            stamp.ways = guards[begin:end]
         return True
 
-    def _conditions(self, found: Asked) -> list[Conditions]:
-        """Return, for each stamp of the piece, the conditions on a place under which its rows stay within their limits.
+    def _guards(self, found: Asked) -> tuple[Numbers, list[int]]:
+        """Return (guards of the places where rows stay within their limits, ends of those of each stamp), as `Stamps.numbered`.
 
         `found` has the operands of the rows at the present places.
         """
-        axes = [stamp.axes for stamp in self.stamps]
-        places = np.zeros((len(axes), max(axes)), np.int64)
-        for place, begin, count in zip(places, self.first, axes, strict=True):
-            place[:count] = self.where[begin : begin + count]
+        every, most = np.arange(len(self.stamps)), max([stamp.axes for stamp in self.stamps])
         lengths = np.array([len(stamp.rows) for stamp in self.stamps])
         counts = [len(stamp.moves) for stamp in self.stamps]
         cell, axis, step = np.concatenate([stamp.moves for stamp in self.stamps]).T
         cell = cell + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts)
         new = np.diff(cell, prepend=-1) != 0
-        steps = np.zeros((np.count_nonzero(new), places.shape[1]), np.int64)
+        steps = np.zeros((np.count_nonzero(new), most), np.int64)
         steps[np.cumsum(new) - 1, axis] = step
         row, column = np.divmod(cell[new], ROW)
-        of = np.repeat(np.arange(len(axes)), counts)[new]
+        of = np.repeat(every, counts)[new]
         offset, extent, limit, unit = (one[column - 1, row] for one in found)
-        start = offset - (steps * places[of]).sum(1)  # at place 0
+        start = offset - (steps * self._places(every, most)[of]).sum(1)  # at place 0
         asked = extent > 0
         columns = np.column_stack([of, steps, unit, -start % unit, -start, limit - extent - start])[asked]
         columns = columns[np.lexsort(columns.T[-3::-1])]
@@ -376,9 +392,7 @@ class _Piece:
         guards = columns[first]
         guards[:, -2] = np.maximum.reduceat(columns[:, -2], first)
         guards[:, -1] = np.minimum.reduceat(columns[:, -1], first)
-        ends = np.searchsorted(guards[:, 0], np.arange(1, len(axes)))
-        found_here = zip(np.split(guards[:, 1:], ends), axes, strict=True)
-        return [Conditions.of_columns(one[:, :count], one[:, -4:]) for one, count in found_here]
+        return self.task.numbered(guards[:, 1:]), np.searchsorted(guards[:, 0], every, "right").tolist()
 
 
 def _asked_of(limits: Numbers, sizes: Sequence[int], every: Numbers, rows: Numbers) -> Asked:

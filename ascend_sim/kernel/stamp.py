@@ -215,32 +215,6 @@ class Guard(NamedTuple):
     high: int
 
 
-class Conditions(NamedTuple):
-    """Guards as arrays, with which many places are checked at once.
-
-    `keys` are their (steps, unit); `steps` is an array [axis][guard], `unit` to `high` are arrays [guard].
-    """
-
-    keys: list[tuple[Place, int]]
-    steps: NDArray[np.int64]
-    unit: NDArray[np.int64]
-    rest: NDArray[np.int64]
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, guards: Sequence[Guard]) -> Conditions:
-        """Return the conditions of these guards."""
-        steps = np.array([one.steps for one in guards], np.int64)
-        return cls.of_columns(steps, np.array([one[1:] for one in guards], np.int64).reshape(-1, 4))
-
-    @classmethod
-    def of_columns(cls, steps: NDArray[np.int64], numbers: NDArray[np.int64]) -> Conditions:
-        """Return the conditions of guards given as arrays: `steps` [guard][axis] and (unit, rest, low, high) [guard][4]."""
-        keys = zip(map(tuple, steps.tolist()), numbers[:, 0].tolist(), strict=True)
-        return cls([*keys], steps.T, *numbers.T)
-
-
 FAR = 1 << 62
 """Limit of places and of offsets computed from them: sums of two fit into 64 bits."""
 
@@ -274,8 +248,9 @@ class Stamp:
 
     `moves` has (index of a number in the rows, axis, step by which it moves), in order. `number` is its own among the stamps of
     a task. After it the kernel is `tiles` tiles further, `counted` of them counted, in phase `after`. `notes` has the lines
-    that wrote the rows, under inspection. `ways` are the conditions on places from the check of addresses, None before it. A
-    stamp of a traced loop stands only where its `guards` are met, and only in its `block` if it has one.
+    that wrote the rows, under inspection. `ways` are the guards, from the check of addresses, of the places where the rows keep
+    their limits (`Stamps.numbered`), None before it. A stamp of a traced loop stands only where its `guards` are met, and only
+    in its `block` if it has one.
     """
 
     rows: NDArray[np.int64]
@@ -286,7 +261,7 @@ class Stamp:
     counted: int = 0
     after: int = 0
     notes: Notes | None = None
-    ways: Conditions | None = None
+    ways: NDArray[np.int64] | None = None
     guards: tuple[Guard, ...] = ()
     block: int | None = None
 
@@ -327,7 +302,7 @@ class Stamps:
     `known` has the stamps by number; `longest` is the most by which one of their numbers moves when every number of the place
     grows by one. `repeated` has a program and its place for each outline, while the program exists
     (`KernelBuilder.repeated_at`). `of_traced` has the traced loops, `turn_counts` the turns of each source line that ran
-    (`kernel.traced`).
+    (`kernel.traced`). `directions` numbers the distinct (*steps, unit) of guards.
     """
 
     def __init__(self) -> None:
@@ -338,6 +313,7 @@ class Stamps:
         self.turn_counts: dict[Hashable, Any] = {}
         self.repeated: dict[Hashable, tuple[ref[Any], Place]] = {}
         self.phases: list[Any] = []
+        self.directions: dict[Place, int] = {}
         self._numbers: dict[Hashable, int] = {}
         self._moved: dict[tuple[int, Place], int] = {}
         self._without: dict[tuple[int, tuple[int, ...]], Stamp] = {}
@@ -361,6 +337,16 @@ class Stamps:
         if key not in self._without:
             self._without[key] = self.add(stamp.without(rows, 0))
         return self._without[key]
+
+    def numbered(self, guards: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return guards with their direction.
+
+        The rows of `guards` are (*steps, unit, rest, low, high); those of the result are (*steps, direction, unit, rest, low,
+        high).
+        """
+        known = self.directions
+        numbers = [known.setdefault(one, len(known)) for one in map(tuple, guards[:, :-3].tolist())]
+        return np.insert(guards, guards.shape[1] - 4, numbers, axis=1)
 
     def laid(self) -> Laid:
         """Return the table of all stamps for C, by number: addresses and sizes; valid while this object and the stamps live."""
