@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,8 @@ Key = tuple[Any, ...]
 """An instruction's class and its parameters, under which a table has it once."""
 _MOST_ROWS = 1 << 24
 """Limit for one region, adjoining rows merged: engines go over them one by one, and C cannot be interrupted meanwhile."""
+_DESCRIBED = 1 << 13
+"""Descriptions of instructions that are kept, each of a few kB."""
 COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
 OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 PLACED = 0
@@ -81,22 +83,14 @@ class Touches:
     @classmethod
     def of(cls, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
         """Return the regions that the instructions touch on a chip, in their order, reads before writes."""
-        regions: list[Region] = []
-        rows, first = [], [0]
-        for instruction in instructions:
-            pace = instruction.pace(chip)
-            paced = (0, 0, 0, 0, 0) if pace is None else (1, *pace)
-            ordered = int(instruction.atomic) | 2 * instruction.interlocks(chip)
-            for writes, touched in ((False, instruction.reads()), (True, instruction.writes())):
-                for region in touched:
-                    one = region.simplified()
-                    column = OPERAND_COLUMN.get(region.operand, PLACED)
-                    where = _SPACE[region.space], column, region.offset, region.extent
-                    shape = one.row_bytes, one.row_stride, one.rows, one.plane_stride, one.planes
-                    rows.append((*where, writes, ordered, *shape, *paced))
-                    regions.append(region)
-            first.append(len(rows))
-        return cls(np.array(first, np.int64), regions, np.array(rows, TOUCH))
+        return cls.together([touched(instruction, chip) for instruction in instructions])
+
+    @classmethod
+    def together(cls, found: Sequence[Touched]) -> Touches:
+        """Return the regions of several instructions, from `touched`, in their order."""
+        first = np.cumsum([0, *[len(regions) for regions, _ in found]])
+        columns = np.array([row for _, rows in found for row in rows], TOUCH)
+        return cls(first, [region for regions, _ in found for region in regions], columns)
 
     @cached_property
     def addresses(self) -> tuple[int, int]:
@@ -107,9 +101,9 @@ class Touches:
         """Return the regions of instruction `number`."""
         return self.regions[self.first[number] : self.first[number + 1]]
 
-    def and_of(self, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
-        """Return a new Touches with these regions, followed by those of further instructions."""
-        more = Touches.of(instructions, chip)
+    def and_of(self, found: Sequence[Touched]) -> Touches:
+        """Return a new Touches with these regions, followed by those of further instructions, from `touched`."""
+        more = Touches.together(found)
         first = np.concatenate((self.first, self.first[-1] + more.first[1:]))
         columns = np.empty(len(self.columns) + len(more.columns), TOUCH)  # np.concatenate compares all fields by name
         columns[: len(self.columns)], columns[len(self.columns) :] = self.columns, more.columns
@@ -119,6 +113,26 @@ class Touches:
         """Return (`first`, counted from 0, `columns`) of the instructions from number `known` on."""
         first = self.first[known:]
         return first - first[0], self.columns[first[0] :]
+
+
+Touched = tuple[Sequence[Region], Sequence[tuple[int, ...]]]
+"""Regions of an instruction, reads before writes, and the columns (TOUCH) of each."""
+
+
+def touched(instruction: Instruction, chip: ChipSpec) -> Touched:
+    """Return the regions that an instruction touches on a chip, with their columns."""
+    regions, rows = [], []
+    ordered = int(instruction.atomic) | 2 * instruction.interlocks(chip)
+    pace = instruction.pace(chip)
+    paced = (0, 0, 0, 0, 0) if pace is None else (1, *pace)
+    for writes, some in ((False, instruction.reads()), (True, instruction.writes())):
+        for region in some:
+            one = region.simplified()
+            where = _SPACE[region.space], OPERAND_COLUMN.get(region.operand, PLACED), region.offset, region.extent
+            shape = one.row_bytes, one.row_stride, one.rows, one.plane_stride, one.planes
+            rows.append((*where, writes, ordered, *shape, *paced))
+            regions.append(region)
+    return regions, rows
 
 
 def moves_nothing(region: Region) -> bool:
@@ -133,6 +147,73 @@ def _of_python(value: Any) -> Any:
     return like(value, [_of_python(item) for item in value]) if isinstance(value, tuple) else value
 
 
+@frozen(eq=False)
+class Described:
+    """Everything that follows from an instruction's class and fields, its `key`, on one chip."""
+
+    key: Key
+    instruction: Instruction
+    pipe: int
+    cost: Cost
+    access: GmAccess | None
+    form: Form | None
+    touched: Touched
+
+
+class _ThisChip:
+    """A chip as a key, equal to the same object alone: comparing the numbers of chips takes long."""
+
+    def __init__(self, chip: ChipSpec) -> None:
+        self.chip = chip
+
+    def __hash__(self) -> int:
+        return id(self.chip)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ThisChip) and other.chip is self.chip
+
+
+@lru_cache(_DESCRIBED, typed=True)
+def _described(this: _ThisChip, kind: type[Instruction], *given: Any) -> Described:
+    """Describe an instruction; tables of equal instructions share the result. Raises SimError as `InstructionTable.add`."""
+    chip, key = this.chip, (kind, *given)
+    check_types(key)
+    fields = tuple(map(_of_python, given))
+    instruction = kind(*fields)
+    pipe = PIPE_INDEX[instruction.pipe(chip)]  # first, for its message on what the chip lacks is the clearest
+    form = form_of(instruction, chip)
+    cost, access = instruction.cost(chip), instruction.gm_access(chip)
+    head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)
+    longest = max(head + cost.work, cost.latency, scalar_time)
+    if longest > MOST_CYCLES:
+        raise SimError(
+            f"{instruction.name} lasts {longest} cycles on {chip.name}; at most {MOST_CYCLES}, or an engine's int64 clock "
+            f"could wrap"
+        )
+    found = touched(instruction, chip)
+    for region in found[0]:
+        _check_region(instruction, region, chip)
+    return Described((kind, *fields), instruction, pipe, cost, access, form, found)
+
+
+def _check_region(instruction: Instruction, region: Region, chip: ChipSpec) -> None:
+    """Raise SimError for a region too large for an engine, and for one at a fixed place outside its buffer."""
+    most = max(map(abs, (region.extent, region.total, region.row_stride, region.plane_stride)))
+    if most > OFFSET_MASK:
+        raise SimError(f"{instruction.name} goes over {most} bytes of {region.space}; at most {OFFSET_MASK}")
+    if not region.operand:
+        capacity = chip.buffers.get(region.space, 0)  # type: ignore[call-overload]
+        if region.offset < 0 or region.extent > capacity:
+            raise SimError(
+                f"{instruction.name} covers bytes {region.offset} to {region.extent} of {region.space}, which has {capacity} "
+                f"(chip {chip.name}, buffers.{region.space})"
+            )
+    if region.rows * region.planes > _MOST_ROWS:
+        merged = region.simplified()
+        if merged.rows * merged.planes > _MOST_ROWS:
+            raise SimError(f"{instruction.name} has {region.rows * region.planes} rows; at most {_MOST_ROWS}")
+
+
 class InstructionTable:
     """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`.
 
@@ -142,6 +223,7 @@ class InstructionTable:
 
     def __init__(self, chip: ChipSpec, kind: str = "") -> None:
         self.chip, self.kind = chip.seen_by(kind), kind
+        self._this = _ThisChip(self.chip)
         self.index: dict[Key, int] = {}
         self.stamps, self.source = Stamps(), SourceLines()
         self.flags_count = False
@@ -166,7 +248,8 @@ class InstructionTable:
         """Faults of a source at a distance behind dst, by (instruction, operand, distance); "" for none."""
         self.apart: set[int] = set()
         """Stamps whose vector operands were found to lie as they may."""
-        self._touches = Touches.of((), self.chip)
+        self._touched: list[Touched] = []
+        self._touches = Touches.together(())
 
     def add(self, key: Key) -> int:
         """Add the instruction `key` and return its number.
@@ -174,48 +257,19 @@ class InstructionTable:
         Raises SimError when the chip lacks its path, for a field of another type, and for cycles or offsets too large
         for an engine.
         """
-        check_types(key)
-        key = key[0], *map(_of_python, key[1:])
-        instruction: Instruction = key[0](*key[1:])
-        pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first, for its message on what the chip lacks is the clearest
-        form = form_of(instruction, self.chip)
-        cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
-        head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)
-        longest = max(head + cost.work, cost.latency, scalar_time)
-        if longest > MOST_CYCLES:
-            raise SimError(
-                f"{instruction.name} lasts {longest} cycles on {self.chip.name}; at most {MOST_CYCLES}, or an engine's "
-                f"int64 clock could wrap"
-            )
-        for region in (*instruction.reads(), *instruction.writes()):
-            most = max(map(abs, (region.extent, region.total, region.row_stride, region.plane_stride)))
-            if most > OFFSET_MASK:
-                raise SimError(f"{instruction.name} goes over {most} bytes of {region.space}; at most {OFFSET_MASK}")
-            if not region.operand:
-                self._check_placed(instruction, region)
-            if region.rows * region.planes > _MOST_ROWS:
-                merged = region.simplified()
-                if merged.rows * merged.planes > _MOST_ROWS:
-                    raise SimError(f"{instruction.name} has {region.rows * region.planes} rows; at most {_MOST_ROWS}")
-        self.instructions.append(instruction)
-        self.pipes.append(pipe)
-        self.kinds.append(instruction.kind)
-        if not getattr(instruction, "armed", True):
-            self.disarmed.append(len(self.kinds) - 1)
-        self.costs.append(cost)
-        self.accesses.append(access)
-        self.forms.append(form)
-        self.index[key] = len(self.instructions) - 1
-        return len(self.instructions) - 1
-
-    def _check_placed(self, instruction: Instruction, region: Region) -> None:
-        """Raise SimError if a region at a fixed place (without an operand) is outside its buffer."""
-        capacity = int(self._capacity[_SPACE[region.space]])
-        if region.offset < 0 or region.extent > capacity:
-            raise SimError(
-                f"{instruction.name} covers bytes {region.offset} to {region.extent} of {region.space}, which has {capacity} "
-                f"(chip {self.chip.name}, buffers.{region.space})"
-            )
+        one = _described(self._this, *key)
+        number = len(self.instructions)
+        self.instructions.append(one.instruction)
+        self.pipes.append(one.pipe)
+        self.kinds.append(one.instruction.kind)
+        if not getattr(one.instruction, "armed", True):
+            self.disarmed.append(number)
+        self.costs.append(one.cost)
+        self.accesses.append(one.access)
+        self.forms.append(one.form)
+        self._touched.append(one.touched)
+        self.index[one.key] = number
+        return number
 
     def on(self, chip: ChipSpec) -> InstructionTable:
         """Return a table of the same instructions, in their order, with the costs of another chip."""
@@ -322,7 +376,7 @@ class InstructionTable:
         """Return the regions that the distinct instructions read and write; extended when instructions were added."""
         known = len(self._touches.first) - 1
         if known < len(self.instructions):
-            self._touches = self._touches.and_of(self.instructions[known:], self.chip)
+            self._touches = self._touches.and_of(self._touched[known:])
         return self._touches
 
 
