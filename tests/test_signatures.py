@@ -79,7 +79,7 @@ MAY_BE_ROWS = {
 }
 
 UNNAMED = {
-    "ascend_sim/kernel/program.py": "an instruction's class and fields: the key under which it is interned",
+    "ascend_sim/kernel/described.py": "an instruction's class and fields: the key under which it is interned",
     "ascend_sim/kernel/stamp.py": "a phase, whatever it holds",
     "ascend_sim/check/accesses.py": "columns of one space, joined by position at once",
     "ascend_sim/torch/calls.py": "what PyTorch calls an operator with",

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.sync import PipeBarrier, SetFlag, WaitFlag
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.function import Race
 from ascend_sim.kernel.kernel import Kernel
-from ascend_sim.kernel.program import Key
 
 _VECTOR, _SCALAR = "V", "S"
 _PIPES = ("V", "S", "MTE2", "MTE3")

@@ -18,7 +18,7 @@ from ascend_sim.isa.cube import Fixpipe, FixpipeExtreme, FixpipeNd, FixpipeNdExt
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
-from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.described import Key
 from ascend_sim.numerics.integers import storage
 
 SCALES_UNIT = 128

@@ -23,9 +23,10 @@ from ascend_sim.engine.compiled import library
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarAccess, ScalarLoad
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.inspection import Allocated, Line, Notes, current_inspection
 from ascend_sim.kernel.kernel import Kernel
-from ascend_sim.kernel.program import InstructionTable, Key
+from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.sync import Flag
 from ascend_sim.memory.gm import SLOT_SHIFT
 

@@ -14,7 +14,7 @@ from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, Scalar
 from ascend_sim.isa.sync import CrossCoreSetFlag, PipeBarrier, Scalar
 from ascend_sim.isa.transfer import FIRST_OF_ROW, DataCopy, DataCopyExtreme, DataCopyPadded
 from ascend_sim.isa.vector import VectorCopy
-from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.described import Key
 
 BLOCK = 32
 """Bytes of a block of the Unified Buffer, in which the words count (public documentation of the repeat and copy parameters)."""

@@ -13,9 +13,9 @@ from ascend_sim.ascend_c.words import Word
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.sync import SetFlag, WaitFlag, WaitUnitFlag
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.kernel.kernel import Kernel
-from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.unit_flag import before_free, before_full
 from ascend_sim.memory.regions import Region, overlap
 

@@ -64,7 +64,7 @@ from ascend_sim.isa.vector import (
 from ascend_sim.isa.vector.arithmetic import MULTIPLY_ADD
 from ascend_sim.isa.vector.base import size_of
 from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
-from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.described import Key
 from ascend_sim.numerics.integers import INTEGERS
 
 _OPERATIONS = dict(

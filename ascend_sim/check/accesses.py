@@ -19,7 +19,8 @@ from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES
 from ascend_sim.frozen import mutable
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.forms import reach
-from ascend_sim.kernel.program import InstructionTable, operand_values
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.kernel.touches import operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation
 from ascend_sim.memory.regions import Region
 

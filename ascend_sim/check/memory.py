@@ -17,7 +17,7 @@ from ascend_sim.check.sync_rows import Ints
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.forms import reach
 from ascend_sim.kernel.inspection import Allocated
-from ascend_sim.kernel.program import operand_values
+from ascend_sim.kernel.touches import operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 _PLACE = re.compile(r"\[\d+\]$")

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.program import SPACES as _CODES
-from ascend_sim.kernel.program import InstructionTable, Program, Touches, ranges
+from ascend_sim.kernel.program import InstructionTable, Program, ranges
+from ascend_sim.kernel.touches import Touches
 from ascend_sim.memory.regions import Region
 
 LOCAL_SPACES = tuple(space for space in _CODES if space != "GM")

@@ -38,7 +38,8 @@ from ascend_sim.isa.base import (
     WAIT,
 )
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
-from ascend_sim.kernel.program import OPERAND_COLUMN, Program
+from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.touches import OPERAND_COLUMN
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.numerics.distinct import distinct
 

@@ -20,7 +20,8 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import Access, Clash, Finding
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.cube import Mmad
-from ascend_sim.kernel.program import SPACES, InstructionTable, InstructionView, operand_values
+from ascend_sim.kernel.program import InstructionTable, InstructionView
+from ascend_sim.kernel.touches import SPACES, operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import overlap
 from ascend_sim.numerics.distinct import distinct

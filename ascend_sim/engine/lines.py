@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.l2 import Lines
 from ascend_sim.isa.base import TRANSFER
-from ascend_sim.kernel.program import OPERAND_COLUMN, Program
+from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.stamp import address_of
+from ascend_sim.kernel.touches import OPERAND_COLUMN
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region, row_starts
 from ascend_sim.numerics.distinct import distinct

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.frozen import frozen
-from ascend_sim.kernel.program import operand_values, ranges
+from ascend_sim.kernel.program import ranges
+from ascend_sim.kernel.touches import operand_values
 from ascend_sim.numerics.distinct import distinct
 
 

@@ -18,7 +18,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Instruction
-from ascend_sim.kernel.program import OPERAND_COLUMN
+from ascend_sim.kernel.touches import OPERAND_COLUMN
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.numerics.distinct import distinct
 

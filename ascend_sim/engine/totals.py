@@ -17,7 +17,8 @@ from ascend_sim.engine.timeline import CAUSES
 from ascend_sim.engine.values import Finding
 from ascend_sim.frozen import frozen, mutable
 from ascend_sim.isa.base import PIPE_INDEX, PIPES
-from ascend_sim.kernel.program import SPACES, Program
+from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.touches import SPACES
 
 _SHARE_BITS = 32
 """Fraction bits of a mean over time while means are summed: integers, so that the order of blocks does not matter."""

@@ -21,7 +21,8 @@ from ascend_sim.engine.task import Task, order_of, task_of
 from ascend_sim.engine.timeline import CAUSES, ProgramRun, Timeline
 from ascend_sim.engine.totals import TOTALS, ProgramTotals, TaskTotals, Watched
 from ascend_sim.isa.base import PIPES
-from ascend_sim.kernel.program import SPACES, InstructionTable, Program
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.touches import SPACES
 from ascend_sim.numerics.distinct import distinct
 
 

@@ -36,12 +36,13 @@ from ascend_sim.kernel.check import (
     wrong_instructions,
 )
 from ascend_sim.kernel.cube import CubeMethods
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.field_types import check_types
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.mask_register import MaskRegisterMethods
 from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, ScatterLoops, TurnLayout
-from ascend_sim.kernel.program import InstructionTable, Key, Program
+from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.scalar import ScalarMethods
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.sync import SyncMethods

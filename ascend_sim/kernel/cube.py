@@ -14,9 +14,9 @@ from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.field_types import is_whole
 from ascend_sim.kernel.operands import ColumnRuns, MapWindow, Span, TilePiece, matrix_window
-from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.tensor import dtype_name, item_bytes
 
 

@@ -24,10 +24,11 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import MemoryLimitError, RowError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.forms import copies_whole_blocks
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.inspection import Inspection, Line, current_inspection, shown_file
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.program import InstructionTable, Key, Program
+from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.keywords import near_hint, near_names

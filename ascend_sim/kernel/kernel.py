@@ -26,10 +26,11 @@ from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.sync import ONE_VECTOR, PipeBarrier
 from ascend_sim.kernel.builder import Closed, KernelBuilder
 from ascend_sim.kernel.cube import refuse_both
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.inspection import calling_line
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import Span
-from ascend_sim.kernel.program import InstructionTable, Key, Program
+from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
 from ascend_sim.kernel.tensor import Tensor, rows_in_gm
 from ascend_sim.kernel.traced import TracedLoops

@@ -12,10 +12,11 @@ import numpy as np
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.field_types import is_whole
 from ascend_sim.kernel.inspection import Inspection, Notes
-from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable
+from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Moving, Place, Stamp, absolute, like, placed, relative
 from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.kernel.touches import OPERAND_COLUMN
 from ascend_sim.kernel.tracked import Trace, Tracked
 
 What = TypeVar("What", bound=Hashable)

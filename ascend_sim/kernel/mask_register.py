@@ -9,8 +9,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.memory import MASK_REGISTER_BYTES
 from ascend_sim.isa.vector import CompareToRegister, LoadMaskRegister, SelectByRegister, StoreMaskRegister
 from ascend_sim.isa.vector.base import size_of
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.program import Key
 
 Tensor = LocalTensor
 

@@ -6,21 +6,17 @@ once per distinct instruction in the `InstructionTable` of the task, so a row co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.chip.headroom import MOST_CYCLES
-from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen, mutable
-from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, GmAccess, Instruction
+from ascend_sim.isa.base import PIPES, Cost, GmAccess, Instruction
 from ascend_sim.isa.cube import Mmad
-from ascend_sim.isa.forms import Form, form_of
+from ascend_sim.isa.forms import Form
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag, WaitUnitFlag, cross_name
 from ascend_sim.isa.vector.base import VectorInstruction
 from ascend_sim.isa.vector.mask_register import (
@@ -30,188 +26,17 @@ from ascend_sim.isa.vector.mask_register import (
     SelectRegisterScalar,
     StoreMaskRegister,
 )
-from ascend_sim.kernel.field_types import check_types
+from ascend_sim.kernel.described import Key, ThisChip, described
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
-from ascend_sim.kernel.stamp import Stamps, address_of, like
+from ascend_sim.kernel.stamp import Stamps
+from ascend_sim.kernel.touches import OPERAND_COLUMN, PLACED, SPACES, Touched, Touches, moves_nothing
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
-from ascend_sim.memory.regions import Region
 
 _NONE = np.empty(0, np.int64)
 _OF_INSTRUCTIONS = frozenset(("lead", "at_work", "reads_late", "has_values", "multiplies", "publishes"))
 """Columns of a table that are attributes of its instructions; others are of their costs, or computed."""
-Key = tuple[Any, ...]
-"""An instruction's class and its parameters, under which a table has it once."""
-_MOST_ROWS = 1 << 24
-"""Limit for one region, adjoining rows merged: engines go over them one by one, and C cannot be interrupted meanwhile."""
-_DESCRIBED = 1 << 13
-"""Descriptions of instructions that are kept, each of a few kB."""
 COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
-OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
-PLACED = 0
-"""Stands for the column of a region without an operand, which lies where its instruction says."""
-
-
-def operand_values(rows: NDArray[np.int64], row: Any, column: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the address operand in `column` of each row; 0 where `column` is PLACED, since the region then has no operand."""
-    return np.where(column == PLACED, 0, rows[row, column])
-
-
-SPACES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
-"""Spaces that an instruction can read and write; the order is the code in `Touches`."""
-_SPACE = {space: code for code, space in enumerate(SPACES)}
-TOUCH = np.dtype(
-    [(name, np.int64) for name in ("space", "column", "offset", "extent", "writes", "ordered")]
-    + [(name, np.int64) for name in ("row_bytes", "row_stride", "rows", "plane_stride", "planes")]
-    + [(name, np.int64) for name in ("paced", "tile_rows", "tile_columns", "work", "head")]
-)
-
-
-@frozen(eq=False)
-class Touches:
-    """Regions that the instructions of a table read and write: those of instruction `i` from `first[i]` to `first[i + 1]`.
-
-    Reads come before writes. `columns` (TOUCH) has for each region, in bytes, the column of a row that holds its
-    operand and its shape, with rows merged as far as possible; then the instruction's `Pace`, if it has one (`paced`).
-    Accesses with a bit of `ordered` in common are kept in order: 1 atomic additions, 2 products that interlock.
-    """
-
-    first: NDArray[np.int64]
-    regions: list[Region]
-    columns: NDArray[np.void]
-
-    @classmethod
-    def of(cls, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
-        """Return the regions that the instructions touch on a chip, in their order, reads before writes."""
-        return cls.together([touched(instruction, chip) for instruction in instructions])
-
-    @classmethod
-    def together(cls, found: Sequence[Touched]) -> Touches:
-        """Return the regions of several instructions, from `touched`, in their order."""
-        first = np.cumsum([0, *[len(regions) for regions, _ in found]])
-        columns = np.array([row for _, rows in found for row in rows], TOUCH)
-        return cls(first, [region for regions, _ in found for region in regions], columns)
-
-    @cached_property
-    def addresses(self) -> tuple[int, int]:
-        """Return the memory addresses of `first` and `columns` for C; valid as long as this object lives."""
-        return address_of(self.first), address_of(self.columns)
-
-    def of_instruction(self, number: int) -> list[Region]:
-        """Return the regions of instruction `number`."""
-        return self.regions[self.first[number] : self.first[number + 1]]
-
-    def and_of(self, found: Sequence[Touched]) -> Touches:
-        """Return a new Touches with these regions, followed by those of further instructions, from `touched`."""
-        more = Touches.together(found)
-        first = np.concatenate((self.first, self.first[-1] + more.first[1:]))
-        columns = np.empty(len(self.columns) + len(more.columns), TOUCH)  # np.concatenate compares all fields by name
-        columns[: len(self.columns)], columns[len(self.columns) :] = self.columns, more.columns
-        return Touches(first, self.regions + more.regions, columns)
-
-    def behind(self, known: int) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-        """Return (`first`, counted from 0, `columns`) of the instructions from number `known` on."""
-        first = self.first[known:]
-        return first - first[0], self.columns[first[0] :]
-
-
-Touched = tuple[Sequence[Region], Sequence[tuple[int, ...]]]
-"""Regions of an instruction, reads before writes, and the columns (TOUCH) of each."""
-
-
-def touched(instruction: Instruction, chip: ChipSpec) -> Touched:
-    """Return the regions that an instruction touches on a chip, with their columns."""
-    regions, rows = [], []
-    ordered = int(instruction.atomic) | 2 * instruction.interlocks(chip)
-    pace = instruction.pace(chip)
-    paced = (0, 0, 0, 0, 0) if pace is None else (1, *pace)
-    for writes, some in ((False, instruction.reads()), (True, instruction.writes())):
-        for region in some:
-            one = region.simplified()
-            where = _SPACE[region.space], OPERAND_COLUMN.get(region.operand, PLACED), region.offset, region.extent
-            shape = one.row_bytes, one.row_stride, one.rows, one.plane_stride, one.planes
-            rows.append((*where, writes, ordered, *shape, *paced))
-            regions.append(region)
-    return regions, rows
-
-
-def moves_nothing(region: Region) -> bool:
-    """Return True if a region has no bytes, or a negative stride."""
-    return min(region.row_bytes, region.rows, region.planes) < 1 or min(region.row_stride, region.plane_stride) < 0
-
-
-def _of_python(value: Any) -> Any:
-    """Return a numpy integer as a Python int, which does not overflow; also inside tuples. Other values stay."""
-    if isinstance(value, np.integer):
-        return int(value)
-    return like(value, [_of_python(item) for item in value]) if isinstance(value, tuple) else value
-
-
-@frozen(eq=False)
-class Described:
-    """Everything that follows from an instruction's class and fields, its `key`, on one chip."""
-
-    key: Key
-    instruction: Instruction
-    pipe: int
-    cost: Cost
-    access: GmAccess | None
-    form: Form | None
-    touched: Touched
-
-
-class _ThisChip:
-    """A chip as a key, equal to the same object alone: comparing the numbers of chips takes long."""
-
-    def __init__(self, chip: ChipSpec) -> None:
-        self.chip = chip
-
-    def __hash__(self) -> int:
-        return id(self.chip)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ThisChip) and other.chip is self.chip
-
-
-@lru_cache(_DESCRIBED, typed=True)
-def _described(this: _ThisChip, kind: type[Instruction], *given: Any) -> Described:
-    """Describe an instruction; tables of equal instructions share the result. Raises SimError as `InstructionTable.add`."""
-    chip, key = this.chip, (kind, *given)
-    check_types(key)
-    fields = tuple(map(_of_python, given))
-    instruction = kind(*fields)
-    pipe = PIPE_INDEX[instruction.pipe(chip)]  # first, for its message on what the chip lacks is the clearest
-    form = form_of(instruction, chip)
-    cost, access = instruction.cost(chip), instruction.gm_access(chip)
-    head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)
-    longest = max(head + cost.work, cost.latency, scalar_time)
-    if longest > MOST_CYCLES:
-        raise SimError(
-            f"{instruction.name} lasts {longest} cycles on {chip.name}; at most {MOST_CYCLES}, or an engine's int64 clock "
-            f"could wrap"
-        )
-    found = touched(instruction, chip)
-    for region in found[0]:
-        _check_region(instruction, region, chip)
-    return Described((kind, *fields), instruction, pipe, cost, access, form, found)
-
-
-def _check_region(instruction: Instruction, region: Region, chip: ChipSpec) -> None:
-    """Raise SimError for a region too large for an engine, and for one at a fixed place outside its buffer."""
-    most = max(map(abs, (region.extent, region.total, region.row_stride, region.plane_stride)))
-    if most > OFFSET_MASK:
-        raise SimError(f"{instruction.name} goes over {most} bytes of {region.space}; at most {OFFSET_MASK}")
-    if not region.operand:
-        capacity = chip.buffers.get(region.space, 0)  # type: ignore[call-overload]
-        if region.offset < 0 or region.extent > capacity:
-            raise SimError(
-                f"{instruction.name} covers bytes {region.offset} to {region.extent} of {region.space}, which has {capacity} "
-                f"(chip {chip.name}, buffers.{region.space})"
-            )
-    if region.rows * region.planes > _MOST_ROWS:
-        merged = region.simplified()
-        if merged.rows * merged.planes > _MOST_ROWS:
-            raise SimError(f"{instruction.name} has {region.rows * region.planes} rows; at most {_MOST_ROWS}")
 
 
 class InstructionTable:
@@ -223,7 +48,7 @@ class InstructionTable:
 
     def __init__(self, chip: ChipSpec, kind: str = "") -> None:
         self.chip, self.kind = chip.seen_by(kind), kind
-        self._this = _ThisChip(self.chip)
+        self._this = ThisChip(self.chip)
         self.index: dict[Key, int] = {}
         self.stamps, self.source = Stamps(), SourceLines()
         self.flags_count = False
@@ -257,7 +82,7 @@ class InstructionTable:
         Raises SimError when the chip lacks its path, for a field of another type, and for cycles or offsets too large
         for an engine.
         """
-        one = _described(self._this, *key)
+        one = described(self._this, *key)
         number = len(self.instructions)
         self.instructions.append(one.instruction)
         self.pipes.append(one.pipe)

@@ -10,8 +10,8 @@ import numpy as np
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore, bits_of_number
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.tensor import Tensor, storage_dtype
 
 Element = Tensor | LocalTensor

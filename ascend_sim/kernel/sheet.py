@@ -344,7 +344,7 @@ class _Piece:
                 room[number] = max(known[0], int(least[number])), min(known[1], int(most[number]))
         return True
 
-    def _places(self, puts: Sequence[int], axes: int) -> Numbers:
+    def _places(self, puts: Sequence[int] | Numbers, axes: int) -> Numbers:
         """Return the places of the stamps `puts` as an array [stamp][axis]; beyond a stamp's own axes it has any numbers."""
         first = self.first[puts][:, None]
         return self.where[np.minimum(first + np.arange(axes), len(self.where) - 1)]

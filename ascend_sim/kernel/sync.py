@@ -23,9 +23,10 @@ from ascend_sim.isa.sync import (
     WaitUnitFlag,
     cross_name,
 )
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.inspection import Inspection, Notes
 from ascend_sim.kernel.loops import StampedLoops
-from ascend_sim.kernel.program import InstructionTable, Key
+from ascend_sim.kernel.program import InstructionTable
 
 CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
 """Cores that a cross-core flag joins, by mode, on every chip that has them."""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.stamp import FAR, Guard, Moving, Place, distance
 
 _SMALL = 16

@@ -31,8 +31,8 @@ from ascend_sim.isa.vector import (
 )
 from ascend_sim.isa.vector.base import size_of, whole_blocks
 from ascend_sim.isa.vector.named import named
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.program import Key
 from ascend_sim.kernel.tensor import Tensor as GlobalTensor
 from ascend_sim.kernel.tensor import dtype_name
 from ascend_sim.memory.sizes import whole_number

@@ -34,7 +34,8 @@ from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.recorded import Recorded
 from ascend_sim.isa.vector.base import Mask
-from ascend_sim.kernel.program import COLUMNS, InstructionTable, Key, Program
+from ascend_sim.kernel.described import Key
+from ascend_sim.kernel.program import COLUMNS, InstructionTable, Program
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.npz_file import DAMAGED, Header, NpzError, one_line, read_headers

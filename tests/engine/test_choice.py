@@ -23,8 +23,8 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.hazards import HAZARD
 from ascend_sim.engine.totals import TOTALS
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.program import TOUCH
 from ascend_sim.kernel.stamp import LAID
+from ascend_sim.kernel.touches import TOUCH
 from tests.support.engine.machine import CHIP, quiet, scalar_task
 from tests.support.sampling import part_of_cases
 

@@ -22,7 +22,8 @@ from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.sync import WaitUnitFlag
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TilePiece
-from ascend_sim.kernel.program import InstructionTable, Program, Touches
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.touches import Touches
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, KIB, changed, ideal_memory, program, quiet, task_of, watched_run

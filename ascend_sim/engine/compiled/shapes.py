@@ -13,8 +13,9 @@ from ascend_sim.engine.traffic import scaled
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import BARRIER_ALL, PIPE_INDEX, PIPES, TRANSFER
 from ascend_sim.isa.sync import CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
-from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable
+from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.stamp import address_of
+from ascend_sim.kernel.touches import OPERAND_COLUMN
 
 _DIRECTIONS = {"read": 0, "write": 1, "atomic": 2}
 _NOTHING, _ALL_LINES, _TAILS, _PARTIAL = range(4)

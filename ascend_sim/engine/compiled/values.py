@@ -23,8 +23,9 @@ from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.effect import whole_product
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.moves import Moves, Place, Product
-from ascend_sim.kernel.program import OPERAND_COLUMN, PLACED, SPACES, InstructionTable
+from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.stamp import address_of
+from ascend_sim.kernel.touches import OPERAND_COLUMN, PLACED, SPACES
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.numerics import FORMATS, decode
 

@@ -30,7 +30,7 @@ from ascend_sim.isa.vector import (
 from ascend_sim.isa.vector.base import size_of
 from ascend_sim.isa.vector.named.pair_reduce_sum import PairReduceSum
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.sync import Flag
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import KIB, Writer

@@ -14,7 +14,7 @@ from ascend_sim.engine.compiled.values import CompiledValues, Workspace, rows_fo
 from ascend_sim.engine.values import ProgramValues
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.memory import Memory, ValueModel
-from ascend_sim.kernel.program import Touches
+from ascend_sim.kernel.touches import Touches
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region

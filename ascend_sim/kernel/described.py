@@ -1,0 +1,101 @@
+"""Everything that follows from an instruction's class and fields on one chip: computed once, shared by all tables."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.headroom import MOST_CYCLES
+from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
+from ascend_sim.isa.forms import Form, form_of
+from ascend_sim.kernel.field_types import check_types
+from ascend_sim.kernel.stamp import like
+from ascend_sim.kernel.touches import Touched, touched
+from ascend_sim.memory.gm import OFFSET_MASK
+from ascend_sim.memory.regions import Region
+
+Key = tuple[Any, ...]
+"""An instruction's class and its parameters, under which a table has it once."""
+_MOST_ROWS = 1 << 24
+"""Limit for one region, adjoining rows merged: engines go over them one by one, and C cannot be interrupted meanwhile."""
+_DESCRIBED = 1 << 13
+"""Descriptions of instructions that are kept, each of a few kB."""
+
+
+@frozen(eq=False)
+class DescribedInstruction:
+    """Everything that follows from an instruction's class and fields, its `key`, on one chip."""
+
+    key: Key
+    instruction: Instruction
+    pipe: int
+    cost: Cost
+    access: GmAccess | None
+    form: Form | None
+    touched: Touched
+
+
+class ThisChip:
+    """A chip as a key, equal to the same object alone: comparing the numbers of chips takes long."""
+
+    def __init__(self, chip: ChipSpec) -> None:
+        self.chip = chip
+
+    def __hash__(self) -> int:
+        return id(self.chip)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ThisChip) and other.chip is self.chip
+
+
+@lru_cache(_DESCRIBED, typed=True)
+def described(this: ThisChip, kind: type[Instruction], *given: Any) -> DescribedInstruction:
+    """Describe an instruction; tables of equal instructions share the result. Raises SimError as `InstructionTable.add`."""
+    chip, key = this.chip, (kind, *given)
+    check_types(key)
+    fields = tuple(map(_of_python, given))
+    instruction = kind(*fields)
+    pipe = PIPE_INDEX[instruction.pipe(chip)]  # first, for its message on what the chip lacks is the clearest
+    form = form_of(instruction, chip)
+    cost, access = instruction.cost(chip), instruction.gm_access(chip)
+    head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)
+    longest = max(head + cost.work, cost.latency, scalar_time)
+    if longest > MOST_CYCLES:
+        raise SimError(
+            f"{instruction.name} lasts {longest} cycles on {chip.name}; at most {MOST_CYCLES}, or an engine's int64 clock "
+            f"could wrap"
+        )
+    found = touched(instruction, chip)
+    for region in found[0]:
+        _check_region(instruction, region, chip)
+    return DescribedInstruction((kind, *fields), instruction, pipe, cost, access, form, found)
+
+
+def _check_region(instruction: Instruction, region: Region, chip: ChipSpec) -> None:
+    """Raise SimError for a region too large for an engine, and for one at a fixed place outside its buffer."""
+    most = max(map(abs, (region.extent, region.total, region.row_stride, region.plane_stride)))
+    if most > OFFSET_MASK:
+        raise SimError(f"{instruction.name} goes over {most} bytes of {region.space}; at most {OFFSET_MASK}")
+    if not region.operand:
+        capacity = chip.buffers.get(region.space, 0)  # type: ignore[call-overload]
+        if region.offset < 0 or region.extent > capacity:
+            raise SimError(
+                f"{instruction.name} covers bytes {region.offset} to {region.extent} of {region.space}, which has {capacity} "
+                f"(chip {chip.name}, buffers.{region.space})"
+            )
+    if region.rows * region.planes > _MOST_ROWS:
+        merged = region.simplified()
+        if merged.rows * merged.planes > _MOST_ROWS:
+            raise SimError(f"{instruction.name} has {region.rows * region.planes} rows; at most {_MOST_ROWS}")
+
+
+def _of_python(value: Any) -> Any:
+    """Return a numpy integer as a Python int, which does not overflow; also inside tuples. Other values stay."""
+    if isinstance(value, np.integer):
+        return int(value)
+    return like(value, [_of_python(item) for item in value]) if isinstance(value, tuple) else value
