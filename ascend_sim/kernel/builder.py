@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from itertools import chain
 from operator import sub
@@ -406,14 +407,16 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
 
 
 def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
-    """Return the places of the pieces as an array [piece][axis]; a plain number has one axis."""
+    """Return the places of the pieces as an array [piece][axis]; a plain number has one axis.
+
+    Raises ValueError for places of different lengths.
+    """
     wheres: list[Any] = [where for _, where in pieces]
-    if wheres and isinstance(wheres[0], tuple) and len(wheres[0]) == 1:
-        wheres = [where for (where,) in wheres]
     if not wheres or not isinstance(wheres[0], tuple):
         return np.array(wheres, np.int64).reshape(len(wheres), 1)
-    axes = zip(*wheres, strict=True)  # numpy takes five times as long over many short tuples as over few long ones
-    return np.array([*axes], np.int64).T
+    if len({*map(len, wheres)}) > 1:
+        raise ValueError(f"places of {sorted({*map(len, wheres)})} numbers in one loop; they have as many numbers each")
+    return np.frombuffer(array("q", chain.from_iterable(wheres)), np.int64).reshape(len(wheres), -1)
 
 
 class Closed(dict[Key, int]):

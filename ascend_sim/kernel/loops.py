@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from operator import index, sub
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -14,7 +15,7 @@ from ascend_sim.kernel.field_types import is_whole
 from ascend_sim.kernel.inspection import Inspection, Notes
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.sheet import Sheet
-from ascend_sim.kernel.stamp import Moving, Place, Stamp, absolute, like, placed, relative
+from ascend_sim.kernel.stamp import NO_MOVES, Moving, Place, Stamp, absolute, like, placed, relative
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.kernel.touches import OPERAND_COLUMN
 from ascend_sim.kernel.tracked import Trace, Tracked
@@ -58,7 +59,7 @@ class StampedLoops:
         self._balance: dict[Any, int] = {}
         self._carried: list[tuple[object, str]] = []
         self._outer: _Outer | None = None
-        self._moves: list[tuple[int, int, int]] = []
+        self._moves = array("q")
         self._turn: Place | None = None
         self._trace: Trace | None = None
         self._ordered: tuple[str, ...] = ()
@@ -102,7 +103,7 @@ class StampedLoops:
                 phase = stamps.number(self._phase(place)) if phase < 0 else stamps.moved(phase, by)
                 stamp = found.get((what, phase))
                 if stamp is None:
-                    self._resume(absolute(stamps.phases[phase], Moving))
+                    self._resume(phase, Moving)
                     self._begin_stamp()
                     axes: list[Any] = [Moving.along(axis, len(place)) for axis in range(len(place))]
                     anywhere: Any = like(where, axes) if isinstance(where, tuple) else axes[0]
@@ -113,7 +114,7 @@ class StampedLoops:
             self._put(stamp, place)
             phase, last = stamp.after, place
         if phase >= 0:
-            self._resume(absolute(stamps.phases[phase], placed(last)))
+            self._resume(phase, placed(last))
 
     def _surroundings(self) -> Hashable:
         """Return the builder's state on which the rows of any loop depend, as a key: core, sizes, flags, disarmed flags,
@@ -133,15 +134,15 @@ class StampedLoops:
     def _begin_stamp(self) -> None:
         """Direct the rows that follow to a new stamp."""
         self._outer = _Outer(self._sheet, self._tile, self._tiles, self.notes)
-        self._sheet, self._tile, self._tiles, self._moves = Sheet(self.table.stamps), 0, 0, []
+        self._sheet, self._tile, self._tiles, self._moves = Sheet(self.table.stamps), 0, 0, array("q")
         self.notes = None if self.notes is None else Notes(self.notes.source)
 
     def _end_stamp(self, place: Place) -> Stamp:
         """Return the stamp of the rows written since `_begin_stamp`, with the phase after it; later rows go to the program."""
         assert self._outer is not None
-        moves = np.array(self._moves, np.int64).reshape(-1, 3)
+        moves = np.frombuffer(self._moves, np.int64).reshape(-1, 3) if self._moves else NO_MOVES
         after = self.table.stamps.number(self._phase(place))
-        made = Stamp(self._sheet.rows, moves, 0, len(place), self._tile, self._tiles, after, self.notes)
+        made = Stamp(self._sheet.written_rows(), moves, 0, len(place), self._tile, self._tiles, after, self.notes)
         self._sheet, self._tile, self._tiles, self.notes = self._outer
         self._outer = None
         return made
@@ -179,7 +180,7 @@ class StampedLoops:
         place = self._turn
         stamp = self.table.stamps.add(self._end_turn())
         self._put(stamp, place)
-        self._resume(absolute(self.table.stamps.phases[stamp.after], placed(place)))
+        self._resume(stamp.after, placed(place))
 
     @property
     def _row(self) -> int:
@@ -192,11 +193,13 @@ class StampedLoops:
         carried = tuple([value if type(value) is int else relative(value, where) for value in values])
         return carried, tuple(self._balance.values())
 
-    def _resume(self, phase: Any) -> None:
-        """Set the builder's state to `phase`: the carried attributes and the balances of flags."""
-        carried, balance = phase
+    def _resume(self, phase: int, number: Callable[[Place, int], Any]) -> None:
+        """Set the builder's state to phase number `phase`: the carried attributes, moving ones by `number` (`absolute`), and
+        the balances of flags.
+        """
+        carried, balance = self.table.stamps.phases[phase]
         for (owner, name), value in zip(self._carried, carried, strict=True):
-            setattr(owner, name, value)
+            setattr(owner, name, value if type(value) is int else absolute(value, number))
         self._balance = dict(zip(self._balance, balance, strict=True))
 
     def _emit_moving(self, row: list[Any]) -> None:
@@ -216,7 +219,9 @@ class StampedLoops:
                     )
                 if max(map(abs, cell.steps)) >= 1 << 63:
                     raise self._too_far("a step of a stamped loop")
-                self._moves += [(first + number, axis, step) for axis, step in enumerate(cell.steps) if step]
+                for axis, step in enumerate(cell.steps):
+                    if step:
+                        self._moves.extend((first + number, axis, step))
                 row[number] = cell.start
         try:
             self._sheet.written.fromlist(row)

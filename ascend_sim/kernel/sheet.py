@@ -91,8 +91,12 @@ class Sheet:
     def close(self) -> None:
         """Turn the single rows written since the last stamp into a piece of their own; nothing without such rows."""
         if self.written:
-            self._append_own(np.frombuffer(self.written, np.int64).reshape(-1, ROW))
+            self._append_own(self.written_rows())
             self.written = array("q")
+
+    def written_rows(self) -> Numbers:
+        """Return the single rows since the last stamp; no row may be appended behind them."""
+        return np.frombuffer(self.written, np.int64).reshape(-1, ROW) if self.written else np.empty((0, ROW), np.int64)
 
     def _append_own(self, rows: Numbers) -> None:
         self.own.append(Stamp(rows, NO_MOVES, -1 - len(self.own)))

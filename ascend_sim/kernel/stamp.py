@@ -19,6 +19,7 @@ from collections.abc import Callable, Hashable, Sequence
 from ctypes import addressof, c_char
 from dataclasses import dataclass
 from functools import cached_property
+from operator import add, mul
 from typing import Any, NamedTuple, NoReturn
 from weakref import ref
 
@@ -62,7 +63,7 @@ class Moving:
 
     def __add__(self, other: Any) -> Any:
         if type(other) is Moving:
-            steps = tuple([mine + its for mine, its in zip(self.steps, other.steps, strict=True)])
+            steps = tuple(map(add, self.steps, other.steps))
             return Moving(steps, self.start + other.start) if any(steps) else self.start + other.start
         return Moving(self.steps, self.start + other)
 
@@ -162,7 +163,7 @@ class _Relative:
 
 def distance(steps: Place, where: Place) -> int:
     """Return the dot product of steps and place."""
-    return sum([step * place for step, place in zip(steps, where, strict=True)])
+    return sum(map(mul, steps, where))
 
 
 def relative(value: Any, where: Place) -> Any:
@@ -365,7 +366,8 @@ class Stamps:
     def moved(self, number: int, by: Place) -> int:
         """Return the number of the phase that equals phase `number` from a place `by` further on (function `moved`); cached."""
         if (number, by) not in self._moved:
-            self._moved[number, by] = self.number(moved(self.phases[number], by))
+            carried, balance = self.phases[number]
+            self._moved[number, by] = self.number((moved(carried, by), balance))
         return self._moved[number, by]
 
 

@@ -29,7 +29,7 @@ from ascend_sim.frozen import mutable
 from ascend_sim.kernel.loop_body import names_from_outside
 from ascend_sim.kernel.loops import StampedLoops
 from ascend_sim.kernel.snapshot import Snapshots, Unknown
-from ascend_sim.kernel.stamp import FAR, Place, Stamp, absolute, like, placed
+from ascend_sim.kernel.stamp import FAR, Place, Stamp, like, placed
 from ascend_sim.kernel.tracked import Trace
 
 Item = TypeVar("Item")
@@ -156,7 +156,7 @@ class TracedLoops(StampedLoops):
             given_up = self.repeats is not None and (count.is_in_vain or len(stamps.known) > _MOST_STAMPS)
             if loop.hangs_together or given_up:
                 if phase >= 0:
-                    self._resume(absolute(stamps.phases[phase], placed(last)))
+                    self._resume(phase, placed(last))
                 yield from items[number:]
                 return
             count.turns += 1
@@ -187,7 +187,7 @@ class TracedLoops(StampedLoops):
             if self.repeats is not None:
                 loop.hangs_together |= around != self._around(snapshots, names, frame)
         if phase >= 0:
-            self._resume(absolute(stamps.phases[phase], placed(last)))
+            self._resume(phase, placed(last))
 
     @staticmethod
     def _around(snapshots: Snapshots, names: frozenset[str], frame: FrameType) -> Hashable:
@@ -215,7 +215,7 @@ class TracedLoops(StampedLoops):
     def _begin_turn(self, place: Place, phase: int, traced: bool) -> Trace | None:
         """Direct all further rows to a new stamp for the turn at `place`; return the turn's trace if `traced`, else None."""
         trace = Trace(place) if traced else None
-        self._resume(absolute(self.table.stamps.phases[phase], placed(place) if trace is None else trace.number))
+        self._resume(phase, placed(place) if trace is None else trace.number)
         self._begin_stamp()
         self._turn, self._trace, self._asked_block = place, trace, False
         return trace

@@ -190,7 +190,7 @@ def looped(
 
 
 def test_places_have_as_many_numbers_each() -> None:
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="as many numbers each"):
         looped([(1, (0, 0)), (1, (0,)), (1, (1, 1, 1))], InstructionTable(CHIP), [])  # type: ignore[list-item]
 
 
