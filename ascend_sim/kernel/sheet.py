@@ -382,7 +382,7 @@ class _Piece:
         counts = [len(stamp.moves) for stamp in self.stamps]
         cell, axis, step = np.concatenate([stamp.moves for stamp in self.stamps]).T
         cell = cell + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts)
-        new = np.diff(cell, prepend=-1) != 0
+        new = _begins(cell[1:] != cell[:-1])
         steps = np.zeros((np.count_nonzero(new), most), np.int64)
         steps[np.cumsum(new) - 1, axis] = step
         row, column = np.divmod(cell[new], ROW)
@@ -392,11 +392,16 @@ class _Piece:
         asked = extent > 0
         columns = np.column_stack([of, steps, unit, -start % unit, -start, limit - extent - start])[asked]
         columns = columns[np.lexsort(columns.T[-3::-1])]
-        first = np.flatnonzero((np.diff(columns[:, :-2], axis=0, prepend=-1) != 0).any(1))
+        first = np.flatnonzero(_begins((columns[1:, :-2] != columns[:-1, :-2]).any(1))[: len(columns)])
         guards = columns[first]
         guards[:, -2] = np.maximum.reduceat(columns[:, -2], first)
         guards[:, -1] = np.minimum.reduceat(columns[:, -1], first)
         return self.task.numbered(guards[:, 1:]), np.searchsorted(guards[:, 0], every, "right").tolist()
+
+
+def _begins(differs: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return True for each item that begins a run of equal ones: the first, and those of which `differs` says so."""
+    return np.concatenate(([True], differs))
 
 
 def _asked_of(limits: Numbers, sizes: Sequence[int], every: Numbers, rows: Numbers) -> Asked:

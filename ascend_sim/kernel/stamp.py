@@ -347,7 +347,7 @@ class Stamps:
         """
         known = self.directions
         numbers = [known.setdefault(one, len(known)) for one in map(tuple, guards[:, :-3].tolist())]
-        return np.insert(guards, guards.shape[1] - 4, numbers, axis=1)
+        return np.concatenate((guards[:, :-4], np.array(numbers, np.int64)[:, None], guards[:, -4:]), axis=1)
 
     def laid(self) -> Laid:
         """Return the table of all stamps for C, by number: addresses and sizes; valid while this object and the stamps live."""
