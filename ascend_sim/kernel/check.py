@@ -78,7 +78,7 @@ def overlapping(program: Program) -> Iterator[RowError]:
     Each stamp of a task is checked once, unless its operands move.
     """
     table, sheet = program.table, program.sheet
-    if not table.column("by_vector").any():
+    if "by_vector" not in table.traits:
         return
     if all(_apart(table, stamp) for stamp in sheet.new_stamps(table.apart)):
         return
@@ -123,7 +123,7 @@ def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[in
 def unset_mask(program: Program) -> Iterator[RowError]:
     """Yield an error for a first use of the mask register that nothing has set before."""
     table = program.table
-    if not program.counts()[table.column("takes_mask") > 0].any():
+    if "takes_mask" not in table.traits or not program.counts()[table.column("takes_mask") > 0].any():
         return
     kinds = program.rows[:, 0]
     row = int(np.argmax(table.column("takes_mask")[kinds]))
@@ -137,7 +137,7 @@ def misread_sums(program: Program) -> Iterator[RowError]:
 
     A program without products or drains of int32 yields none, without a look at its rows.
     """
-    if not program.counts()[program.table.column("in_integers") > 0].any():
+    if "in_integers" not in program.table.traits or not program.counts()[program.table.column("in_integers") > 0].any():
         return
     instructions = program.table.instructions
     taken, made = [one.taken for one in instructions], [_left(one) for one in instructions]

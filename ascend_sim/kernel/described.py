@@ -12,7 +12,17 @@ from ascend_sim.chip.headroom import MOST_CYCLES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
+from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.forms import Form, form_of
+from ascend_sim.isa.sync import WaitUnitFlag
+from ascend_sim.isa.vector.base import VectorInstruction
+from ascend_sim.isa.vector.mask_register import (
+    CompareToRegister,
+    LoadMaskRegister,
+    SelectByRegister,
+    SelectRegisterScalar,
+    StoreMaskRegister,
+)
 from ascend_sim.kernel.field_types import check_types
 from ascend_sim.kernel.stamp import like
 from ascend_sim.kernel.touches import Touched, touched
@@ -27,6 +37,18 @@ _DESCRIBED = 1 << 13
 """Descriptions of instructions that are kept, each of a few kB."""
 
 
+TRAITS: dict[str, tuple[type, ...]] = {
+    "by_unit_flag": (WaitUnitFlag,),
+    "sets_mask": (CompareToRegister, LoadMaskRegister),
+    "takes_mask": (SelectByRegister, SelectRegisterScalar, StoreMaskRegister),
+    "by_vector": (VectorInstruction,),
+    "in_integers": (),
+}
+"""Name of a property that checks of a program ask for -> the instructions that have it: those that wait for a unit flag, set
+or take the mask register, run on the vector unit; "in_integers": those that take or leave int32 in L0C.
+"""
+
+
 @frozen(eq=False)
 class DescribedInstruction:
     """Everything that follows from an instruction's class and fields, its `key`, on one chip."""
@@ -38,6 +60,7 @@ class DescribedInstruction:
     access: GmAccess | None
     form: Form | None
     touched: Touched
+    traits: frozenset[str]
 
 
 class ThisChip:
@@ -73,7 +96,14 @@ def described(this: ThisChip, kind: type[Instruction], *given: Any) -> Described
     found = touched(instruction, chip)
     for region in found[0]:
         _check_region(instruction, region, chip)
-    return DescribedInstruction((kind, *fields), instruction, pipe, cost, access, form, found)
+    return DescribedInstruction((kind, *fields), instruction, pipe, cost, access, form, found, _traits_of(instruction))
+
+
+def _traits_of(instruction: Instruction) -> frozenset[str]:
+    found = {name for name, kinds in TRAITS.items() if isinstance(instruction, kinds)}
+    if "int32" in (instruction.taken, instruction.result if isinstance(instruction, Mmad) else ""):
+        found.add("in_integers")
+    return frozenset(found)
 
 
 def _check_region(instruction: Instruction, region: Region, chip: ChipSpec) -> None:

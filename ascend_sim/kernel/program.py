@@ -15,18 +15,9 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen, mutable
 from ascend_sim.isa.base import PIPES, Cost, GmAccess, Instruction
-from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.forms import Form
-from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag, WaitUnitFlag, cross_name
-from ascend_sim.isa.vector.base import VectorInstruction
-from ascend_sim.isa.vector.mask_register import (
-    CompareToRegister,
-    LoadMaskRegister,
-    SelectByRegister,
-    SelectRegisterScalar,
-    StoreMaskRegister,
-)
-from ascend_sim.kernel.described import Key, ThisChip, described
+from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag, cross_name
+from ascend_sim.kernel.described import TRAITS, Key, ThisChip, described
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Stamps
@@ -73,6 +64,9 @@ class InstructionTable:
         """Faults of a source at a distance behind dst, by (instruction, operand, distance); "" for none."""
         self.apart: set[int] = set()
         """Stamps whose vector operands were found to lie as they may."""
+        self.traits: set[str] = set()
+        """Names of `TRAITS` that some instruction has."""
+        self._traits: list[frozenset[str]] = []
         self._touched: list[Touched] = []
         self._touches = Touches.together(())
 
@@ -93,6 +87,8 @@ class InstructionTable:
         self.accesses.append(one.access)
         self.forms.append(one.form)
         self._touched.append(one.touched)
+        self._traits.append(one.traits)
+        self.traits |= one.traits
         self.index[one.key] = number
         return number
 
@@ -108,8 +104,7 @@ class InstructionTable:
 
         Names: "pipe", "kind", the cycles of `Cost` ("head_first", "head_stream", "work", "latency"), of waits "lead", "at_work"
         and "by_unit_flag", "flag", the number of the flag that is set or waited for (-1: none), and flags 0 or 1: "reads_late",
-        "has_values", "multiplies", "publishes", "paced", "by_vector", "in_integers" (takes or leaves int32 in L0C),
-        "sets_mask" and "takes_mask" (of the mask register).
+        "has_values", "multiplies", "publishes", "paced" and the `TRAITS`.
         """
         known = self._columns.get(name, _NONE)
         if len(known) < len(self.instructions):
@@ -128,16 +123,8 @@ class InstructionTable:
             if not isinstance(one, SetFlag | WaitFlag):
                 return -1
             return self._flags.setdefault((one.source, one.destination, one.flag), len(self._flags))
-        if name == "in_integers":
-            return int("int32" in (one.taken, one.result if isinstance(one, Mmad) else ""))
-        if name == "by_unit_flag":
-            return int(isinstance(one, WaitUnitFlag))
-        if name == "sets_mask":
-            return int(isinstance(one, CompareToRegister | LoadMaskRegister))
-        if name == "takes_mask":
-            return int(isinstance(one, SelectByRegister | SelectRegisterScalar | StoreMaskRegister))
-        if name == "by_vector":
-            return int(isinstance(one, VectorInstruction))
+        if name in TRAITS:
+            return int(name in self._traits[number])
         if name == "paced":
             return int(one.pace(self.chip) is not None)
         return int(getattr(one if name in _OF_INSTRUCTIONS else self.costs[number], name))
