@@ -11,7 +11,7 @@ from ascend_sim.ascend_c.words import ALIGNED_IN, ALIGNED_OUT, ND2NZ, PIPE_NUMBE
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, ScalarStore
-from ascend_sim.isa.sync import CrossCoreSetFlag, PipeBarrier, Scalar
+from ascend_sim.isa.sync import ONE_VECTOR, CrossCoreSetFlag, PipeBarrier, Scalar
 from ascend_sim.isa.transfer import FIRST_OF_ROW, DataCopy, DataCopyExtreme, DataCopyPadded
 from ascend_sim.isa.vector import VectorCopy
 from ascend_sim.kernel.described import Key
@@ -139,6 +139,10 @@ def _clean(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
 
 def _cross_set(name: str, f: dict[str, int], chip: ChipSpec) -> Key:
     pipe = PIPE_NUMBERS[f["pipe"]]
+    if pipe in ("S", "ALL") and f["mode"] != ONE_VECTOR:
+        raise SimError(
+            f"CrossCoreSetFlag: a flag is not raised from PIPE_{pipe} (public documentation); V, M, MTE and FIX pipes raise"
+        )
     return CrossCoreSetFlag, f["flag"], f["mode"], pipe
 
 

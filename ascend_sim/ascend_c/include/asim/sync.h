@@ -124,6 +124,7 @@ template <MemDsbT which> inline void DataSyncBarrier(ASIM_SITE) { asim::record(s
 // Flags between cores. The word of a wait has the flag alone: it is of the mode of the core's own sets of that flag; where the
 // core sets none, a kernel of cube and vector cores waits for the other kind (mode 2).
 template <uint8_t mode, pipe_t pipe> inline void CrossCoreSetFlag(uint16_t flag, ASIM_SITE) {
+    static_assert(mode <= 2, "CrossCoreSetFlag: modes 0, 1 and 2 are possible on this architecture");
     if constexpr (mode == 0) asim::marked<asim::ALL_CORES>();
     asim::cross_id(site, "CrossCoreSetFlag", flag);
     asim::recorder.cross_modes[flag] = mode;
