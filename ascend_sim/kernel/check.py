@@ -15,8 +15,8 @@ from ascend_sim.errors import RowError, SimError
 from ascend_sim.isa.base import PIPES, Instruction
 from ascend_sim.isa.cube import Drain, Mmad
 from ascend_sim.isa.vector.overlap import overlap_fault
+from ascend_sim.kernel.asked import asked
 from ascend_sim.kernel.program import InstructionTable, InstructionView, Program
-from ascend_sim.kernel.sheet import asked
 from ascend_sim.kernel.stamp import ROW, TILE, Stamp
 from ascend_sim.kernel.touches import OPERAND_COLUMN, moves_nothing
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
+from ascend_sim.kernel.asked import Asked, asked
 from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Laid, Place, Stamp, Stamps
-from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
 _AT_ONCE = 4096
@@ -406,36 +406,6 @@ def _begins(differs: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _asked_of(limits: Numbers, sizes: Sequence[int], every: Numbers, rows: Numbers) -> Asked:
     return asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T)
-
-
-class Asked(NamedTuple):
-    """Arrays of operands to check against their limits.
-
-    Offset in buffer or tensor; bytes from there to the end of the access (0: no operand); size of the buffer or tensor (-1: no
-    such tensor); alignment.
-    """
-
-    offset: Numbers
-    extent: Numbers
-    limit: Numbers
-    unit: Numbers
-
-    def wrong(self) -> NDArray[np.bool_]:
-        """Return an array of bool: True for each operand that is outside its buffer or tensor, or not aligned."""
-        outside = (self.offset < 0) | (self.offset > self.limit - self.extent)
-        return (self.extent > 0) & (outside | (self.offset % self.unit != 0))
-
-
-def asked(limits: Numbers, sizes: Sequence[int], kinds: Numbers, operand: Any, address: Numbers) -> Asked:
-    """Return the columns to check of operand number `operand` of instructions `kinds`, whose values are `address`.
-
-    `limits` and `sizes` are those of `Sheet.is_right`.
-    """
-    extent, limit, unit = limits[:, operand, kinds]
-    in_gm, slot = limit < 0, address >> SLOT_SHIFT
-    there = np.where((slot >= 0) & (slot < len(sizes)), slot, len(sizes))
-    limit = np.where(in_gm, np.asarray((*sizes, -1), np.int64)[there], limit)
-    return Asked(np.where(in_gm, address & OFFSET_MASK, address), extent, limit, unit)
 
 
 def _last_rows(rows: Numbers, wanted: set[int]) -> list[tuple[int, int]]:
