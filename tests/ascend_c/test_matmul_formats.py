@@ -10,8 +10,8 @@ import pytest
 import ascend_sim as asim
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.errors import SimError
-from tests.ascend_c.test_matmul import DTYPES, GO, tiling
 from tests.support.ascend_c.kernels import made, needs_compiler
+from tests.support.ascend_c.matmul import DTYPES, GO, tiling
 
 pytestmark = needs_compiler
 TYPE = "MatmulType<TPosition::GM, CubeFormat::{1}, {0}, true>"
