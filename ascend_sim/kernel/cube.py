@@ -238,10 +238,13 @@ class CubeMethods:
         """Append a drain of L0C whose last field in `key` is its arithmetic, then the fields `more`; `scales` is the third
         operand.
 
-        Raises SimError unless that field is a Quantisation or None.
+        Raises SimError unless that field is a Quantisation or None, and for scales that it does not take.
         """
-        if not isinstance(key[-1], Quantisation | None):
-            raise SimError(f"{key[0].name}: pre is {key[-1]!r}; a Quantisation or None is allowed")
+        pre = key[-1]
+        if not isinstance(pre, Quantisation | None):
+            raise SimError(f"{key[0].name}: pre is {pre!r}; a Quantisation or None is allowed")
+        if scales and not (pre is not None and pre.by_column):
+            raise SimError(f"{key[0].name}: scales={scales} without pre=Quantisation(by_column=True), which alone takes them")
         self._emit((*key, *more), dst, src, scales)
 
     def fixpipe_dn(

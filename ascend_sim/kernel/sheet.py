@@ -110,7 +110,7 @@ class Sheet:
         sheet = Sheet(self.stamps)
         sheet.own, sheet.which, sheet.tiles, sheet._count = self.own, self.which, self.tiles, self._count
         sheet._counts, sheet._laid_own = self._counts, self._laid_own
-        sheet.where.frombytes(np.ascontiguousarray(where, np.int64).tobytes())
+        sheet.where.frombytes(where.tobytes())
         return sheet
 
     # -- the last rows -------------------------------------------------------------------------------------------------

@@ -167,6 +167,9 @@ def test_arithmetic_that_is_no_quantisation_is_refused(method: str) -> None:
     given = (0, 0, 16, 16, 16, "float16", 16, 512) if method == "fixpipe" else (0, 0, 16, 16, 16, "float16", 64)
     said = refusal("ascend910b3", lambda k: getattr(k, method)(*given, pre="int32"))
     assert f"{method}: pre is 'int32'; a Quantisation or None is allowed" in said
+    for pre in (None, Quantisation("float32", 0.5)):
+        said = refusal("ascend910b3", lambda k, pre=pre: getattr(k, method)(*given, pre=pre, scales=128))  # type: ignore[misc]
+        assert f"{method}: scales=128 without pre=Quantisation(by_column=True)" in said
 
 
 def test_the_950_scales_more() -> None:
