@@ -59,6 +59,7 @@ _VALUES = (
     "ToBfloat16 ToFloat IsSameType Conditional Std DivCeil AlignUp CeilDivision Async EngineType"
 )
 _ACCESS = "GetValue SetValue DataCacheCleanAndInvalid CacheLine DcciDst DataCachePreload DataSyncBarrier"
+_TURNS = "TransposeParamsExt TransposeType"
 _LISTS = "ListTensorDesc TensorDesc GetDesc GetDataPtr GetDataObj SetShapeAddr GetDim GetIndex GetShape"
 _MACROS = (
     "KERNEL_TASK_TYPE_DEFAULT KERNEL_TASK_TYPE REGISTER_TILING_DEFAULT GET_TILING_DATA GET_TILING_DATA_WITH_STRUCT "
@@ -88,6 +89,7 @@ SIMULATED: dict[str, tuple[str, ...]] = {
     "flags between cores": ("CrossCoreSetFlag", "CrossCoreWaitFlag", "SyncAll"),
     "functions of elements": tuple(_ELEMENTS.split()),
     "functions of rows": tuple(_ROWS.split()),
+    "layouts: Transpose of four axes": tuple(_TURNS.split()),
     "lists of tensors": tuple(_LISTS.split()),
     "macros": tuple(_MACROS.split()),
     "sizes and scalar functions": tuple(_VALUES.split()),
@@ -95,7 +97,7 @@ SIMULATED: dict[str, tuple[str, ...]] = {
 }
 """Purpose -> names of the API that are simulated."""
 
-ASSUMED = ("functions of elements", "functions of rows")
+ASSUMED = ("functions of elements", "functions of rows", "layouts: Transpose of four axes")
 """Purposes whose calls are compositions of this project: values are right, and time is assumed."""
 
 _SCALAR = "the scalar unit"
@@ -136,7 +138,7 @@ _REFUSED = {
     _CONVERTS: "VdeqInfo",
     _HALF_BYTES: "int4b_t",
     _FUNCTIONS: (
-        "TransposeParamsExt TransposeType AscendQuant AscendAntiQuant DropOut SoftmaxFlash SoftmaxFlashV2 "
+        "AscendQuant AscendAntiQuant DropOut SoftmaxFlash SoftmaxFlashV2 "
         "SoftmaxGrad LogSoftMax LayerNormGrad BatchNorm DeepNorm GroupNorm "
         "WelfordUpdate SwiGLU GeGLU ReGlu Asin Acos Atan Sinh Cosh "
         "Tan Fmod Frac Xor ClampMax ClampMin CumSum ReduceProd ReduceXorSum "

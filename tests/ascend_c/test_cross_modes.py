@@ -50,7 +50,7 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y, GM_ADDR z) {
 
 
 def races(kernel: Any, *given: Any) -> list[Any]:
-    """Return what `check` finds but flags that order nothing, such as mode 1 of a single vector core."""
+    """Return the findings of `check` without flags that order nothing, such as mode 1 of a single vector core."""
     return [one for one in asim.check_kernel(kernel, 3, *given).findings if one.kind != "redundant flag"]
 
 

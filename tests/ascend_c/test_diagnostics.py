@@ -81,7 +81,7 @@ BROKEN = {
     "CreateVecIndex(d, 0.0f, 64, 1, 1, 8);": "CreateVecIndex is not simulated (with these arguments)",
     "DataCopyPad(d, a, DataCopyParams(), Nd2NzParams());": "DataCopyPad is not simulated (with these arguments)",
     "using M = MatmulType<TPosition::GM, CubeFormat::ND, float>; Matmul<M, M, M, M> mm; mm.Iterate(true, a);": (
-        "Iterate is not simulated (with these arguments)"
+        "Iterate into a tensor: the MatmulType of C says TPosition::CO1"
     ),
     "static constexpr FixpipeConfig ub(CO2Layout::NZ, true); Fixpipe<float, float, ub>(xg, a, FixpipeParamsV220());": (
         "error: FixpipeConfig with isToUB or enableFixVal is not simulated (not of this architecture)"

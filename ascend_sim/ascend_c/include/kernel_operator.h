@@ -13,6 +13,7 @@
 #include "asim/operators.h"
 #include "asim/soft_sync.h"
 #include "asim/indices.h"
+#include "asim/transposes.h"
 #include "asim/functions.h"
 #include "asim/row_functions.h"
 #include "asim/norms.h"
