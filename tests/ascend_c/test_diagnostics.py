@@ -78,7 +78,6 @@ BROKEN = {
     "ShiftLeft(d, a, a, 64);": "ShiftLeft is not simulated (with these",
     "LocalTensor<half> h; Axpy(h, d, 2.0f, 64);": "operands have one type, or dst is float and the others half",
     "LocalTensor<half> h; MulAddDst(h, d, d, 64);": "operands have one type, or dst is float and the others half",
-    "CreateVecIndex(d, 0.0f, 64, 1, 1, 8);": "CreateVecIndex is not simulated (with these arguments)",
     "DataCopyPad(d, a, DataCopyParams(), Nd2NzParams());": "DataCopyPad is not simulated (with these arguments)",
     "using M = MatmulType<TPosition::GM, CubeFormat::ND, float>; Matmul<M, M, M, M> mm; mm.Iterate(true, a);": (
         "Iterate into a tensor: the MatmulType of C says TPosition::CO1"

@@ -38,6 +38,31 @@ def test_numbers_rise_and_nothing_behind_them_changes(rising: Any, whole: int, c
     assert (z[count:] == -1).all() and not run.findings
 
 
+@pytest.mark.parametrize("kind", ["int16_t", "half", "int32_t", "float"])
+def test_numbers_rise_over_repeats_under_a_mask(tmp_path: Path, kind: str) -> None:
+    """A count of elements, then bits; blocks two apart, and repeats 17 blocks."""
+    bits = (0xF0F0F0F0F0F0F0F0, 0x0F0F0F0F0F0F0F0F) if "16" in kind or kind == "half" else (0xFF00FF0FF0F0F0F3, 0)
+    body = f"""Duplicate(d, -1.0f, 512); auto n = d.ReinterpretCast<{kind}>(); uint64_t bits[2] = {{{bits[0]}ull, {bits[1]}ull}};
+    PipeBarrier<PIPE_ALL>();
+    CreateVecIndex(n, ({kind})5, (uint64_t)20, 1, 1, 8); PipeBarrier<PIPE_V>();
+    CreateVecIndex(n[{1024 // (2 if "16" in kind or kind == "half" else 4)}], ({kind})7, bits, 2, 2, 17);
+    {OUT.replace("64", "512")}"""
+    kernel = made(tmp_path, vector_kernel(body, tensors="z"))
+    run, dtype = (
+        asim.launch(kernel, 1, asim.empty(512, "float32")),
+        {"half": "float16", "float": "float32"}.get(kind, kind[:-2]),
+    )
+    lanes, each = 256 // np.dtype(dtype).itemsize, 32 // np.dtype(dtype).itemsize
+    wanted = np.full(512, -1, np.float32).view(dtype)
+    wanted[:20] = 5 + np.arange(20)
+    for lane in range(2 * lanes):
+        repeat, place = divmod(lane, lanes)
+        if bits[place // 64] >> place % 64 & 1:
+            wanted[1024 // wanted.itemsize + (repeat * 17 + place // each * 2) * each + place % each] = 7 + lane
+    np.testing.assert_array_equal(run.outputs["z"].view(dtype), wanted)
+    assert not asim.check_kernel(kernel, 1, asim.empty(512, "float32")).findings
+
+
 def test_half_rises_by_the_vector_units_own_sums(tmp_path: Path) -> None:
     body = f"""auto h = d.ReinterpretCast<half>(); CreateVecIndex(h, (half)0, 128u); {OUT}"""
     run = asim.launch(made(tmp_path, vector_kernel(body, tensors="z")), 1, asim.empty(64, "float32"))
