@@ -153,7 +153,7 @@ def judge_outputs(
 
     `dtypes` names the outputs' formats.
     """
-    with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return {name: _judge(one, outputs[name], dtypes[name], model) for name, one in wanted.items()}
 
 

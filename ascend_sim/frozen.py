@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, is_dataclass, make_dataclass
-from functools import partial
+from functools import cache, partial
 from inspect import get_annotations
 from threading import RLock
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform, overload
 
 _Class = TypeVar("_Class", bound=type)
@@ -20,6 +21,8 @@ _MADE_FIRST = ("__dataclass_params__", "__match_args__", "__dataclass_fields__",
 _MADE_LATER = ("__repr__", "__eq__", "__hash__")
 _TAKEN = ("__module__", "__qualname__", "__post_init__")
 """Attributes of a class on which its fields and the error texts of `__init__` depend."""
+_NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
+"""Annotations that a dataclass has to see; it looks through each other text for them, which takes long."""
 _LOCK = RLock()
 """Lock of a thread that writes methods; no attribute is missing meanwhile: a look-up waits."""
 
@@ -111,10 +114,13 @@ def _make_dataclass(is_frozen: bool, kw_only: bool, cls: type) -> None:
     own = get_annotations(cls)
     kinds |= own
     defaults |= {name: getattr(cls, name, MISSING) for name in own}
-    described = {name: getattr(cls, name) for name in _TAKEN if hasattr(cls, name)} | {"__annotations__": kinds}
+    shown = {name: kind if any(one in str(kind) for one in _NO_FIELDS) else Any for name, kind in kinds.items()}
+    described = {name: getattr(cls, name) for name in _TAKEN if hasattr(cls, name)} | {"__annotations__": shown}
     given = {name: default for name, default in defaults.items() if default is not MISSING}
     twin: Any = type(cls.__name__, (), {**described, **given, "__doc__": __doc__})
     dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(twin)
+    for one in fields(twin):
+        one.type = kinds[one.name]
     twin.__init__ = _init_of(twin, is_frozen)
     twin.__dataclass_params__.frozen = is_frozen
     for name in own:
@@ -139,29 +145,48 @@ _FACTORY = _Factory()
 
 
 def _init_of(cls: type, is_frozen: bool) -> Callable[..., None]:
-    """Return the `__init__` of a dataclass; Python's own for a frozen class brings two more methods, so it takes longer."""
-    values: dict[str, Any] = {}
-    kinds: dict[str, Any] = {}
-    positional, keywords, lines = ["__self__"], list[str](), list[str]()
-    for one in fields(cls):  # type: ignore[arg-type]
-        name, is_made = one.name, one.default_factory is not MISSING
-        values[name] = one.default_factory if is_made else one.default
-        made = f"__values__[{name!r}]()"
-        if one.init:
-            default = "=__factory__" if is_made else "" if one.default is MISSING else f"=__values__[{name!r}]"
-            (keywords if one.kw_only else positional).append(name + default)
-            kinds[name] = one.type
-            made = f"{made} if {name} is __factory__ else {name}" if is_made else name
-        if one.init or is_made:
-            lines.append(f"__set__(__self__, {name!r}, {made})" if is_frozen else f"__self__.{name} = {made}")
-    lines += ["__self__.__post_init__()"] if hasattr(cls, "__post_init__") else []
-    parameters = ", ".join([*positional, *(["*"] if keywords else []), *keywords])
-    known = {"__set__": object.__setattr__, "__factory__": _FACTORY, "__values__": values, "__name__": cls.__module__}
-    written: dict[str, Any] = {}
-    exec(f"def __init__({parameters}):\n " + "\n ".join(lines or ["pass"]), known, written)
-    init: Any = written["__init__"]
-    init.__qualname__, init.__annotations__ = f"{cls.__qualname__}.__init__", kinds | {"return": None}
+    """Return the `__init__` of a dataclass; Python's own is compiled for each class, which takes longer.
+
+    Raises TypeError for a field without a default behind one that has one.
+    """
+    listed = [one for one in fields(cls) if one.init or one.default_factory is not MISSING]  # type: ignore[arg-type]
+    makers = {one.name: one.default_factory for one in listed if one.default_factory is not MISSING}
+    given = sorted((one for one in listed if one.init), key=lambda one: bool(one.kw_only))
+    defaults = {one.name: _FACTORY if one.name in makers else one.default for one in given}
+    positional = [one.name for one in given if not one.kw_only]
+    least = [name for name in positional if defaults[name] is MISSING]
+    if positional[: len(least)] != least:
+        raise TypeError(f"non-default argument {least[-1]!r} follows default argument")
+    places = [given.index(one) if one.init else None for one in listed]
+    known = {"set": object.__setattr__ if is_frozen else setattr, "factory": _FACTORY, "makers": makers, "zip": zip}
+    known |= {"names": [one.name for one in listed], "__name__": cls.__module__}
+    code = _init_code(tuple(places), len(positional), bool(makers), hasattr(cls, "__post_init__"))
+    count = len(given) + 1
+    code = code.replace(co_varnames=("__self__", *(one.name for one in given), *code.co_varnames[count:]))
+    init: Any = FunctionType(code, known, "__init__", tuple(defaults[name] for name in positional[len(least) :]))
+    init.__kwdefaults__ = {one.name: defaults[one.name] for one in given if one.kw_only and defaults[one.name] is not MISSING}
+    init.__qualname__, init.__annotations__ = f"{cls.__qualname__}.__init__", {one.name: one.type for one in given}
+    init.__annotations__["return"] = None
     return init  # type: ignore[no-any-return]
+
+
+@cache
+def _init_code(places: tuple[int | None, ...], positional: int, makes: bool, ends: bool) -> CodeType:
+    """Return the code of an `__init__` whose parameters have numbers for names; classes with as many fields share it.
+
+    `places` has the parameter of each field, None for a field that is only made; the first `positional` parameters may be given
+    by position. `makes`: some fields have factories; `ends`: `__post_init__` is called at the end.
+    """
+    parameters = [f"_{number}" for number in range(len([one for one in places if one is not None]))]
+    parameters[positional:positional] = ["*"] * (len(parameters) > positional)
+    values = ", ".join("factory" if one is None else f"_{one}" for one in places)
+    lines = [f"def __init__({', '.join(['__self__', *parameters])}):", f" for __field__, __value__ in zip(names, [{values}]):"]
+    lines += ["  if __value__ is factory: __value__ = makers[__field__]()"] * makes
+    lines += ["  set(__self__, __field__, __value__)", *[" __self__.__post_init__()"] * ends]
+    written: dict[str, Any] = {}
+    exec("\n".join(lines), written)
+    found: CodeType = written["__init__"].__code__
+    return found
 
 
 def _write_methods(cls: type) -> None:

@@ -12,14 +12,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError
@@ -30,7 +28,6 @@ from ascend_sim.options.run_options import STEP, AnyRunOptions
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs, Report, RunFacts
 from ascend_sim.report.summary import summary_text
-from ascend_sim.report.words import words
 from ascend_sim.runtime import (
     Allocation,
     Device,
@@ -128,6 +125,11 @@ class RunResult:
         """Return the report and the parts of the time as HTML, for notebooks."""
         if self.recording is None:
             return self.report._repr_html_()
+        from html import escape  # notebooks alone need these
+
+        from ascend_sim.engine.critical_path import critical_path
+        from ascend_sim.report.words import words
+
         said = words(self.recording, self.report.to_dict(statements=False), critical_path(self.recording.timeline), None)
         return self.report._repr_html_() + "".join(f"<p>{escape(text)}</p>" for text in said)
 

@@ -295,3 +295,22 @@ def test_threads_may_use_a_class_first_at_the_same_time() -> None:
                 assert len(set(pool.map(use, [kind] * 4))) == 1
     finally:
         sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_field_without_a_default_stands_first(kind: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match="non-default argument 'y' follows default argument"):
+
+        @kind
+        class Wrong:
+            x: int = 0
+            y: int
+
+        Wrong(1, 2)
+
+
+def test_a_field_by_name_alone_is_given_by_name() -> None:
+    step = changing_classes(mutable)["ShortStep"]
+    assert step(1, note="n").note == "n"
+    with pytest.raises(TypeError, match="positional argument"):
+        step(1, 2, [], "n")

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ascend_sim.ascend_c.matmul_tilings import CUBE_FIELDS, cube_tiling_bytes
 from ascend_sim.ascend_c.recorder import FLOAT, GM_SHIFT, INTEGER, MOST_TENSORS, POINTER, STRUCT, Argument
 from ascend_sim.ascend_c.source import KernelEntry
 from ascend_sim.errors import SimError
@@ -77,6 +76,8 @@ def entry_arguments(
         elif one.has_fields:
             value, own = fields.get(one.name), loose[one.name]
             if isinstance(value, Mapping):
+                from ascend_sim.ascend_c.matmul_tilings import CUBE_FIELDS, cube_tiling_bytes  # few kernels have one
+
                 is_cube = one.kind == POINTER and value.keys() <= set(CUBE_FIELDS) and not registers_tiling
                 value, own = (cube_tiling_bytes(value), own) if is_cube else (None, {**value, **own})
             by_name |= {(number, name): each for name, each in _flat(own)}

@@ -21,7 +21,6 @@ from functools import cache
 from pathlib import Path
 
 from ascend_sim.ascend_c.confinement import JUDGED
-from ascend_sim.ascend_c.diagnostics import lies_in, shown_errors
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import FORWARD, PUBLIC, write_headers
 from ascend_sim.ascend_c.source import refused_in_judge
@@ -207,6 +206,8 @@ def _compiled(
     Raises CompileError. Launches by host code are removed from the sources before. A file that includes kernel_operator.h is
     compiled with the `precompiled` one, and again without it if that fails.
     """
+    from ascend_sim.ascend_c.diagnostics import lies_in, shown_errors  # a library in the cache needs none
+
     objects, used = [], {}
     known = [one.resolve() for one in (scratch.parent, HEADERS, *chosen.headers)]
     plain = [_without_launches(one, scratch / f"plain{number}.cpp") for number, one in enumerate(sources)]

@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ascend_sim.ascend_c import compiler
-from ascend_sim.ascend_c.ahead import Blocks, contents_known
 from ascend_sim.ascend_c.arguments import StructureField, entry_arguments, entry_parameters, pointer_of
-from ascend_sim.ascend_c.auto_sync import orders
 from ascend_sim.ascend_c.confinement import JUDGED
 from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.names import ARCHITECTURES
@@ -180,11 +178,14 @@ class CppKernel(KernelFunction):
     def remarks_on(self, races: Sequence[Race]) -> list[str]:
         """Return remarks: the vendor's compiler would have ordered a reported race; hints to the L2 change nothing."""
         remarks = []
-        if not self.auto_sync and any(orders(one) for one in races):
-            remarks.append(
-                "the vendor's compiler orders vector and scalar accesses to UB by itself where its projects leave "
-                "--cce-auto-sync on: --auto-sync adds its waits"
-            )
+        if races and not self.auto_sync:
+            from ascend_sim.ascend_c.auto_sync import orders  # few kernels race
+
+            if any(map(orders, races)):
+                remarks.append(
+                    "the vendor's compiler orders vector and scalar accesses to UB by itself where its projects leave "
+                    "--cce-auto-sync on: --auto-sync adds its waits"
+                )
         if CACHE_HINTS in self._marks:
             remarks.append("SetL2CacheHint changes nothing here: the model of the L2 keeps all lines alike")
         return remarks
@@ -262,6 +263,8 @@ class CppKernel(KernelFunction):
                 self._keep(key, session.recording)
                 return session.recording
             session.close()
+            from ascend_sim.ascend_c.ahead import Blocks, contents_known  # few kernels read values
+
             sizes = [one.nbytes for one in tensors]
             cores = [
                 (block, kind, number)

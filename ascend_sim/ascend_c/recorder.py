@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from ascend_sim.ascend_c.confinement import JUDGED, confined, environment
-from ascend_sim.ascend_c.diagnostics import undefined
 from ascend_sim.ascend_c.session import Session
 from ascend_sim.errors import SimError
 
@@ -91,6 +90,8 @@ def describe(library: Path, sources: Sequence[Path] = ()) -> Description:
     found = subprocess.run(command, capture_output=True, text=True, env=environment())
     if found.returncode or not re.fullmatch(r"\d+( -?\d+)*\s*", found.stdout):
         said = (found.stderr.strip().splitlines() or ["it crashed"])[-1].removeprefix("OSError: ")
+        from ascend_sim.ascend_c.diagnostics import undefined  # an error alone needs it
+
         raise undefined(said, sources) or SimError(f"the compiled kernel cannot be loaded: {said}")
     many, *numbers = (int(one) for one in found.stdout.split())
     marks, numbers = tuple(numbers[:many]), numbers[many:]

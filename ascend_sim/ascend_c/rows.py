@@ -11,13 +11,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.ascend_c.auto_sync import with_auto_sync
 from ascend_sim.ascend_c.cube_words import WordStep
 from ascend_sim.ascend_c.errors import SourceError
 from ascend_sim.ascend_c.recorder import BUFFERS, GM_SHIFT
 from ascend_sim.ascend_c.stream import ROW, WordStream
 from ascend_sim.ascend_c.translate import steps_of
-from ascend_sim.ascend_c.unit_flags import with_unit_flags
 from ascend_sim.ascend_c.words import PIPE_NUMBERS, WORDS, Word, word_of
 from ascend_sim.engine.compiled import library
 from ascend_sim.errors import SimError
@@ -131,10 +129,14 @@ def append(k: Kernel, recording: WordStream, tensors: int, auto_sync: bool = Fal
         kept = _moved_to_tensors(k, rows, steps.in_gm[shape[source]], line[source], recording, tensors)
         rows, source = rows[kept], source[kept]
         if has_unit_flags:
+            from ascend_sim.ascend_c.unit_flags import with_unit_flags  # few kernels have them
+
             told = line[source]
             named = [words[one] for one in shape[source].tolist()]
             rows, source = with_unit_flags(k, rows, source, named, lambda row: recording.lines[told[row]])
         if auto_sync:
+            from ascend_sim.ascend_c.auto_sync import with_auto_sync
+
             rows, source = with_auto_sync(k, rows, source)
         lines = numbers[line[source]] if len(numbers) else np.empty(0, np.int32)
     _find_cached(k.table, rows)

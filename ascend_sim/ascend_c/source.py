@@ -88,8 +88,7 @@ def _cores(between: str) -> str:
 
 def refused_in_judge(file: str | Path) -> str:
     """Return the error of a file that a judged kernel includes or names (`#line`), though it is not C++; "" for others."""
-    path = Path(file).resolve()
-    if JUDGED not in os.environ or path.suffix in _OF_CPP:
+    if JUDGED not in os.environ or (path := Path(file).resolve()).suffix in _OF_CPP:
         return ""
     return f"error: a judged kernel brings in {path.name}; allowed are {', '.join(_OF_CPP)}"
 

@@ -85,7 +85,6 @@ def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.ascend_c.function import cpp_kernel
-    from ascend_sim.cli.verdict import not_compiled
 
     if name and options.entry and name != options.entry:
         raise SimError(f"NAME {name} and --entry {options.entry}: give one of them")
@@ -99,6 +98,8 @@ def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
             auto_sync=options.auto_sync,
         )
     except CompileError as error:
+        from ascend_sim.cli.verdict import not_compiled
+
         error.verdict = not_compiled(str(error))
         raise
 

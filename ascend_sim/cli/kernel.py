@@ -22,7 +22,6 @@ from ascend_sim.cli.page import RunFiles
 from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_summary, print_text
 from ascend_sim.cli.values import fields_of
-from ascend_sim.cli.verdict import failed_run, scalar_computed, verdict_of
 from ascend_sim.errors import SimError, why_no_file
 from ascend_sim.frozen import frozen
 from ascend_sim.options.run_options import LaunchOptions
@@ -30,6 +29,7 @@ from ascend_sim.options.run_options import LaunchOptions
 if TYPE_CHECKING:
     from ascend_sim.check.findings import CheckReport
     from ascend_sim.launching import KernelRun
+    from ascend_sim.runtime.outlook import Outlook
 
 MODULE = "ascend_sim_kernel_file"
 """Name of the user's file in sys.modules while it runs."""
@@ -61,7 +61,6 @@ def kernel(
     """Run a kernel of your own on a simulated chip."""
     from ascend_sim.launching import launch, prepared
     from ascend_sim.runtime import Device
-    from ascend_sim.runtime.outlook import Outlook, look_ahead
     from ascend_sim.sequence import chip_of
 
     with errors(files.json_output), own_stdout(files.json_output) as stdout:
@@ -76,6 +75,8 @@ def kernel(
         files.make_folder()
 
         def ahead() -> Outlook:
+            from ascend_sim.runtime.outlook import look_ahead
+
             device = Device(spec, with_values=False)
             made = prepared(chosen, count, given, fields, spec, device, "timing", asked.get("disarm", ()))
             return look_ahead(spec, [made.task], asked["mode"])
@@ -93,6 +94,8 @@ def kernel(
             again = _command(file, name, asked, {"blocks": blocks, "tiling": tiling, "seed": seed})
             checked = None if no_check else _checked(subject, run, count, asked, again)
         if files.json_output:
+            from ascend_sim.cli.verdict import scalar_computed, verdict_of
+
             told = run.report.to_dict()
             data = None if checked is None else checked.data
             verdict = verdict_of(data, told, scalar_computed(run.programs, run.outputs))
@@ -142,6 +145,8 @@ def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchO
 
 def _failed(subject: KernelSubject, blocks: int, asked: LaunchOptions, no_check: bool, error: SimError) -> dict[str, Any]:
     """Return the verdict on a kernel whose run raised `error`: that of its check, unless `no_check`."""
+    from ascend_sim.cli.verdict import failed_run
+
     data = None
     with suppress(SimError):
         data = None if no_check else _check(subject, blocks, asked).to_dict()

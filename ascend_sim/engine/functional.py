@@ -23,7 +23,6 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, local_memory, raise_fault
 from ascend_sim.errors import DeadlockError
-from ascend_sim.host import one_thread
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.isa.sync import CrossCounter, WaitFlag, cross_counter, cross_members
@@ -98,7 +97,7 @@ class FunctionalEngine:
 
     def _run(self, tasks: Sequence[Task], kept: Sequence[Sequence[Sequence[_Ready]]] | None) -> None:
         # Infinities and NaN are ordinary values of a machine.
-        with one_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        with self._model.one_order(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for index, task in enumerate(tasks):
                 if self._compiled and (self._work is None or self._kept is None):
                     self._work = Workspace(self.device.chip, self._model)

@@ -5,7 +5,6 @@ touch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.l2 import Lines
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import TRANSFER
 from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.stamp import address_of
@@ -27,7 +27,7 @@ _AT_ONCE = 1 << 20
 """Most lines that are marked at a time, so that memory stays small."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Footprint:
     """Lines of a region, relative to the line of its address.
 

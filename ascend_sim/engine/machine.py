@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.columns import ColumnStore
 from ascend_sim.engine.compiled.machine import CompiledMachine
-from ascend_sim.engine.core import CoreRun
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.l2 import L2Cache
 from ascend_sim.engine.totals import ProgramTotals
@@ -90,8 +89,10 @@ class SimpyMachine:
         """Return the bytes that HBM has moved; 0 if the GM is not shared."""
         return self._traffic.hbm_bytes if self._traffic else 0
 
-    def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> CoreRun:
+    def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> RunningProgram:
         """Return `program` on a core of this machine, to run as SimPy processes from cycle `begin`, not yet started."""
+        from ascend_sim.engine.core import CoreRun  # the compiled machine does without
+
         return CoreRun(self._env, program, begin, order, self._traffic, cross, gm_bases)
 
     def keep_no_more(self) -> None:

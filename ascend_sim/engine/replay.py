@@ -20,7 +20,6 @@ from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
-from ascend_sim.host import one_thread
 from ascend_sim.isa.memory import Memory, ValueModel
 
 Row = tuple[int, int]
@@ -59,9 +58,9 @@ def replay(
     watched = observer.watch(tasks, programs) if observer is not None else {}
     events = ValueEvents.of(tasks, programs)
     left = np.bincount(events.owner, minlength=len(programs))
+    model = model or ValueModel.of(device.chip)
     # Infinities and NaN are ordinary values of a machine.
-    with one_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        model = model or ValueModel.of(device.chip)
+    with model.one_order(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         run = _Replay(device.chip, tasks, programs, events, model, observer, watched, progress)
         if chosen_engine(engine) == "compiled":
             work = Workspace(device.chip, run.model)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import field
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +78,10 @@ class BufferTotals:
     @property
     def mean(self) -> int:
         """Return the mean number of bytes held, rounded; 0 without programs."""
-        return round(Fraction(self.shares, self.programs << _SHARE_BITS)) if self.programs else 0
+        if not self.programs:
+            return 0
+        whole, rest = divmod(self.shares, each := self.programs << _SHARE_BITS)
+        return whole + (2 * rest + whole % 2 > each)  # a half goes to the even number
 
 
 @mutable

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.l2 import L2Cache, Lines
 from ascend_sim.engine.lines import Footprint, footprint
+from ascend_sim.frozen import mutable
 from ascend_sim.isa.base import GmAccess
 from ascend_sim.numerics.distinct import distinct
 
@@ -89,7 +90,7 @@ class Timer(simpy.Event):
         env.schedule(self, priority, delay)
 
 
-@dataclass(eq=False, slots=True)
+@mutable(eq=False)
 class _RateClass:
     """Transfers with equal port, direction, m (HBM bytes for each byte of a transfer) and w (weight in the L2), which have
     equal rates.

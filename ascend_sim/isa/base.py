@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from ascend_sim.chip import ChipSpec
@@ -25,7 +24,7 @@ LOCAL, SET, WAIT, DISARMED, TRANSFER, BARRIER, CROSS_SET, CROSS_WAIT, SCALAR, BA
 """Kinds of rows for an engine: work of known length, flag traffic, a GM transfer, a barrier, or scalar time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cost:
     """Cycles of one instruction: it occupies its pipe for a head and `work`, and retires `latency` after that.
 
@@ -39,7 +38,7 @@ class Cost:
     latency: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GmAccess:
     """The GM side of a transfer: which operand, its direction and the most the core's port moves.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
+from ascend_sim.host import one_thread
 from ascend_sim.isa.moves import Moves
 from ascend_sim.memory.data_cache import DataCache
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -22,7 +25,7 @@ MASK_REGISTER_BYTES = 16
 """Bytes of the vector unit's mask register (CMPMASK): a bit for each element of 2 bytes of a repeat."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValueModel:
     """Choices about values that the chip offers or that are not published; no cost depends on them.
 
@@ -55,6 +58,10 @@ class ValueModel:
     def overflow(self) -> str:
         """Return the name of the overflow mode, "saturate" or "inf_nan"."""
         return "saturate" if self.saturate else "inf_nan"
+
+    def one_order(self) -> AbstractContextManager[object]:
+        """Return a context in which products have one order of additions: BLAS uses one thread, if it does the sums."""
+        return one_thread() if self.accumulate != "chunk" else nullcontext()
 
     def settled(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return floating-point `values`, made finite if the model saturates. That sums saturate so is inferred."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.sync import (
     ONE_VECTOR,
     SECOND_VECTOR,
@@ -33,7 +33,7 @@ CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a
 _ONE_VECTOR_MODE = {ONE_VECTOR: "a cube core and one of its vector cores"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Flag:
     """A flag of one program, set by pipe `source` and waited for by `destination`; `identity` is its id within that pair."""
 

@@ -9,12 +9,8 @@ group in increasing k. One public table of error figures (a third party's, fp32 
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import numpy.typing as npt
-
-from ascend_sim.numerics import reference
 
 ACCUMULATIONS = {
     "blas": "one float32 matrix product per Mmad, then one float32 addition",
@@ -157,7 +153,11 @@ def _add_products(total: Float32, products: Float64) -> Float32:
     result = _round_once(exact, rest)
     special = ~np.isfinite(high)
     result[special] = high[special]
-    for index in np.flatnonzero(lost & ~special):
+    for index in np.flatnonzero(lost & ~special):  # rare
+        from fractions import Fraction
+
+        from ascend_sim.numerics import reference
+
         terms = (float(total[index]), *products[index].tolist())
         result[index] = reference.round_value(sum(map(Fraction, terms), Fraction(0)), "float32")
     return result

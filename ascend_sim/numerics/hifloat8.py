@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_sim.numerics.formats import check_options, format_of
-from ascend_sim.numerics.reference import decode as decode_one
 
 NAN, INFINITY, LARGEST = 0x80, 0x6F, 0x6E
 _CHUNK = 1 << 15  # elements per step: indices and codes stay in the second-level cache (measured)
@@ -22,6 +21,8 @@ _CHUNK = 1 << 15  # elements per step: indices and codes stay in the second-leve
 @lru_cache(maxsize=1)
 def decode_table() -> npt.NDArray[np.float32]:
     """Return the read-only float32 values of the 256 codes, by code."""
+    from ascend_sim.numerics.reference import decode as decode_one  # exact fractions, which nothing else of a run needs
+
     table = np.array([decode_one(code, "hifloat8") for code in range(256)], dtype=np.float32)
     table.flags.writeable = False
     return table

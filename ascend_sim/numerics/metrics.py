@@ -156,7 +156,8 @@ class _Totals:
         same = ~both & ((actual == golden) | (np.isnan(actual) & np.isnan(golden)))
         self.mismatch += int((~both & ~same).sum())
         self.matched += int(same.sum())
-        actual, golden = actual[both], golden[both]
+        if not both.all():
+            actual, golden = actual[both], golden[both]
         if not golden.size:
             return
         error, size = np.abs(actual - golden), np.abs(golden)
@@ -222,6 +223,6 @@ def _bit_equal(held: npt.NDArray[Any], expected: npt.NDArray[Any], name: str) ->
     unsigned = np.dtype(f"u{held.dtype.itemsize}")
     equal = held.view(unsigned) == expected.view(unsigned)
     if name != "hifloat8":  # it has one NaN pattern; elsewhere any NaN will do
-        both_nan = np.isnan(decode(held.view(unsigned), name)) & np.isnan(decode(expected.view(unsigned), name))
-        equal |= both_nan
+        other, wanted = (decode(one.view(unsigned)[~equal], name) for one in (held, expected))
+        return int(equal.sum()) + int((np.isnan(other) & np.isnan(wanted)).sum())
     return int(equal.sum())

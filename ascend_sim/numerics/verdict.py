@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -117,6 +118,7 @@ def rigorous_bound(
     return count * _half_ulp_of(1.0, precision) * reach + _underflow(reach, count, precision, exact_terms)
 
 
+@cache
 def _half_ulp_of(value: float, precision: object) -> float:
     return float(half_ulp(np.asarray(value), precision))
 

@@ -30,7 +30,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache
-from statistics import NormalDist, fmean, variance
 from typing import Any, NamedTuple
 
 from ascend_sim.chip import ChipSpec
@@ -248,9 +247,9 @@ def between_networks(every: Iterable[ErrorKind]) -> float:
         found = _by_network(kind.errors)
         if len(found) < 2:
             continue
-        scattered = [variance(errors) for errors in found if len(errors) > 1]
-        within = fmean(scattered) if scattered else 0.0
-        own = variance([fmean(errors) for errors in found]) - within * fmean([1 / len(errors) for errors in found])
+        scattered = [_variance(errors) for errors in found if len(errors) > 1]
+        within = _mean(scattered) if scattered else 0.0
+        own = _variance([_mean(errors) for errors in found]) - within * _mean([1 / len(errors) for errors in found])
         total += max(own, 0.0) * (len(found) - 1)
         freedom += len(found) - 1
     return total / freedom if freedom else 0.0
@@ -287,9 +286,20 @@ def _multiples(kind: ErrorKind, chip: str, long: bool, between: float, lent: boo
     chips = () if of.chips == (chip,) else of.chips
     shared = 1 + 1 / networks + lent + (1 + 1 / len(chips) if chips else 0)
     reach = math.sqrt(times**2 * between * shared + own**2 * (1 + 1 / kernels))
-    middle = fmean(map(fmean, found))
+    middle = _mean(map(_mean, found))
     ends = math.exp(middle - reach), math.exp(middle + reach)
     return Interval(*ends, kernels, networks, chips, kind.name if lent else "")
+
+
+def _mean(numbers: Iterable[float]) -> float:
+    listed = list(numbers)
+    return math.fsum(listed) / len(listed)
+
+
+def _variance(numbers: Sequence[float]) -> float:
+    """Return the variance of two numbers or more; the module `statistics` has it too, but takes long to import."""
+    middle = _mean(numbers)
+    return math.fsum((one - middle) ** 2 for one in numbers) / (len(numbers) - 1)
 
 
 def _by_network(errors: Errors) -> list[list[float]]:
@@ -300,13 +310,13 @@ def _by_network(errors: Errors) -> list[list[float]]:
 def _within(found: Sequence[Sequence[float]]) -> float:
     """Return the pooled variance of kernels around the means of their networks; 0 if each has one."""
     freedom = sum(map(len, found)) - len(found)
-    squares = sum((error - fmean(errors)) ** 2 for errors in found for error in errors)
+    squares = sum((error - _mean(errors)) ** 2 for errors in found for error in errors)
     return squares / freedom if freedom else 0.0
 
 
 def _held(found: Sequence[Sequence[float]]) -> float:
     """Return the distance from the means of their networks within which the share LEVEL of kernels, and of one more, lies."""
-    apart = sorted(abs(error - fmean(errors)) for errors in found for error in errors)
+    apart = sorted(abs(error - _mean(errors)) for errors in found for error in errors)
     return apart[min(math.ceil(LEVEL * (len(apart) + 1)), len(apart)) - 1]
 
 
@@ -314,7 +324,9 @@ def _student(freedom: int, level: float) -> float:
     """Return the quantile of Student's t with `freedom` degrees within which `level` lies, half on each side (Abramowitz and
     Stegun 26.7.5; for 80 and 85 % it is 4 and 7 % low at freedom 1).
     """
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    z = 1.0
+    for _ in range(9):  # Newton's method for the normal distribution, within which `level` lies
+        z += (level - math.erf(z / math.sqrt(2))) / math.sqrt(2 / math.pi) * math.exp(z * z / 2)
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,

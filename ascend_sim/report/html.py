@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
-from math import prod
 from typing import Any
+
+from ascend_sim.report.summary import ADVICE, before_words, gain_words, head_words, kind_words, summary_of, wrong_words
 
 
 def table(
@@ -90,19 +91,6 @@ def by_probe(figures: Mapping[str, Any]) -> str:
     return f" (probe: {failed})" if failed else " (probe)"
 
 
-def wrong_words(name: str, figures: Mapping[str, Any]) -> str:
-    """Return as text an output's wrong elements and the first one: "y: 10 of 1,048,576 wrong; first [9, 806]: ..."."""
-    text = f"{name}: {figures['wrong']:,} of {prod(figures['shape']):,} wrong"
-    if "first" not in figures:  # found by the probe, on data of its own
-        return f"{text} in the probe; first {figures['first_wrong']}"
-    first = figures["first"]
-    got, expected = (one if isinstance(one, str) else f"{one:.9g}" for one in (first["got"], first["expected"]))
-    over = first["error_over_bound"]
-    of_sums = " of a rounding or two; Expected.product bounds sums" if figures.get("bound") == "rounding" else ""
-    times = "" if isinstance(over, str) else f", {over:.5g} x the bound{of_sums}"
-    return f"{text}; first {figures['first_wrong']}: got {got}, expected {expected}{times}"
-
-
 def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
     """Return an HTML table of every output with its errors and verdict, and a line below for each wrong one."""
     rows = []
@@ -117,6 +105,41 @@ def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
     heads = (results_name(outputs), "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict")
     wrong = [wrong_words(name, figures) for name, figures in outputs.items() if figures.get("wrong")]
     return table(heads, rows) + "".join(f'<p class="bad">{escape(text)}.</p>' for text in wrong)
+
+
+def summary_html(report: Mapping[str, Any]) -> str:
+    """Return a report's summary as HTML: the time's parts as cards, its uncertainty, and all advice with commands, from the
+    fourth on folded.
+    """
+    summary = report.get("summary") or summary_of(report)
+    parts = [(f"{100 * one['share']:.0f} %", f"{one['part']}, {one['us']:,.1f} us") for one in summary["parts"][:5]]
+    sure = head_words(summary["total_us"], summary["interval"])
+    l2 = f"; {before_words(summary)}" if summary["l2"] else ""
+    advice = [
+        f"<li>{escape(', '.join(one['kernels']))}: {escape(one['what'])} "
+        + (f"<b>{words}</b> " if (words := gain_words(one)) else "")
+        + f'<span class="faint">({escape(kind_words(one))})</span>'
+        + command_html(one["command"])
+        + "</li>"
+        for one in summary["statements"]
+    ]
+    lines = [cards(parts), f'<p class="faint">{escape(sure + l2)}.</p>']
+    if advice:
+        lines.append(f'<ol id="advice">{"".join(advice[:ADVICE])}</ol>')
+    if rest := advice[ADVICE:]:
+        listed = f'<ol start="{ADVICE + 1}">{"".join(rest)}</ol>'
+        lines.append(f"<details><summary>{len(rest)} more</summary>{listed}</details>")
+    return "\n".join(lines)
+
+
+def command_html(command: str) -> str:
+    """Return a command as HTML on a line of its own, to which the page adds a copy button; "" for no command."""
+    return f"<br>{code_html(command)}" if command else ""
+
+
+def code_html(line: str) -> str:
+    """Return a command, or a line of Python, as HTML to which the page adds a copy button."""
+    return f'<code class="command">{escape(line)}</code>'
 
 
 def report_html(report: Mapping[str, Any], summary: str) -> str:

@@ -16,11 +16,10 @@ from typing import Any
 from ascend_sim.frozen import frozen
 from ascend_sim.report.colors import PART_COLORS
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.html import cards, table
+from ascend_sim.report.html import cards, code_html, table
 from ascend_sim.report.layer_pages import linked
 from ascend_sim.report.ranking import MOST
 from ascend_sim.report.skeleton import Figures, framed
-from ascend_sim.report.summary import code_html
 
 _RANKING = (
     "layer", "input * weight", ">us", ">copies", ">us in all", ">share", ">ideal us", ">layout us", ">above ideal, all",

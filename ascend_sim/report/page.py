@@ -21,13 +21,13 @@ from ascend_sim.report.advice import layer_words
 from ascend_sim.report.blocks import EXPLAINED, costs_part, timeline_part, words_part
 from ascend_sim.report.columns import counted
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.html import cards, output_table, problem_table, results_name, table
+from ascend_sim.report.html import cards, output_table, problem_table, results_name, summary_html, table
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.packed import LIMIT, PackedBlocks
 from ascend_sim.report.races import Findings
 from ascend_sim.report.report import VERSION
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
-from ascend_sim.report.summary import summary_html, title_of
+from ascend_sim.report.summary import title_of
 from ascend_sim.report.timeline_file import digest_of, load_recording
 from ascend_sim.report.what_if import ChangedRun
 from ascend_sim.report.words import words

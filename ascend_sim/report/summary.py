@@ -10,20 +10,20 @@ reaches a device only through a kernel of one's own or a tuned table of the libr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
+from math import prod
 from textwrap import shorten
 from typing import Any
 
 from ascend_sim.report.advice import ESTIMATED, settable_kernels
 from ascend_sim.report.certainty import LEVEL
 from ascend_sim.report.columns import text_width, wrapped
-from ascend_sim.report.html import cards, wrong_words
 from ascend_sim.report.ladder import asks_table
 from ascend_sim.report.waterfall import WORDS
 
 LAYOUT = "layout"
 """The part of a call's time in kernels that only convert layouts and dtypes (TransData, Cast, MemSet)."""
-_ADVICE = 3
+ADVICE = 3
+"""Pieces of advice that are shown at first."""
 _LINES = 15
 _SHOWN = 2
 """Lines of each kind of trouble: wrong outputs, findings, warnings."""
@@ -102,7 +102,7 @@ def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = 
     lines += check
     if summary["total_us"] is not None and not summary["timeline"]:
         lines.append("no advice: the timeline was not kept; --out or --html keep it")
-    room = min(_ADVICE, (_LINES - 1 - len(lines)) // 2)  # an advice and its command
+    room = min(ADVICE, (_LINES - 1 - len(lines)) // 2)  # an advice and its command
     for number, one in enumerate(summary["statements"][:room], 1):
         gain = f"   {words}" if (words := gain_words(one)) else ""
         lines.append(f"{number}  {', '.join(one['kernels'])}: {one['what']}{gain}   ({kind_words(one)})")
@@ -160,16 +160,6 @@ def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
     return "   ".join(f"{one['part']} {100 * one['share']:.0f} %" for one in parts[:_PARTS])
 
 
-def command_html(command: str) -> str:
-    """Return a command as HTML on a line of its own, to which the page adds a copy button; "" for no command."""
-    return f"<br>{code_html(command)}" if command else ""
-
-
-def code_html(line: str) -> str:
-    """Return a command, or a line of Python, as HTML to which the page adds a copy button."""
-    return f'<code class="command">{escape(line)}</code>'
-
-
 def title_of(report: Mapping[str, Any], name: str = "") -> str:
     """Return the title of a run's page: `name`, or the case of its summary, then operator and chip."""
     called = name or report.get("summary", {}).get("case", "")
@@ -177,29 +167,17 @@ def title_of(report: Mapping[str, Any], name: str = "") -> str:
     return f"{called}: {what}" if called else what
 
 
-def summary_html(report: Mapping[str, Any]) -> str:
-    """Return a report's summary as HTML: the time's parts as cards, its uncertainty, and all advice with commands, from the
-    fourth on folded.
-    """
-    summary = report.get("summary") or summary_of(report)
-    parts = [(f"{100 * one['share']:.0f} %", f"{one['part']}, {one['us']:,.1f} us") for one in summary["parts"][:5]]
-    sure = head_words(summary["total_us"], summary["interval"])
-    l2 = f"; {before_words(summary)}" if summary["l2"] else ""
-    advice = [
-        f"<li>{escape(', '.join(one['kernels']))}: {escape(one['what'])} "
-        + (f"<b>{words}</b> " if (words := gain_words(one)) else "")
-        + f'<span class="faint">({escape(kind_words(one))})</span>'
-        + command_html(one["command"])
-        + "</li>"
-        for one in summary["statements"]
-    ]
-    lines = [cards(parts), f'<p class="faint">{escape(sure + l2)}.</p>']
-    if advice:
-        lines.append(f'<ol id="advice">{"".join(advice[:_ADVICE])}</ol>')
-    if rest := advice[_ADVICE:]:
-        listed = f'<ol start="{_ADVICE + 1}">{"".join(rest)}</ol>'
-        lines.append(f"<details><summary>{len(rest)} more</summary>{listed}</details>")
-    return "\n".join(lines)
+def wrong_words(name: str, figures: Mapping[str, Any]) -> str:
+    """Return as text an output's wrong elements and the first one: "y: 10 of 1,048,576 wrong; first [9, 806]: ..."."""
+    text = f"{name}: {figures['wrong']:,} of {prod(figures['shape']):,} wrong"
+    if "first" not in figures:  # found by the probe, on data of its own
+        return f"{text} in the probe; first {figures['first_wrong']}"
+    first = figures["first"]
+    got, expected = (one if isinstance(one, str) else f"{one:.9g}" for one in (first["got"], first["expected"]))
+    over = first["error_over_bound"]
+    of_sums = " of a rounding or two; Expected.product bounds sums" if figures.get("bound") == "rounding" else ""
+    times = "" if isinstance(over, str) else f", {over:.5g} x the bound{of_sums}"
+    return f"{text}; first {figures['first_wrong']}: got {got}, expected {expected}{times}"
 
 
 def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:

@@ -15,9 +15,10 @@ from ascend_sim.report.advice import layer_words
 from ascend_sim.report.certainty import words
 from ascend_sim.report.columns import GAP
 from ascend_sim.report.grid import Grid, say
-from ascend_sim.report.html import by_probe, error_figure, results_name, wrong_words
+from ascend_sim.report.html import by_probe, error_figure, results_name
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.report import Report
+from ascend_sim.report.summary import wrong_words
 from ascend_sim.report.waterfall import WORDS
 
 _FINDINGS_SHOWN = 5

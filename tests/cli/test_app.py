@@ -12,7 +12,7 @@ import pytest
 from ascend_sim.cli import app
 from ascend_sim.cli.app import COMMANDS
 from ascend_sim.engine import engine
-from tests.support.cli.commands import names, run
+from tests.support.cli.commands import UNUSED_BY_A_RUN, loaded, names, run
 from tests.support.places import DOCS
 
 
@@ -73,6 +73,7 @@ def test_a_command_is_a_module() -> None:
         (
             ["kernel", str(DOCS / "kernels" / "softmax.py")],
             {
+                *UNUSED_BY_A_RUN,
                 "rich",
                 "ascend_sim.calls",
                 "ascend_sim.ops.operator",
@@ -84,17 +85,7 @@ def test_a_command_is_a_module() -> None:
 )
 def test_a_command_imports_what_it_uses(arguments: list[str], unused: set[str]) -> None:
     """A start is mostly imports: what costs the most is not loaded for commands that do without."""
-    code = f"""
-import sys
-from ascend_sim.cli import main
-sys.argv = ["ascend-sim", *{arguments}]
-try:
-    main()
-except SystemExit as end:
-    print("loaded:", end.code, *sorted({unused} & set(sys.modules)))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "loaded: 0"
+    assert loaded(arguments, unused) == []
 
 
 def test_the_version_names_the_engine_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from ascend_sim.cli import app
 from ascend_sim.shipped import CACHE_VARIABLE
 from tests.support.ascend_c.kernels import BEGIN, needs_compiler, vector_kernel
+from tests.support.cli.commands import UNUSED_BY_A_RUN, loaded
+from tests.support.places import DOCS
 from tests.support.sampling import part_of_cases
 
 pytestmark = needs_compiler
@@ -238,3 +240,12 @@ def test_arguments_may_be_given_by_name(file: Path) -> None:
     )
     file.with_suffix(".py").write_text(text)
     assert command("kernel", file)[0] == 0
+
+
+def test_a_kernel_in_the_cache_imports_what_it_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start and imports are most of its time: what a compiler, an error or another kernel needs is not loaded."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    unused = {f"ascend_sim.ascend_c.{name}" for name in ("ahead", "auto_sync", "diagnostics", "matmul_tilings", "unit_flags")}
+    command = ["kernel", str(DOCS / "ascend-c" / "add_custom.cpp")]
+    assert "ascend_sim.ascend_c.diagnostics" in loaded(command, unused)  # compiled now
+    assert loaded(command, {*unused, *UNUSED_BY_A_RUN, "rich", "ascend_sim.calls", "ascend_sim.studies"}) == []

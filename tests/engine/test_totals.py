@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from ascend_sim.engine import totals
@@ -12,6 +14,14 @@ from ascend_sim.engine.watch import watched
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from tests.support.engine.machine import CHIP, changed, program, quiet, task_of
+
+
+def test_a_mean_of_a_buffer_is_rounded_half_to_even() -> None:
+    half = 1 << totals._SHARE_BITS - 1
+    for programs in (1, 2, 3):
+        for shares in range(0, 12 * half, half // 2):
+            exact = Fraction(shares, 2 * half * programs)
+            assert totals.BufferTotals(0, programs, shares).mean == round(exact)
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 1024])

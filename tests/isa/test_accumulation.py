@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from ascend_sim import SimError, compare, convolution_backward
 from ascend_sim.chip import load_chip
@@ -18,6 +19,16 @@ from tests.support.sampling import part_of_cases
 
 CHIP = load_chip("ascend910b3")
 DIGITS = {"float16": 11, "bfloat16": 8, "hf32": 12, "float32": 24}
+
+
+@pytest.mark.parametrize("name", ACCUMULATIONS)
+def test_blas_adds_on_one_thread(name):
+    """Its order of additions depends on the number of threads; the model of every chip uses no BLAS for float products."""
+    with threadpool_limits(limits=2, user_api="blas"):
+        with ValueModel.of(CHIP, name).one_order():
+            inside = {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+        assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {2}
+    assert inside == ({2} if name == "chunk" else {1})
 
 
 def is_rounded(result, exact):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,6 +34,15 @@ TABLE = {1: 3.0777, 2: 1.8856, 3: 1.6377, 5: 1.4759, 10: 1.3722, 30: 1.3104, 100
 @pytest.mark.parametrize(("freedom", "printed"), TABLE.items())
 def test_quantiles_are_those_of_the_tables(freedom: int, printed: float) -> None:
     assert certainty._student(freedom, 0.8) == pytest.approx(printed, rel=0.04 if freedom == 1 else 0.005)
+
+
+def test_means_and_variances_are_those_of_the_library() -> None:
+    numbers = [0.1, -2.5, 3.0, 1e-3, 7.25]
+    assert certainty._mean(numbers) == statistics.fmean(numbers)
+    assert certainty._variance(numbers) == pytest.approx(statistics.variance(numbers), rel=1e-14)
+    for level in (0.5, 0.8, certainty.MADE, 0.99):
+        normal = statistics.NormalDist().inv_cdf((1 + level) / 2)
+        assert certainty._student(10**12, level) == pytest.approx(normal, rel=1e-11)
 
 
 def alike(errors: Sequence[float], us: float = 50.0, chip: str = "c") -> list[MeasuredError]:

@@ -11,8 +11,8 @@ import pytest
 
 import ascend_sim as asim
 from ascend_sim.ops.case import load_case
-from ascend_sim.report.html import report_html
-from ascend_sim.report.summary import KINDS, gain_words, head_words, lines_of, summary_html, summary_of
+from ascend_sim.report.html import report_html, summary_html
+from ascend_sim.report.summary import KINDS, gain_words, head_words, lines_of, summary_of
 from tests.support.cli.commands import run, write_case
 from tests.support.launched import CHIP, move
 

@@ -9,7 +9,6 @@ again and again.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -41,7 +40,7 @@ def bits_of(dtype: str) -> str:
     return f"uint{8 * size_of(dtype)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mask:
     """The vendor's bitwise mask: bit i (1 << i) is 1 if element i of every repeat takes part.
 

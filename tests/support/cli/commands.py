@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,31 @@ def run(*arguments: object) -> Ran:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+UNUSED_BY_A_RUN = (
+    "fractions", "statistics", "html", "threadpoolctl", "ascend_sim.cli.verdict",
+    "ascend_sim.engine.core", "ascend_sim.engine.critical_path", "ascend_sim.numerics.reference", "ascend_sim.report.html",
+    "ascend_sim.report.words", "ascend_sim.runtime.outlook",
+)  # fmt: skip
+"""Modules that a kernel of one's own does without."""
+
+
+def loaded(arguments: list[str], unused: Iterable[str]) -> list[str]:
+    """Return those modules of `unused` that a command imports, which must end well."""
+    code = f"""
+import sys
+from ascend_sim.cli import main
+sys.argv = ["ascend-sim", *{arguments}]
+try:
+    main()
+except SystemExit as end:
+    print("loaded:", end.code, *sorted({set(unused)} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    begin, status, *found = done.stdout.splitlines()[-1].split()
+    assert (begin, status) == ("loaded:", "0")
+    return found
 
 
 def write_case(folder: Path, name: str = "case.yaml", **changes: Any) -> Path:
