@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from engine import CASES, ENGINES, medians, seconds
@@ -39,9 +40,11 @@ LAYERS = {"3x3 64 -> 64, 56x56": "conv2_1_3x3", "1x1 64 -> 256, 56x56": "conv2_1
 LONG = {"first layer, 7x7 3 -> 64, 224x224": "conv1"}
 CANDIDATES = 8
 TILE_BATCH, TILE_LIMIT, TILE_TOP = 32, 32, 10
+ADD = Path(__file__).parents[2] / "docs" / "ascend-c" / "add_custom.cpp"
 COMMANDS = {
     "ascend-sim --version": ["--version"],
     "ascend-sim run document_example_2d --mode timing": ["run", "document_example_2d", "--mode", "timing"],
+    "ascend-sim kernel docs/ascend-c/add_custom.cpp, compiled before": ["kernel", str(ADD)],
 }
 
 
