@@ -149,7 +149,7 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the load_data_3d step of a word; fields that are wider than the instruction's are cut to it, as the public API
     packs them; none for a map, an extent or a filter of 0.
 
-    Raises SimError for an unknown map, boundaries and padding values.
+    Raises SimError for an unknown map and boundaries.
     """
     if f["fmatrix"] == -1:
         side = "FMATRIX_RIGHT" if f["right_matrix"] else "FMATRIX_LEFT"
@@ -158,8 +158,6 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
         raise SimError(f"{name}: SetLoadDataBoundary({f['boundary']}) is not simulated; 0 is")
     width, height = f["fmatrix"] & 0xFFFF, f["fmatrix"] >> 16 & 0xFFFF
     left, right, top, bottom = (f["fmatrix"] >> 32 + 8 * number & 0xFF for number in range(4))
-    if f["padding"] and (left or right or top or bottom):
-        raise SimError(f"{name}: a padding value of {f['padding']:#x} is not simulated; 0 is")
     k_extent, m_extent, k_start, m_start = (f[one] & 0xFFFF for one in ("k_extent", "m_extent", "k_start", "m_start"))
     step_w, step_h, far_w, far_h = (f[one] & 0xFF for one in ("stride_w", "stride_h", "dilation_w", "dilation_h"))
     taps_w = f["filter_w"] & 0xFF | (f["filter_size_w"] & 1) << 8
@@ -173,7 +171,9 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
     size, turned = _itemsize(name, f["format"]), bool(f["transpose"] & 1)
     kernel = taps_h, taps_w, step_h, step_w, far_h, far_w, top, left, out_h, out_w
     rows = m_start, m_extent, k_start, k_extent
-    return [WordStep((LoadData3D, WORDS[name].addresses[0], size, height, width, *kernel, *rows, turned))]
+    padding = f["padding"] & (1 << 8 * size) - 1 if left or right or top or bottom else 0
+    step = LoadData3D, WORDS[name].addresses[0], size, height, width, *kernel, *rows, turned, 1, 0, 0, padding
+    return [WordStep(step)]
 
 
 def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:

@@ -112,6 +112,9 @@ class LoadData3D(Instruction):
     With `k_repeat` the columns are that many runs of `k_extent`, from `k_start` on and `k_stride` blocks of C0 apart; in L0B
     they adjoin. `dst_stride` is the fractals from one row of fractals in L0B to the next, 0 where they adjoin (asc-devkit,
     SetLoadDataRepeat of dav-3510; that a run may fill half of a fractal: the vendor's weight gradient of float32).
+
+    `padding` are the bits of the number that pixels outside the map read as (asc-devkit, SetLoadDataPaddingValue). Raises
+    SimError for one with rows or columns that are no part of the matrix, for which no page has a number.
     """
 
     destination: str
@@ -136,6 +139,7 @@ class LoadData3D(Instruction):
     k_repeat: int = 1
     k_stride: int = 0
     dst_stride: int = 0
+    padding: int = 0
 
     name = "load_data_3d"
 
@@ -145,10 +149,16 @@ class LoadData3D(Instruction):
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise SimError(f"load_data_3d: {name} = {getattr(self, name)}; it is {low} or more")
+        rows = min(self.m_extent, self.out_height * self.out_width - self.m_start)
+        if self.padding and (rows < self.rows or self.k_repeat * self.k_extent < self.blocks * self.c0):
+            raise SimError(
+                f"load_data_3d: padding {self.padding:#x} of {rows} rows and {self.k_extent} columns, which do not fill "
+                f"fractals; 0 is possible there"
+            )
 
     def parameters(self) -> dict[str, Any]:
         """Return the fields by name, without those of repeated columns if there are none."""
-        plain = {"k_repeat": 1, "k_stride": 0, "dst_stride": 0}
+        plain = {"k_repeat": 1, "k_stride": 0, "dst_stride": 0, "padding": 0}
         return {name: value for name, value in vars(self).items() if plain.get(name) != value}
 
     @property
@@ -211,17 +221,19 @@ class LoadData3D(Instruction):
         if outside is not None:
             places[outside] = -1
         take = listed("src0", "L1", places, BLOCK_BYTES)
+        fill = self.padding.to_bytes(self.itemsize, "little") * self.c0 if self.padding else b""
         by_columns = self.destination == "L0B" or model.chip.cube.l0a_by_columns
         if self.destination == "L0A" and not self.transpose:  # taken as [M1][K1]
             m1, k1 = self.rows // FRACTAL, self.blocks
             steps = (1, m1) if by_columns else (k1, 1)
             whole = (steps[0] * FRACTAL_BYTES, steps[1] * FRACTAL_BYTES, 1)
-            return moves(take, put=loops("dst", self.destination, (m1, k1, FRACTAL_BYTES), whole, 1))
+            return moves(take, put=loops("dst", self.destination, (m1, k1, FRACTAL_BYTES), whole, 1), fill=fill)
         k1, across = self.rows // self.c0, self.fractals
         # In fractals, along K and along the other side.
         steps = (self.dst_stride or across, 1) if by_columns else (1, k1)
         strides = (steps[0] * FRACTAL_BYTES, self.itemsize, steps[1] * FRACTAL_BYTES, BLOCK_BYTES)
-        return moves(take, put=loops("dst", self.destination, (k1, self.c0, across, FRACTAL), strides, self.itemsize))
+        put = loops("dst", self.destination, (k1, self.c0, across, FRACTAL), strides, self.itemsize)
+        return moves(take, put=put, fill=fill)
 
     def path(self) -> str:
         return f"L1->{self.destination}"

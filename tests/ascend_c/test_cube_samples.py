@@ -61,8 +61,8 @@ def image(rng: Any) -> dict[str, Any]:
     }
 
 
-def convolved(a: Any, b: Any) -> Any:
-    padded = np.pad(a.astype(np.float64), ((1, 1), (1, 1), (0, 0)))
+def convolved(a: Any, b: Any, padding: float = 0) -> Any:
+    padded = np.pad(a.astype(np.float64), ((1, 1), (1, 1), (0, 0)), constant_values=padding)
     taps = [padded[i : i + 8, j : j + 10].reshape(80, 16) for i in range(3) for j in range(3)]
     return np.concatenate(taps, axis=1) @ b.astype(np.float64)
 
@@ -131,6 +131,23 @@ SAMPLES = {
     STEP(M_FIX, 0)
     Fixpipe(cg, co, FixpipeParamsV220(16, 80, 80, 16, false));"""),
         image, ("float32", (80, 16)), convolved),
+    "padded_by_ones": CubeSample(
+        kernel("padded_by_ones", """
+    auto l1a = local<half>(TPosition::A1, 0), l1b = local<half>(TPosition::B1, 0x8000);
+    auto l0a = local<half>(TPosition::A2, 0), l0b = local<half>(TPosition::B2, 0);
+    GlobalTensor<half> ag, bg; ag.SetGlobalBuffer((__gm__ half *)a); bg.SetGlobalBuffer((__gm__ half *)b);
+    GlobalTensor<float> cg; cg.SetGlobalBuffer((__gm__ float *)c);
+    DataCopy(l1a, ag, 8 * 10 * 16); DataCopy(l1b, bg, Nd2NzParams(1, 144, 16, 0, 16, 144, 1, 0));
+    STEP(MTE2_MTE1, 0)
+    const uint8_t pads[4] = {1, 1, 1, 1};
+    LoadData(l0a, l1a, LoadData3DParamsV2<half>(pads, 8, 10, 16, 144, 80, 0, 0, 1, 1, 3, 3, 1, 1, false, false, 1));
+    LoadData(l0b, l1b, LoadData2DParams(0, 9, 1, 0, 0, true, 0));
+    STEP(MTE1_M, 0)
+    auto co = local<float>(TPosition::CO1, 0);
+    Mmad(co, l0a, l0b, MmadParams(80, 16, 144, 0, false, true));
+    STEP(M_FIX, 0)
+    Fixpipe(cg, co, FixpipeParamsV220(16, 80, 80, 16, false));"""),
+        image, ("float32", (80, 16)), lambda a, b: convolved(a, b, 1)),
     "unit_flag": CubeSample(
         kernel("unit_flag", UNIT_FLAG).replace("{T}", "half"),
         operands, ("float32", (2, 3, 64, 16)),

@@ -43,16 +43,15 @@ def test_numbers_rise_over_repeats_under_a_mask(tmp_path: Path, kind: str) -> No
     """A count of elements, then bits; blocks two apart, and repeats 17 blocks."""
     two_bytes = kind in ("int16_t", "half")
     bits = (0xF0F0F0F0F0F0F0F0, 0x0F0F0F0F0F0F0F0F) if two_bytes else (0xFF00FF0FF0F0F0F3, 0)
-    body = f"""Duplicate(d, -1.0f, 512); auto n = d.ReinterpretCast<{kind}>(); uint64_t bits[2] = {{{bits[0]}ull, {bits[1]}ull}};
+    body = f"""Duplicate(d, -1.0f, 512); auto n = d.ReinterpretCast<{kind}>();
+    uint64_t bits[2] = {{{bits[0]}ull, {bits[1]}ull}};
     PipeBarrier<PIPE_ALL>();
     CreateVecIndex(n, ({kind})5, (uint64_t)20, 1, 1, 8); PipeBarrier<PIPE_V>();
     CreateVecIndex(n[{512 if two_bytes else 256}], ({kind})7, bits, 2, 2, 17);
     {OUT.replace("64", "512")}"""
     kernel = made(tmp_path, vector_kernel(body, tensors="z"))
-    run, dtype = (
-        asim.launch(kernel, 1, asim.empty(512, "float32")),
-        {"half": "float16", "float": "float32"}.get(kind, kind[:-2]),
-    )
+    run = asim.launch(kernel, 1, asim.empty(512, "float32"))
+    dtype = {"half": "float16", "float": "float32"}.get(kind, kind.removesuffix("_t"))
     lanes, each = 256 // np.dtype(dtype).itemsize, 32 // np.dtype(dtype).itemsize
     wanted = np.full(512, -1, np.float32).view(dtype)
     wanted[:20] = 5 + np.arange(20)

@@ -112,6 +112,28 @@ def test_load_data_3d(load: LoadData3D, seed: int) -> None:
     np.testing.assert_array_equal(bench.get(load.destination, TARGET, wanted.dtype, len(wanted)), wanted)
 
 
+@pytest.mark.parametrize(("destination", "transpose"), [("L0A", False), ("L0A", True), ("L0B", False)])
+@pytest.mark.parametrize("itemsize", [1, 2, 4])
+def test_pixels_outside_the_map_have_the_padding_value(itemsize: int, destination: str, transpose: bool) -> None:
+    """The value stands where a load without one has zeros; the map has neither."""
+    c0, value = 32 // itemsize, 0x11 * 0x01010101 & (1 << 8 * itemsize) - 1
+    plain = LoadData3D(destination, itemsize, 6, 6, 3, 3, 1, 1, 1, 1, 1, 1, 8, 8, 0, 32, 0, 4 * c0, transpose)
+    found = []
+    for load in (plain, replace(plain, padding=value)):
+        bench = Workbench(5)
+        source = bench.memory.buffers["L1"]
+        source[:] = np.where((source == 0) | (source == 0x11), 1, source)
+        bench.do(load, TARGET, SOURCE)
+        found.append(bench.get(destination, TARGET, np.dtype(f"u{itemsize}"), load.rows * load.blocks * c0))
+    assert (found[0] == 0).any() and not (found[0] == value).any()
+    np.testing.assert_array_equal(found[1], np.where(found[0] == 0, np.array(value, f"u{itemsize}"), found[0]))
+
+
+def test_a_padding_value_needs_whole_fractals() -> None:
+    with pytest.raises(SimError, match="padding 0x3c00 of 60 rows and 144 columns, which do not fill fractals"):
+        LoadData3D("L0A", 2, 6, 6, 3, 3, 1, 1, 1, 1, 1, 1, 8, 8, 0, 60, 0, 144, padding=0x3C00)
+
+
 @pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("itemsize", [1, 2, 4])
 def test_l0a_of_the_950_lies_by_columns(itemsize: int, transpose: bool) -> None:
