@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from itertools import chain
 from operator import sub
@@ -416,7 +415,8 @@ def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
         return np.array(wheres, np.int64).reshape(len(wheres), 1)
     if len({*map(len, wheres)}) > 1:
         raise ValueError(f"places of {sorted({*map(len, wheres)})} numbers in one loop; they have as many numbers each")
-    return np.frombuffer(array("q", chain.from_iterable(wheres)), np.int64).reshape(len(wheres), -1)
+    count = len(wheres) * len(wheres[0])
+    return np.fromiter(chain.from_iterable(wheres), np.int64, count).reshape(len(wheres), -1)
 
 
 class Closed(dict[Key, int]):
