@@ -6,9 +6,12 @@ Orders follow the ops-nn arch22 and arch35 kernels (stated; the order of groups:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import islice, product
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from ascend_sim.ops.kernels.cube.tasks import axes_of, chunk, core_share
+from ascend_sim.ops.kernels.cube.tasks import chunk, core_share
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling, variant_of
 from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -42,26 +45,24 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
     pixels, channels = problem.h_in * problem.w_in, inp.cin1 * inp.c0
     together = 0 if variant_of(inp).tile_tasks else tiling.single_core_batch
     depths = tiling.single_core_din if variant_of(inp).tile_tasks else 1
-    images, pieces = problem.n * problem.d_in, ceil_div(problem.d_in, depths)
-    sizes = {
-        "group": inp.real_groups,
-        "image": ceil_div(images, together) if together else problem.n * pieces,
-        "part": task_parts(tiling, inp),
-        "m": ceil_div(pixels, tiling.single_core_m),
-        "n": ceil_div(channels, tiling.single_core_cin),
+    if together:
+        planes = [*product(range(problem.n), range(problem.d_in))]
+        images = [planes[first : first + together] for first in range(0, len(planes), together)]
+    else:
+        pieces = [range(first, min(first + depths, problem.d_in)) for first in range(0, problem.d_in, depths)]
+        images = [[(batch, depth) for depth in piece] for batch in range(problem.n) for piece in pieces]
+    axes: dict[str, Sequence[Any]] = {
+        "group": range(inp.real_groups),
+        "image": images,
+        "part": range(task_parts(tiling, inp)),
+        "m": [chunk(i, tiling.single_core_m, pixels) for i in range(ceil_div(pixels, tiling.single_core_m))],
+        "n": [chunk(i, tiling.single_core_cin, channels) for i in range(ceil_div(channels, tiling.single_core_cin))],
     }
+    own = core_share(math.prod(map(len, axes.values())), tiling.block_dim, core)
+    in_order = islice(product(*[axes[axis] for axis in order]), own.start, own.stop)
     tasks = []
-    for number in core_share(math.prod(sizes.values()), tiling.block_dim, core):
-        at = axes_of(number, sizes, order)
-        m, n = chunk(at["m"], tiling.single_core_m, pixels), chunk(at["n"], tiling.single_core_cin, channels)
-        if together:
-            first, count = chunk(at["image"], together, images)
-        else:
-            batch, piece = divmod(at["image"], pieces)
-            first, count = chunk(piece, depths, problem.d_in)
-            first += batch * problem.d_in
-        for image in range(first, first + count):
-            tasks.append(GradInputTask(at["group"], *divmod(image, problem.d_in), *m, *n, at["part"]))
+    for group, image, part, m, n in map(itemgetter(*map(order.index, axes)), in_order):
+        tasks += [GradInputTask(group, *plane, *m, *n, part) for plane in image]
     return tasks
 
 
