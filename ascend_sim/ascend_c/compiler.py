@@ -204,7 +204,7 @@ def _compiled(
     """Compile and link in the folder `scratch`; return (path of the library, {user's file: digest of its content}).
 
     Raises CompileError. Launches by host code are removed from the sources before. A file that includes kernel_operator.h is
-    compiled with the `precompiled` one, and again without it if that fails.
+    compiled with the `precompiled` one. If that fails, it is compiled again without, unless it begins with that header.
     """
     from ascend_sim.ascend_c.diagnostics import lies_in, shown_errors  # a library in the cache needs none
 
@@ -229,9 +229,10 @@ def _compiled(
             str(made),
         ]
         user = sources[number]
-        fits = precompiled is not None and _API.search(user.read_text(errors="replace")) and not (user.parent / API).exists()
+        text = user.read_text(errors="replace")
+        fits = precompiled is not None and _API.search(text) and not (user.parent / API).exists()
         done = _run([*command, "-include-pch", str(precompiled)]) if fits else None
-        if done is None or done.returncode:
+        if done is None or (done.returncode and (not _API_FIRST.match(text) or _NO_HEADER.search(done.stderr))):
             done = _run(command)
         if done.returncode or not made.exists():
             raise CompileError(shown_errors(done.stderr, known, sources))
@@ -277,8 +278,13 @@ _CHOSEN = 10
 """Type of a symbol whose resolver a loader calls (STT_GNU_IFUNC): `ifunc`, and a function for several processors."""
 API = "kernel_operator.h"
 """The header with the whole API, which is precompiled."""
-_API = re.compile(rf'^\s*#\s*include\s*["<]{re.escape(API)}[">]', re.MULTILINE)
-_PRECOMPILE = ("-Xclang", "-fno-pch-timestamp", "-x", "c++-header")
+_INCLUDE = rf'#\s*include\s*["<]{re.escape(API)}[">]'
+_API = re.compile(rf"^\s*{_INCLUDE}", re.MULTILINE)
+_API_FIRST = re.compile(rf"(?:\s++|//[^\n]*+|/\*(?s:.*?)\*/)*+{_INCLUDE}")
+"""Beginning of a file whose errors are the same with the precompiled header: nothing but comments stands before the API."""
+_NO_HEADER = re.compile("(?i)PCH|precompiled")
+"""Words of the errors of a precompiled header that is spoiled or of another compiler."""
+_PRECOMPILE = ("-Xclang", "-fno-pch-timestamp", "-Xclang", "-fpch-instantiate-templates", "-x", "c++-header")
 _LAUNCH = re.compile(r"\b\w+\s*(?:<[^<>;]*>\s*)?<<<[^;]*?>>>\s*\(")
 
 

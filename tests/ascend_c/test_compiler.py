@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ascend_sim.ascend_c import compiler
+from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.errors import SimError
 from ascend_sim.launching import empty, launch
@@ -118,6 +119,17 @@ def test_a_spoiled_precompiled_header_is_left_out(file: Path, runs: list[list[st
     file.write_text(file.read_text() + "// more\n")
     assert cpp_kernel(file)._recorder(()).library.is_file()
     assert len(runs) == 5 and "-include-pch" in runs[2] and "-include-pch" not in runs[3]
+
+
+@needs_compiler
+@pytest.mark.parametrize(("before", "times"), [("// a comment // of two\n/* and\n more */\n", 1), ("#define BEFORE\n", 2)])
+def test_a_broken_kernel_is_compiled_again_if_code_stands_before_the_api(
+    file: Path, runs: list[list[str]], before: str, times: int
+) -> None:
+    file.write_text(f"{before}{file.read_text()}int n = nothing;\n")
+    with pytest.raises(CompileError, match="undeclared identifier 'nothing'"):
+        cpp_kernel(file)._recorder(())
+    assert ["-include-pch" in one for one in runs] == [True, False][:times]
 
 
 @needs_compiler
