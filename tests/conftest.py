@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before tests are collected: what has a sample of its examples in the suite has all of them under `-m slow`."""
     from tests.support import sampling
 
+    gc.disable()  # nearly all that is made from here on stays
     sampling.WHOLE = config.getoption("markexpr") == "slow"
     if config.getoption("markexpr") == "fast":  # it replaces the usual "not slow"
         config.option.markexpr = "fast and not slow"
@@ -61,6 +62,7 @@ def pytest_pycollect_makeitem() -> Any:
 
 def pytest_collection_finish() -> None:
     """Search for garbage less often, and never among the collected tests: a million objects that stay."""
+    gc.enable()
     gc.freeze()
     gc.collect()  # counts what is left, so that kernels of C++, whose processes end with them, are still found
     gc.set_threshold(10_000, 5, 4)
