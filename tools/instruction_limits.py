@@ -12,7 +12,7 @@ METHODS = {
     "DataCopyDn2Nz": "data_copy_dn2nz", "Fill": "fill", "LoadData2D": "load_data_2d", "LoadData3D": "load_data_3d",
     "Mmad": "mmad", "LoadBias": "load_bias", "Fixpipe": "fixpipe", "FixpipeNd": "fixpipe_nd", "FixpipeDn": "fixpipe_dn",
     "L0cToUb": "l0c_to_ub", "VectorCopy": "copy", "DataCopyPadded": "emit", "Elementwise": "add` and others, `emit",
-    "VectorBinary": "emit",
+    "VectorBinary": "emit", "FixpipeToL1": "emit",
 }  # fmt: skip
 """The method that makes each effect."""
 

@@ -15,6 +15,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeExtreme, FixpipeNd, FixpipeNdExtreme, FixpipeUnitFlag, Mmad
+from ascend_sim.isa.l0c_to_l1 import FixpipeToL1
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
@@ -247,12 +248,14 @@ def _arithmetic(f: Fields, source: str, dtype: str) -> Quantisation | None:
 
 
 def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the steps of a Fixpipe word to GM: one store in blocks, or one for each matrix in rows. Raises SimError for a mode
+    """Return the steps of a Fixpipe word: one store in blocks, or to GM one for each matrix in rows. Raises SimError for a mode
     that is not simulated.
     """
-    if name != "copy_matrix_cc_to_gm":
-        raise SimError("Fixpipe to L1 is not simulated; to GM it is")
-    mode = f["quantisation"]
+    to_l1, mode = name == "copy_matrix_cc_to_cbuf", f["quantisation"]
+    if to_l1 and mode == _NONE:
+        raise SimError("Fixpipe to L1: quantPre NoQuant; L1 takes numbers of 1 and 2 bytes (public documentation)")
+    if to_l1 and f["unit_flag"]:
+        raise SimError(f"Fixpipe to L1: unitFlag {f['unit_flag']} is not simulated; 0 is")
     if mode not in _MODES:
         raise SimError(f"Fixpipe: quantPre {mode} is not simulated; {', '.join(map(str, _MODES))} are")
     source, targets = _MODES[mode]
@@ -262,7 +265,7 @@ def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
     dtype = _format("Fixpipe, output", f["format"], targets)
     if mode in (_REQ8, _QUANT8):
         dtype = "int8" if f["scale"] >> 32 & _SIGN_OF_INT8 else "uint8"
-    added, keep = atomic_of(f["atomic"])
+    added, keep = ("", "") if to_l1 else atomic_of(f["atomic"])
     if added and added != dtype:
         raise SimError(f"Fixpipe: an atomic operation on {added} and an output of {dtype}; both must have one format")
     pre, size = _arithmetic(f, source, dtype), storage(dtype).itemsize
@@ -274,6 +277,7 @@ def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
         if keep and f["unit_flag"]:
             raise SimError("Fixpipe: unitFlag with SetAtomicMax or SetAtomicMin is not simulated")
         kind = FixpipeExtreme if keep else FixpipeUnitFlag if f["unit_flag"] else Fixpipe
+        kind = FixpipeToL1 if to_l1 else kind
         fields = m, n, padded, dtype, c0, f["dst_stride"] * BLOCK_BYTES, atomic, pre, *more
         return [WordStep((kind, *fields), src1=place)]
     matrices, src_step, dst_step = (f["nd_parameters"] >> shift & 0xFFFF for shift in (0, 16, 32))

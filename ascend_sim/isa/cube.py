@@ -291,7 +291,7 @@ class Fixpipe(Drain):
         return min(self.c0, FRACTAL)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        rate = _fixpipe(chip).rate(self.itemsize, self.itemsize == 4 and self.c0 == 8)
+        rate = fixpipe_rates(chip).rate(self.itemsize, self.itemsize == 4 and self.c0 == 8)
         port = chip.path("L0C", "GM").bytes_per_cycle
         region, *more = self.writes()
         if more:  # as many bytes, in halves of the blocks
@@ -371,7 +371,7 @@ class FixpipeNd(Drain):
     name = "fixpipe_nd"
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        rate = min(_fixpipe(chip).rate(self.itemsize), chip.path("L0C", "GM").bytes_per_cycle)
+        rate = min(fixpipe_rates(chip).rate(self.itemsize), chip.path("L0C", "GM").bytes_per_cycle)
         return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], rate)
 
     def reads(self) -> tuple[Region, ...]:
@@ -403,12 +403,13 @@ class FixpipeNdExtreme(KeepsExtreme, FixpipeNd):
     """A drain to rows of GM (`FixpipeNd`) that keeps the larger or smaller of the new and the stored number."""
 
 
-def _fixpipe(chip: ChipSpec) -> FixpipeUnit:
+def fixpipe_rates(chip: ChipSpec) -> FixpipeUnit:
+    """Return the rates of the chip's Fixpipe. Raises SimError for a chip without one."""
     if chip.fixpipe is None:
         raise SimError(f"{chip.name} ({chip.identity.arch}) has no Fixpipe (chip file, fixpipe)")
     return chip.fixpipe
 
 
 def _fixpipe_cost(chip: ChipSpec) -> Cost:
-    path, unit = chip.path("L0C", "GM"), _fixpipe(chip)
+    path, unit = chip.path("L0C", "GM"), fixpipe_rates(chip)
     return Cost(unit.head + path.head, unit.head + path.head, 0, unit.latency + path.latency)

@@ -67,6 +67,16 @@ CALLS = {
     "Mmad(co, l0a, l0b, f); q.nSize = 48; q.mSize = 32; Fixpipe(cg, co, q); Fixpipe(cg[1536], co[512], q); SetAtomicNone();": (
         lambda a, b, d: 2 * (a @ b)
     ),
+    f"{MMAD} FixpipeParamsV220 q(48, 64, 64, 64 * 16 * 2 / 32, false); q.quantPre = F322F16; "
+    "auto back = local<half>(TPosition::A1, 0x20000); Fixpipe(back, co, q); GlobalTensor<half> og; "
+    "og.SetGlobalBuffer((__gm__ half *)c); STEP(FIX_MTE3, 0) DataCopy(og, back, 64 * 48);": lambda a, b, d: (
+        (a @ b).reshape(64, 3, 16).transpose(1, 0, 2).astype(np.float16)
+    ),
+    f"{SCALES} {MMAD} FixpipeParamsV220 q(64, 64, 64, 64 * 32 / 32, false); q.nSize = 32; q.quantPre = VQF322B8_PRE; "
+    "auto back = local<int8_t>(TPosition::A1, 0x20000); Fixpipe<int8_t, float, CFG_NZ>(back, co, fb, q); "
+    "GlobalTensor<int8_t> og; og.SetGlobalBuffer((__gm__ int8_t *)c); STEP(FIX_MTE3, 0) DataCopy(og, back, 64 * 32);": (
+        lambda a, b, d: rounded(a[:, :] @ b[:, :32] * d[:32], -128, 127)
+    ),
     quantised("int8_t", "QF322B8_PRE", fields="q.deqScalar = 1ull << 46 | 0x3e800000;"): (
         lambda a, b, d: rounded(a @ b / 4, -128, 127)
     ),
@@ -79,6 +89,12 @@ CALLS = {
 
 
 REFUSED = {
+    f"{MMAD} auto back = local<float>(TPosition::A1, 0x20000);\n"
+    "FixpipeParamsV220 q(48, 64, 64, 128, false);\nFixpipe(back, co, q);": (
+        "Fixpipe to L1: quantPre NoQuant; L1 takes numbers of 1 and 2 bytes"
+    ),
+    f"{MMAD} auto back = local<half>(TPosition::A1, 0x20000);\nFixpipeParamsV220 q(48, 64, 64, 64, false); "
+    "q.quantPre = F322F16; q.unitFlag = 3;\nFixpipe(back, co, q);": ("Fixpipe to L1: unitFlag 3 is not simulated; 0 is"),
     f"{MMAD}\nFixpipeParamsV220 q(48, 64, 64, 48, false); q.unitFlag = 1;\nFixpipe(cg, co, q);": (
         "Fixpipe: unitFlag 1 is not simulated"
     ),
@@ -123,7 +139,7 @@ def test_a_call_of_the_cube_computes_what_numpy_does(calls: Any, number: int) ->
 def test_a_refusal_names_the_line(calls: Any, number: int) -> None:
     said = [*REFUSED.values()][number]
     told = enumerate(calls.sources[0].read_text().splitlines(), 1)
-    lines = [at for at, text in told if text.startswith("Fixpipe(cg, co, q);")]
+    lines = [at for at, text in told if text.startswith(("Fixpipe(cg, co, q);", "Fixpipe(back, co, q);"))]
     a, b, c = np.zeros((64, 96), np.float16), np.zeros((96, 48), np.float16), np.zeros((64, 48), np.float32)
     with pytest.raises(SimError) as caught:
         asim.launch(calls, 1, a, b, c, np.zeros(48, np.int64), which=len(CALLS) + number)

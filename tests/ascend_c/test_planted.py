@@ -85,8 +85,8 @@ PLANTED = {
         f"Duplicate(last, 1.0f, (uint64_t)64, bug ? 2 : 1, 1, 8);  // here\nAdds(d, a, 1.0f, 64);\n{STORE}",
     ),
     "a repeat of zero": Planted(
-        "uninitialized read UB",
-        f"DataCopy(a, xg, 64);\n{WAIT}\nAdd(d, a, a, (uint64_t)64, bug ? 256 : 1, {{1, 1, 1, 8, 8, 8}});\n{STORE}  // here",
+        "a repeat of 256, which the API's uint8_t cuts to 0",
+        f"DataCopy(a, xg, 64);\n{WAIT}\nAdd(d, a, a, (uint64_t)64, bug ? 256 : 1, {{1, 1, 1, 8, 8, 8}});  // here\n{STORE}",
     ),
     "a tail beyond the tensor": Planted(
         "illegal read GM",

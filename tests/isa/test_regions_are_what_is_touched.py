@@ -11,6 +11,7 @@ from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.bias import LoadBias
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
+from ascend_sim.isa.l0c_to_l1 import FixpipeToL1
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.quantisation import Quantisation
 from ascend_sim.isa.scalar import ScalarCopy, ScalarLoad, ScalarStore
@@ -124,6 +125,8 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (FixpipeNd(10, 21, 32, "int32", 100), GM1, 1024, 0),
     (FixpipeNd(10, 21, 32, "float16", 100, False, Quantisation("int32", by_column=True)), GM1, 1024, 128),
     (Fixpipe(10, 40, 16, "int8", 16, 300, False, Quantisation("int32", 2.0**-24, relu=True)), GM1, 1024, 0),
+    (FixpipeToL1(10, 40, 16, "int8", 32, 360, False, Quantisation("int32", by_column=True)), 96, 1024, 128),
+    (FixpipeToL1(10, 40, 16, "float16", 16, 352), 96, 1024, 0),
     (LoadBias(48, "float16"), 128, 64, 0),
     (LoadBias(48, "float32"), 128, 64, 0),
     (Fixpipe(10, 40, 16, "int8", 32, 360, False, Quantisation("int32", 2.0**-24)), GM1, 1024, 0),

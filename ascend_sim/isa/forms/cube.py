@@ -13,6 +13,7 @@ from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.forms.copies import itemsize
 from ascend_sim.isa.forms.form import Way
+from ascend_sim.isa.l0c_to_l1 import FixpipeToL1
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 
 Fields = Mapping[str, int]
@@ -99,7 +100,7 @@ class DrainBlocks(Way):
     """Translation of a store of L0C to GM in blocks of columns (Fixpipe) to fields and back."""
 
     kind = Fixpipe
-    names = ("n_size", "m_size", "dst_stride", "src_stride", "channel_split")
+    names: tuple[str, ...] = ("n_size", "m_size", "dst_stride", "src_stride", "channel_split")
 
     def values(self, instruction: Fixpipe) -> tuple[int, ...]:
         i = instruction
@@ -121,6 +122,19 @@ class DrainBlocks(Way):
         if i.c0 == FRACTAL or _splits(i):
             return ""
         return f"c0 = {i.c0} of {i.dtype}; blocks have {FRACTAL} columns, with the channel split 8 of float32"
+
+
+class DrainToL1(DrainBlocks):
+    """Translation of a store of L0C to L1 in blocks of columns (FixpipeToL1) to fields and back."""
+
+    kind = FixpipeToL1
+    names = DrainBlocks.names[:-1]
+
+    def values(self, instruction: Fixpipe) -> tuple[int, ...]:
+        return super().values(instruction)[:-1]
+
+    def effect(self, route: str, fields: Fields, item: str) -> Instruction:
+        return FixpipeToL1(**vars(super().effect(route, {**fields, "channel_split": 0}, item)))
 
 
 def _splits(i: Fixpipe) -> bool:
@@ -263,6 +277,7 @@ WAYS: dict[str, Way] = {
     "product_of_choice": ProductOfChoice(),
     "bias_numbers": BiasNumbers(),
     "drain_blocks": DrainBlocks(),
+    "drain_to_l1": DrainToL1(),
     "drain_rows": DrainRows(),
     "drain_piece_rows": DrainPieceRows(),
     "drain_piece_columns": DrainPieceColumns(),

@@ -64,6 +64,7 @@ UNREACHABLE = {
     "block_stride of vcopy": "blocks of a copy adjoin",
     "repeat_stride of vcopy": "a copy takes as many instructions as its rows need",
     "dst_gap of fills": "one run of blocks",
+    "channel_split of to_l1": "float32 alone is split, and does not go to L1",
     "dst_gap of l0c_to_ub": "what leaves L0C lies without gaps in UB",
     "local_stride of compact": "the length of a row",
     **dict.fromkeys(
@@ -125,6 +126,7 @@ def family(fact: FieldFact) -> str:
         ("create_", "fills"),
         ("cc_to_ubuf", "l0c_to_ub"),
         ("cc_to_gm", "drains"),
+        ("cc_to_cbuf", "to_l1"),
         ("(v2)", "steps"),
         ("compact", "compact"),
         ("padded", "padded"),
@@ -173,7 +175,7 @@ def reached(instruction: str = "") -> list[FieldFact]:
 
 def step_of(fact: FieldFact) -> int:
     """Return the unit of the field."""
-    if fact.instruction.endswith("(nz)") and fact.field == "n_size":
+    if fact.instruction.endswith(("(nz)", "cc_to_cbuf")) and fact.field == "n_size":
         return 16
     if "dn2nz" in fact.instruction and fact.field == "loop1_src_stride":
         return 2

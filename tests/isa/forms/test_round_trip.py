@@ -50,10 +50,14 @@ def fitting(form: Form, fields: dict[str, int], size: int) -> dict[str, int]:
     if "channel_split" in f:
         f["channel_split"] *= size == 4
         f["n_size"] = f["n_size"] // 16 * 16 + 32
+    if "cc_to_cbuf" in form.name:
+        f["n_size"] = f["n_size"] // 32 * 32 + 64
     if "dst_nz_n_stride" in f:
         f["d_value"] += 33  # more than one block
     if "m_step" in f:
+        f["transpose"] *= size < 4
         f["m_step"] = 2 if f["transpose"] and size == 1 else 1
+        f["dst_stride"] += f["m_step"] - 1  # fractals of squares lie apart
     if "right_pad" in f:
         f["right_pad"] %= 32 // size + 1
     if "turns_two_bytes" in rules:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ascend_sim.chip.fractal import FRACTAL_BYTES
+from ascend_sim.isa.l0c_to_l1 import FixpipeToL1
 from ascend_sim.isa.transfer import DataCopyPadded
 from ascend_sim.isa.vector import VectorBinary, VectorUnary
 from ascend_sim.kernel.builder import KernelBuilder
@@ -220,6 +221,13 @@ def drain_blocks() -> tuple[Asker, dict[str, int]]:
     return ask, {"n_size": 32, "m_size": 1, "src_stride": 16, "dst_stride": 64, "channel_split": 0}
 
 
+def drain_to_l1() -> tuple[Asker, dict[str, int]]:
+    def ask(k: KernelBuilder, v: Values) -> None:
+        k._emit((FixpipeToL1, v["m_size"], v["n_size"], v["src_stride"], "float16", 16, v["dst_stride"] * BLOCK, False, None))
+
+    return ask, {"n_size": 32, "m_size": 1, "src_stride": 16, "dst_stride": 64}
+
+
 def drain_rows() -> tuple[Asker, dict[str, int]]:
     def ask(k: KernelBuilder, v: Values) -> None:
         k.fixpipe_nd(0, 0, v["m_size"], v["n_size"], v["src_stride"], "float16", v["dst_stride"] * 2)
@@ -291,6 +299,7 @@ ASKERS: dict[tuple[str, str], tuple[Asker, dict[str, int]]] = {
     ("img2colv2_cbuf_to_cb (runs of columns)", ""): img2col_runs(),
     ("mad", ""): mad(),
     ("copy_matrix_cc_to_gm (nz)", ""): drain_blocks(),
+    ("copy_matrix_cc_to_cbuf", ""): drain_to_l1(),
     ("copy_matrix_cc_to_gm (nz2nd)", ""): drain_rows(),
     ("copy_matrix_cc_to_gm (nz2nd)", "piece"): drain_piece(by_rows=True),
     ("copy_matrix_cc_to_gm (nz2dn)", ""): drain_piece(by_rows=False),

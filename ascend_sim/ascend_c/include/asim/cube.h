@@ -217,12 +217,8 @@ inline DataCopyCO12DstParams asim_drained(asim::Site site, const LocalTensor<U> 
     out.unitFlag = p.unitFlag;
     return out;
 }
-// Scales of the columns, if `scales` has any, go to the start of the Fixpipe buffer, in units of 128 bytes.
-template <class T, class U>
-inline void asim_to_gm(asim::Site site, const GlobalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, bool rows,
-                       int64_t scales) {
-    DataCopyCO12DstParams out = asim_drained(site, src, p, rows);
-    if (rows) SetFixpipeNz2ndFlag(p.ndNum, p.srcNdStride, p.dstNdStride, site);
+// Scales of the columns, if `scales` has any, go to the start of the Fixpipe buffer, in units of 128 bytes; the store waits for them.
+inline void asim_scaled(asim::Site site, const FixpipeParamsV220 &p, int64_t scales) {
     if (asim::by_scalar(p.quantPre)) SetFixpipePreQuantFlag(p.deqScalar, site);
     if (asim::by_column(p.quantPre)) {
         if (scales < 0) asim::refuse(site, "Fixpipe: VREQ8, VDEQF16 and VQF322B8_PRE take the scales of the columns, a tensor in L1");
@@ -231,6 +227,13 @@ inline void asim_to_gm(asim::Site site, const GlobalTensor<T> &dst, const LocalT
     }
     asim::record(site, asim::Word::own_barrier_);
     asim::record(site, asim::Word::pipe_barrier, {0}, {(int64_t)PIPE_FIX});
+}
+template <class T, class U>
+inline void asim_to_gm(asim::Site site, const GlobalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, bool rows,
+                       int64_t scales) {
+    DataCopyCO12DstParams out = asim_drained(site, src, p, rows);
+    if (rows) SetFixpipeNz2ndFlag(p.ndNum, p.srcNdStride, p.dstNdStride, site);
+    asim_scaled(site, p, scales);
     asim::drain(site, asim::Word::copy_matrix_cc_to_gm, asim::at(dst), asim::at(src), asim::format_of<T>(), asim::format_of<U>(), out);
 }
 template <const FixpipeConfig &config> constexpr bool asim_in_rows() {
@@ -247,14 +250,22 @@ inline void Fixpipe(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const
     asim::expect(site, "Fixpipe", "tensor of scales", asim::place_of(scales), Hardware::L1);
     asim_to_gm(site, dst, src, p, asim_in_rows<config>(), asim::at(scales));
 }
-template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR>
-inline void Fixpipe(const LocalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, ASIM_SITE) {
+// To L1 in fractals, whatever the configuration says (public documentation).
+template <class T, class U>
+inline void asim_to_l1(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, int64_t scales) {
     asim::expect(site, "Fixpipe", "destination", asim::place_of(dst), Hardware::L1);
-    if (asim::by_scalar(p.quantPre)) SetFixpipePreQuantFlag(p.deqScalar, site);
+    asim_scaled(site, p, scales);
     asim::drain(site, asim::Word::copy_matrix_cc_to_cbuf, asim::at(dst), asim::at(src), asim::format_of<T>(), asim::format_of<U>(),
                 asim_drained(site, src, p, false));
 }
+template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR>
+inline void Fixpipe(const LocalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &p, ASIM_SITE) {
+    asim_to_l1(site, dst, src, p, -1);
+}
 template <class T, class U, const FixpipeConfig &config = CFG_ROW_MAJOR, class S = uint64_t>
-void Fixpipe(const LocalTensor<T> &, const LocalTensor<U> &, const LocalTensor<S> &, const FixpipeParamsV220 &) = delete;
+inline void Fixpipe(const LocalTensor<T> &dst, const LocalTensor<U> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, ASIM_SITE) {
+    asim::expect(site, "Fixpipe", "tensor of scales", asim::place_of(scales), Hardware::L1);
+    asim_to_l1(site, dst, src, p, asim::at(scales));
+}
 
 }  // namespace AscendC
