@@ -48,9 +48,14 @@ def asked_again() -> Iterator[None]:
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A kernel with a header, in a cache that is empty."""
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the test a cache of its own."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a kernel with a header, which no other test has compiled."""
     (tmp_path / "value.h").write_text("constexpr float VALUE = 1;\n")
     return written(tmp_path, f'#include "value.h"\n{KERNEL}')
 
@@ -79,6 +84,7 @@ def test_other_options_are_other_libraries(file: Path, runs: list[list[str]]) ->
 
 
 @needs_compiler
+@pytest.mark.usefixtures("empty_cache")
 def test_a_spoiled_cache_is_made_anew(file: Path, runs: list[list[str]]) -> None:
     library = cpp_kernel(file)._recorder(()).library
     for manifest in library.parent.glob("*.json"):
@@ -99,6 +105,7 @@ def test_a_loop_without_end_and_without_calls_stays(file: Path, monkeypatch: pyt
 
 
 @needs_compiler
+@pytest.mark.usefixtures("empty_cache")
 def test_the_api_is_compiled_once_for_all_kernels(file: Path, runs: list[list[str]]) -> None:
     folder = cpp_kernel(file)._recorder(()).library.parent
     (precompiled,) = folder.glob("*.pch")
@@ -113,6 +120,7 @@ def test_the_api_is_compiled_once_for_all_kernels(file: Path, runs: list[list[st
 
 
 @needs_compiler
+@pytest.mark.usefixtures("empty_cache")
 def test_a_spoiled_precompiled_header_is_left_out(file: Path, runs: list[list[str]]) -> None:
     folder = cpp_kernel(file)._recorder(()).library.parent
     next(folder.glob("*.pch")).write_text("no header")
@@ -133,6 +141,7 @@ def test_a_broken_kernel_is_compiled_again_if_code_stands_before_the_api(
 
 
 @needs_compiler
+@pytest.mark.usefixtures("empty_cache")
 def test_many_compile_at_the_same_time(file: Path) -> None:
     code = f"""
 import ascend_sim
