@@ -49,7 +49,7 @@ def asked_again() -> Iterator[None]:
 
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the test a cache of its own."""
+    """Set a cache that is the test's own."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
 
 
