@@ -62,7 +62,7 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
     in_order = islice(product(*[axes[axis] for axis in order]), own.start, own.stop)
     tasks = []
     for group, image, part, m, n in map(itemgetter(*map(order.index, axes)), in_order):
-        tasks += [GradInputTask(group, *plane, *m, *n, part) for plane in image]
+        tasks += [GradInputTask._make((group, *plane, *m, *n, part)) for plane in image]
     return tasks
 
 
