@@ -45,8 +45,8 @@ def test_every_method_and_every_instruction_is_on_it(tool: ModuleType) -> None:
                     made |= {type(one) for one in found.table.instructions}
     concrete = {one for one in _instructions().values() if one.__dict__.get("pipe", one.__module__) and one.name}
     left = {one.__name__ for one in concrete - made}
-    # A padded copy, instructions between two formats, gathers of blocks and by bits, a scalar of the mask register, pieces and
-    # halves come from Ascend C alone, a recorded one from a file.
+    # A padded copy, instructions between two formats, gathers of blocks and by bits, a scalar of the mask register, stores to
+    # L1, pieces and halves come from Ascend C alone, a recorded one from a file.
     # A read past the L2 is data_copy with l2_bypass; unit flags are fixpipe and wait_flag with one more argument.
     ways = {
         "DataCopyExtreme",
@@ -54,6 +54,7 @@ def test_every_method_and_every_instruction_is_on_it(tool: ModuleType) -> None:
         "DataCopyPastL2",
         "FixpipeExtreme",
         "FixpipeNdExtreme",
+        "FixpipeToL1",
         "FixpipeUnitFlag",
         "GatherBlocks",
         "GatherMask",
