@@ -46,8 +46,8 @@ class LoadData2D(Instruction):
     def __post_init__(self) -> None:
         """Raise SimError for transposed squares whose fractals overlap in the destination."""
         apart, inner = self.dst_stride, self.fractal_stride
-        starts = {number * apart + second for number in range(self.repeat) for second in (0, inner)}
-        if self.fractals == 2 and len(starts) < 2 * self.repeat:
+        steps = inner // apart if apart and inner % apart == 0 else 0  # from a square to the one that begins at its second half
+        if self.fractals == 2 and (not inner or (self.repeat > 1 and not apart) or 0 < abs(steps) < self.repeat):
             raise SimError(
                 f"load_data_2d: squares of two fractals {inner} apart, from {apart} fractals on the next; they overlap"
             )

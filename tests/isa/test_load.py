@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -319,3 +321,12 @@ def test_costs_on_paper() -> None:
     assert [slide("L0A", stride) for stride in (1, 2, 4, 8, 3)] == [32, 64, 128, 256, 256]
     assert [slide("L0B", stride) for stride in (1, 2, 4)] == [64, 97, 161]
     assert (slide("L0B", 1, 4), slide("L0B", 1, 4, True)) == (64, -(-8192 // 45))
+
+
+@pytest.mark.parametrize("itemsize", [1, 4])
+def test_squares_whose_fractals_overlap_are_refused(itemsize: int) -> None:
+    for repeat, apart, inner in product(range(1, 6), range(-3, 8), range(-4, 16)):
+        starts = [number * apart + second for number in range(repeat) for second in (0, inner)]
+        overlap = len({*starts}) < len(starts)
+        with pytest.raises(SimError, match="they overlap") if overlap else nullcontext():
+            LoadData2D("L0B", itemsize, repeat, 1, True, apart, inner)
