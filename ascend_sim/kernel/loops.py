@@ -148,7 +148,14 @@ class StampedLoops:
         return made
 
     def _put(self, stamp: Stamp, place: Place) -> None:
-        """Append a stamp at `place` to the program, with its notes and tiles. Raises SimError for a place beyond 64 bits."""
+        """Append a stamp at `place` to the program, with its notes and tiles.
+
+        Raises SimError for a place beyond 64 bits, and for one with more or fewer numbers than the stamp's.
+        """
+        if len(place) != stamp.axes:
+            raise SimError(
+                f"stamped loop: place {place} has {len(place)} numbers; an earlier one of its piece has {stamp.axes}"
+            )
         if self.notes is not None and stamp.notes is not None:
             self.notes.rows.extend(stamp.notes.rows)
         try:
@@ -209,21 +216,21 @@ class StampedLoops:
         """
         first = len(self._sheet.written)
         row = [cell.address if type(cell) is Tensor else cell for cell in row]
-        for number, cell in enumerate(row):
-            if type(cell) is Tracked and cell.trace is not self._trace:
-                row[number] = index(cell)
-            elif isinstance(cell, Moving):
-                if self._outer is None:
-                    raise SimError(
-                        f"block {self.block} {self.core_kind}: {row}: a place of a stamped loop is used after the loop"
-                    )
-                if max(map(abs, cell.steps)) >= 1 << 63:
-                    raise self._too_far("a step of a stamped loop")
-                for axis, step in enumerate(cell.steps):
-                    if step:
-                        self._moves.extend((first + number, axis, step))
-                row[number] = cell.start
         try:
+            for number, cell in enumerate(row):
+                if type(cell) is Tracked and cell.trace is not self._trace:
+                    row[number] = index(cell)
+                elif isinstance(cell, Moving):
+                    if self._outer is None:
+                        raise SimError(
+                            f"block {self.block} {self.core_kind}: {row}: a place of a stamped loop is used after the loop"
+                        )
+                    if max(map(abs, cell.steps)) >= 1 << 63:
+                        raise self._too_far("a step of a stamped loop")
+                    row[number] = cell.start  # a fraction if its steps are, which the error names
+                    for axis, step in enumerate(cell.steps):
+                        if step:
+                            self._moves.extend((first + number, axis, step))
             self._sheet.written.fromlist(row)
         except OverflowError:
             raise self._too_far("an address") from None

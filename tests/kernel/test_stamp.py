@@ -279,6 +279,22 @@ def test_what_a_body_may_not_do() -> None:
     refused(lambda k, block: k.carry(k, "late"), "carry of late in a stamped loop")
 
 
+@pytest.mark.parametrize("by", [0.5, 32.0, np.float32(32)])
+def test_an_address_that_moves_by_a_fraction_is_named(by: float) -> None:
+    refused(
+        lambda k, block: k.data_copy("GM", "UB", block * by, gm_operand(0, 0), 32), r"data_copy: dst is .*0\.0\)?; an address"
+    )
+
+
+@pytest.mark.parametrize("later", [(1,), (1, 2, 3)])
+def test_places_of_one_piece_have_as_many_numbers(later: tuple[int, ...]) -> None:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20])
+    with pytest.raises(SimError) as told:
+        for _, place in k.stamped([(0, (1, 2)), (0, later)]):
+            k.data_copy("GM", "UB", place[0] * 32, gm_operand(0, 0), 32)
+    assert str(told.value) == f"stamped loop: place {later} has {len(later)} numbers; an earlier one of its piece has 2"
+
+
 def test_a_loop_that_is_left_early_is_refused() -> None:
     k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20])
     for _ in k.stamped([(0, 1), (0, 2)]):
