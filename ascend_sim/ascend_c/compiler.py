@@ -1,6 +1,6 @@
 """The C++ compiler of kernels, and a cache of compiled libraries by their content.
 
-The compiler is clang++ if there is one that is new enough, else that of the package `ziglang` (the extra `ascend-c`). A library
+The compiler is clang++ if there is one that is new enough, else that of the package `ziglang` (the extra `ascendc`). A library
 is found again by the compiler, the flags, the headers here and the contents of all user files from which it was made.
 """
 
@@ -97,7 +97,8 @@ def compiler() -> Compiler:
         link = (str(zig), "ld.lld", "-shared", "--no-dependent-libraries")
         return Compiler((str(zig), "c++", ANY_PROCESSOR), link, _identity(str(zig)), (zig.parent,))
     old = f" (the clang++ of this machine is older than {OLDEST_CLANG})" if found else ""
-    raise SimError(f"Ascend C kernels need a compiler{old}: pip install ziglang brings one, or install clang++")
+    extra = "the extra ascendc brings one (pip install '.[ascendc]', which is pip install ziglang)"
+    raise SimError(f"Ascend C kernels need a compiler{old}: {extra}, or install clang++")
 
 
 def _version(command: str) -> int:

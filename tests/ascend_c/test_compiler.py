@@ -162,7 +162,9 @@ print(ascend_sim.cpp_kernel({str(file)!r})._recorder(()).library)
 def test_a_machine_without_a_compiler_is_told_the_extra(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SimError, match=r"pip install ziglang brings one, or install clang\+\+$"):
+    with pytest.raises(
+        SimError, match=r"the extra ascendc brings one \(pip install '\.\[ascendc\]', .*\), or install clang\+\+$"
+    ):
         cpp_kernel(file)
 
 

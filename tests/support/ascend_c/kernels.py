@@ -25,7 +25,7 @@ def there_is_a_compiler() -> bool:
     return True
 
 
-needs_compiler = pytest.mark.skipif(not there_is_a_compiler(), reason="no compiler: pip install '.[ascend-c]'")
+needs_compiler = pytest.mark.skipif(not there_is_a_compiler(), reason="no compiler: pip install '.[ascendc]'")
 
 BEGIN = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
 """The two lines before the text of a kernel."""
