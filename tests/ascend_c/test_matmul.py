@@ -126,6 +126,8 @@ TILINGS = {
     "columns first": {"iterateOrder": 1, "stepKa": 3, "depthA1": 3},
     "two tiles in L0C": {"dbL0C": 2, "baseN": 32},
     "one half of L0A and L0B": {"dbL0A": 1, "dbL0B": 1},
+    "one half of L0A": {"dbL0A": 1},
+    "one half of L0B": {"dbL0B": 1},
     "one room": {"depthA1": 1, "depthB1": 1},
     "steps of five pieces": {"baseK": 16, "depthA1": 10, "depthB1": 10, "stepKa": 5, "stepKb": 5},
     "more rooms than flags": {"baseK": 16, "depthA1": 9, "depthB1": 7},

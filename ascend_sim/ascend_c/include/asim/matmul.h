@@ -302,8 +302,8 @@ private:
                 else bring<Types::NZ_B>(site, b_, address, {start, first, k, n}, {org_kb_, org_n_}, ROWS);
             });
             if (number == 0 && has_bias_ && !partial) bring_bias(site, column, n, wide);
-            int ping = ping_, id = tiling_.dbL0A > 1 || tiling_.dbL0B > 1 ? ping : 0;
-            LocalTensor<T> l0a = at(TPosition::A2, tiling_.dbL0A > 1 ? HALF_L0 * ping : 0), l0b = at(TPosition::B2, tiling_.dbL0B > 1 ? HALF_L0 * ping : 0);
+            int id = tiling_.dbL0A > 1 && tiling_.dbL0B > 1 ? ping_ : 0;  // one flag for both: halves of one alone are not used (assumed)
+            LocalTensor<T> l0a = at(TPosition::A2, HALF_L0 * id), l0b = at(TPosition::B2, HALF_L0 * id);
             ping_ = !ping_;
             load(site, l0a, l0b, left, right, m, wide, k, id);
             asim_pair(site, HardEvent::MTE1_M, id);
