@@ -122,7 +122,7 @@ def _beside_own(subject: Subject, number: int, rows: Ints) -> NDArray[np.bool_]:
 
 
 def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Group:
-    """Return the key of the group in which a wait or barrier can be left out; () for other rows and for those of a library.
+    """Return the key of the group in which a wait or barrier can be left out; () for other rows, unit flags and a library's.
 
     The row is `row` of program `number`; `code` and `kind` are its entries in `SyncRows`.
     """
@@ -130,6 +130,8 @@ def _group(subject: Subject, number: int, row: int, code: int, kind: int) -> _Gr
     notes = synced.program.notes
     is_own = notes is not None and bool(notes.own_flags) and notes.line(row) in notes.own_flags
     if kind == WAIT:
+        if synced.names[code][2] >= synced.program.table.chip.sync.flag_ids:
+            return ()  # a unit flag: a mode of the product or drain, which also clears it
         queue = None if notes is None else notes.queues.get(synced.names[code])
         alone: _Group = () if is_own else ("flag", core, *synced.names[code])
         return ("queue", core, queue) if queue else alone

@@ -148,6 +148,7 @@ REFUSED = {
     "const int n = 300; Adds(d, a, 1.0f, (uint64_t)64, n, {1, 1, 8, 8});": (
         "a repeat of 300, which the API's uint8_t cuts to 44; allowed are 0 to 255"
     ),
+    "Adds(d, a, 1.0f, (uint64_t)64, 300.5, {1, 1, 8, 8});": "a repeat of 300, which the API's uint8_t cuts to 44",
     "LoadData2DParams(0, -1, 1, 0, 0, false, 0); Abs(d, a, 64);": "a repeat of -1, which the API's uint8_t cuts to 255",
     "LocalTensor<half> h = d.ReinterpretCast<half>(); LocalTensor<int32_t> n = a.ReinterpretCast<int32_t>();"
     "SetDeqScale((half)0); Cast(h, n, RoundMode::CAST_NONE, 64);": "SetDeqScale(half) sets it before, and not to 0",

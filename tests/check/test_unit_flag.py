@@ -57,6 +57,20 @@ def test_tiles_are_in_order_and_need_every_wait() -> None:
     assert find_redundant(subject, True) == ([], [])
 
 
+def test_a_drain_that_waits_as_the_one_before_it_is_no_finding() -> None:
+    """Its mode clears the flag besides."""
+
+    def write(k: KernelBuilder) -> None:
+        k.mmad(0, 0, 0, M, K, N, "float16", False)
+        for part in range(2):
+            flag = k.unit_flag("M", "FIX", f"part {part} full")
+            k.set_flag(flag)
+            k.wait_flag(flag)
+        k.fixpipe(gm_operand(0, 0), 0, M, N, M, "float32", 16, M * 64, unit_flag=True)
+
+    assert find_redundant(subject_of(write), True) == ([], [])
+
+
 @pytest.mark.parametrize("flag", ["L0C[0] full", "L0C[0] free"])
 def test_without_one_of_its_halves_they_race(flag: str) -> None:
     assert out_of_order(subject_of(three_tiles, (flag,))) == {"L0C"}

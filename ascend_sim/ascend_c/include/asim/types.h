@@ -57,7 +57,7 @@ template <class T> constexpr bool is_float = format_of<T>() == F16 || format_of<
 // Repeats of a call, a byte: the next word of a kernel that gives others is refused.
 class Repeats {
 public:
-    template <class N, class = std::enable_if_t<std::is_integral_v<N> || std::is_enum_v<N>>> Repeats(N number) : byte_((uint8_t)number) {
+    template <class N, class = std::enable_if_t<std::is_arithmetic_v<N> || std::is_enum_v<N>>> Repeats(N number) : byte_((int64_t)number) {
         if ((int64_t)number != byte_) recorder.repeats = (int64_t)number;
     }
     operator uint8_t() const { return byte_; }
