@@ -54,8 +54,8 @@ class _Tiles:
         """Drains that cleared flags, until a product waited for them."""
         self.empty: list[_Use] = []
         """Drains that cleared flags, until a product fills their bytes again."""
-        self.asked: set[int] = set()
-        """Rows of the products for whose flags a drain waits."""
+        self.cleared: set[int] = set()
+        """Rows of the products whose flags a drain clears."""
         self.found: list[_Inserted] = []
 
     def product(self, use: _Use, mode: int) -> None:
@@ -73,17 +73,17 @@ class _Tiles:
         product = next((one for one in self.filled if one.meets(use)), None)
         if product is None or any(one.meets(use) for one in self.empty):
             raise SimError(f"Fixpipe with unitFlag {mode}: no Mmad with unitFlag 3 filled the tile at {use.place} of L0C")
-        self.asked.add(product.row)
         early = before_full(product.one, use.one, self.k.chip)
         self._pair("M", "FIX", f"unit flag {use.place} full", product.row + 1, use.row, early)
         if mode == SETS:
             self.drained.append(use)
             self.empty.append(use)
+            self.cleared.add(product.row)
 
     def end(self) -> None:
-        """Add the sets of products that no drain waits for."""
+        """Add the sets of products whose flags no drain clears."""
         for product in self.filled:
-            if product.row not in self.asked:
+            if product.row not in self.cleared:
                 self.found.append(_Inserted(product.row + 1, self._set("M", "FIX", f"unit flag {product.place} full")))
 
     def _pair(self, source: str, destination: str, name: str, sets: int, waits: int, early: int | None) -> None:

@@ -104,6 +104,9 @@ REFUSED = {
     f"{MMAD}\nFixpipeParamsV220 q(48, 64, 64, 48, false); q.unitFlag = 3;\nFixpipe(cg, co, q);": (
         "Fixpipe with unitFlag 3: no Mmad with unitFlag 3 filled the tile at 0 of L0C"
     ),
+    f"{FLAGGED}\n\nMmad(co, l0a, l0b, f); q.unitFlag = 2; Fixpipe(cg, co, q);": (
+        "flag 'unit flag 0 full' (M->FIX) is still raised"
+    ),
 }
 """Calls that are refused, at their third line."""
 
@@ -139,7 +142,9 @@ def test_a_call_of_the_cube_computes_what_numpy_does(calls: Any, number: int) ->
 def test_a_refusal_names_the_line(calls: Any, number: int) -> None:
     said = [*REFUSED.values()][number]
     told = enumerate(calls.sources[0].read_text().splitlines(), 1)
-    lines = [at for at, text in told if text.startswith(("Fixpipe(cg, co, q);", "Fixpipe(back, co, q);"))]
+    lines = [
+        at for at, text in told if text.startswith(("Fixpipe(cg, co, q);", "Fixpipe(back, co, q);", "Mmad(co, l0a, l0b, f);"))
+    ]
     a, b, c = np.zeros((64, 96), np.float16), np.zeros((96, 48), np.float16), np.zeros((64, 48), np.float32)
     with pytest.raises(SimError) as caught:
         asim.launch(calls, 1, a, b, c, np.zeros(48, np.int64), which=len(CALLS) + number)
