@@ -41,7 +41,7 @@ from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs
 from ascend_sim.runtime import Allocation, Device, Task, ValueModel
 from ascend_sim.sequence import Job, RunResult, chip_of, run_job
-from ascend_sim.settings import check_options
+from ascend_sim.settings import check_limit, check_options
 
 Array = NDArray[Any]
 
@@ -120,7 +120,10 @@ class LaunchJob(Job):
     def __init__(
         self, kernel: Any, blocks: Any, tensors: Sequence[Any], fields: Mapping[str, Any], options: LaunchOptions
     ) -> None:
-        self.chip = chip_of(options["chip"])
+        work = self.work = options["scalar_cycles_per_word"] or 0
+        check_limit(work or None, options["mode"], "scalar_cycles_per_word")
+        chip = chip_of(options["chip"])
+        self.chip = chip.with_scalar_work(work) if work else chip
         self.kernel, self.blocks, self.tensors, self.fields, self.options = kernel, blocks, tensors, fields, options
         self.flags = flags_of(options["disarm"])
         self.programs = []
@@ -179,8 +182,11 @@ class LaunchJob(Job):
         return partial(judge_outputs, wanted, outputs, self.dtypes, model)
 
     def report_fields(self) -> dict[str, Any]:
-        """Return the report's "problem" (kernel, tensors, core, blocks, plain fields, cache states) and no warnings."""
+        """Return the report's "problem" (kernel, tensors, core, blocks, plain fields, cache states, scalar work's time) and
+        the warning of an experiment with that time.
+        """
         started = self.made.started
+        work = f"{self.work} cycles before each instruction" if self.work else self.kernel.scalar_work
         fields = {**self.kernel.defaults(), **self.fields}
         return {
             "problem": {
@@ -191,8 +197,9 @@ class LaunchJob(Job):
                 **{name: value for name, value in fields.items() if isinstance(value, bool | int | float | str)},
                 "l2": self.options["l2"],
                 "launches": self.options["launches"],
+                **({"scalar_work": work} if work else {}),
             },
-            "warnings": (),
+            "warnings": (f"an experiment: scalar work of {work}",) if self.work else (),
         }
 
 

@@ -92,10 +92,10 @@ def check_options(options: type, given: Mapping[str, Any], own: Mapping[str, Arg
     check_choices(options, given)
 
 
-def check_limit(max_cycles: int | None, mode: str) -> None:
-    """Raise SimError if `max_cycles` is given in functional mode, which counts no cycles."""
-    if max_cycles is not None and mode == "functional":
-        raise SimError(f"max_cycles: {max_cycles} given; functional mode counts no cycles: use mode full, or timing")
+def check_limit(cycles: int | None, mode: str, name: str = "max_cycles") -> None:
+    """Raise SimError if the option `name`, a number of cycles, is given in functional mode, which counts none."""
+    if cycles is not None and mode == "functional":
+        raise SimError(f"{name}: {cycles} given; functional mode counts no cycles: use mode full, or timing")
 
 
 def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:

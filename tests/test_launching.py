@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.compiled import library
-from ascend_sim.errors import DeadlockError
+from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.function import Launch
 from ascend_sim.kernel.program import InstructionTable, Program
@@ -312,3 +312,31 @@ def test_a_page_and_a_notebook_show_the_run(tmp_path: Path) -> None:
     with pytest.raises(asim.SimError, match="msprof: needs a mode with time"):
         functional.write(tmp_path / "none", msprof=True)
     assert not (tmp_path / "none").exists() and not (tmp_path / "none.html").exists()
+
+
+def moved(**options: Any) -> Any:
+    """Return the report of a launch that moves a tensor."""
+    x = np.ones((64, 64), np.float32)
+    return asim.launch(move, 2, x, asim.empty(x.shape, "float32"), **{"chip": CHIP, **options}).report
+
+
+@pytest.mark.parametrize("engine", ["simpy", None])
+def test_scalar_work_before_each_instruction_is_time_of_its_issue(engine: str | None) -> None:
+    """The experiment is a chip whose scalar unit takes so many cycles more for each issue, and says that it is one."""
+    chip = load_chip(CHIP)
+    issue = {kind: one + 70 for kind, one in chip.scalar.issue_cycles.items()}
+    slower = chip.model_copy({"scalar": chip.scalar.model_copy({"issue_cycles": issue})})
+    plain, asked = (moved(mode="timing", engine=engine, scalar_cycles_per_word=cycles) for cycles in (None, 70))
+    assert asked.total_us == moved(mode="timing", engine=engine, chip=slower).total_us > plain.total_us
+    assert asked.problem["scalar_work"] == "70 cycles before each instruction"
+    assert list(asked.warnings) == ["an experiment: scalar work of 70 cycles before each instruction"]
+    assert "scalar_work" not in plain.problem and not plain.warnings
+
+
+def test_scalar_work_that_no_mode_counts_or_no_clock_holds_is_refused() -> None:
+    with pytest.raises(SimError, match="scalar_cycles_per_word: 5 given; functional mode counts no cycles"):
+        moved(mode="functional", scalar_cycles_per_word=5)
+    with pytest.raises(SimError, match=r"scalar\.issue_cycles\.\w+: is \d+; at most"):
+        moved(scalar_cycles_per_word=1 << 31)
+    with pytest.raises(SimError, match="scalar_cycles_per_word -1 must be a whole number from 0"):
+        moved(scalar_cycles_per_word=-1)

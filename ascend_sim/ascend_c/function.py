@@ -71,6 +71,8 @@ class CppKernel(KernelFunction):
     Tensors are given by position, in the order of the entry's pointers; numbers and fields of structures by keyword.
     """
 
+    scalar_work = "not timed"
+
     def __init__(
         self,
         sources: Sequence[Path],

@@ -237,6 +237,14 @@ class ChipSpec(Section):
             )
         return found
 
+    def with_scalar_work(self, cycles: int) -> Self:
+        """Return the chip with so many cycles more for issuing each instruction. Raises SimError if they are too many."""
+        issue = {kind: issued + cycles for kind, issued in self.scalar.issue_cycles.items()}
+        made = self.model_copy({"scalar": self.scalar.model_copy({"issue_cycles": issue})})
+        if fault := headroom_fault(made):
+            raise SimError(fault)
+        return made
+
     def seen_by(self, kind: str) -> ChipSpec:
         """Return the chip as a core of `kind` sees it; only vector-only cores beside AI Cores (coupled chips) differ.
 

@@ -84,11 +84,12 @@ def check(
             autocompletion=TOOLS,
         ),
     ] = None,
+    out: Annotated[list[str] | None, typer.Option(help="Of a C++ file: as --output. Repeatable.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Look for mistakes in kernels: memory, races, initialisation, synchronisation. Exit code 1 where something is found."""
     with errors(json_output), own_stdout(json_output):
-        path = Path(subject)
+        path, cpp = Path(subject), cpp.with_outputs(out or ())
         if is_cpp(path):
             asked.refuse(subject, "a kernel file", ["block_dim"])
             report = _kernel(subject_of(path, name, fields_of(asked.tiling), asked.seed, cpp), asked, tool)

@@ -38,7 +38,8 @@ class CppOptions:
         typer.Option(help="Of a C++ file: a tensor with values, x=float32:32x64 (random) or x=FILE.npy. Repeatable."),
     ] = None
     output: Annotated[
-        list[str] | None, typer.Option(help="Of a C++ file: a tensor to be filled, z=float32:32x64. Repeatable.")
+        list[str] | None,
+        typer.Option(help="Of a C++ file: a tensor to be filled, z=float32:32x64; --out takes it too. Repeatable."),
     ] = None
     arg: Annotated[
         list[str] | None,
@@ -56,6 +57,10 @@ class CppOptions:
         typer.Option("--auto-sync", help="Of a C++ file: add the waits that the vendor's compiler adds (--cce-auto-sync)."),
     ] = False
 
+    def with_outputs(self, tensors: Sequence[str]) -> CppOptions:
+        """Return these options with further tensors to be filled."""
+        return replace(self, output=[*(self.output or ()), *tensors])
+
     def refuse(self, subject: object) -> None:
         """Raise SimError for the first of these options that was given although `subject` is a Python kernel."""
         for one in fields(self):
@@ -72,10 +77,10 @@ def is_cpp(path: Path) -> bool:
 
 
 def tensors_among_files(files: RunFiles, options: CppOptions) -> tuple[RunFiles, CppOptions]:
-    """Return both groups of options, with an `--out` of the form NAME=DTYPE:SHAPE moved to the output tensors."""
-    if files.out is None or not _TENSOR.fullmatch(str(files.out)):
-        return files, options
-    return replace(files, out=None), replace(options, output=[*(options.output or ()), str(files.out)])
+    """Return both groups of options, with each `--out` of the form NAME=DTYPE:SHAPE moved to the output tensors."""
+    tensors = [one for one in map(str, files.out or ()) if _TENSOR.fullmatch(one)]
+    folders = [one for one in files.out or () if str(one) not in tensors]
+    return replace(files, out=folders), options.with_outputs(tensors)
 
 
 def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:

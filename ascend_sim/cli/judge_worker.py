@@ -22,6 +22,7 @@ _LARGEST_FILE = 256 * MEGABYTE
 """Most bytes of a file that a case may write, as its library."""
 _NEEDED = (
     "numpy.random",
+    "ascend_sim.ascend_c.diagnostics",
     "ascend_sim.ascend_c.function",
     "ascend_sim.checking",
     "ascend_sim.cli.kernel",

@@ -30,7 +30,7 @@ class RunFiles:
     """Options for the files that a command writes of one run, and for the form in which it prints the report."""
 
     out: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(help="Folder for report.json, trace.json.gz, timeline.npz, gradients.npz or outputs.npz."),
     ] = None
     json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False
@@ -54,27 +54,34 @@ class RunFiles:
         False
     )
 
+    @property
+    def folder(self) -> Path | None:
+        """Return the folder of --out, or None without one."""
+        return self.out[0] if self.out else None
+
     def check(self, mode: str) -> None:
         """Raise SimError, before any work, for an unknown mode and for options that do not go together."""
+        if len(self.out or ()) > 1:
+            raise SimError(f"--out: {listed(list(map(str, self.out or ())))}; one folder is allowed")
         if mode not in MODES:
             raise SimError(f"--mode {mode}: allowed are {listed(MODES)}")
-        if self.msprof and (self.out is None or mode == "functional"):
+        if self.msprof and (self.folder is None or mode == "functional"):
             raise SimError("--msprof: needs a folder (--out DIR) and a mode with time (full or timing)")
         if self.html is not None:
             if mode == "functional":
                 raise SimError("--html: needs a mode with time (full or timing)")
-            check_html(self.html, self.out)
-        if self.lines and (mode == "functional" or (self.out is None and self.html is None)):
+            check_html(self.html, self.folder)
+        if self.lines and (mode == "functional" or (self.folder is None and self.html is None)):
             raise SimError("--lines: needs a page (--html FILE) or a folder (--out DIR), and a mode with time (full or timing)")
 
     def make_folder(self) -> None:
         """Create the folder of `--out`, before the work; for --msprof check it. Does nothing without --out. Raises SimError."""
-        if self.out is not None:
-            make_folder(self.out)
+        if self.folder is not None:
+            make_folder(self.folder)
             if self.msprof:
                 from ascend_sim.report.msprof import check_msprof
 
-                check_msprof(self.out)
+                check_msprof(self.folder)
 
     @property
     def timeline(self) -> bool | int:
@@ -82,7 +89,7 @@ class RunFiles:
 
         Otherwise it is a number: a run of more instructions keeps no timeline, and its printed report does without.
         """
-        return True if self.out is not None or self.html is not None else _ROWS_OF_TEXT
+        return True if self.folder is not None or self.html is not None else _ROWS_OF_TEXT
 
     def write(self, run: RunResult, progress: Progress) -> tuple[list[Path], list[str]]:
         """Write the files of --out and --html; return (their paths, the page's lines on the bottleneck).
@@ -97,10 +104,10 @@ class RunFiles:
             assert run.recording is not None  # `check` has seen to the mode, `timeline` to the rest
             with nullcontext() if self.lines else suppress(SimError):  # msprof has lines where they can be noted
                 note_lines(run.recording)
-        if self.out is not None:
+        if self.folder is not None:
             progress.close()
-            with closing(ProgressLine(f"writing to {self.out}")):
-                written = run.write(self.out, msprof=self.msprof, trace_limit=self.trace_limit)
+            with closing(ProgressLine(f"writing to {self.folder}")):
+                written = run.write(self.folder, msprof=self.msprof, trace_limit=self.trace_limit)
         if self.html is not None:
             report = run.report.to_dict()
             said = write_html(self.html, run.recording, report, progress, other_rates=True)

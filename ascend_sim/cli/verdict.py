@@ -40,7 +40,8 @@ def verdict_of(
     """
     stages: dict[str, Any] = dict.fromkeys(STAGES)
     stages["compile"] = {"passed": True, "messages": []}
-    unknown = ["scalar work is not timed: loops, calls and arithmetic between the words of the kernel"]
+    work = "not timed" if report is None else report["problem"].get("scalar_work", "not timed")
+    unknown = [f"scalar work is {work}: loops, calls and arithmetic between the words of the kernel"]
     if check is None or check.get("passed") is None:
         unknown.append("nothing was checked: bounds, race, init, sync")
     else:

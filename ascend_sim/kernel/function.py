@@ -111,8 +111,10 @@ class KernelFunction:
     """A kernel: `function(k, *tensors, **fields)` with a `Kernel` `k`; it runs on the first of `cores` that the chip has.
 
     Calling it calls the function, so that kernels can use each other; outside of a kernel `launch` runs it. `fields` are its
-    parameters by keyword, a tiling for example.
+    parameters by keyword, a tiling for example. `scalar_work`: "not timed", or "" without any between instructions.
     """
+
+    scalar_work = ""
 
     def __init__(self, function: Callable[..., Any], cores: Sequence[str], all_cores: bool) -> None:
         self.function = function
@@ -121,9 +123,8 @@ class KernelFunction:
         update_wrapper(self, function)
         self.name = function.__name__
         self.signature = inspect.signature(function)
-        parameters = list(self.signature.parameters.values())
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        if not parameters or parameters[0].kind not in kinds:
+        first = next(iter(self.signature.parameters.values()), None)
+        if first is None or first.kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
             raise SimError(f"kernel {self.name}: its first parameter is the builder, def {self.name}(k, ...)")
         taken = names_of(LaunchOptions) & set(list(self.signature.parameters)[1:])
         if taken:

@@ -222,6 +222,15 @@ class LaunchOptions(ChipOptions, AnyRunOptions, total=False):
             Shell(("kernel",), "Ignore this flag's waits, to see what breaks. Repeatable.", many=True),
         ),
     ]
+    scalar_cycles_per_word: Annotated[
+        "int | None",
+        Option(
+            None,
+            "a whole number from 0, or None",
+            "An experiment: cycles of scalar work before each instruction, beside those of its issue.",
+            Shell(("kernel",), "An experiment: cycles of scalar work before each instruction, beside its issue.", least=0),
+        ),
+    ]
     expected: Annotated[
         "Any",
         Option(

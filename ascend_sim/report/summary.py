@@ -67,6 +67,7 @@ def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
         "mode": report["mode"],
         "l2": problem.get("l2"),
         "launches": problem.get("launches"),
+        "scalar_work": problem.get("scalar_work"),
         "total_us": total,
         "interval": report["interval"],
         "parts": [] if not total else _parts(report, total),
@@ -93,6 +94,7 @@ def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = 
     told = [f"values: {values.get(summary['values'], summary['values'])}", f"mode {summary['mode']}"]
     if summary["l2"] and summary["total_us"] is not None:
         told.append(before_words(summary))
+        told += ["scalar work not timed"] * (summary.get("scalar_work") == "not timed")
     lines.append("   ".join(told))
     for word in ("wrong", "findings", "warnings"):
         before = "warning: " if word == "warnings" else ""

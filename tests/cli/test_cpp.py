@@ -101,7 +101,28 @@ def test_a_list_of_tensors_has_its_numbers(file: Path) -> None:
 def test_out_may_name_a_tensor(file: Path) -> None:
     given = ("--tensor", "x=float32:8x8", "--out", "z=float32:64", "--arg", 1, "--arg", 1, "--blocks", 1)
     assert command("kernel", file, *given)[0] == 0
+    assert command("check", file, *given)[0] == 0
     assert not Path("z=float32:64").exists()
+    assert command("kernel", file, *given, "--out", "results")[0] == 0
+    with np.load("results/outputs.npz") as outputs:
+        assert outputs["z"].shape == (64,)
+    assert "one folder is allowed" in command("kernel", file, *given, "--out", "one", "--out", "two")[2]
+    assert (
+        command("check", "by_hand", "--out", "x")[2]
+        == "ascend-sim: --output: by_hand is not a C++ file; this option is for C++ kernels\n"
+    )
+
+
+def test_scalar_work_is_not_timed_or_an_experiment(file: Path) -> None:
+    given = ("--tensor", "x=float32:64", "--output", "z=float32:64", "--arg", 1, "--arg", 1, "--blocks", 1)
+    assert "scalar work not timed" in command("kernel", file, *given)[1]
+    _, out, _ = command("kernel", file, *given, "--json", "--scalar-cycles-per-word", 40)
+    told = json.loads(out)
+    assert told["problem"]["scalar_work"] == "40 cycles before each instruction"
+    assert told["verdict"]["unknown"][0].startswith("scalar work is 40 cycles before each instruction: loops, calls")
+    plain = json.loads(command("kernel", file, *given, "--json")[1])
+    assert plain["problem"]["scalar_work"] == "not timed" and plain["total_us"] < told["total_us"]
+    assert plain["verdict"]["unknown"][0].startswith("scalar work is not timed: loops, calls")
 
 
 def test_a_tensor_may_be_a_file(file: Path) -> None:

@@ -110,4 +110,4 @@ def test_a_call_has_every_option_of_a_case_and_of_its_parts() -> None:
         run_options.ExplainOptions,
     ):
         assert names_of(smaller) <= call
-    assert names_of(run_options.LaunchOptions) - call == {"expected"}
+    assert names_of(run_options.LaunchOptions) - call == {"expected", "scalar_cycles_per_word"}
