@@ -297,36 +297,3 @@ def test_halves_of_blocks_of_bytes_are_turned(tmp_path: Path, kind: str, to: int
     wanted[:, :, 0, to] = x.reshape(4, 16, 2, 16)[:, :, source].transpose(0, 2, 1)
     assert np.array_equal(asim.launch(given, 1, x, z.copy()).outputs["z"], wanted.reshape(-1))
     assert not asim.check_kernel(given, 1, x, z.copy()).findings
-
-
-CROSS = """extern "C" __global__ __aicore__ void turned(GM_ADDR x, GM_ADDR z) {
-    GlobalTensor<float> xg, zg; xg.SetGlobalBuffer((__gm__ float *)x); zg.SetGlobalBuffer((__gm__ float *)z);
-    TPipe pipe; TBuf<TPosition::VECCALC> b; pipe.InitBuffer(b, 1024);
-    LocalTensor<float> a = b.Get<float>();
-    DataCopy(a, xg[GetBlockIdx() * 64], 64);
-    SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
-    DataCopy(zg[GetBlockIdx() * 64], a, 64);
-    BARRIER
-    CrossCoreSetFlag<0, PIPE_S>(3); CrossCoreWaitFlag<0>(3);
-    DataCopy(a, zg[(GetBlockNum() - 1 - GetBlockIdx()) * 64], 64);
-    SetFlag<HardEvent::MTE2_MTE3>(0); WaitFlag<HardEvent::MTE2_MTE3>(0);
-    DataCopy(xg[GetBlockIdx() * 64], a, 64);
-}
-"""
-
-
-def test_the_scalar_unit_raises_flags_between_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The flag waits for no other pipe: without a barrier before it the copies race."""
-    x, times = floats(256), set()
-    (tmp_path / "other").mkdir()
-    kernel = made(tmp_path, CROSS.replace("BARRIER", "PipeBarrier<PIPE_ALL>();"))
-    for engine in ("simpy", "auto"):
-        monkeypatch.setenv("ASCEND_SIM_ENGINE", engine)
-        run = asim.launch(kernel, 4, x.copy(), asim.empty(256, "float32"))
-        assert np.array_equal(run.outputs["x"].reshape(4, 64), x.reshape(4, 64)[::-1])
-        times.add(run.report.to_dict(statements=False)["total_us"])
-    assert len(times) == 1
-    assert asim.check_kernel(kernel, 4, x, asim.empty(256, "float32")).passed
-    assert not asim.check_kernel(
-        made(tmp_path / "other", CROSS.replace("BARRIER", "")), 4, x, asim.empty(256, "float32")
-    ).passed
