@@ -97,6 +97,8 @@ def _values(outputs: Mapping[str, Any] | None, scalar: bool) -> dict[str, Any]:
     `scalar`: scalar code computed the values, which never passes.
     """
     found: dict[str, Any] = {"scalar_computed": scalar, "worst_error_over_bound": None, "first_wrong": None}
+    if scalar:
+        found["messages"] = ["scalar-computed: loads and stores of the scalar unit make the outputs"]
     if not outputs:
         return {"passed": False if scalar else None, **found}
     wrong = {name: one for name, one in outputs.items() if not one["correct"]}

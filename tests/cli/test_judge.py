@@ -252,6 +252,7 @@ def test_work_of_the_scalar_unit_is_told(tmp_path: Path, body: str, count: int) 
     """Accesses of 8 bytes take two elements each: how wide an access is does not matter."""
     _, (found,) = judged(str(case(tmp_path / "scalar", body, ARGUMENTS.replace("64", str(count)))))
     assert found["stage"] == "values" and found["values"]["scalar_computed"] and not found["passed"]
+    assert found["values"]["messages"] == ["scalar-computed: loads and stores of the scalar unit make the outputs"]
 
 
 def test_what_is_not_simulated_is_unknown_and_no_fault_of_another_stage(tmp_path: Path) -> None:
