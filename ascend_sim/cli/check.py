@@ -89,7 +89,10 @@ def check(
 ) -> None:
     """Look for mistakes in kernels: memory, races, initialisation, synchronisation. Exit code 1 where something is found."""
     with errors(json_output), own_stdout(json_output):
-        path, cpp = Path(subject), cpp.with_outputs(out or ())
+        path = Path(subject)
+        if out and not is_cpp(path):
+            raise SimError(f"--out: {subject} is not a C++ file; this option is for C++ kernels")
+        cpp = cpp.with_outputs(out or ())
         if is_cpp(path):
             asked.refuse(subject, "a kernel file", ["block_dim"])
             report = _kernel(subject_of(path, name, fields_of(asked.tiling), asked.seed, cpp), asked, tool)

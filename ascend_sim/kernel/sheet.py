@@ -400,7 +400,7 @@ class _Piece:
 
 
 def _begins(differs: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return True for each item that begins a run of equal ones: the first, and those of which `differs` says so."""
+    """Return an array of bool: True where a run of equal items begins. `differs` compares each item with the one before it."""
     return np.concatenate(([True], differs))
 
 

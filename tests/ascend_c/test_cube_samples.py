@@ -85,6 +85,22 @@ UNIT_FLAG = (
     }
 """
 )
+CONVOLUTION = """
+    auto l1a = local<half>(TPosition::A1, 0), l1b = local<half>(TPosition::B1, 0x8000);
+    auto l0a = local<half>(TPosition::A2, 0), l0b = local<half>(TPosition::B2, 0);
+    GlobalTensor<half> ag, bg; ag.SetGlobalBuffer((__gm__ half *)a); bg.SetGlobalBuffer((__gm__ half *)b);
+    GlobalTensor<float> cg; cg.SetGlobalBuffer((__gm__ float *)c);
+    DataCopy(l1a, ag, 8 * 10 * 16); DataCopy(l1b, bg, Nd2NzParams(1, 144, 16, 0, 16, 144, 1, 0));
+    STEP(MTE2_MTE1, 0)
+    const uint8_t pads[4] = {1, 1, 1, 1};
+    LoadData(l0a, l1a, LoadData3DParamsV2<half>(pads, 8, 10, 16, 144, 80, 0, 0, 1, 1, 3, 3, 1, 1, false, false, PADDING));
+    LoadData(l0b, l1b, LoadData2DParams(0, 9, 1, 0, 0, true, 0));
+    STEP(MTE1_M, 0)
+    auto co = local<float>(TPosition::CO1, 0);
+    Mmad(co, l0a, l0b, MmadParams(80, 16, 144, 0, false, true));
+    STEP(M_FIX, 0)
+    Fixpipe(cg, co, FixpipeParamsV220(16, 80, 80, 16, false));"""
+"""A convolution of 3x3 taps; pixels outside the map read as the half with the bits PADDING."""
 SAMPLES = {
     "rows_of_half": CubeSample(
         kernel("rows_of_half", RAW + LOAD + """
@@ -115,38 +131,9 @@ SAMPLES = {
         bytes_of, ("float16", (64, 64)), lambda a, b: (a.astype(np.int32) @ b.astype(np.int32) / 2).astype(np.float16),
         tolerance=0),
     "convolution": CubeSample(
-        kernel("convolution", """
-    auto l1a = local<half>(TPosition::A1, 0), l1b = local<half>(TPosition::B1, 0x8000);
-    auto l0a = local<half>(TPosition::A2, 0), l0b = local<half>(TPosition::B2, 0);
-    GlobalTensor<half> ag, bg; ag.SetGlobalBuffer((__gm__ half *)a); bg.SetGlobalBuffer((__gm__ half *)b);
-    GlobalTensor<float> cg; cg.SetGlobalBuffer((__gm__ float *)c);
-    DataCopy(l1a, ag, 8 * 10 * 16); DataCopy(l1b, bg, Nd2NzParams(1, 144, 16, 0, 16, 144, 1, 0));
-    STEP(MTE2_MTE1, 0)
-    const uint8_t pads[4] = {1, 1, 1, 1};
-    LoadData(l0a, l1a, LoadData3DParamsV2<half>(pads, 8, 10, 16, 144, 80, 0, 0, 1, 1, 3, 3, 1, 1, false, false, 0));
-    LoadData(l0b, l1b, LoadData2DParams(0, 9, 1, 0, 0, true, 0));
-    STEP(MTE1_M, 0)
-    auto co = local<float>(TPosition::CO1, 0);
-    Mmad(co, l0a, l0b, MmadParams(80, 16, 144, 0, false, true));
-    STEP(M_FIX, 0)
-    Fixpipe(cg, co, FixpipeParamsV220(16, 80, 80, 16, false));"""),
-        image, ("float32", (80, 16)), convolved),
+        kernel("convolution", CONVOLUTION).replace("PADDING", "0"), image, ("float32", (80, 16)), convolved),
     "padded_by_ones": CubeSample(
-        kernel("padded_by_ones", """
-    auto l1a = local<half>(TPosition::A1, 0), l1b = local<half>(TPosition::B1, 0x8000);
-    auto l0a = local<half>(TPosition::A2, 0), l0b = local<half>(TPosition::B2, 0);
-    GlobalTensor<half> ag, bg; ag.SetGlobalBuffer((__gm__ half *)a); bg.SetGlobalBuffer((__gm__ half *)b);
-    GlobalTensor<float> cg; cg.SetGlobalBuffer((__gm__ float *)c);
-    DataCopy(l1a, ag, 8 * 10 * 16); DataCopy(l1b, bg, Nd2NzParams(1, 144, 16, 0, 16, 144, 1, 0));
-    STEP(MTE2_MTE1, 0)
-    const uint8_t pads[4] = {1, 1, 1, 1};
-    LoadData(l0a, l1a, LoadData3DParamsV2<half>(pads, 8, 10, 16, 144, 80, 0, 0, 1, 1, 3, 3, 1, 1, false, false, 1));
-    LoadData(l0b, l1b, LoadData2DParams(0, 9, 1, 0, 0, true, 0));
-    STEP(MTE1_M, 0)
-    auto co = local<float>(TPosition::CO1, 0);
-    Mmad(co, l0a, l0b, MmadParams(80, 16, 144, 0, false, true));
-    STEP(M_FIX, 0)
-    Fixpipe(cg, co, FixpipeParamsV220(16, 80, 80, 16, false));"""),
+        kernel("padded_by_ones", CONVOLUTION).replace("PADDING", "1"),
         image, ("float32", (80, 16)), lambda a, b: convolved(a, b, 1)),
     "unit_flag": CubeSample(
         kernel("unit_flag", UNIT_FLAG).replace("{T}", "half"),

@@ -109,7 +109,7 @@ def test_out_may_name_a_tensor(file: Path) -> None:
     assert "one folder is allowed" in command("kernel", file, *given, "--out", "one", "--out", "two")[2]
     assert (
         command("check", "by_hand", "--out", "x")[2]
-        == "ascend-sim: --output: by_hand is not a C++ file; this option is for C++ kernels\n"
+        == "ascend-sim: --out: by_hand is not a C++ file; this option is for C++ kernels\n"
     )
 
 
