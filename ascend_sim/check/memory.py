@@ -60,7 +60,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
             address = operand_values(stack.rows, row, columns.column[region])
             near = np.clip(address, -_FAR, _FAR)  # so that no sum wraps
             low, high = near + columns.offset[region], near + columns.extent[region]
-            unit = stack.table.limits()[2][columns.column[region] - 1, stack.rows[row, 0]]
+            unit = stack.table.limits()[stack.rows[row, 0], columns.column[region] - 1, 2]
             if space == "GM":
                 sizes = np.asarray([*(reach(tensor, subject.chip) for tensor in subject.task.tensors), 0], np.int64)
                 slot = address >> SLOT_SHIFT

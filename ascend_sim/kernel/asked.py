@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,13 @@ class Asked(NamedTuple):
         return (self.extent > 0) & (outside | (self.offset % self.unit != 0))
 
 
-def asked(limits: Numbers, sizes: Sequence[int], kinds: Numbers, operand: Any, address: Numbers) -> Asked:
-    """Return the columns to check of operand number `operand` of instructions `kinds`, whose values are `address`.
+def asked(limits: Numbers, sizes: Sequence[int], address: Numbers) -> Asked:
+    """Return the operands to check of instructions whose values are `address`, an array of any shape.
 
-    `limits` and `sizes` are those of `Sheet.is_right`.
+    `limits` has (extent, capacity, unit) of each along one axis more (`InstructionTable.limits`), `sizes` the bytes of the
+    task's tensors.
     """
-    extent, limit, unit = limits[:, operand, kinds]
+    extent, limit, unit = limits[..., 0], limits[..., 1], limits[..., 2]
     in_gm, slot = limit < 0, address >> SLOT_SHIFT
     there = np.where((slot >= 0) & (slot < len(sizes)), slot, len(sizes))
     limit = np.where(in_gm, np.asarray((*sizes, -1), np.int64)[there], limit)

@@ -107,8 +107,8 @@ def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[in
         return []
     taken, first = rows[at], OPERAND_COLUMN["src0"]
     kinds, distance = taken[:, 0], taken[:, first : first + 2] - taken[:, 1:2]
-    extent = table.limits()[0]
-    room, size = extent[0, kinds][:, None], extent[first - 1 : first + 1, kinds].T
+    extent = table.limits()[..., 0].take(kinds, axis=0)
+    room, size = extent[:, :1], extent[:, first - 1 : first + 1]
     found = []
     for place, source in zip(*np.nonzero((size > 0) & (room > 0) & (distance < room) & (-distance < size)), strict=True):
         key = int(kinds[place]), ("src0", "src1")[source], int(distance[place, source])
@@ -141,7 +141,7 @@ def misread_sums(program: Program) -> Iterator[RowError]:
         return
     instructions = program.table.instructions
     taken, made = [one.taken for one in instructions], [_left(one) for one in instructions]
-    extent, first = program.table.limits()[0][0], OPERAND_COLUMN["src0"]
+    extent, first = program.table.limits()[:, 0, 0], OPERAND_COLUMN["src0"]
     held: dict[int, tuple[int, str]] = {}  # by where they begin: where sums end, and their format
     matters = np.array([bool(one or other) for one, other in zip(made, taken, strict=True)])
     rows = program.rows
@@ -184,7 +184,7 @@ def check_addresses(program: Program, sizes: Sequence[int]) -> None:
 def _check_operand(program: Program, operand: str, sizes: Sequence[int]) -> None:
     """Raise RowError for the first row whose operand lies outside its buffer or tensor, or at an unaligned address."""
     column, rows = OPERAND_COLUMN[operand], program.rows
-    found = asked(program.table.limits(), sizes, rows[:, 0], column - 1, rows[:, column])
+    found = asked(program.table.limits()[:, column - 1].take(rows[:, 0], axis=0), sizes, rows[:, column])
     wrong = np.flatnonzero(found.wrong())
     if not len(wrong):
         return

@@ -53,7 +53,7 @@ class InstructionTable:
         """Numbers of the waits that an experiment ignores."""
         self._columns: dict[str, NDArray[np.int64]] = {}
         self._flags: dict[tuple[str, str, int], int] = {}
-        self._limits = np.zeros((3, len(OPERAND_COLUMN), 0), np.int64)
+        self._limits = np.zeros((0, len(OPERAND_COLUMN), 3), np.int64)
         buffers: Mapping[str, int] = chip.buffers  # type: ignore[assignment]
         self._capacity = np.array([-1 if space == "GM" else buffers.get(space, 0) for space in SPACES])
         self._unit = np.array([chip.alignment.unit(space) for space in SPACES])
@@ -130,29 +130,30 @@ class InstructionTable:
         return int(getattr(one if name in _OF_INSTRUCTIONS else self.costs[number], name))
 
     def limits(self) -> NDArray[np.int64]:
-        """Return the limits of operands' addresses as [extent, capacity, unit][operand][instruction], in bytes.
+        """Return the limits of operands' addresses as [instruction][operand][extent, capacity, unit], in bytes.
 
         `extent`: from the address to the end of the bytes touched (0: no such operand). `capacity`: bytes of its buffer
         (-1: it is in GM). `unit`: the alignment of its address.
         """
-        known = self._limits.shape[2]
+        known = len(self._limits)
         if known < len(self.instructions):
             first, columns = self.touches.behind(known)
             instruction, has_operand = np.repeat(np.arange(len(first) - 1), np.diff(first)), columns["column"] != PLACED
             instruction, columns = instruction[has_operand], columns[has_operand]
             operand = columns["column"] - 1
-            found = np.zeros((3, len(OPERAND_COLUMN), len(first) - 1), np.int64)
-            np.maximum.at(found[0], (operand, instruction), columns["extent"])
-            found[1][operand, instruction] = self._capacity[columns["space"]]
-            found[2] = 1
-            found[2][operand, instruction] = self._unit[columns["space"]]
+            found = np.zeros((len(first) - 1, len(OPERAND_COLUMN), 3), np.int64)
+            extent, capacity, unit = (found[..., number] for number in range(3))
+            np.maximum.at(extent, (instruction, operand), columns["extent"])
+            capacity[instruction, operand] = self._capacity[columns["space"]]
+            unit[:] = 1
+            unit[instruction, operand] = self._unit[columns["space"]]
             for number, one in enumerate(self.instructions[known:]):
-                for name, unit in one.aligned().items():
-                    found[2][OPERAND_COLUMN[name] - 1, number] = unit
+                for name, least in one.aligned().items():
+                    unit[number, OPERAND_COLUMN[name] - 1] = least
             for number, form in enumerate(self.forms[known:]):
-                for name, unit in form.aligned.items() if form is not None else ():
-                    found[2][OPERAND_COLUMN[name] - 1, number] = unit
-            self._limits = np.concatenate((self._limits, found), axis=-1)
+                for name, least in form.aligned.items() if form is not None else ():
+                    unit[number, OPERAND_COLUMN[name] - 1] = least
+            self._limits = np.concatenate((self._limits, found))
         return self._limits
 
     def unfit(self, core: str) -> NDArray[np.bool_]:
@@ -176,8 +177,8 @@ class InstructionTable:
 
     def in_gm(self) -> NDArray[np.bool_]:
         """Return an array of bool at [instruction][operand], True for operands in GM."""
-        extent, capacity, _ = self.limits()
-        return ((extent > 0) & (capacity < 0)).T
+        limits = self.limits()
+        return (limits[..., 0] > 0) & (limits[..., 1] < 0)
 
     def cross_flag_names(self) -> set[str]:
         """Return the names of the cross-core flags that instructions wait for."""

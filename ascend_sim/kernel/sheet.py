@@ -9,14 +9,15 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.asked import Asked, asked
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Laid, Place, Stamp, Stamps
+from ascend_sim.kernel.asked import asked
+from ascend_sim.kernel.stamp import NO_MOVES, OF_GUARD, ROW, TILE, Laid, Place, Stamp, Stamps
 
 Numbers = NDArray[np.int64]
 _AT_ONCE = 4096
@@ -26,9 +27,6 @@ _SOME_ROWS = 64
 _PIECE = 4096
 """Rows that are checked at a time: their columns stay in the processor's cache."""
 _FAR = 1 << 62
-_OF_GUARD = 5
-"""Numbers of a guard beside its steps (`Stamps.numbered`)."""
-_NO_GUARDS = np.empty((0, _OF_GUARD), np.int64)
 
 
 class FreeSpan(NamedTuple):
@@ -310,17 +308,18 @@ class _Piece:
         `room` has the ranges by which places may move (`FreeSpan`); they are narrowed in place to the moves that keep it so.
         """
         new = [*{stamp.number: put for put, stamp in enumerate(self.stamps) if stamp.ways is None}.values()]
-        if new:
-            piece = _Piece(self.task, [self.stamps[put] for put in new], self.tiles[new], self.where, self.first[new])
-            if not piece._look(limits, sizes):
-                return False
+        if new and not self._look(new, limits, sizes):
+            return False
         return self._narrow(room, {put: stamp.ways for put, stamp in enumerate(self.stamps) if stamp.ways is not None})
 
     def narrow_by_guards(self, room: Room) -> None:
         """Narrow the ranges in `room`, by which places may move, to the moves at which the guards of all stamps still hold."""
-        given = {stamp.number: stamp.guards for stamp in self.stamps if stamp.guards}
+        given = {stamp.number: stamp for stamp in self.stamps if stamp.guards}
+        if not given:
+            return
         guards = {
-            number: self.task.numbered(np.array([(*one.steps, *one[1:]) for one in some])) for number, some in given.items()
+            number: self.task.numbered([(*one.steps, *one[1:]) for one in stamp.guards], stamp.axes)
+            for number, stamp in given.items()
         }
         self._narrow(room, {put: guards[stamp.number] for put, stamp in enumerate(self.stamps) if stamp.guards})
 
@@ -331,7 +330,7 @@ class _Piece:
         of_width: dict[int, list[int]] = {}
         for put, rows in guards.items():
             if len(rows):
-                of_width.setdefault(rows.shape[1] - _OF_GUARD, []).append(put)
+                of_width.setdefault(rows.shape[1] - OF_GUARD, []).append(put)
         for axes, puts in of_width.items():
             rows = np.concatenate([guards[put] for put in puts])
             places = np.repeat(self._places(puts, axes), [len(guards[put]) for put in puts], axis=0)
@@ -353,59 +352,38 @@ class _Piece:
         first = self.first[puts][:, None]
         return self.where[np.minimum(first + np.arange(axes), len(self.where) - 1)]
 
-    def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if all rows keep their limits at the present places; then also set `ways` of each stamp."""
-        rows = self.rows()
-        every = np.arange(limits.shape[1])[:, None]
-        if not any(len(stamp.moves) for stamp in self.stamps):
-            some = (rows[at : at + _PIECE] for at in range(0, len(rows), _PIECE))
-            if any(_asked_of(limits, sizes, every, one).wrong().any() for one in some):
+    def _look(self, new: list[int], limits: Numbers, sizes: Sequence[int]) -> bool:
+        """Return True if the resting numbers of the stamps at `new` keep their limits; then also set `ways` of each stamp."""
+        stamps = [self.stamps[put] for put in new]
+        rows = np.concatenate([stamp.rows for stamp in stamps])
+        lengths, ends = [len(stamp.moves) for stamp in stamps], np.cumsum([stamp.rows.size for stamp in stamps])
+        cell, axis, step = np.concatenate([stamp.moves for stamp in stamps]).T
+        cell = cell + np.repeat([0, *ends[:-1]], lengths)
+        rests = np.ones(rows.shape, np.bool_)
+        rests.reshape(-1)[cell] = False
+        for at in range(0, len(rows), _PIECE):
+            some = rows[at : at + _PIECE]
+            found = asked(limits.take(some[:, 0], axis=0), sizes, some[:, 1:TILE])
+            if (found.wrong() & rests[at : at + _PIECE, 1:TILE]).any():
                 return False
-            for stamp in self.stamps:
-                stamp.ways = _NO_GUARDS
-            return True
-        found = _asked_of(limits, sizes, every, rows)
-        if found.wrong().any():
-            return False
-        guards, ends = self._guards(found)
-        for stamp, begin, end in zip(self.stamps, [0, *ends[:-1]], ends, strict=True):
-            stamp.ways = guards[begin:end]
+        begins = np.diff(cell, prepend=-1) != 0  # a number may move along several axes
+        steps = np.zeros((np.count_nonzero(begins), max([stamp.axes for stamp in stamps])), np.int64)
+        steps[np.cumsum(begins) - 1, axis] = step
+        cell, of = cell[begins], np.repeat(np.arange(len(stamps)), lengths)[begins]
+        gone = (steps * self._places(new, steps.shape[1])[of]).sum(1)
+        row, column = np.divmod(cell, ROW)
+        offset, extent, limit, unit = asked(limits[rows[row, 0], column - 1], sizes, rows.reshape(-1)[cell] + gone)
+        low = gone - offset
+        guards: list[dict[Place, list[int]]] = [{} for _ in stamps]
+        columns = (one.tolist() for one in (of, steps, unit, low % unit, low, low + limit - extent, extent > 0))
+        for stamp, where, one, rest, least, most, counts in zip(*columns, strict=True):
+            if counts:
+                span = guards[stamp].setdefault((*where, one, rest), [least, most])
+                span[:] = max(span[0], least), min(span[1], most)
+        ways = self.task.numbered([(*one, *span) for some in guards for one, span in some.items()], steps.shape[1])
+        for stamp, some, end in zip(stamps, guards, accumulate(map(len, guards)), strict=True):
+            stamp.ways = ways[end - len(some) : end]
         return True
-
-    def _guards(self, found: Asked) -> tuple[Numbers, list[int]]:
-        """Return (guards of the places where rows stay within their limits, ends of those of each stamp), as `Stamps.numbered`.
-
-        `found` has the operands of the rows at the present places.
-        """
-        every, most = np.arange(len(self.stamps)), max([stamp.axes for stamp in self.stamps])
-        lengths = np.array([len(stamp.rows) for stamp in self.stamps])
-        counts = [len(stamp.moves) for stamp in self.stamps]
-        cell, axis, step = np.concatenate([stamp.moves for stamp in self.stamps]).T
-        cell = cell + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts)
-        new = _begins(cell[1:] != cell[:-1])
-        steps = np.zeros((np.count_nonzero(new), most), np.int64)
-        steps[np.cumsum(new) - 1, axis] = step
-        row, column = np.divmod(cell[new], ROW)
-        of = np.repeat(every, counts)[new]
-        offset, extent, limit, unit = (one[column - 1, row] for one in found)
-        start = offset - (steps * self._places(every, most)[of]).sum(1)  # at place 0
-        asked = extent > 0
-        columns = np.column_stack([of, steps, unit, -start % unit, -start, limit - extent - start])[asked]
-        columns = columns[np.lexsort(columns.T[-3::-1])]
-        first = np.flatnonzero(_begins((columns[1:, :-2] != columns[:-1, :-2]).any(1))[: len(columns)])
-        guards = columns[first]
-        guards[:, -2] = np.maximum.reduceat(columns[:, -2], first)
-        guards[:, -1] = np.minimum.reduceat(columns[:, -1], first)
-        return self.task.numbered(guards[:, 1:]), np.searchsorted(guards[:, 0], every, "right").tolist()
-
-
-def _begins(differs: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return an array of bool: True where a run of equal items begins. `differs` compares each item with the one before it."""
-    return np.concatenate(([True], differs))
-
-
-def _asked_of(limits: Numbers, sizes: Sequence[int], every: Numbers, rows: Numbers) -> Asked:
-    return asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T)
 
 
 def _last_rows(rows: Numbers, wanted: set[int]) -> list[tuple[int, int]]:

@@ -15,9 +15,8 @@ differs between runs of the loop belongs into `what`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from ctypes import addressof, c_char
-from dataclasses import dataclass
 from functools import cached_property
 from operator import add, mul
 from typing import Any, NamedTuple, NoReturn
@@ -34,6 +33,8 @@ from ascend_sim.memory.gm import OFFSET_MASK
 ROW, TILE = 5, 4
 """Numbers of a row, and which of them counts tiles."""
 NO_MOVES = np.empty((0, 3), np.int64)
+OF_GUARD = 5
+"""Numbers of a guard beside its steps (`Stamps.numbered`)."""
 LAID = 5
 """Numbers of a stamp in memory, as C reads it (`Stamp` of engine/compiled/program.h)."""
 
@@ -153,12 +154,15 @@ class Placed(int):
         return placed
 
 
-@dataclass(frozen=True, slots=True)
-class _Relative:
-    """A `Moving` as it stands in a phase, where it is compared and hashed by its steps and its start relative to the place."""
+class _Relative(NamedTuple):
+    """A `Moving` as it stands in a phase, where it is compared and hashed by its steps and its start relative to the place.
+
+    `mark` sets it apart from tuples that a kernel carries.
+    """
 
     steps: Place
     start: int
+    mark: object = Moving
 
 
 def distance(steps: Place, where: Place) -> int:
@@ -339,15 +343,13 @@ class Stamps:
             self._without[key] = self.add(stamp.without(rows, 0))
         return self._without[key]
 
-    def numbered(self, guards: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return guards with their direction.
-
-        The rows of `guards` are (*steps, unit, rest, low, high); those of the result are (*steps, direction, unit, rest, low,
-        high).
+    def numbered(self, guards: Iterable[tuple[int, ...]], axes: int) -> NDArray[np.int64]:
+        """Return guards (*steps, unit, rest, low, high) of places of `axes` numbers as rows with their direction: (*steps,
+        direction, unit, rest, low, high).
         """
         known = self.directions
-        numbers = [known.setdefault(one, len(known)) for one in map(tuple, guards[:, :-3].tolist())]
-        return np.concatenate((guards[:, :-4], np.array(numbers, np.int64)[:, None], guards[:, -4:]), axis=1)
+        found = [(*one[:-4], known.setdefault(one[:-3], len(known)), *one[-4:]) for one in guards]
+        return np.array(found, np.int64).reshape(-1, axes + OF_GUARD)
 
     def laid(self) -> Laid:
         """Return the table of all stamps for C, by number: addresses and sizes; valid while this object and the stamps live."""

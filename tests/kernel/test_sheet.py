@@ -328,7 +328,7 @@ def is_right(rows: Sequence[Sequence[int]], limits: list[list[list[int]]]) -> bo
     """Return True if every operand of these rows lies where it may, one by one."""
     for kind, *operands, _ in rows:
         for operand, address in enumerate(operands):
-            extent, limit, unit = (column[operand][kind] for column in limits)
+            extent, limit, unit = limits[kind][operand]
             if not extent:
                 continue
             if limit < 0:
@@ -372,6 +372,7 @@ def rows_at(
 @example([([(0, -(1 << 63), 0, 0), (0, (1 << 63) - 8, 0, 0)], [])], [(0, (0, 0))], [])
 @example([([(0, (1 << 63) - 32, 0, 0)], [(0, 1, 0, 1 << 62)])], [(0, (3, 0)), (0, (2, 0))], [])
 @example([([(0, 16, 0, 0)], [(0, 1, 0, 16)])], [(0, (1, 0)), (0, (2, 0))], [])  # right at one of two places
+@example([([(0, -32, 0, 0)], [(0, 1, 0, 32)])], [(0, (1, 0))], [])  # right there, and not without its place
 @example([([(0, 32 * start, 0, 0)], [(0, 1, 0, 32)]) for start in (0, 9, 3)], [(n, (0, 0)) for n in range(3)], [])
 def test_a_sheet_is_right_where_every_row_is(given_stamps: list, puts: list, own: list) -> None:
     table = table_of_copies()

@@ -193,7 +193,7 @@ def test_results_begin_where_the_unit_can_write_them(instruction: Any, unit: int
     """asc-devkit, ReduceRepeat and ReduceDataBlock."""
     table = InstructionTable(load_chip("ascend910b3"))
     table.add((type(instruction), *vars(instruction).values()))
-    assert table.limits()[2][0, 0] == unit
+    assert table.limits()[0, 0, 2] == unit
 
 
 @pytest.mark.parametrize(

@@ -84,13 +84,15 @@ class HeldTile(NamedTuple):
 
     def at(self, rows: int, block: int, group: int, per_block: int) -> HeldTile:
         """Return the tile moved by `rows` rows, `block` channel blocks (of `per_block` columns) and `group` groups."""
-        return self._replace(
-            group=self.group + group,
-            m=Span(self.m.start + rows, self.m.length),
-            n=Span(self.n.start + block * per_block, self.n.length),
-            m_held=Span(self.m_held.start + rows, self.m_held.length),
-            n_held=Span(self.n_held.start + block * per_block, self.n_held.length),
-            blocks=Span(self.blocks.start + block, self.blocks.length),
+        return HeldTile(
+            self.group + group,
+            self.plane,
+            Span(self.m.start + rows, self.m.length),
+            Span(self.n.start + block * per_block, self.n.length),
+            Span(self.m_held.start + rows, self.m_held.length),
+            Span(self.n_held.start + block * per_block, self.n_held.length),
+            Span(self.blocks.start + block, self.blocks.length),
+            self.channels,
         )
 
 

@@ -29,6 +29,8 @@ row of gradOutput; of a signal from the columns that a run of pixels sees; or ga
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span, matrix_window
@@ -76,8 +78,12 @@ def tbe_grad_weight_task(
 
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
-        pieces = list(work.pieces(block))
-        return [k.repeated(pieces, lambda: _TbeBuilder(call, p, tiling, k).program(pieces))]
+        own = work.of(block)
+
+        def written(pieces: Sequence[tuple[Piece, Where]]) -> Program:
+            return _TbeBuilder(call, p, tiling, k).program(pieces)
+
+        return [k.repeated_at(own.place, own.outline(), own.pieces, written) if own.tiles else written(())]
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     dtypes = {"grad_output": storage, "input": storage, "grad_weight": "float32"}
@@ -116,7 +122,7 @@ class _TbeBuilder:
             own_flags=self.itemsize == 4,
         )
 
-    def program(self, pieces: list[tuple[Piece, Where]]) -> Program:
+    def program(self, pieces: Sequence[tuple[Piece, Where]]) -> Program:
         """Return the program of the steps `pieces` at their places, with the end of all queues."""
         parts = {what.part for what, _ in pieces if isinstance(what, TbePlane)}
         self.pad_runs([step for part in parts for step in part.steps])

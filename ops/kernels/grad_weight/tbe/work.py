@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
+from operator import sub
 from typing import NamedTuple
 
 from ascend_sim.chip.fractal import FRACTAL
@@ -12,7 +13,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Ca
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.kernels.grad_weight.steps import Where
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import HeldTile, TbeBlock, block_part, out_tiles
-from ascend_sim.ops.kernels.grad_weight.tbe.walks import TbePart, TbeWalks, moves
+from ascend_sim.ops.kernels.grad_weight.tbe.walks import TbePart, TbeWalks, Walk, moves
 
 
 class TbeBegin(NamedTuple):
@@ -40,22 +41,60 @@ class TbeEnd(NamedTuple):
 Piece = TbeBegin | TbePlane | TbeEnd
 
 
+class TileWork(NamedTuple):
+    """Work of a block on a tile, which is relative to `where`: (depth of gradOutput, input plane or None) for each depth."""
+
+    tile: HeldTile
+    depths: tuple[tuple[int, int | None], ...]
+    where: Where
+
+
+class BlockWork(NamedTuple):
+    """Work of a block: its walk through the pixels of each of its `images`, for each of its tiles."""
+
+    images: range
+    walk: Walk
+    tiles: list[TileWork]
+
+    @property
+    def place(self) -> Where:
+        """Return the place of the first step."""
+        return self.tiles[0].where
+
+    def outline(self) -> Hashable:
+        """Return what decides the steps and their distances from the first one; equal outlines have equal ones."""
+        place, rows = self.place, tuple([(part, row - self.place.row) for part, row in self.walk])
+        return len(self.images), rows, tuple([(*one[:2], *map(sub, one.where, place)) for one in self.tiles])
+
+    def pieces(self) -> list[tuple[Piece, Where]]:
+        """Return (step, place) for each tile: begin, one step for each part of each plane of the images, end."""
+        found: list[tuple[Piece, Where]] = []
+        for tile, depths, where in self.tiles:
+            sums = [(TbePlane(tile, one, *pair), row) for pair in depths for one, row in self.walk]
+            found.append((TbeBegin(), where))
+            for batch in self.images:
+                found += [(one, Where(batch, row, *where[2:])) for one, row in sums]
+            found.append((TbeEnd(tile), where._replace(batch=self.images[-1], row=self.walk[-1][1] if self.walk else 0)))
+        return found
+
+
 class TbeWork:
-    """Maker of the steps of all blocks of a launch; walks are computed once for all blocks."""
+    """Maker of the work of all blocks of a launch; walks are computed once for all blocks."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         self._call, self._p, self._tiling = call, p, tiling
         self._walks, self._moves, self._per_block = TbeWalks(call, p, tiling), moves(p), p.taps * call.inp.c0
 
-    def pieces(self, number: int) -> Iterator[tuple[Piece, Where]]:
-        """Yield (step, place) for the tiles of block `number`: begin, one step for each part of each plane of the
-        block's images, end; nothing for an empty block.
-        """
+    def of(self, number: int) -> BlockWork:
+        """Return the work of block `number`; an empty block has no tiles."""
         block = block_part(self._p, self._tiling.cuts, number)
         if block.empty:
-            return
+            return BlockWork(block.images, (), [])
         walk = self._walks.of(block.k)
-        begin, end = (walk[0][1], walk[-1][1]) if walk else (0, 0)
+        return BlockWork(block.images, walk, list(self._tiles(block, walk[0][1] if walk else 0)))
+
+    def _tiles(self, block: TbeBlock, row: int) -> Iterator[TileWork]:
+        """Yield the block's work on each of its tiles; its walk begins at `row`."""
         for group in block.groups:
             part = replace(block, groups=range(group, group + 1))
             rows = self._call.group_channels(group, self._call.inp.problem.c_out, self._call.inp.cout_g)
@@ -63,12 +102,7 @@ class TbeWork:
             for tile in out_tiles(part, self._tiling.tile, self._p.taps, self._call.inp.c0, rows, channels):
                 m, n = (tile.m_held.start // FRACTAL, tile.blocks.start) if self._moves else (0, 0)
                 shape = tile.at(-m * FRACTAL, -n, -group, self._per_block)
-                depths = list(self._depths(block, tile.plane))
-                sums = [(TbePlane(shape, one, *pair), row) for pair in depths for one, row in walk]
-                yield TbeBegin(), Where(block.images[0], begin, m, n, group)
-                for batch in block.images:
-                    yield from [(one, Where(batch, row, m, n, group)) for one, row in sums]
-                yield TbeEnd(shape), Where(block.images[-1], end, m, n, group)
+                yield TileWork(shape, tuple(self._depths(block, tile.plane)), Where(block.images[0], row, m, n, group))
 
     def _depths(self, block: TbeBlock, kernel_plane: int) -> Iterator[tuple[int, int | None]]:
         """Yield (depth of gradOutput, input plane that `kernel_plane` reads there, None in the padding) for the block."""
