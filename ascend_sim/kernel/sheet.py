@@ -376,13 +376,13 @@ class _Piece:
         low = gone - offset
         guards: list[dict[Place, list[int]]] = [{} for _ in stamps]
         columns = (one.tolist() for one in (of, steps, unit, low % unit, low, low + limit - extent, extent > 0))
-        for stamp, where, one, rest, least, most, counts in zip(*columns, strict=True):
+        for number, where, one, rest, least, most, counts in zip(*columns, strict=True):
             if counts:
-                span = guards[stamp].setdefault((*where, one, rest), [least, most])
+                span = guards[number].setdefault((*where, one, rest), [least, most])
                 span[:] = max(span[0], least), min(span[1], most)
-        ways = self.task.numbered([(*one, *span) for some in guards for one, span in some.items()], steps.shape[1])
-        for stamp, some, end in zip(stamps, guards, accumulate(map(len, guards)), strict=True):
-            stamp.ways = ways[end - len(some) : end]
+        ways = self.task.numbered([(*one, *span) for own in guards for one, span in own.items()], steps.shape[1])
+        for stamp, own, end in zip(stamps, guards, accumulate(map(len, guards)), strict=True):
+            stamp.ways = ways[end - len(own) : end]
         return True
 
 
