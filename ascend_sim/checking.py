@@ -47,6 +47,7 @@ def check_kernel(
     report = check_tasks(
         spec, [made.task], roles=made.roles, tools=tools, strict=True, disarm={made.task.name: flags} if flags else None
     )
+    report.scalar_code = kernel.scalar_code(made.started.shared)
     races = [(one.space, frozenset(place.pipe for place in one.places)) for one in report.findings if len(one.places) > 1]
     report.remarks.extend(kernel.remarks_on(races))
     report.remarks.extend(disarmed_warnings(flags, "timing"))

@@ -182,8 +182,8 @@ class LaunchJob(Job):
         return partial(judge_outputs, wanted, outputs, self.dtypes, model)
 
     def report_fields(self) -> dict[str, Any]:
-        """Return the report's "problem" (kernel, tensors, core, blocks, plain fields, cache states, scalar work's time) and
-        the warning of an experiment with that time.
+        """Return the report's "problem" (kernel, tensors, core, blocks, plain fields, cache states, scalar work's time), the
+        counts of its scalar code, and the warning of an experiment with that time.
         """
         started = self.made.started
         work = f"{self.work} cycles before each instruction" if self.work else self.kernel.scalar_work
@@ -199,6 +199,7 @@ class LaunchJob(Job):
                 "launches": self.options["launches"],
                 **({"scalar_work": work} if work else {}),
             },
+            "scalar_code": self.kernel.scalar_code(started.shared),
             "warnings": (f"an experiment: scalar work of {work}",) if self.work else (),
         }
 

@@ -21,9 +21,10 @@ from functools import cache
 from pathlib import Path
 
 from ascend_sim.ascend_c.confinement import JUDGED
+from ascend_sim.ascend_c.counted import UNCOUNTED, overlay
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import FORWARD, PUBLIC, write_headers
-from ascend_sim.ascend_c.source import refused_in_judge
+from ascend_sim.ascend_c.source import included, refused_in_judge
 from ascend_sim.ascend_c.words import header
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
@@ -126,10 +127,9 @@ def library(
     """
     chosen = compiler()
     ours = [*FLAGS, *CORE_FLAGS[core], f"-I{HEADERS}"]
-    added = [*(f"-I{folder}" for folder in include), *(f"-D{one}" for one in defines)]
-    options = [*added, *ours]
+    asked = [*map(str, include), "", *defines, "", *ours]
     judged = os.environ.get(JUDGED, "")
-    key = _hash(chosen.identity, _headers(), header(), FORWARD, *PUBLIC, stub, judged, *options, *map(str, sources))
+    key = _hash(chosen.identity, _headers(), header(), FORWARD, *PUBLIC, stub, judged, *asked, *map(str, sources))
     folder = cache_folder() / "kernels"
     folder.mkdir(exist_ok=True)
     manifest = folder / f"{key}.json"
@@ -139,8 +139,8 @@ def library(
     with tempfile.TemporaryDirectory(dir=folder, prefix=f"{os.getpid()}.") as scratch:
         headers = _generated(folder)
         ours.append(f"-I{headers}")
-        precompiled = None if added else _precompiled(chosen, ours, folder)
-        made, used = _compiled(chosen, sources, stub, [*added, *ours], Path(scratch), precompiled)
+        precompiled = _precompiled(chosen, ours, folder)
+        made, used = _compiled(chosen, sources, stub, include, defines, ours, Path(scratch), precompiled)
         name = f"{_hash(key, *sorted(used), *used.values())}.so"
         if not (folder / name).exists():
             os.replace(made, folder / name)
@@ -198,14 +198,17 @@ def _compiled(
     chosen: Compiler,
     sources: Sequence[Path],
     stub: str,
-    options: Sequence[str],
+    include: Sequence[Path],
+    defines: Sequence[str],
+    ours: Sequence[str],
     scratch: Path,
     precompiled: Path | None,
 ) -> tuple[Path, dict[str, str]]:
     """Compile and link in the folder `scratch`; return (path of the library, {user's file: digest of its content}).
 
-    Raises CompileError. Launches by host code are removed from the sources before. A file that includes kernel_operator.h is
-    compiled with the `precompiled` one. If that fails, it is compiled again without, unless it begins with that header.
+    Raises CompileError. Launches by host code are removed from the sources before. A file is compiled with counts of its scalar
+    code, if that fails without. One that includes the API is compiled with the `precompiled` one, and the macros of `defines`
+    come behind it. If that fails, it is compiled again without, unless it begins with that header.
     """
     from ascend_sim.ascend_c.diagnostics import lies_in, shown_errors  # a library in the cache needs none
 
@@ -213,28 +216,27 @@ def _compiled(
     known = [one.resolve() for one in (scratch.parent, HEADERS, *chosen.headers)]
     plain = [_without_launches(one, scratch / f"plain{number}.cpp") for number, one in enumerate(sources)]
     (scratch / "entry.cpp").write_text(f'#include "{plain[0]}"\n{stub}', encoding="utf-8", errors="surrogateescape")
+    options = [*(f"-I{folder}" for folder in include), *ours]
     for source in sources:
         used[str(source)] = _hash(source.read_bytes())
-        options = [*options, f"-iquote{source.parent}"]
+        options.append(f"-iquote{source.parent}")
+    texts = [included(one, include) for one in sources]
+    headers = [path for found in texts for path in found if path not in sources]
+    counts = overlay(dict.fromkeys([*plain, *headers]), scratch)
+    (scratch / "macros.h").write_text("".join(map(_definition, defines)))
     for number, source in enumerate([scratch / "entry.cpp", *plain[1:]]):
         made, rules = scratch / f"{number}.o", scratch / f"{number}.d"
-        command = [
-            *chosen.compile,
-            *options,
-            "-MD",
-            "-MF",
-            str(rules),
-            "-c",
-            str(source),
-            "-o",
-            str(made),
-        ]
+        command = [*chosen.compile, *options, "-MD", "-MF", str(rules), "-c", str(source), "-o", str(made)]
         user = sources[number]
-        text = user.read_text(errors="replace")
-        fits = precompiled is not None and _API.search(text) and not (user.parent / API).exists()
-        done = _run([*command, "-include-pch", str(precompiled)]) if fits else None
-        if done is None or (done.returncode and (not _API_FIRST.match(text) or _NO_HEADER.search(done.stderr))):
-            done = _run(command)
+        uses = any(map(_API.search, texts[number].values())) and not _has_api([user.parent, *include])
+        if uses and defines:
+            command += ["-include", API, "-include", str(scratch / "macros.h")]
+        else:
+            command += [f"-D{one}" for one in defines]
+        begins = _API_FIRST.match(user.read_text(errors="replace")) is not None
+        done = _tried([*command, *counts], precompiled if uses else None, begins)
+        if done.returncode:
+            done = _tried([*command, *UNCOUNTED], precompiled if uses else None, begins)
         if done.returncode or not made.exists():
             raise CompileError(shown_errors(done.stderr, known, sources))
         objects.append(str(made))
@@ -254,6 +256,17 @@ def _compiled(
             f"constants alone"
         )
     return made, used
+
+
+def _tried(command: Sequence[str], precompiled: Path | None, begins: bool) -> subprocess.CompletedProcess[str]:
+    """Compile with the precompiled header, if there is one. If that fails, compile again without, unless the file `begins` with
+    the API.
+    """
+    if precompiled is not None:
+        done = _run([*command, "-include-pch", str(precompiled)])
+        if not done.returncode or (begins and not _NO_HEADER.search(done.stderr)):
+            return done
+    return _run(command)
 
 
 def _runs_when_loaded(library: bytes) -> bool:
@@ -279,7 +292,7 @@ _CHOSEN = 10
 """Type of a symbol whose resolver a loader calls (STT_GNU_IFUNC): `ifunc`, and a function for several processors."""
 API = "kernel_operator.h"
 """The header with the whole API, which is precompiled."""
-_INCLUDE = rf'#\s*include\s*["<]{re.escape(API)}[">]'
+_INCLUDE = rf'#\s*include\s*["<](?:{"|".join(map(re.escape, (API, *PUBLIC)))})[">]'
 _API = re.compile(rf"^\s*{_INCLUDE}", re.MULTILINE)
 _API_FIRST = re.compile(rf"(?:\s++|//[^\n]*+|/\*(?s:.*?)\*/)*+{_INCLUDE}")
 """Beginning of a file whose errors are the same with the precompiled header: nothing but comments stands before the API."""
@@ -287,6 +300,17 @@ _NO_HEADER = re.compile("(?i)PCH|precompiled")
 """Words of the errors of a precompiled header that is spoiled or of another compiler."""
 _PRECOMPILE = ("-Xclang", "-fno-pch-timestamp", "-Xclang", "-fpch-instantiate-templates", "-x", "c++-header")
 _LAUNCH = re.compile(r"\b\w+\s*(?:<[^<>;]*>\s*)?<<<[^;]*?>>>\s*\(")
+
+
+def _has_api(folders: Sequence[Path]) -> bool:
+    """Return True if one of `folders` has an API header of the user's own, which takes the place of the one here."""
+    return any((folder / API).exists() for folder in folders)
+
+
+def _definition(macro: str) -> str:
+    """Return the directives that define NAME=VALUE, or NAME as 1, anew."""
+    name, given, value = macro.partition("=")
+    return f"#undef {name.partition('(')[0]}\n#define {name} {value if given else 1}\n"
 
 
 def _without_launches(source: Path, copy: Path) -> Path:
@@ -314,7 +338,9 @@ def _prerequisites(rules: str) -> list[Path]:
 
 @cache
 def _headers() -> str:
-    return _hash(*[path.read_bytes() for path in sorted(HEADERS.rglob("*.h"))])
+    """Return a digest of all headers here, and of the module that adds counts to the user's files."""
+    counting = Path(__file__).with_name("counted.py")
+    return _hash(*[path.read_bytes() for path in (*sorted(HEADERS.rglob("*.h")), counting)])
 
 
 def _hash(*parts: str | bytes) -> str:

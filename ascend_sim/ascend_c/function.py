@@ -30,6 +30,7 @@ from ascend_sim.ascend_c.recorder import (
     CUBE_CALLS,
     MATMUL_ROOM,
     TASK_TYPES,
+    UNCOUNTED,
     VECTOR_CALLS,
     Argument,
     Description,
@@ -51,7 +52,7 @@ from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.keywords import near_names
 
-_TOGETHER, _ENDLESS = "recorded together", "a program did not end"
+_TOGETHER, _ENDLESS, _SCALAR = "recorded together", "a program did not end", "turns and calls of each core"
 _REGISTERED = re.compile(r"^[^/#\n]*\bREGISTER_TILING_DEFAULT\s*\(([^)]*)\)", re.MULTILINE)
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _ABOUT_CUBE = re.compile(
@@ -192,6 +193,19 @@ class CppKernel(KernelFunction):
             remarks.append("SetL2CacheHint changes nothing here: the model of the L2 keeps all lines alike")
         return remarks
 
+    def scalar_code(self, shared: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+        """Return {kind of core: turns of loops and calls of functions in the kernel's own C++} of a launch; {} for a kernel
+        that cannot be compiled with counts.
+        """
+        found: dict[str, dict[str, int]] = {}
+        if UNCOUNTED in self._marks:
+            return found
+        for (_, kind, _), (turns, calls) in sorted(shared.get(_SCALAR, {}).items()):
+            counts = found.setdefault(kind, {"loop_turns": 0, "calls": 0})
+            counts["loop_turns"] += turns
+            counts["calls"] += calls
+        return found
+
     def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return {parameter: tensor}, with the tensors of a list as "x[0]", "x[1]".
 
@@ -230,6 +244,7 @@ class CppKernel(KernelFunction):
         recording = self._recorded(k, tensors, given, by_name)
         if JUDGED in os.environ:
             self.words[k.block, k.core_kind, k.sub_block].add(recording.digest())
+        k.shared.setdefault(_SCALAR, {})[k.block, k.core_kind, k.sub_block] = recording.turns, recording.calls
         k.shared[_ENDLESS] = recording.how == TOO_LONG
         if not k.shared[_ENDLESS]:
             append(k, recording, len(tensors), self.auto_sync)
@@ -320,19 +335,21 @@ def _stub(named: str, fields: Sequence[StructureField], tiling_structure: str) -
     `tiling_structure`: the structure that the kernel's files register for the tiling data, or "".
     """
     assigned = " ".join(
-        f"if constexpr (I == {parameter}) asim::assign(data.{name}, given[{number}]);"
+        f"if constexpr (asim_index == {parameter}) asim::assign(asim_data.{name}, asim_given[{number}]);"
         for number, (parameter, name) in enumerate(fields)
     )
     export = 'extern "C" __attribute__((visibility("default")))'
     return (
         '#include "asim/launch.h"\n'
         "struct AsimFill {\n"
-        f"template <int I, class T> void fill(T &data, const asim::Argument *given) const {{ {assigned} }}\n"
+        "template <int asim_index, class asim_type> void fill(asim_type &asim_data, const asim::Argument *asim_given) const "
+        f"{{ {assigned} }}\n"
         "};\n"
         f"static {tiling_structure or 'asim::NoTiling'} asim_tiling;\n"
-        f"{export} void asim_run(const int64_t *request, int pipe) "
-        f"{{ asim::run(&{named}, AsimFill(), asim_tiling, request, pipe); }}\n"
-        f"{export} int64_t asim_describe(int64_t *out, int64_t most) {{ return asim::describe(&{named}, out, most); }}\n"
+        f"{export} void asim_run(const int64_t *asim_request, int asim_pipe) "
+        f"{{ asim::run(&{named}, AsimFill(), asim_tiling, asim_request, asim_pipe); }}\n"
+        f"{export} int64_t asim_describe(int64_t *asim_out, int64_t asim_most) "
+        f"{{ return asim::describe(&{named}, asim_out, asim_most); }}\n"
     )
 
 

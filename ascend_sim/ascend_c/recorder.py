@@ -37,9 +37,9 @@ class Limits(NamedTuple):
 
 
 NO_OTHERS = Limits()
-ALL_CORES, CUBE_CALLS, VECTOR_CALLS, CACHE_HINTS, ASKS_CUBE, TASK_TYPES = 0, 1, 2, 3, 4, 16
-"""Marks of a library (asim/tensor.h): the kernel joins all cores, calls the cube, calls the vector unit, gives hints to the L2,
-asks the cube core for products; from 16 on its cores."""
+ALL_CORES, CUBE_CALLS, VECTOR_CALLS, CACHE_HINTS, ASKS_CUBE, UNCOUNTED, TASK_TYPES = 0, 1, 2, 3, 4, 5, 16
+"""Marks of a library (asim/marks.h): the kernel joins all cores, calls the cube, calls the vector unit, gives hints to the L2,
+asks the cube core for products, has C++ that is not counted; from 16 on its cores."""
 MATMUL_ROOM = 1 << 20
 """Bytes of a vector core in the workspace of Matmul (asim/matmul_messages.h, Mailbox)."""
 _MOST_MARKS = 32

@@ -126,9 +126,8 @@ def _plain(path: Path, include: Sequence[Path]) -> tuple[str, list[str]]:
     """
     if not path.is_file():
         raise SimError(f"{path}: {why_no_file(path)}; give a C++ file with a kernel")
-    texts: dict[Path, str] = {}
     try:
-        _included(path.absolute(), include, texts)
+        texts = included(path.absolute(), include)
     except OSError as error:
         raise SimError(f"{path}: cannot be read: {error.strerror or error}") from None
     plain = _BETWEEN.join(_NOISE.sub(_blank, text) for text in texts.values())
@@ -143,15 +142,24 @@ def _plain(path: Path, include: Sequence[Path]) -> tuple[str, list[str]]:
     return plain.rpartition(_BETWEEN)[2], hidden
 
 
-def _included(path: Path, include: Sequence[Path], texts: dict[Path, str]) -> None:
-    """Add to `texts` the texts of the headers that a file includes, of those that they include, and last its own."""
+def included(path: Path, include: Sequence[Path]) -> dict[Path, str]:
+    """Return the texts of the headers that a file includes from its folder or `include`, of those that they include, and last
+    its own, by their paths.
+    """
+    texts: dict[Path, str] = {}
+    _add_included(path, include, texts)
+    return texts
+
+
+def _add_included(path: Path, include: Sequence[Path], texts: dict[Path, str]) -> None:
+    """Add to `texts` what `included` returns."""
     text = path.read_text(encoding="utf-8", errors="replace").replace("\f", " ")
     texts[path] = ""  # a header that includes itself ends here
     for match in _INCLUDE.finditer(text):
         there = [Path(normpath(folder / match["name"])) for folder in (path.parent, *include)]
         for header in [one for one in there if one.is_file()][:1]:
             if header not in texts:
-                _included(header, include, texts)
+                _add_included(header, include, texts)
     del texts[path]
     texts[path] = text
 

@@ -19,6 +19,8 @@ _SHAPE, _LINE, _ROWS, _END, _ASK = range(1, 6)
 FINE, REFUSED, CRASHED, TOO_LONG = range(4)
 ROW = 5
 """Numbers in a row: its shape, its line and three addresses."""
+_HEAD = 5
+"""Numbers in front of the texts of the last frame: how the program ended, its detail, its line, turns and calls."""
 _MOST_BYTES = 1 << 20
 """Most bytes of a frame."""
 
@@ -39,6 +41,9 @@ class WordStream:
     detail: int = 0
     last: Line | None = None
     text: str = ""
+    turns: int = 0
+    calls: int = 0
+    """Turns of loops and calls of functions in the kernel's own C++."""
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -114,12 +119,12 @@ class WordReader:
             self._gather()
             if kind == _ASK:
                 self._asks = True
-            elif len(body) < 3:
+            elif len(body) < _HEAD or body[3:_HEAD].min() < 0:
                 self.broken()
             else:
                 self.ended = True
-                recording.how, recording.detail, line = (int(one) for one in body[:3])
-                file, recording.text = _texts(body[3:])[:2]
+                recording.how, recording.detail, line, recording.turns, recording.calls = body[:_HEAD].tolist()
+                file, recording.text = _texts(body[_HEAD:])[:2]
                 recording.last = (file, line) if line else None
         else:
             self.broken()

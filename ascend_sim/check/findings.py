@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from textwrap import shorten
@@ -171,7 +171,7 @@ class CheckReport:
     """Result of a check: its findings, and the numbers of checked programs and rows.
 
     `unused` lists unused memory. It is not a mistake, for a correct kernel may read a part of its input; `remarks` begin with
-    its texts.
+    its texts. `scalar_code` counts turns of loops and calls, as a run's report does.
     """
 
     chip: str
@@ -181,6 +181,7 @@ class CheckReport:
     rows: int = 0
     remarks: list[str] = field(default_factory=list)
     unused: list[CheckFinding] = field(default_factory=list)
+    scalar_code: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         found = f"{len(self.findings)} findings" if self.findings else "nothing found"
@@ -199,6 +200,7 @@ class CheckReport:
             "passed": self.passed,
             "programs": self.programs,
             "instructions": self.rows,
+            **({"scalar_code": self.scalar_code} if self.scalar_code else {}),
             "findings": [one.to_dict() for one in self.findings],
             "remarks": list(self.remarks),
             "unused": [one.to_dict() for one in self.unused],

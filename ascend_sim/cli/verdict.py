@@ -38,10 +38,15 @@ def verdict_of(
 
     `scalar`: scalar work computes the outputs, which fails the stage "values".
     """
+    from ascend_sim.report.summary import code_words
+
     stages: dict[str, Any] = dict.fromkeys(STAGES)
     stages["compile"] = {"passed": True, "messages": []}
     work = "not timed" if report is None else report["problem"].get("scalar_work", "not timed")
-    unknown = [f"scalar work is {work}: loops, calls and arithmetic between the words of the kernel"]
+    counted = code_words(report or check or {})
+    unknown = [
+        f"scalar work is {work}: loops, calls and arithmetic between the words of the kernel{f' ({counted})' * bool(counted)}"
+    ]
     if check is None or check.get("passed") is None:
         unknown.append("nothing was checked: bounds, race, init, sync")
     else:

@@ -1,8 +1,7 @@
 """Kernels as functions: `kernel_function` marks one, and a `KernelFunction` makes the programs of its blocks.
 
 The function is called once for every program: once a block, in a "MIX" kernel once for the cube core and once for each
-vector core. It reads `k.block`, `k.core_kind` and `k.sub_block` to know which part is its own, and runs as ordinary
-Python; nothing of it is kept but the rows that it wrote.
+vector core. It reads `k.block`, `k.core_kind` and `k.sub_block` to know which part is its own. Only its rows are kept.
 """
 
 from __future__ import annotations
@@ -158,6 +157,10 @@ class KernelFunction:
         """Return the bytes of a workspace behind the kernel's tensors; 0 unless a kind of kernels overrides this."""
         return 0
 
+    def scalar_code(self, shared: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+        """Return the counts of code between instructions (`Report.scalar_code`); {} unless a kind of kernels overrides this."""
+        return {}
+
     def remarks_on(self, races: Sequence[Race]) -> list[str]:
         """Return remarks on the races that a check found, for its page; none unless a kind of kernels overrides this."""
         return []
@@ -198,11 +201,8 @@ class KernelFunction:
 
     def defaults(self) -> dict[str, Any]:
         """Return {parameter: default} for the function's parameters that have one."""
-        return {
-            name: parameter.default
-            for name, parameter in self.signature.parameters.items()
-            if parameter.default is not inspect.Parameter.empty
-        }
+        named = self.signature.parameters.items()
+        return {name: one.default for name, one in named if one.default is not inspect.Parameter.empty}
 
 
 @frozen(eq=False)

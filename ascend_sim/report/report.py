@@ -55,8 +55,8 @@ class Report:
 
     `has_timeline` is False for a run with times that kept no timeline. `verdicts` maps an output to its error figures and
     "correct", or is a function that computes them at the first use of `outputs`. `findings` are {"kind", "task", "text"};
-    `problem` describes the call (see `report.text`). `commands` go on from the call (None if nothing can), `advise` makes
-    the statements of a kernel (`report.advice`).
+    `problem` describes the call (see `report.text`). `scalar_code` is {kind of core: {"loop_turns", "calls"}} of a kernel's
+    C++. `commands` go on from the call (None if nothing can), `advise` makes the statements of a kernel (`report.advice`).
     """
 
     chip: str
@@ -66,6 +66,7 @@ class Report:
     workspace_bytes: int
     kernels: tuple[Mapping[str, Any], ...]
     problem: Mapping[str, Any] = field(default_factory=dict)
+    scalar_code: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     findings: tuple[Mapping[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     verdicts: Outputs | Callable[[], Outputs] = field(default_factory=dict, repr=False)
@@ -133,6 +134,7 @@ class Report:
             "mode": self.mode,
             "status": self.status,
             "problem": plain(self.problem),
+            **({"scalar_code": plain(self.scalar_code)} if self.scalar_code else {}),
             "total_us": self.total_us,
             "interval": None if self.total_us is None else together(self.kernels),
             "workspace_bytes": self.workspace_bytes,

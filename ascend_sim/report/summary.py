@@ -68,6 +68,7 @@ def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
         "l2": problem.get("l2"),
         "launches": problem.get("launches"),
         "scalar_work": problem.get("scalar_work"),
+        "scalar_code": code_words(report),
         "total_us": total,
         "interval": report["interval"],
         "parts": [] if not total else _parts(report, total),
@@ -78,6 +79,13 @@ def summary_of(report: Mapping[str, Any], case: str = "") -> dict[str, Any]:
         "statements": _advice(report),
         "timeline": "timeline" not in report,
     }
+
+
+def code_words(told: Mapping[str, Any]) -> str:
+    """Return the counts of the scalar code in a report or a check, summed over the cores, as text; "" without any."""
+    counts = told.get("scalar_code", {}).values()
+    turns, calls = (sum(one[name] for one in counts) for name in ("loop_turns", "calls"))
+    return f"{turns:,} loop turn{'s' * (turns != 1)}, {calls:,} call{'s' * (calls != 1)}" if counts else ""
 
 
 def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = ()) -> list[str]:
@@ -94,7 +102,8 @@ def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = 
     told = [f"values: {values.get(summary['values'], summary['values'])}", f"mode {summary['mode']}"]
     if summary["l2"] and summary["total_us"] is not None:
         told.append(before_words(summary))
-        told += ["scalar work not timed"] * (summary.get("scalar_work") == "not timed")
+        if summary.get("scalar_work") == "not timed":
+            told.append(f"scalar work not timed{': ' * bool(counted := summary['scalar_code'])}{counted}")
     lines.append("   ".join(told))
     for word in ("wrong", "findings", "warnings"):
         before = "warning: " if word == "warnings" else ""

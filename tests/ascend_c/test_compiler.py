@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ascend_sim.ascend_c import compiler
@@ -19,7 +20,7 @@ from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.errors import SimError
 from ascend_sim.launching import empty, launch
 from ascend_sim.shipped import CACHE_VARIABLE
-from tests.support.ascend_c.kernels import needs_compiler, vector_kernel, written
+from tests.support.ascend_c.kernels import made, needs_compiler, recorded, vector_kernel, written
 
 KERNEL = vector_kernel("Duplicate(d, VALUE, 64);", tensors="x")
 
@@ -114,9 +115,10 @@ def test_the_api_is_compiled_once_for_all_kernels(file: Path, runs: list[list[st
     cpp_kernel(other)
     assert precompiled.stat().st_mtime_ns == time and all(one[-1] == str(precompiled) for one in (runs[0], runs[2]))
     cpp_kernel(file, defines=("MORE",))
+    assert runs[4][-1] == str(precompiled)
     file.with_name("kernel_operator.h").write_text("#include <kernel_operator.h>\n#define MINE 3\n")
     cpp_kernel(written(file.parent, KERNEL.replace("VALUE", "MINE"), "mine.cpp"))
-    assert len(runs) == 8 and not any("-include-pch" in one for one in runs[4:])
+    assert len(runs) == 8 and not any("-include-pch" in one for one in runs[6:])
 
 
 @needs_compiler
@@ -137,7 +139,37 @@ def test_a_broken_kernel_is_compiled_again_if_code_stands_before_the_api(
     file.write_text(f"{before}{file.read_text()}int n = nothing;\n")
     with pytest.raises(CompileError, match="undeclared identifier 'nothing'"):
         cpp_kernel(file)._recorder(())
-    assert ["-include-pch" in one for one in runs] == [True, False][:times]
+    assert ["-include-pch" in one for one in runs] == 2 * [True, False][:times]
+
+
+@needs_compiler
+@pytest.mark.parametrize("macro", ("N=4", "T=4", "x=4", "size=4", "I=4", "dst = 4", "given", "F(n)=n+2", "TILING_KEY_VAR=4"))
+def test_macros_of_the_command_are_macros_of_the_kernel_alone(tmp_path: Path, runs: list[list[str]], macro: str) -> None:
+    """Headers here have parameters of these names."""
+    name, given, _ = macro.partition("=")
+    value = name.strip().replace("(n)", "(2)")
+    text = f"#ifndef {name.strip()[:1] if '(' in name else name}\n#error unknown\n#endif\n"
+    kernel = made(tmp_path, text + vector_kernel(f"Duplicate(a, (float){value}, 64);", tensors="y"), defines=[macro])
+    (filled,) = [one for one in recorded(kernel, 1 << 40).shapes if len(one) > 5]
+    assert np.uint32(filled[2]).view(np.float32) == (4 if given else 1)
+    assert len(runs) == 2 and "-include-pch" in runs[0]
+
+
+@needs_compiler
+def test_an_error_is_that_of_the_kernel_where_a_macro_has_a_name_of_the_headers(file: Path) -> None:
+    file.write_text(f"#define BEFORE\n{file.read_text()}int n = T + nothing;\n")
+    with pytest.raises(CompileError, match=r"^\S*kernel.cpp:8: error: use of undeclared identifier 'nothing'\n"):
+        cpp_kernel(file, defines={"T": 4})
+
+
+@needs_compiler
+def test_macros_of_the_command_are_those_of_a_users_api_too(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "kernel_operator.h").write_text(
+        "#if MINE != 4\n#error unknown\n#endif\n#include <../include/kernel_operator.h>\n"
+    )
+    kernel = made(tmp_path, vector_kernel("", tensors="y"), include=[tmp_path / "own"], defines={"MINE": 4})
+    assert not recorded(kernel, 1 << 40).how
 
 
 @needs_compiler

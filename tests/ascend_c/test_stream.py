@@ -20,7 +20,7 @@ def frame(kind: int, *numbers: int, text: str = "") -> bytes:
 
 
 SHAPE, LINE = frame(1, 3, 4), frame(2, 17, text="add.cpp")
-END = frame(4, CRASHED, 11, 17, text="add.cpp|bad")
+END = frame(4, CRASHED, 11, 17, 8, 2, text="add.cpp|bad")
 
 
 def test_a_recording_is_read() -> None:
@@ -28,6 +28,7 @@ def test_a_recording_is_read() -> None:
     assert found.shapes == [(3, 4)] and found.lines == [("add.cpp", 17)]
     assert found.rows.tolist() == [[0, 0, 1, 2, 3], [0, 0, 4, 5, 6]]
     assert (found.how, found.detail, found.last, found.text) == (CRASHED, 11, ("add.cpp", 17), "bad")
+    assert (found.turns, found.calls) == (8, 2)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,9 @@ def test_a_recording_is_read() -> None:
         END[:-8],
         END + END,
         END + b"x",
+        frame(4, CRASHED, 11, 17, 8),
+        frame(4, CRASHED, 11, 17, -1, 2),
+        frame(4, CRASHED, 11, 17, 8, -2),
         frame(9, 1) + END[:8],
         np.array([3, -8], np.int64).tobytes() + END,
         np.array([3, 1 << 60], np.int64).tobytes() + END,

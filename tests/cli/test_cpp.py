@@ -115,14 +115,18 @@ def test_out_may_name_a_tensor(file: Path) -> None:
 
 def test_scalar_work_is_not_timed_or_an_experiment(file: Path) -> None:
     given = ("--tensor", "x=float32:64", "--output", "z=float32:64", "--arg", 1, "--arg", 1, "--blocks", 1)
-    assert "scalar work not timed" in command("kernel", file, *given)[1]
+    assert "scalar work not timed: 0 loop turns, 0 calls" in command("kernel", file, *given)[1]
     _, out, _ = command("kernel", file, *given, "--json", "--scalar-cycles-per-word", 40)
     told = json.loads(out)
     assert told["problem"]["scalar_work"] == "40 cycles before each instruction"
     assert told["verdict"]["unknown"][0].startswith("scalar work is 40 cycles before each instruction: loops, calls")
     plain = json.loads(command("kernel", file, *given, "--json")[1])
     assert plain["problem"]["scalar_work"] == "not timed" and plain["total_us"] < told["total_us"]
-    assert plain["verdict"]["unknown"][0].startswith("scalar work is not timed: loops, calls")
+    assert plain["scalar_code"] == told["scalar_code"] == {"AIV": {"loop_turns": 0, "calls": 0}}
+    _, out, _ = command("check", file, *given, "--json")
+    for unknown in (plain["verdict"]["unknown"], json.loads(out)["verdict"]["unknown"]):
+        assert unknown[0].startswith("scalar work is not timed: loops, calls")
+        assert unknown[0].endswith("(0 loop turns, 0 calls)")
 
 
 def test_a_tensor_may_be_a_file(file: Path) -> None:

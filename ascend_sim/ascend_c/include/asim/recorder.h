@@ -9,6 +9,7 @@
 #include <cstring>
 #include <sys/time.h>
 #include <unistd.h>
+#include "asim/counts.h"
 #include "asim/words.h"
 
 namespace asim {
@@ -152,7 +153,7 @@ inline void send_text(const char *text) {
 [[noreturn]] inline void end(Ending how, int64_t detail, Site site, const char *text) {
     if (how == Ending::FINE || how == Ending::REFUSED) fflush(stdout);
     flush();
-    int64_t head[3] = {(int64_t)how, detail, site.line};
+    int64_t head[5] = {(int64_t)how, detail, site.line, counts.turns, counts.calls};
     frame(Frame::END, sizeof head + padded(strlen(site.file) + 1) + padded(strlen(text) + 1));
     send(head, sizeof head);
     send_text(site.file);
