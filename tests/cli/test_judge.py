@@ -6,6 +6,7 @@ import json
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -158,108 +159,132 @@ READS = {
     "named in a finding": f'{GOOD}\n#line 4 "kernel.py"\nDataCopy(zg[64], d, 64);',
 }
 """Kernels that would read the fourth line of their arguments in their verdict."""
+PATHS = ('#include "{}"\n', 'char given[] = {{\n#embed "{}"\n}};', '#line 4 "{}"\nint wrong = nothing;')
+WRONG = ("BLOCKS = 0\n", "def arguments(rng):\n    return {'x': 1}\n")
+NAMES = ("größer", 'q"uote', "do$$l#ar x")
+DICE = (
+    "uint64_t dice = __builtin_readcyclecounter() * 0x9e3779b97f4a7c15ull >> 44; "
+    "for (int i = 0; i < 20; i++) if (dice >> i & 1) PipeBarrier<PIPE_V>(); else PipeBarrier<PIPE_MTE2>();"
+)
+"""One of 2^20 sequences of calls: two runs are equal less than once in a million times."""
+UNEVEN = "uint64_t l[16] = {0, 32, 96}; TransDataTo5HD<half>(l, l, TransDataTo5HDParams(false, false, 1, 0, 0));"
+
+
+def cases(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Write the cases that need nothing but to be judged; yield the name of each and its file."""
+
+    def behind(text: str) -> str:
+        return f"{GOOD} }}\n{text}\nvoid behind() {{"
+
+    bodies = {
+        "faces": DICE + GOOD,
+        "common": f"if (mmap(0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != (void *)-1) {{ {GOOD} }}",
+        "wide": f'int n = {"1 + " * 100_000}nothing; static_assert(n, "{"x" * 9999}");',
+        "uneven": GOOD.replace("Adds(d, a, 1.0f, 64);", UNEVEN),
+        # A linker tells words of a file that is no library.
+        "linked": behind(f'#pragma comment(lib, "{folder}/linked/kernel.py")'),
+        "link": GOOD,
+        **READS,
+        **dict.fromkeys(NAMES, GOOD),
+    }
+    for name, body in bodies.items():
+        yield name, case(folder / name, body)
+    for number, text in enumerate(PATHS):
+        path = f"{HEADERS}/{'../' * len(HEADERS.parts)}{folder}/path {number}/kernel.py"
+        yield text, case(folder / f"path {number}", behind(text.format(path)))
+    for number, wrong in enumerate(WRONG):
+        yield wrong, case(folder / f"wrong {number}", GOOD, f"{ARGUMENTS}\n{wrong}")
+    for body, count in ((SCALAR, 512), (PAIRS, 160)):
+        yield body, case(folder / f"scalar {count}", body, ARGUMENTS.replace("64", str(count)))
+    spoiled = ARGUMENTS.replace("x + 1", '{"z": x + 1}')
+    yield "spoils", case(folder / "spoils", f"{GOOD} DataCopy(xg, d, 64);", spoiled)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Return {name of a case: its verdict}; one process judges all."""
+    folder = tmp_path_factory.mktemp("judged")
+    files = dict(cases(folder))
+    files["common"].write_text("#include <sys/mman.h>\n" + files["common"].read_text())
+    (folder / "link" / "answers.txt").write_text("// the outputs")
+    (folder / "link" / "helper.h").symlink_to("answers.txt")
+    files["link"].write_text(f'{files["link"].read_text()}\n#include "helper.h"\n')
+    for name in NAMES:
+        files[name].with_name("he$l #per.h").write_text("constexpr int help = 1;\n")
+        files[name].write_text(f'#include "he$l #per.h"\n{files[name].read_text()}')
+    code, verdicts = judged(*map(str, files.values()), "--timeout", "30", "--jobs", "1")
+    told = {one["case"]: one for one in verdicts}
+    assert code == 1 and len(told) == len(verdicts) == len(files)
+    return {name: told[str(file)] for name, file in files.items()}
 
 
 @pytest.mark.parametrize("how", READS)
-def test_a_verdict_has_no_line_of_the_arguments(tmp_path: Path, how: str) -> None:
-    _, (found,) = judged(str(case(tmp_path / "reads", READS[how])))
-    assert not found["passed"] and not [line for line in ARGUMENTS.split("\n") if line and line in json.dumps(found)], found
+def test_a_verdict_has_no_line_of_the_arguments(found: dict[str, Any], how: str) -> None:
+    text = json.dumps(found[how])
+    assert not found[how]["passed"] and not [line for line in ARGUMENTS.split("\n") if line and line in text], text
 
 
-@pytest.mark.parametrize(
-    "text", ['#include "{}"\n', 'char given[] = {{\n#embed "{}"\n}};', '#line 4 "{}"\nint wrong = nothing;']
-)
-def test_a_path_through_our_folders_is_what_it_leads_to(tmp_path: Path, text: str) -> None:
-    path = f"{HEADERS}/{'../' * len(HEADERS.parts)}{tmp_path}/reads/kernel.py"
-    _, (found,) = judged(str(case(tmp_path / "reads", f"{GOOD} }}\n{text.format(path)}\nvoid behind() {{")))
-    assert "brings in kernel.py" in found["compile"]["messages"][0], found
+@pytest.mark.parametrize("text", PATHS)
+def test_a_path_through_our_folders_is_what_it_leads_to(found: dict[str, Any], text: str) -> None:
+    assert "brings in kernel.py" in found[text]["compile"]["messages"][0], found[text]
 
 
-def test_a_kernel_is_linked_with_nothing(tmp_path: Path) -> None:
-    """A linker tells words of a file that is no library."""
-    text = f'#pragma comment(lib, "{tmp_path}/linked/kernel.py")'
-    code, (found,) = judged(str(case(tmp_path / "linked", f"{GOOD} }}\n{text}\nvoid behind() {{")))
-    assert code == 0 and found["passed"], found
+@pytest.mark.parametrize("name", ["linked", *NAMES])
+def test_a_kernel_is_linked_with_nothing_and_has_any_name(found: dict[str, Any], name: str) -> None:
+    assert found[name]["passed"], found[name]
+
+
+def test_a_kernel_that_runs_other_calls_than_it_was_checked_with_fails(found: dict[str, Any]) -> None:
+    faces = found["faces"]
+    assert not faces["passed"] and faces["stage"] == "values" and faces["race"]["passed"]
+    assert faces["values"]["messages"] == ["the kernel makes other calls in its run than in the check"]
+
+
+def test_an_input_that_is_overwritten_is_told(found: dict[str, Any]) -> None:
+    told = "values: the kernel writes x, of which its file expects nothing"
+    assert found["spoils"]["passed"] and found["spoils"]["unknown"][-1] == told, found["spoils"]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_arguments_fail_the_first_stage(found: dict[str, Any], wrong: str) -> None:
+    one = found[wrong]
+    assert not one["passed"] and one["stage"] == "compile" and len(one["compile"]["messages"]) == 1, one
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="filters of system calls are for x86-64")
+def test_blocks_have_no_memory_in_common(found: dict[str, Any]) -> None:
+    assert not found["common"]["passed"] and found["common"]["stage"] == "values", found["common"]
+
+
+def test_a_header_is_what_its_link_leads_to(found: dict[str, Any]) -> None:
+    assert found["link"]["stage"] == "compile" and "brings in answers.txt" in found["link"]["compile"]["messages"][0]
+
+
+def test_a_line_of_code_without_end_is_cut(found: dict[str, Any]) -> None:
+    assert found["wide"]["stage"] == "compile" and len(json.dumps(found["wide"])) < 4000
+
+
+@pytest.mark.parametrize("body", [SCALAR, PAIRS])
+def test_work_of_the_scalar_unit_is_told(found: dict[str, Any], body: str) -> None:
+    """Accesses of 8 bytes take two elements each: how wide an access is does not matter."""
+    one = found[body]
+    assert one["stage"] == "values" and one["values"]["scalar_computed"] and not one["passed"]
+    assert one["values"]["messages"] == ["scalar-computed: loads and stores of the scalar unit make the outputs"]
+
+
+def test_what_is_not_simulated_is_unknown_and_no_fault_of_another_stage(found: dict[str, Any]) -> None:
+    one = found["uneven"]
+    assert not one["passed"] and one["stage"] == "bounds" and one["init"] is None
+    assert any("cannot run this kernel" in text and "not equally far apart" in text for text in one["unknown"])
 
 
 def test_twenty_cheats_are_planted() -> None:
     assert len(CHEATS) >= 20
 
 
-DICE = (
-    "uint64_t dice = __builtin_readcyclecounter() * 0x9e3779b97f4a7c15ull >> 44; "
-    "for (int i = 0; i < 20; i++) if (dice >> i & 1) PipeBarrier<PIPE_V>(); else PipeBarrier<PIPE_MTE2>();"
-)
-"""One of 2^20 sequences of calls: two runs are equal less than once in a million times."""
-
-
-def test_a_kernel_that_runs_other_calls_than_it_was_checked_with_fails(tmp_path: Path) -> None:
-    code, (found,) = judged(str(case(tmp_path / "faces", DICE + GOOD)))
-    assert code == 1 and found["stage"] == "values" and found["race"]["passed"]
-    assert found["values"]["messages"] == ["the kernel makes other calls in its run than in the check"]
-
-
-def test_an_input_that_is_overwritten_is_told(tmp_path: Path) -> None:
-    arguments = ARGUMENTS.replace("x + 1", '{"z": x + 1}')
-    code, (found,) = judged(str(case(tmp_path / "spoils", f"{GOOD} DataCopy(xg, d, 64);", arguments)))
-    assert code == 0 and found["unknown"][-1] == "values: the kernel writes x, of which its file expects nothing", found
-
-
-@pytest.mark.parametrize("wrong", ["BLOCKS = 0\n", "def arguments(rng):\n    return {'x': 1}\n"])
-def test_wrong_arguments_fail_the_first_stage(tmp_path: Path, wrong: str) -> None:
-    code, (found,) = judged(str(case(tmp_path / "wrong", GOOD, f"{ARGUMENTS}\n{wrong}")))
-    assert code == 1 and found["stage"] == "compile" and len(found["compile"]["messages"]) == 1, found
-
-
 def test_memory_may_be_less_than_a_recorder_may_take_elsewhere(tmp_path: Path) -> None:
     code, (found,) = judged(str(case(tmp_path / "small", GOOD)), "--memory", "3000")
     assert code == 0 and found["passed"], found
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="filters of system calls are for x86-64")
-def test_blocks_have_no_memory_in_common(tmp_path: Path) -> None:
-    file = case(tmp_path / "common", f"if (mmap(0, 4096, 3, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != (void *)-1) {{ {GOOD} }}")
-    file.write_text("#include <sys/mman.h>\n" + file.read_text())
-    code, (found,) = judged(str(file))
-    assert code == 1 and found["stage"] == "values", found
-
-
-def test_a_header_is_what_its_link_leads_to(tmp_path: Path) -> None:
-    file = case(tmp_path / "link", GOOD)
-    (file.parent / "answers.txt").write_text("// the outputs")
-    (file.parent / "helper.h").symlink_to("answers.txt")
-    file.write_text(f'{file.read_text()}\n#include "helper.h"\n')
-    _, (found,) = judged(str(file))
-    assert found["stage"] == "compile" and "brings in answers.txt" in found["compile"]["messages"][0]
-
-
-@pytest.mark.parametrize("name", ["größer", 'q"uote', "do$$l#ar x"])
-def test_a_case_has_any_name(tmp_path: Path, name: str) -> None:
-    file = case(tmp_path / name, GOOD)
-    file.with_name("he$l #per.h").write_text("constexpr int help = 1;\n")
-    file.write_text(f'#include "he$l #per.h"\n{file.read_text()}')
-    code, (found,) = judged(str(file), "--timeout", "30")
-    assert code == 0 and found["passed"] and found["case"] == str(file), found
-
-
-def test_a_line_of_code_without_end_is_cut(tmp_path: Path) -> None:
-    _, (found,) = judged(str(case(tmp_path / "wide", f'int n = {"1 + " * 100_000}nothing; static_assert(n, "{"x" * 9999}");')))
-    assert found["stage"] == "compile" and len(json.dumps(found)) < 4000
-
-
-@pytest.mark.parametrize(("body", "count"), [(SCALAR, 512), (PAIRS, 160)])
-def test_work_of_the_scalar_unit_is_told(tmp_path: Path, body: str, count: int) -> None:
-    """Accesses of 8 bytes take two elements each: how wide an access is does not matter."""
-    _, (found,) = judged(str(case(tmp_path / "scalar", body, ARGUMENTS.replace("64", str(count)))))
-    assert found["stage"] == "values" and found["values"]["scalar_computed"] and not found["passed"]
-    assert found["values"]["messages"] == ["scalar-computed: loads and stores of the scalar unit make the outputs"]
-
-
-def test_what_is_not_simulated_is_unknown_and_no_fault_of_another_stage(tmp_path: Path) -> None:
-    uneven = "uint64_t l[16] = {0, 32, 96}; TransDataTo5HD<half>(l, l, TransDataTo5HDParams(false, false, 1, 0, 0));"
-    _, (found,) = judged(str(case(tmp_path / "uneven", GOOD.replace("Adds(d, a, 1.0f, 64);", uneven))))
-    assert not found["passed"] and found["stage"] == "bounds" and found["init"] is None
-    assert any("cannot run this kernel" in one and "not equally far apart" in one for one in found["unknown"])
 
 
 MANY_TYPES = """}
@@ -298,6 +323,7 @@ def test_a_case_imports_nothing_that_its_worker_could_have(tmp_path: Path) -> No
     """The worker has rehearsed before its first fork; a chip that is unknown is left to the case."""
     code = f"""
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from ascend_sim.cli import judge_worker
 judge_worker._prepare("no chip")
