@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import ascend_sim as asim
+from ascend_sim.ascend_c.stream import FINE, REFUSED
 from ascend_sim.errors import SimError
-from tests.support.ascend_c.kernels import IN, OUT, floats, made, needs_compiler, vector_kernel
+from tests.support.ascend_c.kernels import IN, OUT, floats, made, needs_compiler, recorded, vector_kernel
 
 pytestmark = needs_compiler
 
@@ -276,3 +277,50 @@ __global__ __mix__(1, 2) void both(GM_ADDR x, GM_ADDR z) {{
 def test_a_mix_of_other_numbers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SimError, match=r"kernel both: __mix__ with other cores than"):
         made(tmp_path, "__global__ __mix__(2, 2) void both(GM_ADDR x) {}")
+
+
+MASKED = {
+    "Add(d, a, b, m, 1, {1, 1, 1, 8, 8, 8});": 64,
+    "Add(h, h, h, m, 1, {1, 1, 1, 8, 8, 8});": 128,
+    "Abs(d, a, m, 1, {1, 1, 8, 8});": 64,
+    "Adds(h, h, (half)1, m, 1, {1, 1, 8, 8});": 128,
+    "ShiftLeft(i, i, 1, m, 1, {1, 1, 8, 8});": 64,
+    "Duplicate(h, (half)0, m, 1, 1, 8);": 128,
+    "Cast(d, h, RoundMode::CAST_NONE, m, 1, {1, 1, 8, 4});": 64,
+    "Cast(h, d, RoundMode::CAST_NONE, m, 1, {1, 1, 4, 8});": 64,
+    "Copy(h, h, m, 1, {1, 1, 8, 8});": 128,
+    "Compare(h, h, CMPMODE::LT, m, {1, 1, 1, 8, 8, 8});": 128,
+    "Select(d, a.ReinterpretCast<uint8_t>(), a, 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, m, 1, {1, 1, 1, 8, 8, 8});": 64,
+    "WholeReduceSum(h, h, (int32_t)m, 1, 1, 1, 8);": 128,
+    "WholeReduceMax(d, a, (int32_t)m, 1, 1, 1, 8);": 64,
+    "RepeatReduceSum(d, a, 1, (int32_t)m, 0, 1, 1, 8);": 64,
+    "BlockReduceSum(h, h, 1, (int32_t)m, 1, 1, 8);": 128,
+    "PairReduceSum(d, a, 1, (int32_t)m, 1, 1, 8);": 64,
+    "ReduceSum(d, a, b, (int32_t)m, 1, 8);": 64,
+    "ReduceMin(h, h, h, (int32_t)m, 1, 8);": 128,
+    "Gather(d, a, b.ReinterpretCast<uint32_t>(), 0u, m, 1, 8);": 64,
+    "CreateVecIndex(i, 0, m, 1, 1, 8);": 64,
+    "MulAddDst(h, h, h, m, 1, {1, 1, 1, 8, 8, 8});": 128,
+    "Axpy(d, h, (half)1, m, 1, {1, 1, 8, 4});": 64,
+    "AddRelu(d, a, b, m, 1, {1, 1, 1, 8, 8, 8});": 64,
+    "AddDeqRelu(h, i, i, m, 1, {1, 1, 1, 8, 8, 8});": 64,
+    "SetVectorMask<half>((int32_t)m);": 128,
+}
+"""Calls with a mask of `m` elements, and the elements of a repeat."""
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    calls = "\n".join(f"if (which == {number}) {{ {one} }}" for number, one in enumerate(MASKED))
+    views = "auto h = d.ReinterpretCast<half>(); auto i = d.ReinterpretCast<int32_t>(); SetDeqScale((half)1);\n"
+    text = vector_kernel(views + calls, tensors="x", numbers="int32_t which, uint64_t m")
+    return made(tmp_path_factory.mktemp("masked"), text)
+
+
+@pytest.mark.parametrize("number", range(len(MASKED)), ids=[*MASKED])
+def test_a_mask_has_at_most_the_elements_of_a_repeat(masked: Any, number: int) -> None:
+    most = [*MASKED.values()][number]
+    assert recorded(masked, 1 << 40, number, most).how == FINE
+    refused = recorded(masked, 1 << 40, number, most + 1)
+    assert refused.how == REFUSED and refused.last is not None and refused.last[1] == 5 + number
+    assert refused.text == f"a mask of {most + 1} elements; allowed are 0 to {most}, those of a repeat"

@@ -31,14 +31,14 @@ namespace AscendC {
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<U> &src0, const LocalTensor<U> &src1,                      \
                      const uint64_t mask[], const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                 \
         static_assert(allowed, told);                                                                                       \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T, U>(site, mask);                                                                        \
         asim::casting(site, asim::Word::word, dst, src0, src1, repeat, p);                                                  \
     }                                                                                                                       \
     template <class T, class U, bool sets = true>                                                                           \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<U> &src0, const LocalTensor<U> &src1, uint64_t mask,       \
                      const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
         static_assert(allowed, told);                                                                                       \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T, U>(site, mask);                                                                        \
         asim::casting(site, asim::Word::word, dst, src0, src1, repeat, p);                                                  \
     }
 #define ASIM_OF_SUMS (asim::is_pair<T, U, int8_t, half> || asim::is_pair<T, U, int8_t, int16_t> || asim::is_pair<T, U, half, float>)
@@ -68,13 +68,13 @@ inline void MulAddDst(const LocalTensor<T> &dst, const LocalTensor<U> &src0, con
 template <class T, class U, bool sets = true>
 inline void MulAddDst(const LocalTensor<T> &dst, const LocalTensor<U> &src0, const LocalTensor<U> &src1, const uint64_t mask[],
                       const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, T, U>(site, mask);
     asim_mul_add(site, dst, src0, src1, repeat, p);
 }
 template <class T, class U, bool sets = true>
 inline void MulAddDst(const LocalTensor<T> &dst, const LocalTensor<U> &src0, const LocalTensor<U> &src1, uint64_t mask,
                       const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, T, U>(site, mask);
     asim_mul_add(site, dst, src0, src1, repeat, p);
 }
 template <class T, class U> inline void asim_axpy(asim::Site site, const LocalTensor<T> &dst, const LocalTensor<U> &src, U value,
@@ -96,13 +96,13 @@ inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, const asi
 template <class T, class U, bool sets = true>
 inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, const asim::given<U> &value, uint64_t mask[], const asim::Repeats repeat,
                  const UnaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, T, U>(site, mask);
     asim_axpy<T, U>(site, dst, src, value, repeat, p);
 }
 template <class T, class U, bool sets = true>
 inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, const asim::given<U> &value, uint64_t mask, const asim::Repeats repeat,
                  const UnaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, T, U>(site, mask);
     asim_axpy<T, U>(site, dst, src, value, repeat, p);
 }
 
@@ -163,7 +163,7 @@ inline void AddDeqRelu(const LocalTensor<half> &dst, const LocalTensor<int32_t> 
                        const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     constexpr int64_t AT_ONCE = ASIM_SUMS_AT_ONCE / asim_lanes<int32_t>;
     const BinaryRepeatParams last(p.dstBlkStride, 1, 1, p.dstRepStride, 0, 4);
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, int32_t>(site, mask);
     for (int64_t done = 0; done < repeat; done += AT_ONCE)
         asim_add_deq_relu(site, dst[done * p.dstRepStride * 16], src0[done * p.src0RepStride * 8], src1[done * p.src1RepStride * 8],
                           repeat - done < AT_ONCE ? repeat - done : AT_ONCE, p, last);

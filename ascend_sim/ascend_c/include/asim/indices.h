@@ -31,7 +31,7 @@ inline void asim_rising(asim::Site site, const LocalTensor<T> &dst, T first, M m
     asim::allocated_for_library(site, ASIM_SCRATCH, numbers.GetLength());
     asim_between(site, HardEvent::V_S);
     asim_progression<T>(site, numbers, first, (T)1, asim_lanes<T>);
-    asim::mask_for_call<true>(site, mask);
+    asim::mask_for_call<true, T>(site, mask);
     for (int64_t number = 0; number < repeat; number++)
         asim::scalar(site, asim::Word::vadds, dst[number * stride * 32 / sizeof(T)], numbers, (T)(number * asim_lanes<T>), 1,
                      UnaryRepeatParams(block, 1, 8, 8));

@@ -53,6 +53,18 @@ inline void set_counting(Site site, bool counting) {
     record(site, counting ? Word::set_mask_count : Word::set_mask_norm);
 }
 inline int64_t low_bits(int64_t count) { return count >= 64 ? -1 : count <= 0 ? 0 : (1ll << count) - 1; }
+template <class... T> constexpr int64_t widest() {
+    int64_t most = 0;
+    ((most = most < (int64_t)sizeof(T) ? (int64_t)sizeof(T) : most), ...);
+    return most;
+}
+// A mask's count of elements, of which the widest is one of T; a repeat has 256 bytes, a mask 128 bits.
+template <class... T> inline int64_t elements_of_mask(Site site, int64_t count) {
+    constexpr int64_t most = widest<T...>() == 1 ? 128 : 256 / widest<T...>();
+    if (!ON_CUBE && (count < 0 || count > most))
+        refuse(site, "a mask of %lld elements; allowed are 0 to %lld, those of a repeat", (long long)count, (long long)most);
+    return count;
+}
 inline void mask_of_count(Site site, int64_t count) { set_vector_mask(site, low_bits(count - 64), low_bits(count)); }
 // Numbers meet in GM as their sum (0), the larger (1) or the smaller (2); the register holds that above a byte of the format.
 template <class T> inline void set_atomic_format(Site site, int64_t operation) {
@@ -87,7 +99,7 @@ template <class T, MaskMode mode = MaskMode::NORMAL> inline void SetVectorMask(u
 }
 template <class T, MaskMode mode = MaskMode::NORMAL> inline void SetVectorMask(int32_t count, ASIM_SITE) {
     if (mode == MaskMode::COUNTER) asim::set_vector_mask(site, 0, count);
-    else asim::mask_of_count(site, count);
+    else asim::mask_of_count(site, asim::elements_of_mask<T>(site, count));
 }
 
 template <class T> inline void SetAtomicAdd(ASIM_SITE) { asim::set_atomic<T>(site, asim::Word::set_atomic_add, 0); }

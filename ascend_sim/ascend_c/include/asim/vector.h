@@ -5,11 +5,6 @@
 
 namespace asim {
 
-template <class... T> constexpr int64_t widest() {
-    int64_t most = 0;
-    ((most = most < (int64_t)sizeof(T) ? (int64_t)sizeof(T) : most), ...);
-    return most;
-}
 inline const Registers &vector_call() {
     marked<VECTOR_CALLS>();
     return recorder.registers;
@@ -33,11 +28,11 @@ struct Counted {
         if (!norm_first) set_counting(site, false);
     }
 };
-template <bool sets> inline void mask_for_call(Site site, const uint64_t mask[]) {
+template <bool sets, class... T> inline void mask_for_call(Site site, const uint64_t mask[]) {
     if (sets) set_vector_mask(site, mask[1], mask[0]);
 }
-template <bool sets> inline void mask_for_call(Site site, uint64_t count) {
-    if (sets) mask_of_count(site, count);
+template <bool sets, class... T> inline void mask_for_call(Site site, uint64_t count) {
+    if (sets) mask_of_count(site, elements_of_mask<T...>(site, count));
 }
 
 template <class T> inline void binary(Site site, Word word, const AscendC::LocalTensor<T> &dst, const AscendC::LocalTensor<T> &src0,
@@ -83,13 +78,13 @@ namespace AscendC {
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint64_t mask[],     \
                      const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::binary(site, asim::Word::word, dst, src0, src1, repeat, p);                                                   \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint64_t mask,       \
                      const asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {                                        \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::binary(site, asim::Word::word, dst, src0, src1, repeat, p);                                                   \
     }
 ASIM_BINARY(Add, vadd)
@@ -115,13 +110,13 @@ ASIM_BINARY(SubRelu, vsubrelu)
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask[], const asim::Repeats repeat,           \
                      const UnaryRepeatParams &p, ASIM_SITE) {                                                               \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::unary(site, asim::Word::word, dst, src, repeat, p);                                                           \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask, const asim::Repeats repeat,             \
                      const UnaryRepeatParams &p, ASIM_SITE) {                                                               \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::unary(site, asim::Word::word, dst, src, repeat, p);                                                           \
     }
 ASIM_UNARY(Abs, vabs)
@@ -144,13 +139,13 @@ ASIM_UNARY(Not, vnot)
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value, uint64_t mask[],     \
                      const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {                                         \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::scalar(site, asim::Word::word, dst, src, value, repeat, p);                                                   \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &value, uint64_t mask,       \
                      const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {                                         \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::scalar(site, asim::Word::word, dst, src, value, repeat, p);                                                   \
     }
 ASIM_SCALAR(Adds, vadds)
@@ -179,13 +174,13 @@ template <class T> inline void asim_shift(asim::Site site, asim::Word word, cons
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits, uint64_t mask[],     \
                      const asim::Repeats repeat, const UnaryRepeatParams &p __VA_ARGS__, ASIM_SITE) {                             \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim_shift(site, asim::Word::word, dst, src, bits, repeat, p, rounds);                                              \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asim::given<T> &bits, uint64_t mask,       \
                      const asim::Repeats repeat, const UnaryRepeatParams &p __VA_ARGS__, ASIM_SITE) {                             \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim_shift(site, asim::Word::word, dst, src, bits, repeat, p, rounds);                                              \
     }
 #define ASIM_ROUNDS , bool round = false
@@ -204,13 +199,13 @@ inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, co
 template <class T, bool sets = true>
 inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, uint64_t mask[], const asim::Repeats repeat,
                       const uint16_t block, const uint8_t stride, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, T>(site, mask);
     asim::duplicate<T>(site, dst, value, repeat, block, stride);
 }
 template <class T, bool sets = true>
 inline void Duplicate(const LocalTensor<T> &dst, const asim::given<T> &value, uint64_t mask, const asim::Repeats repeat,
                       const uint16_t block, const uint8_t stride, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, T>(site, mask);
     asim::duplicate<T>(site, dst, value, repeat, block, stride);
 }
 
@@ -223,27 +218,27 @@ inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const Rou
 template <class D, class S, bool sets = true>
 inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode &mode, const uint64_t mask[],
                  const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, D, S>(site, mask);
     asim::convert(site, dst, src, mode, repeat, p);
 }
 template <class D, class S, bool sets = true>
 inline void Cast(const LocalTensor<D> &dst, const LocalTensor<S> &src, const RoundMode &mode, const uint64_t mask,
                  const asim::Repeats repeat, const UnaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, D, S>(site, mask);
     asim::convert(site, dst, src, mode, repeat, p);
 }
 
 template <class T, bool sets = true>
 inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const asim::Repeats repeat,
                  const CopyRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, T>(site, mask);
     asim::record(site, asim::Word::vcopy, {asim::at(dst), asim::at(src)},
                  {asim::format_of<T>(), repeat, p.dstStride, p.srcStride, p.dstRepeatSize, p.srcRepeatSize, ASIM_MASK});
 }
 template <class T, bool sets = true>
 inline void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask, const asim::Repeats repeat,
                  const CopyRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, T>(site, mask);
     asim::record(site, asim::Word::vcopy, {asim::at(dst), asim::at(src)},
                  {asim::format_of<T>(), repeat, p.dstStride, p.srcStride, p.dstRepeatSize, p.srcRepeatSize, ASIM_MASK});
 }
@@ -302,7 +297,7 @@ inline void Compares(const LocalTensor<U> &dst, const LocalTensor<T> &src, const
 template <class T, bool sets = true>
 inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, const uint64_t mask[],
                     const BinaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, T>(site, mask);
     asim::record(site, asim::Word::vcmp, {0, asim::at(src0), asim::at(src1)},
                  {asim::format_of<T>(), (int64_t)mode, 1, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride,
                   p.src0RepStride, p.src1RepStride, ASIM_MASK});
@@ -310,7 +305,7 @@ inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPM
 template <class T, bool sets = true>
 inline void Compare(const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, const uint64_t mask,
                     const BinaryRepeatParams &p, ASIM_SITE) {
-    asim::mask_for_call<sets>(site, mask);
+    asim::mask_for_call<sets, T>(site, mask);
     asim::record(site, asim::Word::vcmp, {0, asim::at(src0), asim::at(src1)},
                  {asim::format_of<T>(), (int64_t)mode, 1, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride, p.dstRepStride,
                   p.src0RepStride, p.src1RepStride, ASIM_MASK});
@@ -388,7 +383,7 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const 
         asim::mask_of_count(site, ASIM_SCRATCH_ELEMENTS);
         asim_scratch<uint32_t>(site, asim::at(mask));
     }
-    asim::mask_for_call<sets>(site, elements);
+    asim::mask_for_call<sets, T>(site, elements);
     asim_select(site, dst, mask, src0, &src1, T(0), mode, repeat, p);
 }
 // The scalar is what SetCmpMask has loaded: mode 3 of the word here.
@@ -401,7 +396,7 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const 
                    SELMODE mode, const M elements, asim::Repeats repeat, const BinaryRepeatParams &p, ASIM_SITE) {
     asim::mask_of_count(site, ASIM_SCRATCH_ELEMENTS);
     asim_scratch<T>(site, scalar);
-    asim::mask_for_call<sets>(site, elements);
+    asim::mask_for_call<sets, T>(site, elements);
     asim_select(site, dst, mask, src0, (const LocalTensor<T> *)nullptr, scalar, mode, repeat, p);
 }
 
@@ -416,14 +411,14 @@ inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const asi
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[], const int32_t repeat,     \
                      const int32_t dst_stride, const int32_t block, const int32_t stride ASIM_ORDER, ASIM_SITE) {           \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
                      {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_ORDER_FIELD ASIM_MASK});                \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t mask, const int32_t repeat,        \
                      const int32_t dst_stride, const int32_t block, const int32_t stride ASIM_ORDER, ASIM_SITE) {           \
-        asim::mask_for_call<sets>(site, (uint64_t)mask);                                                                    \
+        asim::mask_for_call<sets, T>(site, (uint64_t)mask);                                                                 \
         asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
                      {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_ORDER_FIELD ASIM_MASK});                \
     }
@@ -454,14 +449,14 @@ ASIM_REDUCE(WholeReduceMin, vcmin)
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, const uint64_t mask[],     \
                      const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {                      \
-        asim::mask_for_call<sets>(site, mask);                                                                              \
+        asim::mask_for_call<sets, T>(site, mask);                                                                           \
         asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
                      {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_MASK});                                 \
     }                                                                                                                       \
     template <class T, bool sets = true>                                                                                    \
     inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat, const int32_t mask,        \
                      const int32_t dst_stride, const int32_t block, const int32_t stride, ASIM_SITE) {                      \
-        asim::mask_for_call<sets>(site, (uint64_t)mask);                                                                    \
+        asim::mask_for_call<sets, T>(site, (uint64_t)mask);                                                                 \
         asim::record(site, asim::Word::word, {asim::at(dst), asim::at(src)},                                                \
                      {asim::format_of<T>(), repeat, dst_stride, block, stride, ASIM_MASK});                                 \
     }
@@ -547,7 +542,7 @@ template <class T> inline void asim_sum(asim::Site site, const LocalTensor<T> &d
 }
 template <class T> inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,
                                          const int32_t mask, const int32_t repeat, const int32_t stride, ASIM_SITE) {
-    asim::mask_of_count(site, mask);
+    asim::mask_for_call<true, T>(site, (uint64_t)mask);
     asim_sum(site, dst, src, work, repeat, stride);
 }
 template <class T> inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,
@@ -685,6 +680,7 @@ template <class T> inline void asim_extreme(asim::Site site, const char *call, a
     template <class T> inline void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &work,    \
                                         const int32_t mask, const int32_t repeat, const int32_t stride, bool index = false, \
                                         ASIM_SITE) {                                                                        \
+        asim::elements_of_mask<T>(site, mask);                                                                              \
         const uint64_t bits[2] = {(uint64_t)asim::low_bits(mask), (uint64_t)asim::low_bits(mask - 64)};                     \
         Name(dst, src, work, bits, repeat, stride, index, site);                                                            \
     }
