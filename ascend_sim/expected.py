@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.host import one_thread
-from ascend_sim.numerics import Verdict, check_correct, compare, decode
+from ascend_sim.numerics import Verdict, check_correct, decode, vendor_matched_ratio
 from ascend_sim.numerics.integers import INTEGERS
 from ascend_sim.runtime import ValueModel
 
@@ -167,19 +167,19 @@ def _judge(wanted: Expected, output: Array, dtype: str, model: ValueModel) -> di
         verdict = Verdict.of(output.astype(np.float64), reference, off, _tolerance(wanted, reference))
         return figures | {"compute_dtype": dtype} | _summary(verdict) | {"vendor_matched_ratio": None} | verdict.wrong_figures()
     values = decode(output, dtype) if output.dtype == np.uint8 else output
-    metrics = compare(values, reference, dtype=dtype)
+    matched = {"vendor_matched_ratio": vendor_matched_ratio(values, reference, dtype)}
     if wanted.has_tolerance:
         wide = values.astype(np.float64)
         equal = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
         verdict = Verdict.of(wide, reference, np.where(equal, 0.0, np.abs(wide - reference)), _tolerance(wanted, reference))
-        return figures | _summary(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
+        return figures | _summary(verdict) | matched | verdict.wrong_figures()
     squares = np.broadcast_to(np.square(np.asarray(wanted.magnitude, np.float64)), reference.shape)
     verdict = check_correct(
         output, reference, squares, wanted.products, [dtype], precision=wanted.precision, saturate=model.saturate
     )
     if wanted.products == 1 and not squares.any() and verdict.max_abs_error < _SMALL * np.abs(reference).max(initial=0.0):
         figures["bound"] = "rounding"
-    return figures | _summary(verdict) | {"vendor_matched_ratio": metrics.vendor_matched_ratio} | verdict.wrong_figures()
+    return figures | _summary(verdict) | matched | verdict.wrong_figures()
 
 
 def _tolerance(wanted: Expected, reference: NDArray[np.float64]) -> NDArray[np.float64]:

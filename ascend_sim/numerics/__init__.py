@@ -13,7 +13,7 @@ from ascend_sim.numerics.formats import (
     ulp,
 )
 from ascend_sim.numerics.hf32 import round_hf32
-from ascend_sim.numerics.metrics import THRESHOLDS, Comparison, Threshold, compare
+from ascend_sim.numerics.metrics import THRESHOLDS, Comparison, Threshold, compare, vendor_matched_ratio
 from ascend_sim.numerics.verdict import (
     Verdict,
     accumulation_bound,
@@ -48,4 +48,5 @@ __all__ = [
     "round_to",
     "rounded_bound",
     "ulp",
+    "vendor_matched_ratio",
 ]

@@ -136,6 +136,23 @@ def compare(
     return total.comparison(name, None if compute_dtype is None else canonical(compute_dtype), standard)
 
 
+def vendor_matched_ratio(result: npt.NDArray[Any], reference: npt.NDArray[Any], dtype: str) -> float | None:
+    """Return the `vendor_matched_ratio` that `compare` returns for arrays of equal shape, in a quarter of its time."""
+    standard, flat, golden = standard_of(dtype), result.reshape(-1), reference.reshape(-1)
+    if standard is None or not flat.size:
+        return None if standard is None else 1.0
+    parts = (slice(start, start + _CHUNK) for start in range(0, flat.size, _CHUNK))
+    return sum(_matched(quiet_cast(flat[part], np.float64), golden[part], standard) for part in parts) / flat.size
+
+
+def _matched(actual: npt.NDArray[np.float64], golden: npt.NDArray[np.float64], standard: str) -> int:
+    """Return the number of elements that match by the vendor's mixed standard: within its limits, or the same inf or NaN."""
+    row = THRESHOLDS[standard]
+    with np.errstate(invalid="ignore"):
+        within = np.isfinite(golden) & (np.abs(actual - golden) <= row.atol + row.rtol * np.abs(golden))
+    return int(np.count_nonzero(within | (actual == golden) | (np.isnan(actual) & np.isnan(golden))))
+
+
 class _Totals:
     """Counts and sums of one comparison, added chunk by chunk; `comparison` makes the metrics of them."""
 
@@ -155,7 +172,7 @@ class _Totals:
         both = np.isfinite(actual) & np.isfinite(golden)
         same = ~both & ((actual == golden) | (np.isnan(actual) & np.isnan(golden)))
         self.mismatch += int((~both & ~same).sum())
-        self.matched += int(same.sum())
+        self.matched += _matched(actual, golden, standard) if standard is not None else 0
         if not both.all():
             actual, golden = actual[both], golden[both]
         if not golden.size:
@@ -176,9 +193,7 @@ class _Totals:
         self.over_3 += int((counted & (error > 1e-3 * size)).sum())
         self.over_4 += int((counted & (error > 1e-4 * size)).sum())
         if standard is not None:
-            row = THRESHOLDS[standard]
-            self.matched += int((error <= row.atol + row.rtol * size).sum())
-            limit = np.maximum(row.max_abs, MAX_ABS_ULPS * ulp(golden, standard))
+            limit = np.maximum(THRESHOLDS[standard].max_abs, MAX_ABS_ULPS * ulp(golden, standard))
             self.within_limit &= bool((error <= limit).all())
 
     def comparison(self, name: str, compute: str | None, standard: str | None) -> Comparison:

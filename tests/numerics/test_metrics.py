@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ascend_sim.errors import SimError
-from ascend_sim.numerics import cast, compare, encode
+from ascend_sim.numerics import cast, compare, encode, vendor_matched_ratio
 
 pytestmark = pytest.mark.fast
 
@@ -133,6 +133,26 @@ def test_nonfinite_elements():
         assert got.nonfinite_mismatch == 1 and got.vendor_pass is False and got.max_abs_error == np.inf
         assert got.bit_equal_share == 0.75 and got.rmse == 0
         assert json.loads(json.dumps(got.to_dict(), allow_nan=False))["max_abs_error"] is None
+
+
+@pytest.mark.parametrize(("dtype", "rtol", "atol"), [("float16", 2.0**-9, 2.0**-9), ("float32", 2.0**-10, 2.0**-16)])
+def test_the_matched_ratio_alone(dtype, rtol, atol):
+    """Against a count element by element; `compare` has the same."""
+    special = [np.inf, -np.inf, np.nan, 0.0, 1.0]
+    pairs = [(a, b) for a in special for b in special] + [(1.0, x) for x in np.linspace(0.99, 1.01, 70_000)]
+    result, reference = np.array(pairs, dtype).T[0], np.array(pairs).T[1]
+
+    def matches(a, g):
+        return a == g or (a != a and g != g) or (np.isfinite(g) and abs(a - g) <= atol + rtol * abs(g))
+
+    share = sum(matches(float(a), float(g)) for a, g in zip(result, reference, strict=True)) / len(pairs)
+    assert 0.05 < share < 0.95
+    assert vendor_matched_ratio(result, reference, dtype) == compare(result, reference).vendor_matched_ratio == share
+
+
+def test_the_matched_ratio_of_nothing_and_without_a_standard():
+    assert vendor_matched_ratio(np.zeros((0, 3), np.float16), np.zeros((0, 3)), "float16") == 1.0
+    assert vendor_matched_ratio(np.ones(3), np.ones(3), "hifloat8") is None
 
 
 def test_zeros_for_everything_have_no_effective_bits():
