@@ -14,13 +14,12 @@ from typing import Any
 
 from ascend_sim.check.findings import CheckReport
 from ascend_sim.check.run import check_tasks, check_timeline
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.function import KernelFunction
 from ascend_sim.launching import flags_of, prepared
 from ascend_sim.options.run_options import LaunchOptions
 from ascend_sim.runtime import Device
-from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options, disarmed_warnings
 
 

@@ -21,7 +21,7 @@ from typing import Any, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError, binary_size
 from ascend_sim.expected import judge_outputs, read_expectations
@@ -40,7 +40,7 @@ from ascend_sim.options.run_options import LaunchOptions
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Outputs
 from ascend_sim.runtime import Allocation, Device, Task, ValueModel
-from ascend_sim.sequence import Job, RunResult, chip_of, run_job
+from ascend_sim.sequence import Job, RunResult, run_job
 from ascend_sim.settings import check_limit, check_options
 
 Array = NDArray[Any]

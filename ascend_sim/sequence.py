@@ -8,7 +8,6 @@ differs: how its tensors come to a device, what its outputs are and how they are
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -17,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 from numpy.typing import NDArray
 
-from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError
@@ -192,16 +191,6 @@ class Job(ABC):
 
 
 Made = TypeVar("Made", bound=RunResult)
-_NOTED: dict[Any, Any] = {}
-"""Notes of chips that this process has shown."""
-
-
-def chip_of(chip: str | Path | ChipSpec) -> ChipSpec:
-    """Return the ChipSpec of the option `chip` (a name, a file or a ChipSpec); a chip loaded here warns once with its note."""
-    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
-    if spec.identity.note and spec is not chip:
-        warnings.warn_explicit(spec.identity.note, UserWarning, spec.name, 1, registry=_NOTED)
-    return spec
 
 
 def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,7 @@ from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import AnyRunOptions
 from ascend_sim.report.report import Outputs
 from ascend_sim.runtime import Allocation, Device, Task, ValueModel
-from ascend_sim.sequence import Job, RunResult, chip_of, run_job
+from ascend_sim.sequence import Job, RunResult, run_job
 from tests.support.launched import move
 
 pytestmark = pytest.mark.fast
@@ -219,24 +216,3 @@ def test_a_job_of_another_kind_runs_too() -> None:
     found = run_job(CopyJob(values), filled(AnyRunOptions, {"check": True}), RunResult)
     assert found.passed and (found.outputs["y"] == values).all()
     assert found.report.warnings == ("told by the job",) and found.report.problem["operator"] == "copy"
-
-
-def test_a_chip_whose_name_misleads_warns_with_its_note() -> None:
-    with pytest.warns(UserWarning, match="^ascend910b is the first Ascend 910, 30 cores; the 910B family is ascend910b1"):
-        chip_of("Ascend910B")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert chip_of(load_chip("ascend910b")).name == "ascend910b"
-        assert chip_of("910b3").name == "ascend910b3"
-
-
-def test_a_chip_is_named_or_given() -> None:
-    spec = load_chip("ascend910a")
-    assert chip_of("ascend910a") == spec and chip_of(spec) is spec
-
-
-def test_the_note_of_a_chip_stands_once_without_our_lines() -> None:
-    """Python prints a warning once for each place that warns, with its line of source: all calls are one place, without one."""
-    code = "import ascend_sim as a\nfor _ in range(2): a.run_case('by_hand', chip='ascend910b', mode='timing')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.count("first Ascend 910") == 1 and len(done.stderr.splitlines()) == 1 and ".py" not in done.stderr

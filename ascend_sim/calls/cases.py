@@ -12,7 +12,7 @@ from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import arguments_of, check_fits, run_call
 from ascend_sim.calls.step import kernels_before
 from ascend_sim.calls.tensors import TensorSpec
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
@@ -35,7 +35,6 @@ from ascend_sim.options.run_options import (
     StatusOptions,
 )
 from ascend_sim.runtime import KernelMoves
-from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 
 

@@ -15,7 +15,7 @@ from ascend_sim.calls.as_case import case_of, ships
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.tensors import TensorSpec, flat_storage, fresh_like, tensor_args
 from ascend_sim.calls.trials import Trials
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError, binary_size
 from ascend_sim.numerics import numpy_dtype
@@ -29,7 +29,7 @@ from ascend_sim.options.run_options import AcceptOptions, CacheOptions, RunOptio
 from ascend_sim.report.advice import statements
 from ascend_sim.report.report import Outputs
 from ascend_sim.runtime import Allocation, Device, KernelMoves, Task, ValueModel
-from ascend_sim.sequence import Array, Job, chip_of, run_job
+from ascend_sim.sequence import Array, Job, run_job
 from ascend_sim.settings import check_options
 
 

@@ -8,7 +8,7 @@ leaf is replaced as a whole (a new value never keeps the old value's source), an
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -40,7 +40,8 @@ def shipped_files() -> Mapping[str, str]:
     return {name: f"configs/chips/{name}.yaml" for name in names}
 
 
-def shipped_texts() -> list[str]:
+@functools.cache
+def shipped_texts() -> Sequence[str]:
     """Return the texts of all chip files in the package."""
     return [_shipped(name).read_text(encoding="utf-8") for name in shipped_files()]
 

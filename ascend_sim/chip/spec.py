@@ -8,6 +8,7 @@ import json
 import math
 import re
 import typing
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import field, fields, is_dataclass
 from pathlib import Path as FilePath
@@ -362,6 +363,18 @@ def load_chip(name_or_path: str | FilePath) -> ChipSpec:
         what = "is a family, not a chip" if given in shipped_files() else "is not a known chip"
         raise ConfigError(f"{name_or_path!r} {what}{hint} Known: {', '.join(known)}; or give the path of a .yaml file")
     return _load_shipped(name)
+
+
+_NOTED: dict[Any, Any] = {}
+"""Notes of chips that this process has shown."""
+
+
+def chip_of(chip: str | FilePath | ChipSpec) -> ChipSpec:
+    """Return the ChipSpec of the option `chip` (a name, a file or a ChipSpec); a chip loaded here warns once with its note."""
+    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    if spec.identity.note and spec is not chip:
+        warnings.warn_explicit(spec.identity.note, UserWarning, spec.name, 1, registry=_NOTED)
+    return spec
 
 
 @functools.cache

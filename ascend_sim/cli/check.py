@@ -188,11 +188,11 @@ def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
     from ascend_sim.calls.cases import of_this_case
     from ascend_sim.calls.checks import check_call, tasks_of_call
     from ascend_sim.check.run import check_tasks
+    from ascend_sim.chip import chip_of
     from ascend_sim.ops.case import case_label, load_case
     from ascend_sim.options.description import filled
     from ascend_sim.options.run_options import CaseOptions, PlanOptions
     from ascend_sim.runtime.outlook import look_ahead
-    from ascend_sim.sequence import chip_of
 
     case = load_case(name)
     how = of_this_case(

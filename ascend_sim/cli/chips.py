@@ -21,7 +21,7 @@ def chips(
     compare: Annotated[bool, typer.Option("--compare", help="Print the named chips (A B, or A,B) side by side.")] = False,
 ) -> None:
     """List the chips, print every number of one with its source, or compare some."""
-    from ascend_sim.sequence import chip_of
+    from ascend_sim.chip import chip_of
     from ascend_sim.studies.lookup.chips import chip_detail, chips_table, compare_table
 
     with errors(as_json=False):

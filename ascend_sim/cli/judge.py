@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ascend_sim.chip import chip_of
 from ascend_sim.cli.app import errors
 from ascend_sim.cli.judge_worker import JudgeRequest
 from ascend_sim.cli.options import Jobs, command
@@ -48,8 +49,6 @@ def judge(
 ) -> None:
     """Judge kernels that a machine wrote: one line of JSON for each as it ends. Exit code 1 where one fails."""
     with errors(False):
-        from ascend_sim.sequence import chip_of
-
         chip_of(chip)
         known = _judged_before(results)
         files = [one for one in _files(cases) if str(one) not in known]

@@ -54,12 +54,12 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.checking import check_kernel
+    from ascend_sim.chip import chip_of
     from ascend_sim.cli.cpp import CppOptions
     from ascend_sim.cli.kernel import default_blocks, expected_of, run_file, subject_of
     from ascend_sim.cli.verdict import failed_run, not_compiled, scalar_computed, verdict_of
     from ascend_sim.errors import SimError
     from ascend_sim.launching import launch
-    from ascend_sim.sequence import chip_of
 
     spec = chip_of(chip)
     try:

@@ -59,9 +59,9 @@ def kernel(
     ] = False,
 ) -> None:
     """Run a kernel of your own on a simulated chip."""
+    from ascend_sim.chip import chip_of
     from ascend_sim.launching import launch, prepared
     from ascend_sim.runtime import Device
-    from ascend_sim.sequence import chip_of
 
     with errors(files.json_output), own_stdout(files.json_output) as stdout:
         if is_cpp(file):

@@ -48,8 +48,8 @@ def run(
     """
     from ascend_sim.calls.cases import commands_of, of_this_case, run_case
     from ascend_sim.calls.run import check_fits
+    from ascend_sim.chip import chip_of
     from ascend_sim.ops.case import case_label, load_case
-    from ascend_sim.sequence import chip_of
 
     with errors(files.json_output):
         if flags:

@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ascend_sim.report.columns import GAP, filled, parts, wrapped
-from ascend_sim.report.html import table
 
 _PROSE = 28
 """Columns that a wrapping column has at least; where fewer are left it goes on below."""
@@ -52,6 +51,8 @@ class Grid:
 
     def html(self) -> str:
         """Return title and table as HTML, with all columns side by side."""
+        from ascend_sim.report.html import table  # pages and notebooks alone need it
+
         heads = [f"{'>' * right}{head}".replace("\n", " ") for head, right in zip(self._heads, self._right, strict=True)]
         rows = [[escape(cell.plain) for cell in row] for row in self._rows]
         title = f"<p><b>{escape(self.title)}</b></p>" if self.title else ""

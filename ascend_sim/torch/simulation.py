@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from ascend_sim.calls.torch_tensors import array_of, distance, has_values, put
+from ascend_sim.chip import chip_of
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.errors import SimError
 from ascend_sim.ops.operators import OPERATORS
@@ -33,7 +34,6 @@ from ascend_sim.report.ranking import print_lines
 from ascend_sim.report.shown import LayersShown
 from ascend_sim.runtime import ValueModel
 from ascend_sim.runtime.workers import spread
-from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.compare.layers import SIMULATION
 from ascend_sim.torch.calls import MATMUL, Call, CalledLayer

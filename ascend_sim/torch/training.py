@@ -26,6 +26,7 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
+from ascend_sim.chip import chip_of
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.options.description import filled, with_options
@@ -34,7 +35,6 @@ from ascend_sim.report.grid import Grid
 from ascend_sim.report.png import png_figure, write_png
 from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress
-from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.torch.eight_bit import EightBitSimulation
 from ascend_sim.torch.options import SimulateOptions

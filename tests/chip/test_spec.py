@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import warnings
 from itertools import pairwise
 
 import pytest
 
-from ascend_sim.chip import ChipSpec, chip_names, load_chip, spec
+from ascend_sim.chip import ChipSpec, chip_names, chip_of, load_chip, spec
 from ascend_sim.errors import ConfigError
 
 pytestmark = pytest.mark.fast
@@ -95,3 +98,24 @@ def test_what_was_worked_out_of_a_chip_does_not_make_it_another() -> None:
 def test_a_wrong_name_has_near_ones_however_it_begins(given: str, near: str) -> None:
     with pytest.raises(ConfigError, match=f"{given!r} is not a known chip; did you mean [^?]*{near}"):
         load_chip(given)
+
+
+def test_a_chip_whose_name_misleads_warns_with_its_note() -> None:
+    with pytest.warns(UserWarning, match="^ascend910b is the first Ascend 910, 30 cores; the 910B family is ascend910b1"):
+        chip_of("Ascend910B")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert chip_of(load_chip("ascend910b")).name == "ascend910b"
+        assert chip_of("910b3").name == "ascend910b3"
+
+
+def test_a_chip_is_named_or_given() -> None:
+    spec = load_chip("ascend910a")
+    assert chip_of("ascend910a") == spec and chip_of(spec) is spec
+
+
+def test_the_note_of_a_chip_stands_once_without_our_lines() -> None:
+    """Python prints a warning once for each place that warns, with its line of source: all calls are one place, without one."""
+    code = "import ascend_sim as a\nfor _ in range(2): a.run_case('by_hand', chip='ascend910b', mode='timing')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.count("first Ascend 910") == 1 and len(done.stderr.splitlines()) == 1 and ".py" not in done.stderr

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ascend_sim.calls.cases import call_case, of_this_case
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import check_fits
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.engine.flow import CONSTANT
 from ascend_sim.engine.follow import Follower, ItemStep, MmadOperand, SumPart
 from ascend_sim.engine.provenance import Provenance
@@ -45,7 +45,6 @@ from ascend_sim.options.description import with_options
 from ascend_sim.options.run_options import ExplainOptions
 from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress, ValueModel
-from ascend_sim.sequence import chip_of
 
 Array = NDArray[Any]
 

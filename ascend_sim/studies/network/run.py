@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any, Unpack
 
 from ascend_sim.calls.cases import accept_case, kernels_before_layers
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.watch import watched
 from ascend_sim.errors import AclnnError, SimError, TilingError
@@ -39,7 +39,6 @@ from ascend_sim.report.report import ideal_cycles, interval_of
 from ascend_sim.report.shown import LayersShown
 from ascend_sim.report.summary import LAYOUT
 from ascend_sim.runtime import KernelMoves
-from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.network.options import NetworkOptions
 from ascend_sim.studies.network.summary import summary_of

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.calls.cases import call_case, check_case
 from ascend_sim.calls.result import Result
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.host import one_thread
@@ -41,7 +41,6 @@ from ascend_sim.options.description import with_options
 from ascend_sim.report.report import plain
 from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress, ValueModel
-from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.precision.errors import effective_bits, error_histogram, mean_error, rounding_effect
 from ascend_sim.studies.precision.inputs import base_tensors, given_tensors, source_of, with_inputs

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.errors import ConfigError
 from ascend_sim.frozen import frozen, mutable
 from ascend_sim.ops.case_entries import Case, explain_error
@@ -23,7 +23,6 @@ from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.short_names import full_name
-from ascend_sim.sequence import chip_of
 
 _WORDS = (
     "batch", "in_channels", "out_channels", "size", "depth", "height", "width", "kernel_size", "groups",

@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Unpack
 
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.ops.case import load_case
@@ -23,7 +23,6 @@ from ascend_sim.ops.case_entries import Case
 from ascend_sim.options.description import with_options
 from ascend_sim.report.shown import ShownResult
 from ascend_sim.runtime import Progress
-from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.points import finish_all
 from ascend_sim.studies.pools import Cluster, Failed, Pool, Processes

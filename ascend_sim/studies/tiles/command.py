@@ -9,7 +9,7 @@ from typing import Unpack
 
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.calls.run import check_fits
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, chip_of
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.case_entries import Case
@@ -18,7 +18,6 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled, with_options
 from ascend_sim.options.run_options import ChoiceOptions
 from ascend_sim.options.short_names import full_name
-from ascend_sim.sequence import chip_of
 from ascend_sim.settings import check_options
 from ascend_sim.studies.store import RESULTS
 from ascend_sim.studies.tiles import pages
