@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from numpy.typing import NDArray
 
@@ -30,7 +30,6 @@ from ascend_sim.report.summary import summary_text
 from ascend_sim.runtime import (
     Allocation,
     Device,
-    FunctionalEngine,
     KernelMoves,
     Recording,
     Task,
@@ -39,6 +38,9 @@ from ascend_sim.runtime import (
     without_recording,
 )
 from ascend_sim.settings import check_limit, disarmed_warnings
+
+if TYPE_CHECKING:
+    from ascend_sim.engine.functional import FunctionalEngine
 
 Array = NDArray[Any]
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import is_whole_number
-from ascend_sim.ops.checks.rules import show
 
 
 class ArgumentKind(NamedTuple):
@@ -56,4 +55,6 @@ def check_kinds(given: Mapping[str, Any], kinds: Mapping[str, ArgumentKind]) -> 
     for name, value in given.items():
         kind = kinds.get(name)
         if kind is not None and not kind.fits(value):
+            from ascend_sim.ops.checks.rules import show  # an error alone needs it
+
             raise SimError(f"{name} {' '.join(show(value).split())} must be {kind.words}")

@@ -147,6 +147,15 @@ class CppKernel(KernelFunction):
     def _described(self, core: str) -> Description:
         return describe(self._recorder((), core).library, self.sources)
 
+    def start_recording(self) -> None:
+        """Start the processes that record programs before the first program is asked for.
+
+        A kernel with fields of structures is left out: the names of the fields decide its library.
+        """
+        if not any(one.has_fields for one in self.parameters):
+            for kind in self.kinds:
+                self._recorder((), kind).start()
+
     @property
     def first_line(self) -> Line:
         """Return (file, line) of the entry."""

@@ -123,6 +123,11 @@ class ProgramRecorder:
         self._owner = 0
         self._lock = threading.Lock()
 
+    def start(self) -> None:
+        """Start the recording process, so that it loads the library while its caller does other work."""
+        with self._lock:
+            self._running()
+
     def begin(
         self,
         core: RecordedCore,

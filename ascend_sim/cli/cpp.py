@@ -86,7 +86,7 @@ def tensors_among_files(files: RunFiles, options: CppOptions) -> tuple[RunFiles,
 def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
     """Compile a C++ file and return one kernel of it: the one called `name` or `--entry`, or the only one.
 
-    Raises SimError if `name` and `--entry` differ.
+    Its recording process starts here, while the command makes the arguments. Raises SimError if `name` and `--entry` differ.
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.ascend_c.function import cpp_kernel
@@ -94,7 +94,7 @@ def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
     if name and options.entry and name != options.entry:
         raise SimError(f"NAME {name} and --entry {options.entry}: give one of them")
     try:
-        return cpp_kernel(
+        kernel = cpp_kernel(
             path,
             *(options.with_file or ()),
             entry=options.entry or name,
@@ -102,6 +102,8 @@ def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
             defines=options.define or (),
             auto_sync=options.auto_sync,
         )
+        kernel.start_recording()
+        return kernel
     except CompileError as error:
         from ascend_sim.cli.verdict import not_compiled
 

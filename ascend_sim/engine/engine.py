@@ -29,7 +29,6 @@ from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.engine.columns import MOST, SHORT, ColumnStore
 from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.cross import CrossFlags
-from ascend_sim.engine.deadlock import describe
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.machine import Machine, RunningProgram, new_machine
 from ascend_sim.engine.task import Task, order_of
@@ -203,6 +202,8 @@ class Engine:
                     self.env.run(until=None)
             if self._unfinished or self._held_up:
                 self._end_of_patience(timeline)
+                from ascend_sim.engine.deadlock import describe  # an error alone needs it
+
                 raise DeadlockError(describe(self._unfinished, list(self._held_up.values()), tasks))
             if self._watch:
                 timeline.watched = self._watch.watched()

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,13 +27,14 @@ from ascend_sim.engine.watch import watched
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import Program
-from ascend_sim.options.commands import Commands
-from ascend_sim.report.advice import Statement, statements
 from ascend_sim.report.certainty import as_row, interval, together
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.roofline import PIPE_KEYS, LeastWork, Rooflines
 from ascend_sim.report.summary import summary_of, summary_text
-from ascend_sim.report.waterfall import waterfall
+
+if TYPE_CHECKING:
+    from ascend_sim.options.commands import Commands
+    from ascend_sim.report.advice import Statement
 
 Outputs = Mapping[str, Mapping[str, Any]]
 
@@ -114,7 +115,7 @@ class Report:
             findings=tuple({"kind": one.kind, "task": one.task, "text": one.text} for one in findings),
             verdicts=verdicts if verdicts is not None else {},
             has_timeline=timeline is None or timeline.kept,
-            advise=partial(statements, chip),
+            advise=partial(_advise, chip),
         )
 
     def to_dict(self, *, statements: bool = True) -> dict[str, Any]:
@@ -284,6 +285,12 @@ def interval_of(chip: ChipSpec, task: Task, us: float) -> dict[str, Any]:
     return as_row(interval(chip, task.op_type, us, cube=cube, grouped=grouped, library=library))
 
 
+def _advise(*given: Any) -> Sequence[Statement]:
+    from ascend_sim.report.advice import statements  # a kernel with a waterfall alone needs it
+
+    return statements(*given)
+
+
 def _timed_kernels(
     chip: ChipSpec, timeline: Timeline, tasks: Sequence[Task], facts: RunFacts, origin: int, *, cold: bool
 ) -> list[dict[str, Any]]:
@@ -300,6 +307,8 @@ def _timed_kernels(
             row["cube_efficiency"] = round(row["ideal_cycles"] / row["core_cycles_max"], _SHARE_DECIMALS)
             if timeline.kept:
                 span = timeline.tasks[index]
+                from ascend_sim.report.waterfall import waterfall  # products alone have one
+
                 row["waterfall"] = dict(waterfall(chip, task, timeline.of(index), span.finish - span.launch))
         kernels.append(row)
     return kernels

@@ -14,11 +14,8 @@ from math import prod
 from textwrap import shorten
 from typing import Any
 
-from ascend_sim.report.advice import ESTIMATED, settable_kernels
 from ascend_sim.report.certainty import LEVEL
 from ascend_sim.report.columns import text_width, wrapped
-from ascend_sim.report.ladder import asks_table
-from ascend_sim.report.waterfall import WORDS
 
 LAYOUT = "layout"
 """The part of a call's time in kernels that only convert layouts and dtypes (TransData, Cast, MemSet)."""
@@ -158,6 +155,8 @@ def gain_words(advice: Mapping[str, Any]) -> str:
 
 def kind_words(advice: Mapping[str, Any]) -> str:
     """Return the words on how the gain of an advice is known, and on its way to a device."""
+    from ascend_sim.report.advice import ESTIMATED
+
     return KINDS[advice["kind"]].replace("simulated", ESTIMATED if advice.get("estimated") else "simulated", 1)
 
 
@@ -204,9 +203,11 @@ def _parts(report: Mapping[str, Any], total: float) -> list[dict[str, Any]]:
 
 def _makers(report: Mapping[str, Any]) -> dict[str, str]:
     """Return {kernel: the output that it makes} of an operator's report; {} for others."""
-    from ascend_sim.ops.operators import OPERATORS  # only operators need it
-
     name = report["problem"].get("operator", "")
+    if not name:
+        return {}
+    from ascend_sim.ops.operators import OPERATORS
+
     return {launch: part for part, (launch, _) in OPERATORS[name].layer_parts.items()} if name in OPERATORS else {}
 
 
@@ -258,6 +259,10 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    from ascend_sim.report.advice import settable_kernels  # a kernel with a waterfall alone needs these
+    from ascend_sim.report.ladder import asks_table
+    from ascend_sim.report.waterfall import WORDS
+
     change, stand_in = said["change"], kernel["tiling_source"] == "stand-in"
     what, kind, gain = _change(report, kernel, change), "simulated", said["gain"]
     table = asks_table(kernel.get("ladder", ())) and "block_dim" not in change

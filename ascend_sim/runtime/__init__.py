@@ -2,7 +2,6 @@
 
 from ascend_sim.engine.device import Device, KernelMoves, Moved
 from ascend_sim.engine.engine import OnProgram, Progress
-from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.replay import Observer
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
@@ -14,7 +13,6 @@ from ascend_sim.runtime.session import Outcome, run_tasks, run_values
 __all__ = [
     "Allocation",
     "Device",
-    "FunctionalEngine",
     "KernelMoves",
     "Moved",
     "Observer",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine, OnProgram
-from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.replay import Observer, replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
@@ -19,6 +18,9 @@ from ascend_sim.frozen import mutable
 from ascend_sim.isa.memory import ValueModel
 from ascend_sim.options.description import check_choices, filled
 from ascend_sim.options.run_options import TaskOptions
+
+if TYPE_CHECKING:
+    from ascend_sim.engine.functional import FunctionalEngine
 
 
 @mutable
@@ -52,6 +54,8 @@ def run_tasks(
     check_choices(TaskOptions, how)
     mode, progress, engine = how["mode"], how["progress"], chosen_engine(how["engine"])
     if mode == "functional":
+        from ascend_sim.engine.functional import FunctionalEngine
+
         functional = FunctionalEngine(device, progress, model, on_program, engine, keep)
         functional.run(tasks)
         return Outcome(None, functional.findings, functional if functional.kept_bytes else None)
@@ -73,6 +77,8 @@ def _kept(timeline: bool | int) -> bool | int:
 def run_values(device: Device, tasks: Sequence[Task], timeline: Timeline | None, model: ValueModel | None) -> None:
     """Compute the values that tasks leave on `device`: in the order of `timeline`, or block by block if it is None."""
     if timeline is None:
+        from ascend_sim.engine.functional import FunctionalEngine
+
         FunctionalEngine(device, None, model).run(tasks)
     else:
         replay(device, tasks, timeline, timeline.programs, model)

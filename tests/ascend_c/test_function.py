@@ -390,3 +390,11 @@ def test_entries_of_a_file_have_their_own_cores(tmp_path: Path) -> None:
     for kind in kinds:
         assert made(tmp_path, text, entry=f"k{kind}").cores == (kind,)
     assert made(tmp_path, text, entry="plain").cores == ("AIV",)
+
+
+def test_a_process_starts_early_if_no_argument_chooses_the_library(tmp_path: Path) -> None:
+    for numbers, starts in (("int32_t count", True), ("Tiling tiling", False)):
+        body = vector_kernel("PipeBarrier<PIPE_V>();", tensors="x", numbers=numbers)
+        kernel = made(tmp_path, f"struct Tiling {{ int32_t count; }};\n{body}")
+        kernel.start_recording()
+        assert (kernel._recorder(())._process is not None) is starts

@@ -55,6 +55,12 @@ def test_one_process_records_many_programs(recorder: ProgramRecorder) -> None:
     assert turns(recorder, 5) == 5 and recorder._process is first
 
 
+def test_a_process_may_start_before_its_first_program(recorder: ProgramRecorder) -> None:
+    recorder.start()
+    first = recorder._process
+    assert first is not None and turns(recorder, 5) == 5 and recorder._process is first
+
+
 def test_threads_take_turns(recorder: ProgramRecorder) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda count: turns(recorder, count), range(40))) == list(range(40))

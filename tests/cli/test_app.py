@@ -64,6 +64,7 @@ def test_a_command_is_a_module() -> None:
 @pytest.mark.parametrize(
     ("arguments", "unused"),
     [
+        (["chips"], {"numpy", "simpy", "ml_dtypes", "ascend_sim.engine", "ascend_sim.isa", "ascend_sim.report.html"}),
         (["--version"], {"numpy", "pydantic", "rich", "simpy", "ml_dtypes", "yaml", "ascend_sim.cli.run"}),
         (
             ["run", "document_example_2d", "--mode", "timing", "--json"],

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ascend_sim.cli import app
+from ascend_sim.cli.cpp import CppOptions, compiled
 from ascend_sim.shipped import CACHE_VARIABLE
 from tests.support.ascend_c.kernels import BEGIN, needs_compiler, vector_kernel
 from tests.support.cli.commands import UNUSED_BY_A_RUN, loaded
@@ -66,6 +67,11 @@ def test_the_file_beside_gives_arguments_and_what_is_expected(file: Path) -> Non
     beside(file)
     code, text, _ = command("kernel", file)
     assert code == 0 and "scale  ascend910b3" in text and "values: correct" in text
+
+
+def test_the_recording_process_starts_before_the_arguments_are_made(file: Path) -> None:
+    kernel = compiled(file, None, CppOptions())
+    assert kernel._recorder(())._process is not None
 
 
 def test_a_wrong_value_ends_in_1(file: Path) -> None:

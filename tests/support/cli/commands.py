@@ -41,10 +41,11 @@ def run(*arguments: object) -> Ran:
 
 UNUSED_BY_A_RUN = (
     "fractions", "statistics", "html", "threadpoolctl", "ascend_sim.cli.verdict",
-    "ascend_sim.engine.core", "ascend_sim.engine.critical_path", "ascend_sim.numerics.reference", "ascend_sim.report.html",
-    "ascend_sim.report.words", "ascend_sim.runtime.outlook",
+    "ascend_sim.engine.core", "ascend_sim.engine.critical_path", "ascend_sim.engine.deadlock", "ascend_sim.engine.functional",
+    "ascend_sim.numerics.reference", "ascend_sim.ops.checks", "ascend_sim.options.commands", "ascend_sim.report.advice",
+    "ascend_sim.report.html", "ascend_sim.report.waterfall", "ascend_sim.report.words", "ascend_sim.runtime.outlook",
 )  # fmt: skip
-"""Modules that a kernel of one's own does without."""
+"""Modules that a vector kernel of one's own does without."""
 
 
 def loaded(arguments: list[str], unused: Iterable[str]) -> list[str]:
