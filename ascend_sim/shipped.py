@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ascend_sim.errors import SimError
+from ascend_sim.errors import ConfigError, SimError
 
 CACHE_VARIABLE = "ASCEND_SIM_CACHE"
 
@@ -33,7 +33,7 @@ def cache_folder() -> Path:
 
 
 def load_shipped(text: str) -> Any:
-    """Return the value of a YAML text that ships with the package, from the cache or parsed now. Raises `yaml.YAMLError`.
+    """Return the value of a YAML text that ships with the package, from the cache or parsed now. Raises ConfigError.
 
     Limits and duplicate keys are not checked, which takes longer than reading: a test reads every shipped file as a user's.
     """
@@ -77,4 +77,7 @@ def _parsed(text: str) -> Any:
     """Return the value of a YAML text, scanned in C where PyYAML can."""
     import yaml
 
-    return yaml.load(text, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)
+    try:
+        return yaml.load(text, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"broken YAML: {error}") from error

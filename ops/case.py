@@ -25,7 +25,7 @@ from ascend_sim.ops.case_entries import Case, choices, explain_error, spelled
 from ascend_sim.ops.network import address_of, case_of_layer, load_network, network_names
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.tensor_files import load_tensors
-from ascend_sim.yaml_file import read_yaml
+from ascend_sim.shipped import read_config
 
 _RULES_REFUSE = ("greater_than_equal", "greater_than", "too_short", "too_long")
 """Errors of a file, as pydantic calls them, for values that an operator's rules refuse with a status."""
@@ -62,7 +62,12 @@ def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
         )
     if path.suffix == ".py":
         raise ConfigError(f"{name}: that is a Python file; a case is YAML. A kernel in it: kernel {name}, or check {name}")
-    entries = read_yaml(path, "a case file is a mapping of field names to values")
+    if own in case_names():
+        entries = read_config(f"cases/{own}.yaml")
+    else:
+        from ascend_sim.yaml_file import read_yaml  # a user's file alone needs it
+
+        entries = read_yaml(path, "a case file is a mapping of field names to values")
     operator = entries.get("operator")
     if operator is None and "layers" in entries:
         raise _is_a_network(name, load_network(path).layers[0].name)

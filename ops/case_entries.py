@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -166,6 +165,8 @@ class Case(FileEntry):
 
     def __str__(self) -> str:
         """Return the case as the text of a case file; entries with usual values are left out."""
+        import yaml  # printing alone needs it
+
         entries = {"operator": self.operator, "chip": self.chip}
         entries |= self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         return yaml.safe_dump(entries, default_flow_style=None, sort_keys=False, width=100).rstrip()

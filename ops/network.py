@@ -21,7 +21,7 @@ from ascend_sim.keywords import near_known
 from ascend_sim.ops.case_entries import Case, CountedFromOne, FileEntry, choices, explain_error, spelled
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.yaml_file import read_yaml
+from ascend_sim.shipped import read_config
 
 MOST_IMAGES = (1 << 31) - 1
 """Limit of a batch; far beyond what the memory of a chip holds."""
@@ -210,7 +210,12 @@ def load_network(name_or_path: str | Path) -> Network:
         raise ConfigError(
             f"{name}: {why_no_file(path)}, and no network of that name{choices(name, network_names(), 'shipped networks')}"
         )
-    entries = read_yaml(path, "a network file is a mapping with the key layers")
+    if own in network_names():
+        entries = read_config(f"networks/{own}.yaml")
+    else:
+        from ascend_sim.yaml_file import read_yaml  # a user's file alone needs it
+
+        entries = read_yaml(path, "a network file is a mapping with the key layers")
     if "operator" in entries and "layers" not in entries:
         raise _is_a_case(name)
     file = _validated(NetworkFile, entries, str(path))

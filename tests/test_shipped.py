@@ -10,8 +10,11 @@ import pytest
 
 from ascend_sim import shipped
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.errors import SimError
-from ascend_sim.shipped import CACHE_VARIABLE, cache_folder, from_cache, load_shipped
+from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.shipped import CACHE_VARIABLE, cache_folder, from_cache, load_shipped, read_config
+from ascend_sim.yaml_file import read_yaml
+from tests.support.cli.commands import loaded
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.fast
 
@@ -95,3 +98,24 @@ def test_a_parser_is_imported_for_a_text_that_was_not_parsed_yet(tmp_path: Path)
     environment = {CACHE_VARIABLE: str(tmp_path)}
     runs = [subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True) for _ in "ab"]
     assert [one.stdout for one in runs] == ["True\n", "False\n"]
+
+
+@pytest.mark.parametrize("folder", ["cases", "networks", "operators"])
+def test_a_shipped_file_has_the_values_that_a_users_file_would_have(folder: str) -> None:
+    paths = sorted((ROOT / "configs" / folder).glob("*.yaml"))
+    assert paths
+    for path in paths:
+        assert read_config(f"{folder}/{path.name}") == read_yaml(path, "a mapping")
+
+
+@pytest.mark.parametrize("case", ["document_example_2d", "wav2vec2:1"])
+def test_a_run_of_a_shipped_case_needs_no_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    command = ["run", case, "--mode", "timing", "--json"]
+    assert loaded(command, {"yaml"}) == ["yaml"]
+    assert loaded(command, {"yaml"}) == []
+
+
+def test_a_broken_text_is_refused(parses: list[str]) -> None:
+    with pytest.raises(ConfigError, match="broken YAML: while parsing"):
+        load_shipped("a: [1, 2")

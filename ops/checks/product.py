@@ -7,7 +7,6 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ascend_sim.errors import AclnnError, ConfigError
@@ -197,7 +196,7 @@ def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
             )
             for product, fields in document["products"].items()
         ]
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+    except (ConfigError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{name}: not an operator file with the keys operator, unsupported and products ({error})") from error
     except ValidationError as error:
         first = error.errors()[0]
