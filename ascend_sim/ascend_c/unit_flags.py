@@ -59,7 +59,13 @@ class _Tiles:
         self.found: list[_Inserted] = []
 
     def product(self, use: _Use, mode: int) -> None:
-        """Add a product's waits for the drains of its tile; a product of mode SETS also sets the flags for the next drains."""
+        """Add a product's waits for the drains of its tile; a product of mode SETS also sets the flags for the next drains.
+
+        Raises SimError for a tile that is still full.
+        """
+        if any(one.meets(use) and one.row not in self.cleared for one in self.filled):
+            why = f"the tile at {use.place} of L0C is still full; a Fixpipe with unitFlag 3 empties it"
+            raise SimError(f"Mmad with unitFlag {mode}: {why}")
         for drain in [one for one in self.drained if one.meets(use)]:
             self.drained.remove(drain)
             early = before_free(use.one, drain.one, self.k.chip)

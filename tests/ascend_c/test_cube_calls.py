@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,17 @@ REFUSED = {
     f"{FLAGGED}\n\nMmad(co, l0a, l0b, f); q.unitFlag = 2; Fixpipe(cg, co, q);": (
         "flag 'unit flag 0 full' (M->FIX) is still raised"
     ),
+    f"{FLAGGED} Mmad(co, l0a, l0b, f);\n\nMmad(co, l0a, l0b, f); q.unitFlag = 3; Fixpipe(cg, co, q);": (
+        "Mmad with unitFlag 3: the tile at 0 of L0C is still full; a Fixpipe with unitFlag 3 empties it"
+    ),
+    f"{FLAGGED} Mmad(co, l0a, l0b, f); f.unitFlag = 2;\n\nMmad(co, l0a, l0b, f); q.unitFlag = 3; Fixpipe(cg, co, q);": (
+        "Mmad with unitFlag 2: the tile at 0 of L0C is still full"
+    ),
+    f"{FLAGGED} Mmad(co, l0a, l0b, f); q.unitFlag = 2; Fixpipe(cg, co, q);\n\nMmad(co, l0a, l0b, f);": (
+        "Mmad with unitFlag 3: the tile at 0 of L0C is still full"
+    ),
+    "LoadData2DParams t(0, 1, 1, 0, 0, true, 0); GlobalTensor<half> ag; ag.SetGlobalBuffer((__gm__ half *)a);\n\n"
+    "LoadData(l0a, ag, t);": "LoadData from GM: ifTranspose turns squares between L1 and L0 alone; false is possible",
 }
 """Calls that are refused, at their third line."""
 
@@ -142,9 +154,7 @@ def test_a_call_of_the_cube_computes_what_numpy_does(calls: Any, number: int) ->
 def test_a_refusal_names_the_line(calls: Any, number: int) -> None:
     said = [*REFUSED.values()][number]
     told = enumerate(calls.sources[0].read_text().splitlines(), 1)
-    lines = [
-        at for at, text in told if text.startswith(("Fixpipe(cg, co, q);", "Fixpipe(back, co, q);", "Mmad(co, l0a, l0b, f);"))
-    ]
+    lines = [at for at, text in told if re.match(r"(Fixpipe\(\w+, co, q|Mmad\(co, l0a, l0b, f|LoadData\(l0a, ag, t)\);", text)]
     a, b, c = np.zeros((64, 96), np.float16), np.zeros((96, 48), np.float16), np.zeros((64, 48), np.float32)
     with pytest.raises(SimError) as caught:
         asim.launch(calls, 1, a, b, c, np.zeros(48, np.int64), which=len(CALLS) + number)

@@ -88,6 +88,7 @@ template <class T> inline void LoadData(const LocalTensor<T> &dst, const LocalTe
                  {asim::format_of<T>(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap, p.sid, p.ifTranspose, p.addrMode});
 }
 template <class T> inline void LoadData(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const LoadData2DParams &p, ASIM_SITE) {
+    if (p.ifTranspose) asim::refuse(site, "LoadData from GM: ifTranspose turns squares between L1 and L0 alone; false is possible");
     Hardware place = asim::place_of(dst);
     bool to_l1 = place == Hardware::L1, left = !to_l1 && asim::to_left(site, "LoadData", place);
     asim::record(site, to_l1 ? asim::Word::load_gm_to_cbuf : left ? asim::Word::load_gm_to_ca : asim::Word::load_gm_to_cb,
