@@ -70,4 +70,4 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.freeze()
     gc.collect()  # counts what is left, so that kernels of C++, whose processes end with them, are still found
-    gc.set_threshold(10_000, 5, 4)
+    gc.set_threshold(100_000, 5, 4)
