@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter, mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
 from ascend_sim.kernel.asked import asked
-from ascend_sim.kernel.stamp import NO_MOVES, OF_GUARD, ROW, TILE, Laid, Place, Stamp, Stamps
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Guard, Laid, Place, Stamp, Stamps
 
 Numbers = NDArray[np.int64]
 _AT_ONCE = 4096
@@ -156,7 +156,7 @@ class Sheet:
             axes = np.array([stamp.axes for stamp in stamps])
             end = begin + int(axes.sum())
             where = np.asarray(self.where[begin:end])
-            yield _Piece(self.stamps, stamps, np.asarray(self.tiles[first : first + _AT_ONCE]), where, np.cumsum(axes) - axes)
+            yield _Piece(stamps, np.asarray(self.tiles[first : first + _AT_ONCE]), where, np.cumsum(axes) - axes)
             begin = end
 
     def addresses(self) -> dict[str, int]:
@@ -225,13 +225,71 @@ class Sheet:
         """
         self.close()
         room: Room = {}
-        right = not self.wraps() and all(piece.is_right(limits, sizes, room) for piece in self._pieces())
-        self._room = self._free(room) if right else None
+        right = not self.wraps() and self._look(limits, sizes) and self._narrow(room, attrgetter("ways"))
+        self._room = _free(room) if right else None
         return right
 
-    def _free(self, room: Room) -> list[FreeSpan]:
-        directions = list(self.stamps.directions)
-        return [FreeSpan(directions[number][:-1], directions[number][-1], *span) for number, span in room.items()]
+    def _puts(self) -> Iterator[tuple[Stamp, Sequence[int]]]:
+        """Yield each stamp with its place, in order."""
+        first = 0
+        for number in self.which:
+            stamp = self._stamp(number)
+            yield stamp, self.where[first : first + stamp.axes]
+            first += stamp.axes
+
+    def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
+        """Return True if the resting numbers of new stamps keep their limits; then also set `ways` of each."""
+        new = {stamp.number: (stamp, place) for stamp, place in self._puts() if stamp.ways is None}
+        if not new:
+            return True
+        stamps = [stamp for stamp, _ in new.values()]
+        rows = np.concatenate([stamp.rows for stamp in stamps])
+        lengths, ends = [len(stamp.moves) for stamp in stamps], np.cumsum([stamp.rows.size for stamp in stamps])
+        cell, axis, step = np.concatenate([stamp.moves for stamp in stamps]).T
+        cell = cell + np.repeat([0, *ends[:-1]], lengths)
+        rests = np.ones(rows.shape, np.bool_)
+        rests.reshape(-1)[cell] = False
+        for at in range(0, len(rows), _PIECE):
+            some = rows[at : at + _PIECE]
+            found = asked(limits.take(some[:, 0], axis=0), sizes, some[:, 1:TILE])
+            if (found.wrong() & rests[at : at + _PIECE, 1:TILE]).any():
+                return False
+        begins = np.diff(cell, prepend=-1) != 0  # a number may move along several axes
+        steps = np.zeros((np.count_nonzero(begins), max([stamp.axes for stamp in stamps])), np.int64)
+        steps[np.cumsum(begins) - 1, axis] = step
+        cell, of = cell[begins], np.repeat(np.arange(len(stamps)), lengths)[begins]
+        places = np.zeros((len(stamps), steps.shape[1]), np.int64)
+        for number, (_, place) in enumerate(new.values()):
+            places[number, : len(place)] = place
+        gone = (steps * places[of]).sum(1)
+        row, column = np.divmod(cell, ROW)
+        offset, extent, limit, unit = asked(limits[rows[row, 0], column - 1], sizes, rows.reshape(-1)[cell] + gone)
+        low = gone - offset
+        guards: list[dict[tuple[Place, int, int], list[int]]] = [{} for _ in stamps]
+        columns = (one.tolist() for one in (of, steps, unit, low % unit, low, low + limit - extent, extent > 0))
+        for number, where, one, rest, least, most, counts in zip(*columns, strict=True):
+            if counts:
+                span = guards[number].setdefault((tuple(where), one, rest), [least, most])
+                span[:] = max(span[0], least), min(span[1], most)
+        for stamp, spans in zip(stamps, guards, strict=True):
+            stamp.ways = tuple([Guard(*one, *span) for one, span in spans.items()])
+        return True
+
+    def _narrow(self, room: Room, guards: Callable[[Stamp], Sequence[Guard]]) -> bool:
+        """Return True if all stamps meet their `guards` at their places; narrow the ranges in `room` to the moves that keep it
+        so.
+        """
+        for stamp, place in self._puts():
+            for steps, unit, rest, low, high in guards(stamp):
+                gone = sum(map(mul, steps, place))
+                if not low <= gone <= high or (gone - rest) % unit:
+                    return False
+                span = room.setdefault((steps, unit), [low - gone, high - gone])
+                if low - gone > span[0]:
+                    span[0] = low - gone
+                if high - gone < span[1]:
+                    span[1] = high - gone
+        return True
 
     def wraps(self) -> bool:
         """Return True if some address of a stamp moves so far that it may not fit into 64 bits."""
@@ -254,9 +312,8 @@ class Sheet:
         """Return True if the guards of all stamps still hold when they move by `by`."""
         if self._guarded is None:
             room: Room = {}
-            for piece in self._pieces():
-                piece.narrow_by_guards(room)
-            self._guarded = self._free(room)
+            self._narrow(room, attrgetter("guards"))
+            self._guarded = _free(room)
         return _may_move(self._guarded, by)
 
 
@@ -268,15 +325,19 @@ def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
     return True
 
 
-Room = dict[int, tuple[int, int]]
-"""Range, down and up, by which numbers may move, by their direction (`Stamps.directions`)."""
+Room = dict[tuple[Place, int], list[int]]
+"""Range, down and up, in which steps * place may change, by (steps, unit) of the guards."""
+
+
+def _free(room: Room) -> list[FreeSpan]:
+    return [FreeSpan(*direction, *span) for direction, span in room.items()]
 
 
 class _Piece:
     """Consecutive stamps of a sheet, handled together; the place of stamp i begins at `first[i]` of `where`."""
 
-    def __init__(self, task: Stamps, stamps: list[Stamp], tiles: Numbers, where: Numbers, first: Numbers) -> None:
-        self.task, self.stamps, self.tiles, self.where, self.first = task, stamps, tiles, where, first
+    def __init__(self, stamps: list[Stamp], tiles: Numbers, where: Numbers, first: Numbers) -> None:
+        self.stamps, self.tiles, self.where, self.first = stamps, tiles, where, first
 
     def rows(self) -> Numbers:
         """Return the materialised rows of all stamps, in order."""
@@ -301,89 +362,6 @@ class _Piece:
         _, steps, where = self._moves()
         most = max(stamp.axes for stamp in self.stamps)
         return bool((np.abs(steps.astype(np.float64) * where) >= _FAR / max(most, 1)).any())
-
-    def is_right(self, limits: Numbers, sizes: Sequence[int], room: Room) -> bool:
-        """Return True if every operand of the piece is inside its limits.
-
-        `room` has the ranges by which places may move (`FreeSpan`); they are narrowed in place to the moves that keep it so.
-        """
-        new = [*{stamp.number: put for put, stamp in enumerate(self.stamps) if stamp.ways is None}.values()]
-        if new and not self._look(new, limits, sizes):
-            return False
-        return self._narrow(room, {put: stamp.ways for put, stamp in enumerate(self.stamps) if stamp.ways is not None})
-
-    def narrow_by_guards(self, room: Room) -> None:
-        """Narrow the ranges in `room`, by which places may move, to the moves at which the guards of all stamps still hold."""
-        given = {stamp.number: stamp for stamp in self.stamps if stamp.guards}
-        if not given:
-            return
-        guards = {
-            number: self.task.numbered([(*one.steps, *one[1:]) for one in stamp.guards], stamp.axes)
-            for number, stamp in given.items()
-        }
-        self._narrow(room, {put: guards[stamp.number] for put, stamp in enumerate(self.stamps) if stamp.guards})
-
-    def _narrow(self, room: Room, guards: Mapping[int, Numbers]) -> bool:
-        """Return True if the stamps meet their `guards` (`Stamps.numbered`), by position in the piece, at their places; narrow
-        the ranges in `room` to the moves that keep it so.
-        """
-        of_width: dict[int, list[int]] = {}
-        for put, rows in guards.items():
-            if len(rows):
-                of_width.setdefault(rows.shape[1] - OF_GUARD, []).append(put)
-        for axes, puts in of_width.items():
-            rows = np.concatenate([guards[put] for put in puts])
-            places = np.repeat(self._places(puts, axes), [len(guards[put]) for put in puts], axis=0)
-            gone = (rows[:, :axes] * places).sum(1)
-            direction, unit, rest, low, high = rows[:, axes:].T
-            down, up = low - gone, high - gone
-            if (down > 0).any() or (up < 0).any() or ((gone - rest) % unit).any():
-                return False
-            least, most = np.full((2, len(self.task.directions)), [[-_FAR], [_FAR]])
-            np.maximum.at(least, direction, down)
-            np.minimum.at(most, direction, up)
-            for number in np.flatnonzero(np.bincount(direction)).tolist():
-                known = room.get(number, (-_FAR, _FAR))
-                room[number] = max(known[0], int(least[number])), min(known[1], int(most[number]))
-        return True
-
-    def _places(self, puts: Sequence[int] | Numbers, axes: int) -> Numbers:
-        """Return the places of the stamps `puts` as an array [stamp][axis]; beyond a stamp's own axes it has any numbers."""
-        first = self.first[puts][:, None]
-        return self.where[np.minimum(first + np.arange(axes), len(self.where) - 1)]
-
-    def _look(self, new: list[int], limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if the resting numbers of the stamps at `new` keep their limits; then also set `ways` of each stamp."""
-        stamps = [self.stamps[put] for put in new]
-        rows = np.concatenate([stamp.rows for stamp in stamps])
-        lengths, ends = [len(stamp.moves) for stamp in stamps], np.cumsum([stamp.rows.size for stamp in stamps])
-        cell, axis, step = np.concatenate([stamp.moves for stamp in stamps]).T
-        cell = cell + np.repeat([0, *ends[:-1]], lengths)
-        rests = np.ones(rows.shape, np.bool_)
-        rests.reshape(-1)[cell] = False
-        for at in range(0, len(rows), _PIECE):
-            some = rows[at : at + _PIECE]
-            found = asked(limits.take(some[:, 0], axis=0), sizes, some[:, 1:TILE])
-            if (found.wrong() & rests[at : at + _PIECE, 1:TILE]).any():
-                return False
-        begins = np.diff(cell, prepend=-1) != 0  # a number may move along several axes
-        steps = np.zeros((np.count_nonzero(begins), max([stamp.axes for stamp in stamps])), np.int64)
-        steps[np.cumsum(begins) - 1, axis] = step
-        cell, of = cell[begins], np.repeat(np.arange(len(stamps)), lengths)[begins]
-        gone = (steps * self._places(new, steps.shape[1])[of]).sum(1)
-        row, column = np.divmod(cell, ROW)
-        offset, extent, limit, unit = asked(limits[rows[row, 0], column - 1], sizes, rows.reshape(-1)[cell] + gone)
-        low = gone - offset
-        guards: list[dict[Place, list[int]]] = [{} for _ in stamps]
-        columns = (one.tolist() for one in (of, steps, unit, low % unit, low, low + limit - extent, extent > 0))
-        for number, where, one, rest, least, most, counts in zip(*columns, strict=True):
-            if counts:
-                span = guards[number].setdefault((*where, one, rest), [least, most])
-                span[:] = max(span[0], least), min(span[1], most)
-        ways = self.task.numbered([(*one, *span) for own in guards for one, span in own.items()], steps.shape[1])
-        for stamp, own, end in zip(stamps, guards, accumulate(map(len, guards)), strict=True):
-            stamp.ways = ways[end - len(own) : end]
-        return True
 
 
 def _last_rows(rows: Numbers, wanted: set[int]) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ differs between runs of the loop belongs into `what`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from ctypes import addressof, c_char
 from functools import cached_property
 from operator import add, mul
@@ -33,8 +33,6 @@ from ascend_sim.memory.gm import OFFSET_MASK
 ROW, TILE = 5, 4
 """Numbers of a row, and which of them counts tiles."""
 NO_MOVES = np.empty((0, 3), np.int64)
-OF_GUARD = 5
-"""Numbers of a guard beside its steps (`Stamps.numbered`)."""
 LAID = 5
 """Numbers of a stamp in memory, as C reads it (`Stamp` of engine/compiled/program.h)."""
 
@@ -254,7 +252,7 @@ class Stamp:
     `moves` has (index of a number in the rows, axis, step by which it moves), in order. `number` is its own among the stamps of
     a task. After it the kernel is `tiles` tiles further, `counted` of them counted, in phase `after`. `notes` has the lines
     that wrote the rows, under inspection. `ways` are the guards, from the check of addresses, of the places where the rows keep
-    their limits (`Stamps.numbered`), None before it. A stamp of a traced loop stands only where its `guards` are met, and only
+    their limits, None before it. A stamp of a traced loop stands only where its `guards` are met, and only
     in its `block` if it has one.
     """
 
@@ -266,7 +264,7 @@ class Stamp:
     counted: int = 0
     after: int = 0
     notes: Notes | None = None
-    ways: NDArray[np.int64] | None = None
+    ways: Sequence[Guard] | None = None
     guards: tuple[Guard, ...] = ()
     block: int | None = None
 
@@ -307,7 +305,7 @@ class Stamps:
     `known` has the stamps by number; `longest` is the most by which one of their numbers moves when every number of the place
     grows by one. `repeated` has a program and its place for each outline, while the program exists
     (`KernelBuilder.repeated_at`). `of_traced` has the traced loops, `turn_counts` the turns of each source line that ran
-    (`kernel.traced`). `directions` numbers the distinct (*steps, unit) of guards.
+    (`kernel.traced`).
     """
 
     def __init__(self) -> None:
@@ -318,7 +316,6 @@ class Stamps:
         self.turn_counts: dict[Hashable, Any] = {}
         self.repeated: dict[Hashable, tuple[ref[Any], Place]] = {}
         self.phases: list[Any] = []
-        self.directions: dict[Place, int] = {}
         self._numbers: dict[Hashable, int] = {}
         self._moved: dict[tuple[int, Place], int] = {}
         self._without: dict[tuple[int, tuple[int, ...]], Stamp] = {}
@@ -342,14 +339,6 @@ class Stamps:
         if key not in self._without:
             self._without[key] = self.add(stamp.without(rows, 0))
         return self._without[key]
-
-    def numbered(self, guards: Iterable[tuple[int, ...]], axes: int) -> NDArray[np.int64]:
-        """Return guards (*steps, unit, rest, low, high) of places of `axes` numbers as rows with their direction: (*steps,
-        direction, unit, rest, low, high).
-        """
-        known = self.directions
-        found = [(*one[:-4], known.setdefault(one[:-3], len(known)), *one[-4:]) for one in guards]
-        return np.array(found, np.int64).reshape(-1, axes + OF_GUARD)
 
     def laid(self) -> Laid:
         """Return the table of all stamps for C, by number: addresses and sizes; valid while this object and the stamps live."""

@@ -83,7 +83,7 @@ class TileRows:
             if tile.task is not task:
                 task = tile.task
                 batch, group = task.batch, task.group if self._grouped else 0
-                first = task._replace(batch=0, group=task.group - group)
+                first = GradInputTask(task.group - group, 0, *task[2:])
                 known = self._known.setdefault((first, group == final), {})
             corner = tile[1:]
             found = known.get(corner)

@@ -68,11 +68,12 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
                     if not tiling.split_wi or any(runs(parts[task.part], inp.problem.w_in, *m)):
                         yield *m, *n
 
-    known: dict[GradInputTask, list[tuple[int, int, int, int]]] = {}  # the same in every plane
+    known: dict[tuple[int, ...], list[tuple[int, int, int, int]]] = {}  # the same in every plane
     for task in grad_input_tasks(tiling, inp, block):
-        plane = task._replace(batch=0, depth=0)
+        group, _, _, *rest = task
+        plane = (group, *rest)
         if plane not in known:
-            known[plane] = list(places(plane))
+            known[plane] = list(places(task))
         found += [DataTile(task, *place) for place in known[plane]]
     if variant_of(call.inp).keeps_operands and found:
         held_at = {
