@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ Key = tuple[Any, ...]
 """An instruction's class and its parameters, under which a table has it once."""
 _MOST_ROWS = 1 << 24
 """Limit for one region, adjoining rows merged: engines go over them one by one, and C cannot be interrupted meanwhile."""
+_PLAIN = frozenset((int, str, bool))
+"""Types of fields that stay as they are."""
 _DESCRIBED = 1 << 13
 """Descriptions of instructions that are kept, each of a few kB."""
 
@@ -81,7 +83,7 @@ def described(this: ThisChip, kind: type[Instruction], *given: Any) -> Described
     """Describe an instruction; tables of equal instructions share the result. Raises SimError as `InstructionTable.add`."""
     chip, key = this.chip, (kind, *given)
     check_types(key)
-    fields = tuple(map(_of_python, given))
+    fields = tuple([value if type(value) in _PLAIN else _of_python(value) for value in given])
     instruction = kind(*fields)
     pipe = PIPE_INDEX[instruction.pipe(chip)]  # first, for its message on what the chip lacks is the clearest
     form = form_of(instruction, chip)
@@ -100,10 +102,14 @@ def described(this: ThisChip, kind: type[Instruction], *given: Any) -> Described
 
 
 def _traits_of(instruction: Instruction) -> frozenset[str]:
-    found = {name for name, kinds in TRAITS.items() if isinstance(instruction, kinds)}
-    if "int32" in (instruction.taken, instruction.result if isinstance(instruction, Mmad) else ""):
-        found.add("in_integers")
-    return frozenset(found)
+    found = _traits_of_kind(type(instruction))
+    in_integers = "int32" in (instruction.taken, instruction.result if isinstance(instruction, Mmad) else "")
+    return found | {"in_integers"} if in_integers else found
+
+
+@cache
+def _traits_of_kind(kind: type[Instruction]) -> frozenset[str]:
+    return frozenset([name for name, kinds in TRAITS.items() if issubclass(kind, kinds)])
 
 
 def _check_region(instruction: Instruction, region: Region, chip: ChipSpec) -> None:

@@ -254,6 +254,10 @@ class Sheet:
             found = asked(limits.take(some[:, 0], axis=0), sizes, some[:, 1:TILE])
             if (found.wrong() & rests[at : at + _PIECE, 1:TILE]).any():
                 return False
+        for stamp in stamps:
+            stamp.ways = ()
+        if not len(cell):
+            return True
         begins = np.diff(cell, prepend=-1) != 0  # a number may move along several axes
         steps = np.zeros((np.count_nonzero(begins), max([stamp.axes for stamp in stamps])), np.int64)
         steps[np.cumsum(begins) - 1, axis] = step
