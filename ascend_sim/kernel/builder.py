@@ -69,7 +69,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         sub_block: int = 0,
         disarm: Collection[str] = (),
     ) -> None:
-        super().__init__(table, disarm)
+        super().__init__(table, tensor_sizes, disarm)
         self.chip = table.chip
         self._block = block
         self._asked_block = False
@@ -83,7 +83,6 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         self._parts = parts
         self.issue_cycles = self.chip.scalar.issue_cycles[core_kind]  # type: ignore[index]
         self.sub_block = sub_block
-        self._sizes = tuple(tensor_sizes)
         self._index = table.index
         self._used: dict[str, int] = {}
         self._inspection = current_inspection()

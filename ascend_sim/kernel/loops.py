@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from operator import index, sub
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -43,7 +43,6 @@ class StampedLoops:
         sub_block: int
         notes: Notes | None
         _inspection: Inspection | None
-        _sizes: tuple[int, ...]
         _disarm: frozenset[str]
         _flags: dict[str, Any]
         _used: dict[str, int]
@@ -51,9 +50,9 @@ class StampedLoops:
         @property
         def block(self) -> int: ...
 
-    def __init__(self, table: InstructionTable) -> None:
-        self.table = table
-        self._sheet = Sheet(table.stamps)
+    def __init__(self, table: InstructionTable, sizes: Sequence[int]) -> None:
+        self.table, self._sizes = table, tuple(sizes)
+        self._sheet = Sheet(table.stamps, self._sizes)
         self._tile = -1
         self._tiles = 0
         self._balance: dict[Any, int] = {}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
 from ascend_sim.kernel.asked import asked
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Guard, Laid, Place, Stamp, Stamps
+from ascend_sim.kernel.stamp import ROW, TILE, Guard, Laid, Place, Stamp, Stamps, distance
 
 Numbers = NDArray[np.int64]
 _AT_ONCE = 4096
@@ -45,8 +45,8 @@ class Sheet:
     one's first tile. `where` has the numbers of all places one after the other, as many for a stamp as it has axes.
     """
 
-    def __init__(self, stamps: Stamps) -> None:
-        self.stamps = stamps
+    def __init__(self, stamps: Stamps, sizes: Sequence[int] = ()) -> None:
+        self.stamps, self._sizes = stamps, sizes
         self.own: list[Stamp] = []
         self.which, self.tiles, self.where = array("i"), array("q"), array("q")
         self.written = array("q")
@@ -57,6 +57,7 @@ class Sheet:
         self._counts: Numbers | None = None
         self._laid_own: Laid | None = None
         self._addresses: tuple[int, Laid, dict[str, int]] | None = None
+        self._right = False
         self._room: list[FreeSpan] | None = None
         self._guarded: list[FreeSpan] | None = None
 
@@ -97,7 +98,7 @@ class Sheet:
         return np.frombuffer(self.written, np.int64).reshape(-1, ROW) if self.written else np.empty((0, ROW), np.int64)
 
     def _append_own(self, rows: Numbers) -> None:
-        self.own.append(Stamp(rows, NO_MOVES, -1 - len(self.own)))
+        self.own.append(self.stamps.single(rows, self._sizes))
         self._laid_own = None
         self.which.append(-len(self.own))
         self.tiles.append(0)
@@ -105,7 +106,7 @@ class Sheet:
 
     def moved(self, where: Numbers) -> Sheet:
         """Return a sheet of the same stamps at the places `where`, one number after the other."""
-        sheet = Sheet(self.stamps)
+        sheet = Sheet(self.stamps, self._sizes)
         sheet.own, sheet.which, sheet.tiles, sheet._count = self.own, self.which, self.tiles, self._count
         sheet._counts, sheet._laid_own = self._counts, self._laid_own
         sheet.where.frombytes(where.tobytes())
@@ -139,7 +140,7 @@ class Sheet:
             if number >= 0:
                 self.which[place] = self.stamps.without(self._stamp(number), tuple(sorted(rows))).number
             else:
-                self.own[-1 - number] = self.own[-1 - number].without(rows, number)
+                self.own[-1 - number] = self.stamps.single(self.own[-1 - number].without(rows, -1).rows, self._sizes)
         self._count -= len(places)
         self._laid_own = self._addresses = None
         return [row for _, _, row in places]
@@ -224,22 +225,21 @@ class Sheet:
         checked row by row at one place; at other places only its distance from there is checked.
         """
         self.close()
-        room: Room = {}
-        right = not self.wraps() and self._look(limits, sizes) and self._narrow(room, attrgetter("ways"))
-        self._room = _free(room) if right else None
-        return right
+        self._room, puts = None, list(self._puts())
+        self._right = not self.wraps() and self._look(puts, limits, sizes) and all(_meets(*put) for put in puts)
+        return self._right
 
     def _puts(self) -> Iterator[tuple[Stamp, Sequence[int]]]:
         """Yield each stamp with its place, in order."""
-        first = 0
+        known, first = self.stamps.known, 0
         for number in self.which:
-            stamp = self._stamp(number)
+            stamp = known[number] if number >= 0 else self.own[-1 - number]
             yield stamp, self.where[first : first + stamp.axes]
             first += stamp.axes
 
-    def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
+    def _look(self, puts: Sequence[tuple[Stamp, Sequence[int]]], limits: Numbers, sizes: Sequence[int]) -> bool:
         """Return True if the resting numbers of new stamps keep their limits; then also set `ways` of each."""
-        new = {stamp.number: (stamp, place) for stamp, place in self._puts() if stamp.ways is None}
+        new = {id(stamp): (stamp, place) for stamp, place in puts if stamp.ways is None}
         if not new:
             return True
         stamps = [stamp for stamp, _ in new.values()]
@@ -279,22 +279,6 @@ class Sheet:
             stamp.ways = tuple([Guard(*one, *span) for one, span in spans.items()])
         return True
 
-    def _narrow(self, room: Room, guards: Callable[[Stamp], Sequence[Guard]]) -> bool:
-        """Return True if all stamps meet their `guards` at their places; narrow the ranges in `room` to the moves that keep it
-        so.
-        """
-        for stamp, place in self._puts():
-            for steps, unit, rest, low, high in guards(stamp):
-                gone = sum(map(mul, steps, place))
-                if not low <= gone <= high or (gone - rest) % unit:
-                    return False
-                span = room.setdefault((steps, unit), [low - gone, high - gone])
-                if low - gone > span[0]:
-                    span[0] = low - gone
-                if high - gone < span[1]:
-                    span[1] = high - gone
-        return True
-
     def wraps(self) -> bool:
         """Return True if some address of a stamp moves so far that it may not fit into 64 bits."""
         where = np.asarray(self.where)
@@ -305,7 +289,9 @@ class Sheet:
 
     def may_move(self, by: Place) -> bool:
         """Return True if every address stays right when all stamps move by `by`; False if `is_right` refused the sheet."""
-        return self._room is not None and _may_move(self._room, by)
+        if self._room is None:
+            self._room = self._free(attrgetter("ways"))
+        return self._right and _may_move(self._room, by)
 
     @property
     def is_of_any_block(self) -> bool:
@@ -315,10 +301,18 @@ class Sheet:
     def holds_at(self, by: Place) -> bool:
         """Return True if the guards of all stamps still hold when they move by `by`."""
         if self._guarded is None:
-            room: Room = {}
-            self._narrow(room, attrgetter("guards"))
-            self._guarded = _free(room)
+            self._guarded = self._free(attrgetter("guards"))
         return _may_move(self._guarded, by)
+
+    def _free(self, guards: Callable[[Stamp], Sequence[Guard] | None]) -> list[FreeSpan]:
+        """Return the ranges by which all stamps may move while they meet their `guards`."""
+        room: dict[tuple[Place, int], list[int]] = {}
+        for stamp, place in self._puts():
+            for steps, unit, _, low, high in guards(stamp) or ():
+                gone = distance(steps, place)
+                span = room.setdefault((steps, unit), [low - gone, high - gone])
+                span[:] = max(span[0], low - gone), min(span[1], high - gone)
+        return [FreeSpan(*direction, *span) for direction, span in room.items()]
 
 
 def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
@@ -329,12 +323,13 @@ def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
     return True
 
 
-Room = dict[tuple[Place, int], list[int]]
-"""Range, down and up, in which steps * place may change, by (steps, unit) of the guards."""
-
-
-def _free(room: Room) -> list[FreeSpan]:
-    return [FreeSpan(*direction, *span) for direction, span in room.items()]
+def _meets(stamp: Stamp, place: Sequence[int]) -> bool:
+    """Return True if the stamp's moving numbers keep their limits at a place."""
+    for steps, unit, rest, low, high in stamp.ways or ():
+        gone = sum(map(mul, steps, place))
+        if not low <= gone <= high or (gone - rest) % unit:
+            return False
+    return True
 
 
 class _Piece:

@@ -33,6 +33,8 @@ from ascend_sim.memory.gm import OFFSET_MASK
 ROW, TILE = 5, 4
 """Numbers of a row, and which of them counts tiles."""
 NO_MOVES = np.empty((0, 3), np.int64)
+_FEW = 512
+"""Most single rows that are kept to be found again."""
 LAID = 5
 """Numbers of a stamp in memory, as C reads it (`Stamp` of engine/compiled/program.h)."""
 
@@ -163,7 +165,7 @@ class _Relative(NamedTuple):
     mark: object = Moving
 
 
-def distance(steps: Place, where: Place) -> int:
+def distance(steps: Place, where: Sequence[int]) -> int:
     """Return the dot product of steps and place."""
     return sum(map(mul, steps, where))
 
@@ -292,7 +294,7 @@ class Stamp:
         row = self.moves[:, 0] // ROW
         moves = self.moves.copy()
         moves[:, 0] -= (np.cumsum(~stays) * ROW)[row]
-        return Stamp(self.rows[stays], moves, number, self.axes, guards=self.guards, block=self.block)
+        return Stamp(self.rows[stays], moves, number, self.axes, ways=self.ways, guards=self.guards, block=self.block)
 
 
 Steps = dict[tuple[Hashable, int, Place], Stamp]
@@ -319,6 +321,7 @@ class Stamps:
         self._numbers: dict[Hashable, int] = {}
         self._moved: dict[tuple[int, Place], int] = {}
         self._without: dict[tuple[int, tuple[int, ...]], Stamp] = {}
+        self._single: dict[Hashable, Stamp] = {}
         self._laid = Laid.of(())
 
     def __reduce__(self) -> tuple[type[Stamps], tuple[()]]:
@@ -339,6 +342,14 @@ class Stamps:
         if key not in self._without:
             self._without[key] = self.add(stamp.without(rows, 0))
         return self._without[key]
+
+    def single(self, rows: NDArray[np.int64], sizes: Sequence[int]) -> Stamp:
+        """Return the stamp of a run of rows that were written singly, which has no number.
+
+        Few equal rows are one object for tensors of equal `sizes`, so that they are checked once.
+        """
+        made = Stamp(rows, NO_MOVES, -1)
+        return made if len(rows) > _FEW else self._single.setdefault((tuple(sizes), rows.tobytes()), made)
 
     def laid(self) -> Laid:
         """Return the table of all stamps for C, by number: addresses and sizes; valid while this object and the stamps live."""

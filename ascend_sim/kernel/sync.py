@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,8 +70,8 @@ class SyncMethods(StampedLoops):
         def _refuse(self, error: SimError, tool: str = "memcheck") -> None: ...
         def _check_pipe(self, pipe: str, what: str, scalar: bool = False) -> None: ...
 
-    def __init__(self, table: InstructionTable, disarm: Collection[str]) -> None:
-        super().__init__(table)
+    def __init__(self, table: InstructionTable, sizes: Sequence[int], disarm: Collection[str]) -> None:
+        super().__init__(table, sizes)
         self._disarm = frozenset(disarm)
         self._flags: dict[str, Flag] = {}
         self._pairs: dict[tuple[str, str], int] = {}
