@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
 from ascend_sim.kernel.asked import asked
-from ascend_sim.kernel.stamp import ROW, TILE, Guard, Laid, Place, Stamp, Stamps, distance
+from ascend_sim.kernel.stamp import FAR, ROW, TILE, Guard, Laid, Place, Stamp, Stamps
 
 Numbers = NDArray[np.int64]
 _AT_ONCE = 4096
@@ -26,7 +26,6 @@ _SOME_ROWS = 64
 """Rows that are looked through at a time."""
 _PIECE = 4096
 """Rows that are checked at a time: their columns stay in the processor's cache."""
-_FAR = 1 << 62
 
 
 class FreeSpan(NamedTuple):
@@ -36,6 +35,18 @@ class FreeSpan(NamedTuple):
     unit: int
     low: int
     high: int
+
+
+class Reached(NamedTuple):
+    """A guard, and the least and the most that steps * place comes to at the places of its stamp."""
+
+    guard: Guard
+    least: int
+    most: int
+
+
+Puts = list[tuple[Stamp, list[Sequence[int]]]]
+"""Distinct stamps of a sheet, each with all its places."""
 
 
 class Sheet:
@@ -57,7 +68,7 @@ class Sheet:
         self._counts: Numbers | None = None
         self._laid_own: Laid | None = None
         self._addresses: tuple[int, Laid, dict[str, int]] | None = None
-        self._right = False
+        self._reached: list[Reached] | None = None
         self._room: list[FreeSpan] | None = None
         self._guarded: list[FreeSpan] | None = None
 
@@ -225,24 +236,26 @@ class Sheet:
         checked row by row at one place; at other places only its distance from there is checked.
         """
         self.close()
-        self._room, puts = None, list(self._puts())
-        self._right = not self.wraps() and self._look(puts, limits, sizes) and all(_meets(*put) for put in puts)
-        return self._right
+        self._room = self._reached = None
+        puts = self._puts()
+        if not self.wraps() and self._look([put for put in puts if put[0].ways is None], limits, sizes):
+            self._reached = _reached(puts, attrgetter("ways"))
+        return self._reached is not None
 
-    def _puts(self) -> Iterator[tuple[Stamp, Sequence[int]]]:
-        """Yield each stamp with its place, in order."""
-        known, first = self.stamps.known, 0
+    def _puts(self) -> Puts:
+        """Return (stamp, all its places) of each distinct stamp."""
+        known, first, found = self.stamps.known, 0, {}
         for number in self.which:
             stamp = known[number] if number >= 0 else self.own[-1 - number]
-            yield stamp, self.where[first : first + stamp.axes]
+            found.setdefault(number, (stamp, []))[1].append(self.where[first : first + stamp.axes])
             first += stamp.axes
+        return list(found.values())
 
-    def _look(self, puts: Sequence[tuple[Stamp, Sequence[int]]], limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if the resting numbers of new stamps keep their limits; then also set `ways` of each."""
-        new = {id(stamp): (stamp, place) for stamp, place in puts if stamp.ways is None}
+    def _look(self, new: Puts, limits: Numbers, sizes: Sequence[int]) -> bool:
+        """Return True if the resting numbers of `new` stamps keep their limits; then also set `ways` of each."""
         if not new:
             return True
-        stamps = [stamp for stamp, _ in new.values()]
+        stamps = [stamp for stamp, _ in new]
         rows = np.concatenate([stamp.rows for stamp in stamps])
         lengths, ends = [len(stamp.moves) for stamp in stamps], np.cumsum([stamp.rows.size for stamp in stamps])
         cell, axis, step = np.concatenate([stamp.moves for stamp in stamps]).T
@@ -263,8 +276,8 @@ class Sheet:
         steps[np.cumsum(begins) - 1, axis] = step
         cell, of = cell[begins], np.repeat(np.arange(len(stamps)), lengths)[begins]
         places = np.zeros((len(stamps), steps.shape[1]), np.int64)
-        for number, (_, place) in enumerate(new.values()):
-            places[number, : len(place)] = place
+        for number, (stamp, anywhere) in enumerate(new):
+            places[number, : stamp.axes] = anywhere[0]
         gone = (steps * places[of]).sum(1)
         row, column = np.divmod(cell, ROW)
         offset, extent, limit, unit = asked(limits[rows[row, 0], column - 1], sizes, rows.reshape(-1)[cell] + gone)
@@ -283,15 +296,15 @@ class Sheet:
         """Return True if some address of a stamp moves so far that it may not fit into 64 bits."""
         where = np.asarray(self.where)
         farthest = max(-int(where.min()), int(where.max())) if len(where) else 0
-        if farthest * self.stamps.longest < _FAR:
+        if farthest * self.stamps.longest < FAR:
             return False
         return any(piece.wraps() for piece in self._pieces())
 
     def may_move(self, by: Place) -> bool:
         """Return True if every address stays right when all stamps move by `by`; False if `is_right` refused the sheet."""
-        if self._room is None:
-            self._room = self._free(attrgetter("ways"))
-        return self._right and _may_move(self._room, by)
+        if self._room is None and self._reached is not None:
+            self._room = _free(self._reached)
+        return self._room is not None and _may_move(self._room, by)
 
     @property
     def is_of_any_block(self) -> bool:
@@ -301,18 +314,8 @@ class Sheet:
     def holds_at(self, by: Place) -> bool:
         """Return True if the guards of all stamps still hold when they move by `by`."""
         if self._guarded is None:
-            self._guarded = self._free(attrgetter("guards"))
+            self._guarded = _free(_reached(self._puts(), attrgetter("guards")) or ())
         return _may_move(self._guarded, by)
-
-    def _free(self, guards: Callable[[Stamp], Sequence[Guard] | None]) -> list[FreeSpan]:
-        """Return the ranges by which all stamps may move while they meet their `guards`."""
-        room: dict[tuple[Place, int], list[int]] = {}
-        for stamp, place in self._puts():
-            for steps, unit, _, low, high in guards(stamp) or ():
-                gone = distance(steps, place)
-                span = room.setdefault((steps, unit), [low - gone, high - gone])
-                span[:] = max(span[0], low - gone), min(span[1], high - gone)
-        return [FreeSpan(*direction, *span) for direction, span in room.items()]
 
 
 def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
@@ -323,13 +326,27 @@ def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
     return True
 
 
-def _meets(stamp: Stamp, place: Sequence[int]) -> bool:
-    """Return True if the stamp's moving numbers keep their limits at a place."""
-    for steps, unit, rest, low, high in stamp.ways or ():
-        gone = sum(map(mul, steps, place))
-        if not low <= gone <= high or (gone - rest) % unit:
-            return False
-    return True
+def _reached(puts: Puts, guards: Callable[[Stamp], Sequence[Guard]]) -> list[Reached] | None:
+    """Return what the `guards` of stamps come to at their places, or None if one is not met."""
+    found = []
+    for stamp, places in puts:
+        for guard in guards(stamp):
+            steps, unit, rest, low, high = guard
+            gone = [sum(map(mul, steps, place)) for place in places]
+            least, most = min(gone), max(gone)
+            if least < low or most > high or (unit > 1 and {one % unit for one in gone} != {rest}):
+                return None
+            found.append(Reached(guard, least, most))
+    return found
+
+
+def _free(reached: Sequence[Reached]) -> list[FreeSpan]:
+    """Return the ranges by which places may move while they meet the guards."""
+    room: dict[tuple[Place, int], tuple[int, int]] = {}
+    for (steps, unit, _, low, high), least, most in reached:
+        down, up = room.get((steps, unit), (-FAR, FAR))
+        room[steps, unit] = max(down, low - least), min(up, high - most)
+    return [FreeSpan(*direction, *span) for direction, span in room.items()]
 
 
 class _Piece:
@@ -360,7 +377,7 @@ class _Piece:
         """Return True if a moving number of the piece may not fit into 64 bits."""
         _, steps, where = self._moves()
         most = max(stamp.axes for stamp in self.stamps)
-        return bool((np.abs(steps.astype(np.float64) * where) >= _FAR / max(most, 1)).any())
+        return bool((np.abs(steps.astype(np.float64) * where) >= FAR / max(most, 1)).any())
 
 
 def _last_rows(rows: Numbers, wanted: set[int]) -> list[tuple[int, int]]:
