@@ -102,7 +102,8 @@ def described(this: ThisChip, kind: type[Instruction], *given: Any) -> Described
 
 
 def _traits_of(instruction: Instruction) -> frozenset[str]:
-    found = _traits_of_kind(type(instruction))
+    kind: Any = type(instruction)
+    found = _traits_of_kind(kind)
     in_integers = "int32" in (instruction.taken, instruction.result if isinstance(instruction, Mmad) else "")
     return found | {"in_integers"} if in_integers else found
 

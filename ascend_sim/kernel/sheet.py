@@ -244,7 +244,8 @@ class Sheet:
 
     def _puts(self) -> Puts:
         """Return (stamp, all its places) of each distinct stamp."""
-        known, first, found = self.stamps.known, 0, {}
+        known, first = self.stamps.known, 0
+        found: dict[int, tuple[Stamp, list[Sequence[int]]]] = {}
         for number in self.which:
             stamp = known[number] if number >= 0 else self.own[-1 - number]
             found.setdefault(number, (stamp, []))[1].append(self.where[first : first + stamp.axes])
@@ -264,8 +265,8 @@ class Sheet:
         rests.reshape(-1)[cell] = False
         for at in range(0, len(rows), _PIECE):
             some = rows[at : at + _PIECE]
-            found = asked(limits.take(some[:, 0], axis=0), sizes, some[:, 1:TILE])
-            if (found.wrong() & rests[at : at + _PIECE, 1:TILE]).any():
+            operands = asked(limits.take(some[:, 0], axis=0), sizes, some[:, 1:TILE])
+            if (operands.wrong() & rests[at : at + _PIECE, 1:TILE]).any():
                 return False
         for stamp in stamps:
             stamp.ways = ()
