@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
@@ -251,6 +251,9 @@ def nearly_alike(draw: st.DrawFn) -> list[Other]:
 
 @sampled(100, 300)
 @given(nearly_alike())
+@example(
+    [Other("AIV", 0, sizes, False, ("a",), (), False, True) for sizes in ((1 << 20,), (9216,))]
+)  # it ends in the first alone
 def test_a_loop_of_programs_that_are_not_alike(others: list[Other]) -> None:
     """They share a table, and no stamps but of what is the same."""
     tables = InstructionTable(CHIP), InstructionTable(CHIP)
