@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.device import AclDevice, Context
@@ -33,6 +33,7 @@ __all__ = [
     "leaks",
 ]
 
+Handle = TypeVar("Handle")
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 
 
@@ -164,7 +165,7 @@ def aclrtDestroyContext(context: Any) -> None:
     """Run all queued work, destroy a context that aclrtCreateContext made, with its streams, and return ret; the default
     context is refused.
     """
-    known = _context(context)
+    known = live_handle("context", context, Context)
     if known.implicit:
         raise Refused("argument", "a default context cannot be destroyed; aclrtResetDevice removes it")
     device().run_to_idle()
@@ -176,7 +177,7 @@ def aclrtDestroyContext(context: Any) -> None:
 @call(needs="device")
 def aclrtSetCurrentContext(context: Any) -> None:
     """Make a context current in this thread and return ret; several threads may share one."""
-    PROCESS.thread.context = _context(context)
+    PROCESS.thread.context = live_handle("context", context, Context)
 
 
 @call(None)
@@ -193,14 +194,21 @@ def current_context() -> Context:
     return context
 
 
-def _context(context: Any) -> Context:
-    if context is None:
-        raise Refused("null pointer", "context is a null pointer")
-    if not isinstance(context, Context):
-        raise Refused("foreign handle", f"context is {type(context).__name__}, not what aclrtCreateContext returned")
-    if not context.alive:
-        raise Refused("handle gone", "the context was destroyed")
-    return context
+def live_handle(
+    name: str, handle: Any, kind: type[Handle], foreign: str = "foreign handle", gone: str = "handle gone"
+) -> Handle:
+    """Return the argument `handle` if it is a live object of type `kind`; refuse None, another type and a destroyed object.
+
+    `foreign` and `gone` are the reasons for refusing the latter two.
+    """
+    if handle is None:
+        raise Refused("null pointer", f"{name} is a null pointer")
+    if not isinstance(handle, kind):
+        raise Refused(foreign, f"{name} is {type(handle).__name__}, not what aclrtCreate{kind.__name__} returned")
+    if not handle.alive:  # type: ignore[attr-defined]
+        why = "" if kind is Context else " (or its context, or its device was reset)"
+        raise Refused(gone, f"the {name} was destroyed{why}")
+    return handle
 
 
 # -- system parameters ------------------------------------------------------------------------------------------------

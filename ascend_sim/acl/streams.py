@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from ascend_sim.acl.codes import Refused
-from ascend_sim.acl.contexts import current_context
+from ascend_sim.acl.contexts import current_context, live_handle
 from ascend_sim.acl.device import Context, Queued
 from ascend_sim.acl.enums import aclrtEventRecordedStatus
 from ascend_sim.acl.state import PROCESS, call, device
@@ -84,21 +84,7 @@ def stream_of(stream: Any, gone: str = "handle gone", foreign: str = "foreign ha
         if context.default_stream is None:
             context.default_stream = Stream(context)
         return context.default_stream
-    if not isinstance(stream, Stream):
-        raise Refused(foreign, f"stream is {type(stream).__name__}, not what aclrtCreateStream returned")
-    if not stream.alive:
-        raise Refused(gone, "the stream was destroyed (or its context, or its device was reset)")
-    return stream
-
-
-def _event(event: Any, name: str = "event") -> Event:
-    if event is None:
-        raise Refused("null pointer", f"{name} is a null pointer")
-    if not isinstance(event, Event):
-        raise Refused("foreign handle", f"{name} is {type(event).__name__}, not what aclrtCreateEvent returned")
-    if not event.alive:
-        raise Refused("handle gone", f"the {name} was destroyed (or its context, or its device was reset)")
-    return event
+    return live_handle("stream", stream, Stream, foreign, gone)
 
 
 def last_run() -> StreamRun | None:
@@ -156,7 +142,7 @@ def aclrtCreateEvent() -> Event:
 @call()
 def aclrtDestroyEvent(event: Any) -> None:
     """Destroy an event and return ret; queued waits for its record stay in effect."""
-    _event(event).live = False
+    live_handle("event", event, Event).live = False
 
 
 @call()
@@ -165,7 +151,7 @@ def aclrtRecordEvent(event: Any, stream: Any) -> None:
 
     It replaces the event's last record.
     """
-    known, where = _event(event), stream_of(stream)
+    known, where = live_handle("event", event, Event), stream_of(stream)
     record = _Record(f"event {next(_numbers)}")
     step = StreamStep.of(record.name, "EventRecord", where.number, action=record.happen)
     step.record_events = (record.name,)
@@ -229,7 +215,7 @@ def aclrtEventElapsedTime(startEvent: Any, endEvent: Any) -> float:
 
 
 def _recorded(event: Any, name: str = "event") -> _Record:
-    record = _event(event, name).record
+    record = live_handle(name, event, Event).record
     if record is None:
         raise Refused("event not recorded", f"the {name} was never recorded; call aclrtRecordEvent first")
     return record

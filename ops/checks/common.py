@@ -120,3 +120,17 @@ def in_range(
                 what = f"{limit.argument} holds {show(outside[0])} (in {show(values)})"
             return fail(f"{what}: allowed is [{limit.min}, {limit.max}]; {limit.source}")
     return None
+
+
+def convolution_in_range(c: CallFacts, rank: int, weight: tuple[int, ...]) -> Failure | None:
+    """Return `in_range` of a convolution whose input has `rank` dimensions and whose weight has the shape `weight`."""
+
+    def values_of(limit: ValueRange) -> tuple[int, ...]:
+        if limit.argument == "groups":
+            return (c.call.groups,)
+        is_weight = limit.argument == "weight"
+        values = weight if is_weight else getattr(c.call, limit.argument)
+        # H and W of 2-D and 3-D, L of 1-D: what remains when depth (and the weight's channels) are left out
+        return values[(rank == 5) + 2 * is_weight :] if limit.axes == "plane" else values
+
+    return in_range(c.profile, rank, c.call.transposed, values_of)

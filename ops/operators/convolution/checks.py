@@ -11,9 +11,9 @@ from ascend_sim.ops.arguments import EIGHT_BIT, TensorArg
 from ascend_sim.ops.checks.common import (
     CallFacts,
     at_least,
+    convolution_in_range,
     each_at_least,
     first_failure,
-    in_range,
     known,
     no_negative_dimension,
     not_null,
@@ -21,7 +21,7 @@ from ascend_sim.ops.checks.common import (
     same_dtype,
     same_shape,
 )
-from ascend_sim.ops.checks.product import ProductSpec, ValueRange
+from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall
 from ascend_sim.options.run_options import Conformance
@@ -143,14 +143,7 @@ def output_padding(c: Facts) -> Failure | None:
 
 @rule("ranges", _SHARED)
 def ranges(c: Facts) -> Failure | None:
-    def values_of(limit: ValueRange) -> tuple[int, ...]:
-        if limit.argument == "groups":
-            return (c.call.groups,)
-        is_weight = limit.argument == "weight"
-        values: tuple[int, ...] = c.tensor("weight").shape if is_weight else getattr(c.call, limit.argument)
-        return values[(c.tensor("input").rank == 5) + 2 * is_weight :] if limit.axes == "plane" else values
-
-    return in_range(c.profile, c.tensor("input").rank, c.call.transposed, values_of)
+    return convolution_in_range(c, c.tensor("input").rank, c.tensor("weight").shape)
 
 
 @rule("sizes", "assumed: only a batch may be empty")

@@ -12,16 +12,16 @@ from dataclasses import replace
 from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.checks.common import (
     at_least,
+    convolution_in_range,
     each_at_least,
     first_failure,
-    in_range,
     no_negative_dimension,
     not_null,
     of_dtype,
     same_dtype,
     same_shape,
 )
-from ascend_sim.ops.checks.product import ProductSpec, ValueRange
+from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Failure, RuleList, fail, show
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.operators.convolution_backward.checks import eight_bit as conv_backward_eight_bit
@@ -287,15 +287,7 @@ def bias_sizes_value(c: ConvFacts) -> Failure | None:
 
 @rule("ranges", "000, ranges of the product (ruling 8)", only="documented", when=lambda c: bool(c.profile.ranges))
 def ranges(c: ConvFacts) -> Failure | None:
-    def values_of(limit: ValueRange) -> tuple[int, ...]:
-        if limit.argument == "groups":
-            return (c.call.groups,)
-        is_weight = limit.argument == "weight"
-        values = c.weight.shape if is_weight else getattr(c.call, limit.argument)
-        # H and W of 2-D and 3-D, L of 1-D: what remains when depth (and the weight's channels) are left out
-        return values[(c.rank == 5) + 2 * is_weight :] if limit.axes == "plane" else values
-
-    return in_range(c.profile, c.rank, c.call.transposed, values_of)
+    return convolution_in_range(c, c.rank, c.weight.shape)
 
 
 @rule("channels", "000, groups * C of weight = C of input; library, channel check", when=shapes_matter)
