@@ -220,7 +220,8 @@ def _compiled(
     for source in sources:
         used[str(source)] = _hash(source.read_bytes())
         options.append(f"-iquote{source.parent}")
-    texts = [included(one, include) for one in sources]
+    own_api = _has_api(include)  # of a whole library, whose files are not counted
+    texts = [included(one, [] if own_api else include) for one in sources]
     headers = [path for found in texts for path in found if path not in sources]
     counts = overlay(dict.fromkeys([*plain, *headers]), scratch)
     (scratch / "macros.h").write_text("".join(map(_definition, defines)))
@@ -228,7 +229,7 @@ def _compiled(
         made, rules = scratch / f"{number}.o", scratch / f"{number}.d"
         command = [*chosen.compile, *options, "-MD", "-MF", str(rules), "-c", str(source), "-o", str(made)]
         user = sources[number]
-        uses = any(map(_API.search, texts[number].values())) and not _has_api([user.parent, *include])
+        uses = any(map(_API.search, texts[number].values())) and not own_api and not _has_api([user.parent])
         if uses and defines:
             command += ["-include", API, "-include", str(scratch / "macros.h")]
         else:

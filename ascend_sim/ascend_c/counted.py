@@ -22,7 +22,7 @@ _TOKEN = re.compile(
 _MACRO = re.compile(r"\s*\w+(?:\([^)]*\))?")
 """Name and parameters of a macro."""
 _OPENERS = {")": "(", "]": "[", "}": "{"}
-_BEHIND_PARAMETERS = re.compile(r"\s*(?:(?:const|volatile|noexcept|override|final|mutable|__\w+__)\s*)*(?:->[^;{}()=]*)?")
+_BEHIND_PARAMETERS = re.compile(r"\s*(?:(?:const|volatile|noexcept|override|final|mutable|__\w+__)\b\s*)*(?:->[^;{}()=]*)?")
 """Text between the parameters of a function and its body."""
 _NO_FUNCTION = {"if", "for", "while", "switch", "catch", "constexpr", "decltype", "alignas", "__attribute__"}
 """Words in front of parentheses with a brace behind them that begins no function."""

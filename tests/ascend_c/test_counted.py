@@ -43,6 +43,8 @@ Statement = tuple[Any, ...]
         ("int a = 1'000; void f() { for (auto x : y) for (int i = 0; i < 3; i++) { } }", 2, 1),
         ("void f() { if (a) do b(); while (c); else for (;;) { } }", 2, 1),
         ("}} ) void f() { for (", 0, 1),
+        (f"void f() {'__a__' * 40} x {{ }}", 0, 0),
+        ("void f() const __attribute__((cold)) { } void f() __aicore__ noexcept { } auto f() -> decltype(x) { }", 0, 1),
     ],
 )
 def test_a_loop_and_a_function_get_a_count_each(text: str, turns: int, calls: int) -> None:
