@@ -18,7 +18,7 @@ from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, error_figure, results_name
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.report import Report
-from ascend_sim.report.summary import wrong_words
+from ascend_sim.report.summary import code_words, wrong_words
 from ascend_sim.report.waterfall import WORDS
 
 _FINDINGS_SHOWN = 5
@@ -37,6 +37,8 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
     problem = data["problem"]
     say(console, f"{problem.get('operator', 'run')} on {data['chip']}, mode {data['mode']}", style="bold")
     _problem(console, problem)
+    if counted := code_words(data):
+        say(console, f"  C++ between the instructions: {counted}")
     _kernels(console, data)
     if any(kernel["roofline"] for kernel in data["kernels"]):
         console.print(_bounds(data["kernels"]))

@@ -122,6 +122,7 @@ def test_out_may_name_a_tensor(file: Path) -> None:
 def test_scalar_work_is_not_timed_or_an_experiment(file: Path) -> None:
     given = ("--tensor", "x=float32:64", "--output", "z=float32:64", "--arg", 1, "--arg", 1, "--blocks", 1)
     assert "scalar work not timed: 0 loop turns, 0 calls" in command("kernel", file, *given)[1]
+    assert "C++ between the instructions: 0 loop turns, 0 calls" in command("kernel", file, *given, "--full")[1]
     _, out, _ = command("kernel", file, *given, "--json", "--scalar-cycles-per-word", 40)
     told = json.loads(out)
     assert told["problem"]["scalar_work"] == "40 cycles before each instruction"
