@@ -328,7 +328,7 @@ def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
 
 
 def _reached(puts: Puts, guards: Callable[[Stamp], Sequence[Guard]]) -> list[Reached] | None:
-    """Return what the `guards` of stamps come to at their places, or None if one is not met."""
+    """Return the values of the `guards` of stamps at their places, or None if one is not met."""
     found = []
     for stamp, places in puts:
         for guard in guards(stamp):
