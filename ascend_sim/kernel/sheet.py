@@ -37,14 +37,8 @@ class FreeSpan(NamedTuple):
     high: int
 
 
-class Reached(NamedTuple):
-    """A guard, and the least and the most that steps * place comes to at the places of its stamp."""
-
-    guard: Guard
-    least: int
-    most: int
-
-
+Reached = tuple[Guard, int, int]
+"""A guard, and the least and the most that steps * place comes to at the places of its stamp."""
 Puts = list[tuple[Stamp, list[Sequence[int]]]]
 """Distinct stamps of a sheet, each with all its places."""
 
@@ -337,7 +331,7 @@ def _reached(puts: Puts, guards: Callable[[Stamp], Sequence[Guard]]) -> list[Rea
             least, most = min(gone), max(gone)
             if least < low or most > high or (unit > 1 and {one % unit for one in gone} != {rest}):
                 return None
-            found.append(Reached(guard, least, most))
+            found.append((guard, least, most))
     return found
 
 

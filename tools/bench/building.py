@@ -16,6 +16,7 @@ from asked import arguments
 
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.host import collector_paused
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.execute import bind
@@ -37,10 +38,11 @@ def tasks_of(layer: Layer, chip: ChipSpec) -> list[Task]:
 
 
 def built(task: Task, stamping: bool) -> tuple[list[Program], float]:
-    """The programs of all blocks, and the CPU seconds that they took."""
+    """The programs of all blocks, and the CPU seconds that they took, without Python's collector as in a run."""
     KernelBuilder.stamping = stamping
     begin = time.process_time()
-    programs = [program for block in range(task.block_dim) for program in task.build(block)]
+    with collector_paused():
+        programs = [program for block in range(task.block_dim) for program in task.build(block)]
     seconds = time.process_time() - begin
     KernelBuilder.stamping = True
     return programs, seconds
