@@ -6,6 +6,7 @@ K inside (asc-devkit, Mmad and LoadData pages). C0 = 32 bytes / item size is the
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -63,7 +64,7 @@ class LoadData2D(Instruction):
 
     def cost(self, chip: ChipSpec) -> Cost:
         path = chip.path("L1", self.destination)
-        work = int(np.ceil(self.repeat * self.fractals * FRACTAL_BYTES / path.bytes_per_cycle))
+        work = math.ceil(self.repeat * self.fractals * FRACTAL_BYTES / path.bytes_per_cycle)
         return Cost(path.head, path.head, work, path.latency)
 
     @property
@@ -195,7 +196,7 @@ class LoadData3D(Instruction):
 
     def cost(self, chip: ChipSpec) -> Cost:
         rate = chip.load3d.rate(self.destination, self.stride_w, self.itemsize, self.transpose)
-        work = int(np.ceil(self.rows * self.blocks * BLOCK_BYTES / rate))
+        work = math.ceil(self.rows * self.blocks * BLOCK_BYTES / rate)
         return Cost(chip.load3d.head, chip.load3d.head, work, chip.load3d.latency)
 
     def reads(self) -> tuple[Region, ...]:

@@ -259,8 +259,9 @@ class Sheet:
         rests.reshape(-1)[cell] = False
         for at in range(0, len(rows), _PIECE):
             some = rows[at : at + _PIECE]
-            operands = asked(limits.take(some[:, 0], axis=0), sizes, some[:, 1:TILE])
-            if (operands.wrong() & rests[at : at + _PIECE, 1:TILE]).any():
+            held = limits.take(some[:, 0], axis=0)
+            counts = (held[..., 0] > 0) & rests[at : at + _PIECE, 1:TILE]
+            if asked(held[counts], sizes, some[:, 1:TILE][counts]).wrong().any():
                 return False
         for stamp in stamps:
             stamp.ways = ()
@@ -279,8 +280,8 @@ class Sheet:
         low = gone - offset
         guards: list[dict[tuple[Place, int, int], list[int]]] = [{} for _ in stamps]
         columns = (one.tolist() for one in (of, steps, unit, low % unit, low, low + limit - extent, extent > 0))
-        for number, where, one, rest, least, most, counts in zip(*columns, strict=True):
-            if counts:
+        for number, where, one, rest, least, most, is_operand in zip(*columns, strict=True):
+            if is_operand:
                 span = guards[number].setdefault((tuple(where), one, rest), [least, most])
                 span[:] = max(span[0], least), min(span[1], most)
         for stamp, spans in zip(stamps, guards, strict=True):
