@@ -150,9 +150,10 @@ class CppKernel(KernelFunction):
     def start_recording(self) -> None:
         """Start the processes that record programs before the first program is asked for.
 
-        A kernel with fields of structures is left out: the names of the fields decide its library.
+        A kernel with fields of structures is left out: the names of the fields decide its library. A judged kernel is left out
+        too: its process starts when its arguments are known to be right.
         """
-        if not any(one.has_fields for one in self.parameters):
+        if JUDGED not in os.environ and not any(one.has_fields for one in self.parameters):
             for kind in self.kinds:
                 self._recorder((), kind).start()
 

@@ -392,6 +392,13 @@ def test_entries_of_a_file_have_their_own_cores(tmp_path: Path) -> None:
     assert made(tmp_path, text, entry="plain").cores == ("AIV",)
 
 
+def test_a_judged_kernel_starts_no_process_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(JUDGED, "1")
+    kernel = made(tmp_path, vector_kernel("PipeBarrier<PIPE_V>();", tensors="x"))
+    kernel.start_recording()
+    assert kernel._recorder(())._process is None
+
+
 def test_a_process_starts_early_if_no_argument_chooses_the_library(tmp_path: Path) -> None:
     for numbers, starts in (("int32_t count", True), ("Tiling tiling", False)):
         body = vector_kernel("PipeBarrier<PIPE_V>();", tensors="x", numbers=numbers)
