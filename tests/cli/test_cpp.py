@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from ascend_sim.ascend_c import compiler
 from ascend_sim.cli import app
 from ascend_sim.cli.cpp import CppOptions, compiled
 from ascend_sim.shipped import CACHE_VARIABLE
@@ -46,7 +47,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Path:
+    """Return a kernel's file; it is compiled without optimisation, in less time."""
     monkeypatch.setenv(CACHE_VARIABLE, str(cache))
+    monkeypatch.setattr(compiler, "FLAGS", tuple(one.replace("-O1", "-O0") for one in compiler.FLAGS))
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "scale.cpp"
     path.write_text(BEGIN + SCALE)
