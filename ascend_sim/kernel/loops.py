@@ -214,9 +214,12 @@ class StampedLoops:
         Raises SimError for a place of a stamped loop that is used after it, and for numbers beyond 64 bits.
         """
         first = len(self._sheet.written)
-        row = [cell.address if type(cell) is Tensor else cell for cell in row]
         try:
             for number, cell in enumerate(row):
+                if type(cell) is int:
+                    continue
+                if type(cell) is Tensor:
+                    cell = row[number] = cell.address
                 if type(cell) is Tracked and cell.trace is not self._trace:
                     row[number] = index(cell)
                 elif isinstance(cell, Moving):
