@@ -21,7 +21,6 @@ from functools import cache
 from pathlib import Path
 
 from ascend_sim.ascend_c.confinement import JUDGED
-from ascend_sim.ascend_c.counted import UNCOUNTED, overlay
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import FORWARD, PUBLIC, write_headers
 from ascend_sim.ascend_c.source import included, refused_in_judge
@@ -210,7 +209,8 @@ def _compiled(
     code, if that fails without. One that includes the API is compiled with the `precompiled` one, and the macros of `defines`
     come behind it. If that fails, it is compiled again without, unless it begins with that header.
     """
-    from ascend_sim.ascend_c.diagnostics import lies_in, shown_errors  # a library in the cache needs none
+    from ascend_sim.ascend_c.counted import UNCOUNTED, overlay  # a library in the cache needs none of these
+    from ascend_sim.ascend_c.diagnostics import lies_in, shown_errors
 
     objects, used = [], {}
     known = [one.resolve() for one in (scratch.parent, HEADERS, *chosen.headers)]

@@ -280,7 +280,10 @@ def test_arguments_may_be_given_by_name(file: Path) -> None:
 def test_a_kernel_in_the_cache_imports_what_it_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Start and imports are most of its time: what a compiler, an error or another kernel needs is not loaded."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    unused = {f"ascend_sim.ascend_c.{name}" for name in ("ahead", "auto_sync", "diagnostics", "matmul_tilings", "unit_flags")}
+    unused = {
+        f"ascend_sim.ascend_c.{name}"
+        for name in ("ahead", "auto_sync", "counted", "diagnostics", "matmul_tilings", "unit_flags")
+    }
     command = ["kernel", str(DOCS / "ascend-c" / "add_custom.cpp")]
     assert "ascend_sim.ascend_c.diagnostics" in loaded(command, unused)  # compiled now
     assert loaded(command, {*unused, *UNUSED_BY_A_RUN, "rich", "ascend_sim.calls", "ascend_sim.studies"}) == []
