@@ -229,12 +229,12 @@ def _compiled(
         made, rules = scratch / f"{number}.o", scratch / f"{number}.d"
         command = [*chosen.compile, *options, "-MD", "-MF", str(rules), "-c", str(source), "-o", str(made)]
         user = sources[number]
-        uses = any(map(_API.search, texts[number].values())) and not own_api and not _has_api([user.parent])
+        uses = any(re.search(_API, text) for text in texts[number].values()) and not own_api and not _has_api([user.parent])
         if uses and defines:
             command += ["-include", API, "-include", str(scratch / "macros.h")]
         else:
             command += [f"-D{one}" for one in defines]
-        begins = _API_FIRST.match(user.read_text(errors="replace")) is not None
+        begins = re.match(_API_FIRST, user.read_text(errors="replace")) is not None
         done = _tried([*command, *counts], precompiled if uses else None, begins)
         if done.returncode:
             done = _tried([*command, *UNCOUNTED], precompiled if uses else None, begins)
@@ -294,9 +294,12 @@ _CHOSEN = 10
 API = "kernel_operator.h"
 """The header with the whole API, which is precompiled."""
 _INCLUDE = rf'#\s*include\s*["<](?:{"|".join(map(re.escape, (API, *PUBLIC)))})[">]'
-_API = re.compile(rf"^\s*{_INCLUDE}", re.MULTILINE)
-_API_FIRST = re.compile(rf"(?:\s++|//[^\n]*+|/\*(?s:.*?)\*/)*+{_INCLUDE}")
-"""Beginning of a file whose errors are the same with the precompiled header: nothing but comments stands before the API."""
+_API = rf"(?m)^\s*{_INCLUDE}"
+_API_FIRST = rf"(?:\s++|//[^\n]*+|/\*(?s:.*?)\*/)*+{_INCLUDE}"
+"""Beginning of a file whose errors are the same with the precompiled header: nothing but comments stands before the API.
+
+This pattern and the one above are long; `re` compiles them when a file is compiled.
+"""
 _NO_HEADER = re.compile("(?i)PCH|precompiled")
 """Words of the errors of a precompiled header that is spoiled or of another compiler."""
 _PRECOMPILE = ("-Xclang", "-fno-pch-timestamp", "-Xclang", "-fpch-instantiate-templates", "-x", "c++-header")
