@@ -84,21 +84,29 @@ class Compiler:
 
 @cache
 def compiler() -> Compiler:
-    """Return the compiler of this machine: clang++ if new enough, else zig's.
+    """Return the compiler of this machine: clang++ if new enough, else zig's, else the newest clang++-NN as Debian names it.
 
     Raises SimError, with the extra to install, without one. Cached.
     """
     found = shutil.which("clang++")
     if found and _version(found) >= OLDEST_CLANG:
-        return Compiler((found,), (found, "-shared", "-nostdlib"), _identity(found), _OF_SYSTEM)
+        return _clang(found)
     spec = importlib.util.find_spec("ziglang")
     zig = Path(spec.origin).with_name("zig") if spec is not None and spec.origin else None
     if zig is not None and zig.is_file():
         link = (str(zig), "ld.lld", "-shared", "--no-dependent-libraries")
         return Compiler((str(zig), "c++", ANY_PROCESSOR), link, _identity(str(zig)), (zig.parent,))
+    named = [one for folder in os.get_exec_path() for one in Path(folder).glob("clang++-*") if one.name[8:].isdigit()]
+    newest = max(named, key=lambda one: int(one.name[8:]), default=None)
+    if newest is not None and int(newest.name[8:]) >= OLDEST_CLANG:
+        return _clang(str(newest))
     old = f" (the clang++ of this machine is older than {OLDEST_CLANG})" if found else ""
     extra = "the extra ascendc brings one (pip install '.[ascendc]', which is pip install ziglang)"
     raise SimError(f"Ascend C kernels need a compiler{old}: {extra}, or install clang++")
+
+
+def _clang(command: str) -> Compiler:
+    return Compiler((command,), (command, "-shared", "-nostdlib"), _identity(command), _OF_SYSTEM)
 
 
 def _version(command: str) -> int:

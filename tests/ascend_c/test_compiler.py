@@ -194,6 +194,7 @@ print(ascend_sim.cpp_kernel({str(file)!r})._recorder(()).library)
 def test_a_machine_without_a_compiler_is_told_the_extra(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", "")
     with pytest.raises(
         SimError, match=r"the extra ascendc brings one \(pip install '\.\[ascendc\]', .*\), or install clang\+\+$"
     ):
@@ -206,6 +207,7 @@ def test_a_clang_is_new_enough_or_not(monkeypatch: pytest.MonkeyPatch, tmp_path:
     clang = tmp_path / "clang++"
     clang.write_text(f"#!/bin/sh\necho 'Debian clang version {version} (1)'\n")
     clang.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda name: str(clang))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     if taken:
@@ -213,3 +215,19 @@ def test_a_clang_is_new_enough_or_not(monkeypatch: pytest.MonkeyPatch, tmp_path:
     else:
         with pytest.raises(SimError, match="the clang\\+\\+ of this machine is older than 17"):
             compiler.compiler()
+
+
+@pytest.mark.usefixtures("asked_again")
+@pytest.mark.parametrize(("versions", "taken"), [((14, 16), None), ((16, 19, 17), 19), ((9, 100), 100)])
+def test_the_newest_clang_that_a_system_names_by_version_is_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, versions: tuple[int, ...], taken: int | None
+) -> None:
+    for version in (*versions, "format", "19.bak"):
+        (tmp_path / f"clang++-{version}").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    if taken is None:
+        with pytest.raises(SimError, match="need a compiler: the extra ascendc"):
+            compiler.compiler()
+    else:
+        assert compiler.compiler().compile == (str(tmp_path / f"clang++-{taken}"),)

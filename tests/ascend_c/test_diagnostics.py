@@ -157,10 +157,9 @@ def test_a_function_without_an_end_is_told(tmp_path: Path, linkage: str) -> None
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["free", "exp"])
-def test_a_kernel_with_the_name_of_a_function_of_the_c_library_is_told_at_its_line(tmp_path: Path, name: str) -> None:
-    text = f'extern "C" __global__ __aicore__ void {name}(GM_ADDR x, GM_ADDR z) {{}}\n'
-    with pytest.raises(CompileError, match=rf"kernel\.cpp:3: error: several functions are named {name}") as caught:
+def test_a_kernel_with_the_name_of_a_function_of_the_c_library_is_told_at_its_line(tmp_path: Path) -> None:
+    text = 'extern "C" __global__ __aicore__ void free(GM_ADDR x, GM_ADDR z) {}\n'
+    with pytest.raises(CompileError, match=r"kernel\.cpp:3: error: several functions are named free") as caught:
         made(tmp_path, text)
     assert len(str(caught.value).splitlines()) == 2
 
