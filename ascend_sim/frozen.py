@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, is_dataclass, make_dataclass
-from functools import cache, partial
+from functools import partial
 from inspect import get_annotations
 from threading import RLock
-from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform, overload
 
 _Class = TypeVar("_Class", bound=type)
@@ -145,48 +144,38 @@ _FACTORY = _Factory()
 
 
 def _init_of(cls: type, is_frozen: bool) -> Callable[..., None]:
-    """Return the `__init__` of a dataclass; Python's own is compiled for each class, which takes longer.
+    """Return the `__init__` of a dataclass; Python's own for a frozen class brings two more methods, so it takes longer.
 
     Raises TypeError for a field without a default behind one that has one.
     """
     listed = [one for one in fields(cls) if one.init or one.default_factory is not MISSING]  # type: ignore[arg-type]
-    makers = {one.name: one.default_factory for one in listed if one.default_factory is not MISSING}
     given = sorted((one for one in listed if one.init), key=lambda one: bool(one.kw_only))
-    defaults = {one.name: _FACTORY if one.name in makers else one.default for one in given}
-    positional = [one.name for one in given if not one.kw_only]
-    least = [name for name in positional if defaults[name] is MISSING]
-    if positional[: len(least)] != least:
-        raise TypeError(f"non-default argument {least[-1]!r} follows default argument")
-    places = [given.index(one) if one.init else None for one in listed]
-    known = {"set": object.__setattr__ if is_frozen else setattr, "factory": _FACTORY, "makers": makers, "zip": zip}
-    known |= {"names": [one.name for one in listed], "__name__": cls.__module__}
-    code = _init_code(tuple(places), len(positional), bool(makers), hasattr(cls, "__post_init__"))
-    count = len(given) + 1
-    code = code.replace(co_varnames=("__self__", *(one.name for one in given), *code.co_varnames[count:]))
-    init: Any = FunctionType(code, known, "__init__", tuple(defaults[name] for name in positional[len(least) :]))
-    init.__kwdefaults__ = {one.name: defaults[one.name] for one in given if one.kw_only and defaults[one.name] is not MISSING}
+    known: dict[str, Any] = {"__set__": object.__setattr__, "__factory__": _FACTORY, "__name__": cls.__module__}
+    parameters, lines, last = ["__self__"], list[str](), ""
+    for one in given:
+        if one.kw_only and "*" not in parameters:
+            parameters.append("*")
+        if one.default is MISSING and one.default_factory is MISSING:
+            if last and not one.kw_only:
+                raise TypeError(f"non-default argument {one.name!r} follows default argument")
+            parameters.append(one.name)
+            continue
+        last = one.name
+        known[f"__default_{last}__"] = _FACTORY if one.default is MISSING else one.default
+        parameters.append(f"{last}=__default_{last}__")
+    for one in listed:
+        value = one.name if one.init else "__factory__"
+        if one.default_factory is not MISSING:
+            known[f"__make_{one.name}__"] = one.default_factory
+            value = f"__make_{one.name}__() if {value} is __factory__ else {value}"
+        lines.append(f" __set__(__self__, {one.name!r}, {value})" if is_frozen else f" __self__.{one.name} = {value}")
+    lines += [" __self__.__post_init__()"] * hasattr(cls, "__post_init__")
+    written: dict[str, Any] = {}
+    exec("\n".join([f"def __init__({', '.join(parameters)}):", *lines, " return None"]), known, written)
+    init: Any = written["__init__"]
     init.__qualname__, init.__annotations__ = f"{cls.__qualname__}.__init__", {one.name: one.type for one in given}
     init.__annotations__["return"] = None
     return init  # type: ignore[no-any-return]
-
-
-@cache
-def _init_code(places: tuple[int | None, ...], positional: int, makes: bool, ends: bool) -> CodeType:
-    """Return the code of an `__init__` whose parameters have numbers for names; classes with as many fields share it.
-
-    `places` has the parameter of each field, None for a field that is only made; the first `positional` parameters may be given
-    by position. `makes`: some fields have factories; `ends`: `__post_init__` is called at the end.
-    """
-    parameters = [f"_{number}" for number in range(len([one for one in places if one is not None]))]
-    parameters[positional:positional] = ["*"] * (len(parameters) > positional)
-    values = ", ".join("factory" if one is None else f"_{one}" for one in places)
-    lines = [f"def __init__({', '.join(['__self__', *parameters])}):", f" for __field__, __value__ in zip(names, [{values}]):"]
-    lines += ["  if __value__ is factory: __value__ = makers[__field__]()"] * makes
-    lines += ["  set(__self__, __field__, __value__)", *[" __self__.__post_init__()"] * ends]
-    written: dict[str, Any] = {}
-    exec("\n".join(lines), written)
-    found: CodeType = written["__init__"].__code__
-    return found
 
 
 def _write_methods(cls: type) -> None:
