@@ -96,6 +96,8 @@ class Tracked(Moving):
     # -- affine --------------------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Any:
+        if type(other) is int:
+            return Tracked(self.steps, self.start + other, self.trace)
         if self._same_trace(other):
             steps = tuple([mine + its for mine, its in zip(self.steps, other.steps, strict=True)])
             return self._affine(steps, self.start + other.start)
