@@ -28,7 +28,7 @@ class LocalTensor:
         try:
             if len(self.shape) not in (1, 2) or min(self.shape) < 1:
                 raise SimError(f"a local tensor has one or two dimensions of at least 1, not {self.shape}")
-            size = self.row_bytes
+            size = self.shape[-1] * size_of(self.dtype)
             if not self.row_stride:
                 object.__setattr__(self, "row_stride", size)
             elif self.row_stride < (size if len(self.shape) == 2 else 0):

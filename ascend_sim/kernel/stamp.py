@@ -33,8 +33,8 @@ from ascend_sim.memory.gm import OFFSET_MASK
 ROW, TILE = 5, 4
 """Numbers of a row, and which of them counts tiles."""
 NO_MOVES = np.empty((0, 3), np.int64)
-_FEW = 512
-"""Most single rows that are kept to be found again."""
+_FEW, _KEPT = 512, 256
+"""Most single rows that are kept to be found again, and most such runs of rows."""
 LAID = 5
 """Numbers of a stamp in memory, as C reads it (`Stamp` of engine/compiled/program.h)."""
 
@@ -349,7 +349,11 @@ class Stamps:
         Few equal rows are one object for tensors of equal `sizes`, so that they are checked once.
         """
         made = Stamp(rows, NO_MOVES, -1)
-        return made if len(rows) > _FEW else self._single.setdefault((tuple(sizes), rows.tobytes()), made)
+        if len(rows) > _FEW:
+            return made
+        if len(self._single) == _KEPT:
+            self._single.clear()
+        return self._single.setdefault((tuple(sizes), rows.tobytes()), made)
 
     def laid(self) -> Laid:
         """Return the table of all stamps for C, by number: addresses and sizes; valid while this object and the stamps live."""

@@ -15,7 +15,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
-from ascend_sim.kernel.stamp import Moving, Placed, absolute, moved, placed, relative
+from ascend_sim.kernel.stamp import Moving, Placed, Stamps, absolute, moved, placed, relative
 from ascend_sim.memory.gm import gm_operand
 from tests.support.sampling import sampled
 
@@ -315,3 +315,14 @@ def test_a_place_is_not_used_behind_its_loop() -> None:
         k.scalar(1)
     with pytest.raises(SimError, match="used after the loop"):
         k.data_copy("GM", "UB", 0, gm_operand(0, places[0] * KIB), 32)
+
+
+def test_single_rows_are_kept_up_to_a_number() -> None:
+    stamps = Stamps()
+    rows = [np.full((1, 5), number, np.int64) for number in range(300)]
+    first = stamps.single(rows[0], (32,))
+    assert stamps.single(rows[0].copy(), (32,)) is first and stamps.single(rows[0], (64,)) is not first
+    assert len({id(stamps.single(one, (32,))) for one in rows}) == 300
+    assert stamps.single(rows[0], (32,)) is not first, "256 others came since"
+    many = np.zeros((513, 5), np.int64)
+    assert stamps.single(many, ()) is not stamps.single(many, ())
