@@ -152,6 +152,8 @@ def main() -> int:
     chosen = [m for m in chosen if not options.floor or m.floor in options.floor]
     lines = known(options.results)
     left = [m for m in chosen if m.identity not in lines or (options.again and lines[m.identity]["found_by"] == SURVIVED)]
+    if len(left) < len(chosen):
+        print(f"{len(chosen) - len(left)} stand in {options.results} and are not run; --again runs those that survived")
     trial.import_what_is_not_ours()
     with trial.copy_of(ROOT) as copy:
         runs = MutantRuns(copy, options.results, options.seconds, options.named)
