@@ -242,7 +242,7 @@ def _compiled(
             command += ["-include", API, "-include", str(scratch / "macros.h")]
         else:
             command += [f"-D{one}" for one in defines]
-        begins = re.match(_API_FIRST, user.read_text(errors="replace")) is not None
+        begins = re.match(_API_FIRST, texts[number][user]) is not None
         done = _tried([*command, *counts], precompiled if uses else None, begins)
         if done.returncode:
             done = _tried([*command, *UNCOUNTED], precompiled if uses else None, begins)
@@ -331,7 +331,7 @@ def _without_launches(source: Path, copy: Path) -> Path:
 
     Lines stay.
     """
-    text = source.read_text(encoding="utf-8", errors="surrogateescape")
+    text = source.read_text(encoding="utf-8-sig", errors="surrogateescape")
     if "<<<" not in text and not {*str(source)} & {*'"\\\n'}:
         return source
     quiet = _LAUNCH.sub(lambda match: "asim::launched(" + "\n" * match[0].count("\n"), text)

@@ -153,7 +153,7 @@ def included(path: Path, include: Sequence[Path]) -> dict[Path, str]:
 
 def _add_included(path: Path, include: Sequence[Path], texts: dict[Path, str]) -> None:
     """Add to `texts` what `included` returns."""
-    text = path.read_text(encoding="utf-8", errors="replace").replace("\f", " ")
+    text = path.read_text(encoding="utf-8-sig", errors="replace").replace("\f", " ")
     texts[path] = ""  # a header that includes itself ends here
     for match in _INCLUDE.finditer(text):
         there = [Path(normpath(folder / match["name"])) for folder in (path.parent, *include)]

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
-from ascend_sim.ascend_c.counted import CALL, TURN, with_counts
+from ascend_sim.ascend_c.counted import CALL, TURN, TURN_IN_BLOCK, with_counts
 from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.checking import check_kernel
+from ascend_sim.errors import SimError
 from ascend_sim.launching import empty, launch
 from tests.support.ascend_c.kernels import BEGIN, made, needs_compiler, recorded, vector_kernel, written
 from tests.support.sampling import sampled
@@ -44,19 +45,34 @@ Statement = tuple[Any, ...]
         ("void f() { if (a) do b(); while (c); else for (;;) { } }", 2, 1),
         ("}} ) void f() { for (", 0, 1),
         (f"void f() {'__a__' * 40} x {{ }}", 0, 0),
-        ("void f() const __attribute__((cold)) { } void f() __aicore__ noexcept { } auto f() -> decltype(x) { }", 0, 1),
+        ("void f() const __attribute__((cold)) { } void f() __aicore__ noexcept { } auto f() -> decltype(x) { }", 0, 3),
+        ("struct A { int f() & { } int f() && { } A operator[](int i) { } int g() throw() { } int (*h())[3] { } };", 0, 5),
+        ("struct [[a]] { int x; } b; void f() [[c]] { for (;;) [[d]] { if (e) [[f(g[0])]] { } } switch (h) [[i]] { } }", 1, 1),
+        (
+            "struct __attribute__((packed)) { int x; } y; void f() { [] () noexcept(noexcept(g())) -> decltype(g()) { }(); }",
+            0,
+            2,
+        ),
+        ("constexpr int T[2] {1, 2}, U[1][1] {{1}}; struct S { int x[1] {3}; }; void f() { int y[1][1] {{1}}; }", 0, 1),
+        ("void f() { if (a) [&] { }(); else [&] { }(); for (;;) [] (int x) { }(1); return b and [] { return 1; }(); }", 1, 5),
+        ("void f() <% for (;;) <% int t<:1:> <%1%>; %> %> A<::B> c;", 1, 1),
+        ("#define DO(x) \\\n do { \\ \n x; \\\n } \\\n while (0)\nvoid f() { DO(a); while (b) c; }", 2, 1),
+        ("#if 0 // a\n don't } ( {\n#endif\nvoid f() {\n#if 0\n do (\n#else\n do {\n#endif\n} while (b); } void g() { }", 2, 2),
+        ("void f() {\n#if 0\n don't } do ;\n#endif\n while (b); } void g() { }", 2, 2),
+        ('#define GLOB "src/*.h" // a /* b\n#define N 3 // "\nvoid f() { } /* end */ auto s = u8R"(" { for (;;))";', 0, 1),
     ],
 )
 def test_a_loop_and_a_function_get_a_count_each(text: str, turns: int, calls: int) -> None:
     found = with_counts(text)
-    assert (found.count(TURN), found.count(CALL)) == (turns, calls)
-    assert found.replace(TURN, "").replace(CALL, "") == text and found.count("\n") == text.count("\n")
+    plain = found.replace(TURN, "").replace(CALL, "")
+    assert (found.count(TURN) + plain.count(TURN_IN_BLOCK), found.count(CALL)) == (turns, calls)
+    assert plain.replace(TURN_IN_BLOCK, "") == text and found.count("\n") == text.count("\n")
 
 
 @pytest.mark.fast
 def test_the_while_of_a_do_is_no_loop_of_its_own() -> None:
-    text = "do{} while (a){} b(); while (c); while (d){} ;"
-    assert with_counts(text.format("", "", "")) == text.format(TURN, TURN, TURN)
+    text = "do{0} while (a){0} b(); while (c); do {{{1} }} while (d); while (e){0} ;"
+    assert with_counts(text.format("", "")) == text.format(TURN, TURN_IN_BLOCK)
 
 
 FUNCTIONS = """
@@ -144,6 +160,33 @@ def test_a_kernel_that_has_no_place_for_counts_is_compiled_without(tmp_path: Pat
     kernel = made(tmp_path, ends)
     assert recorded(kernel, 1 << 40).turns == 0
     assert launch(kernel, 1, empty(64, "float32")).report.scalar_code == {}
+
+
+@pytest.mark.fast
+def test_a_macro_may_begin_a_kernel() -> None:
+    text = "KERNEL f(GM_ADDR x) { } void g() { }"
+    assert with_counts(text, kernels={"KERNEL"}).count(CALL) == 1
+
+
+@needs_compiler
+@pytest.mark.parametrize("body", ("for (int i = 0; i < 2; i++) { int i = 3; }", "while (int i = 0)\n{ int i = 3; }"))
+def test_a_count_hides_no_error(tmp_path: Path, body: str) -> None:
+    with pytest.raises(SimError, match=r"kernel\.cpp:\d+: error: redefinition of 'i'"):
+        made(tmp_path, vector_kernel(body, tensors="x"))
+
+
+@needs_compiler
+@pytest.mark.parametrize("define", ((), ("N=3",)))
+def test_files_of_other_systems_are_counted(tmp_path: Path, define: tuple[str, ...]) -> None:
+    folder = tmp_path / "Größe 测试 \U0001f600"
+    folder.mkdir()
+    loops = "#pragma once\n#define KERNEL __global__ __aicore__ \\\n  void\ninline void f() { for (int i = 0; i < 3; i++) ; }\n"
+    launch_by_host = "#ifdef HOST\nvoid host() { kernel<<<1, nullptr, nullptr>>>(0); }\n#endif\n"
+    kernel = vector_kernel("f(); Duplicate(a, 1.0f, 64);", tensors="x").replace("__global__ __aicore__ void", "KERNEL")
+    for name, text in (("loops.h", loops), ("kernel.cpp", f'{BEGIN}#include "loops.h"\n{kernel}{launch_by_host}')):
+        (folder / name).write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    found = recorded(cpp_kernel(folder / "kernel.cpp", defines=define), 1 << 40)
+    assert (found.turns, found.calls, [line for _, line in found.lines]) == (3, 1, [5])
 
 
 def _bodies(depth: int, in_loop: bool) -> st.SearchStrategy[list[Statement]]:
