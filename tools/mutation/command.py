@@ -76,12 +76,14 @@ class MutantRuns:
         return self._limits[tests]
 
     def one(self, mutant: Mutant) -> dict[str, Any]:
-        """Named tests first, then their folder, where it passes without the mistake."""
+        """Named tests first, then their folder, where it passes without the mistake. RuntimeError if neither does."""
         found = SURVIVED
         seconds = 0.0
         text = mutant.changed(self.copy.text(mutant.file))
-        rounds = (mutant.tests,) if self.named else (mutant.tests, folders(mutant.tests))
-        for tests in filter(None, rounds):
+        rounds = list(filter(None, (mutant.tests,) if self.named else (mutant.tests, folders(mutant.tests))))
+        if not any(map(self.limit, rounds)):
+            raise RuntimeError("its tests do not pass without it")
+        for tests in rounds:
             limit = self.limit(tests)
             if not limit:
                 continue
