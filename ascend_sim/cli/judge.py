@@ -165,7 +165,7 @@ class JudgeWorker:
 
             environment = {**os.environ, JUDGED: "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ascend_sim.cli.judge_worker"],
+                [sys.executable, "-P", "-m", "ascend_sim.cli.judge_worker"],  # no module is a file of the working folder
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -21,7 +21,9 @@ MEGABYTE = 1 << 20
 _LARGEST_FILE = 256 * MEGABYTE
 """Most bytes of a file that a case may write, as its library."""
 _NEEDED = (
+    "encodings.utf_8_sig",
     "numpy.random",
+    "ascend_sim.ascend_c.counted",
     "ascend_sim.ascend_c.diagnostics",
     "ascend_sim.ascend_c.function",
     "ascend_sim.checking",

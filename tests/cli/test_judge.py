@@ -319,6 +319,15 @@ def test_cases_share_a_process_but_no_state(tmp_path: Path) -> None:
     assert [one["passed"] for one in found] == [True, True]
 
 
+def test_a_case_may_have_the_name_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = case(tmp_path / "made", GOOD)
+    for suffix in (".cpp", ".py"):
+        made.with_suffix(suffix).rename(tmp_path / f"random{suffix}")
+    monkeypatch.chdir(tmp_path)
+    code, (found,) = judged("random.cpp")
+    assert code == 0 and found["passed"]
+
+
 def test_a_case_imports_nothing_that_its_worker_could_have(tmp_path: Path) -> None:
     """The worker has rehearsed before its first fork; a chip that is unknown is left to the case."""
     code = f"""
