@@ -23,7 +23,7 @@ from pathlib import Path
 from ascend_sim.ascend_c.confinement import JUDGED
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.headers import FORWARD, PUBLIC, write_headers
-from ascend_sim.ascend_c.source import included, refused_in_judge
+from ascend_sim.ascend_c.source import OF_CPP, included, refused_in_judge
 from ascend_sim.ascend_c.words import header
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
@@ -230,8 +230,8 @@ def _compiled(
         options.append(f"-iquote{source.parent}")
     own_api = _has_api(include)  # of a whole library, whose files are not counted
     texts = [included(one, [] if own_api else include) for one in sources]
-    headers = [path for found in texts for path in found if path not in sources]
-    counts = overlay(dict.fromkeys([*plain, *headers]), scratch)
+    counted = [*plain, *(path for found in texts for path in found if path not in sources)]
+    counts = overlay(counted, scratch)
     (scratch / "macros.h").write_text("".join(map(_definition, defines)))
     for number, source in enumerate([scratch / "entry.cpp", *plain[1:]]):
         made, rules = scratch / f"{number}.o", scratch / f"{number}.d"
@@ -244,6 +244,13 @@ def _compiled(
             command += [f"-D{one}" for one in defines]
         begins = re.match(_API_FIRST, texts[number][user]) is not None
         done = _tried([*command, *counts], precompiled if uses else None, begins)
+        if not done.returncode and not own_api:
+            there = {one.resolve() for one in counted}
+            headers = [one for one in _prerequisites(rules.read_text()) if one.suffix in OF_CPP and one.resolve() not in there]
+            if hidden := [one for one in headers if not lies_in(one, [*known, *_OF_SYSTEM])]:  # only the compiler finds them
+                counted += hidden
+                counts = overlay(counted, scratch)
+                done = _tried([*command, *counts], precompiled if uses else None, begins)
         if done.returncode:
             done = _tried([*command, *UNCOUNTED], precompiled if uses else None, begins)
         if done.returncode or not made.exists():

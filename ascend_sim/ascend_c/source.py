@@ -15,7 +15,7 @@ from ascend_sim.kernel.inspection import shown_file
 
 SUFFIXES = (".cpp", ".cc", ".cxx", ".asc")
 """Suffixes of files that hold C++ kernels."""
-_OF_CPP = (*SUFFIXES, ".h", ".hh", ".hpp", ".inc")
+OF_CPP = (*SUFFIXES, ".h", ".hh", ".hpp", ".inc")
 """Suffixes of the files that a judged kernel may include and name: expected outputs are in others."""
 _ENTRY = re.compile(
     r"\b__global__\b(?P<between>(?:[^;{}()]|\b__\w+__\s*\((?:[^()]|\([^()]*\))*\))*?)\bvoid\s+(?:__\w+__\s+)*(?P<name>\w+)\s*\("
@@ -88,9 +88,9 @@ def _cores(between: str) -> str:
 
 def refused_in_judge(file: str | Path) -> str:
     """Return the error of a file that a judged kernel includes or names (`#line`), though it is not C++; "" for others."""
-    if JUDGED not in os.environ or (path := Path(file).resolve()).suffix in _OF_CPP:
+    if JUDGED not in os.environ or (path := Path(file).resolve()).suffix in OF_CPP:
         return ""
-    return f"error: a judged kernel brings in {path.name}; allowed are {', '.join(_OF_CPP)}"
+    return f"error: a judged kernel brings in {path.name}; allowed are {', '.join(OF_CPP)}"
 
 
 def choose(path: Path, name: str | None, include: Sequence[Path] = ()) -> tuple[str, KernelEntry]:

@@ -155,6 +155,17 @@ def test_further_files_are_counted(tmp_path: Path) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("include", ('#include "sub/a.h"', '#define HEADER "loops.h"\n#include HEADER'))
+def test_headers_that_the_compiler_alone_finds_are_counted(tmp_path: Path, include: str) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.h").write_text('#include "loops.h"\n')
+    (tmp_path / "loops.h").write_text("inline int f(int n) { int sum = 0; while (n) sum += n--; return sum; }\n")
+    file = written(tmp_path, f"{include}\n" + vector_kernel("Duplicate(a, (float)f(4), 64);", tensors="x"))
+    found = recorded(cpp_kernel(file), 1 << 40)
+    assert (found.turns, found.calls) == (4, 1)
+
+
+@needs_compiler
 def test_a_kernel_that_has_no_place_for_counts_is_compiled_without(tmp_path: Path) -> None:
     ends = "#define ENDS } while (n < 9)\n" + vector_kernel("int n = 0; do { n++; ENDS; for (;;) break;", tensors="x")
     kernel = made(tmp_path, ends)
