@@ -142,7 +142,7 @@ class _Scan:
             self._loops.pop()
             return ""
         if token not in _OPENERS:
-            self._behind = ";" if token in (";", "{") else f"{self._behind} {token}"
+            self._behind = ";" if token in (";", "{", "(", "[") else f"{self._behind} {token}"
         self._names_type = (self._names_type or token in ("class", "struct", "union")) and token not in ("{", "}", ";", ")")
         self._is_kernel = (self._is_kernel or token in self._kernels) and token not in ("{", "}", ";")
         return token
