@@ -117,7 +117,9 @@ def fields_of(text: str | None) -> dict[str, Any]:
 def _value(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
-    from ascend_sim.yaml_file import DECIMAL
+    if WHOLE_NUMBER.fullmatch(text):
+        return int(text)
+    from ascend_sim.yaml_file import DECIMAL  # with the YAML parser
 
     for number in (int, float):
         try:

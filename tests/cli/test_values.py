@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import pytest
+
+from ascend_sim.cli.values import fields_of
+from ascend_sim.errors import SimError
 from tests.support.cli.commands import refused, run
 
 
@@ -37,3 +42,12 @@ def test_a_tiling_file_with_a_field_twice_is_refused(tmp_path: Path) -> None:
     file.write_text("grad_input:\n  baseM: 16\n  baseM: 32\n", encoding="utf-8")
     ran = run("run", "document_example_2d", "--tiling", file)
     assert ran.code == 2 and "line 3" in ran.err and "'baseM' is given twice" in ran.err
+
+
+def test_whole_numbers_and_switches_of_fields_need_no_yaml_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ascend_sim.yaml_file", None)
+    assert fields_of("n=16384,step=-3,zero=0,on=true") == {"n": 16384, "step": -3, "zero": 0, "on": True}
+    monkeypatch.undo()
+    assert fields_of("x=0.5,y=1e3,name=abc") == {"x": 0.5, "y": 1000.0, "name": "abc"}
+    with pytest.raises(SimError, match="numbers are plain decimal"):
+        fields_of("n=010")
