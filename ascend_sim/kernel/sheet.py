@@ -263,29 +263,10 @@ class Sheet:
             counts = (held[..., 0] > 0) & rests[at : at + _PIECE, 1:TILE]
             if asked(held[counts], sizes, some[:, 1:TILE][counts]).wrong().any():
                 return False
-        for stamp in stamps:
-            stamp.ways = ()
-        if not len(cell):
-            return True
-        begins = np.diff(cell, prepend=-1) != 0  # a number may move along several axes
-        steps = np.zeros((np.count_nonzero(begins), max([stamp.axes for stamp in stamps])), np.int64)
-        steps[np.cumsum(begins) - 1, axis] = step
-        cell, of = cell[begins], np.repeat(np.arange(len(stamps)), lengths)[begins]
-        places = np.zeros((len(stamps), steps.shape[1]), np.int64)
-        for number, (stamp, anywhere) in enumerate(new):
-            places[number, : stamp.axes] = anywhere[0]
-        gone = (steps * places[of]).sum(1)
-        row, column = np.divmod(cell, ROW)
-        offset, extent, limit, unit = asked(limits[rows[row, 0], column - 1], sizes, rows.reshape(-1)[cell] + gone)
-        low = gone - offset
-        guards: list[dict[tuple[Place, int, int], list[int]]] = [{} for _ in stamps]
-        columns = (one.tolist() for one in (of, steps, unit, low % unit, low, low + limit - extent, extent > 0))
-        for number, where, one, rest, least, most, is_operand in zip(*columns, strict=True):
-            if is_operand:
-                span = guards[number].setdefault((tuple(where), one, rest), [least, most])
-                span[:] = max(span[0], least), min(span[1], most)
-        for stamp, spans in zip(stamps, guards, strict=True):
-            stamp.ways = tuple([Guard(*one, *span) for one, span in spans.items()])
+        of = np.repeat(np.arange(len(stamps)), lengths)
+        guards = _guards(new, rows, np.stack((of, cell, axis, step)), limits, sizes) if len(cell) else [()] * len(stamps)
+        for stamp, own in zip(stamps, guards, strict=True):
+            stamp.ways = own
         return True
 
     def wraps(self) -> bool:
@@ -320,6 +301,33 @@ def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
         if not least <= way <= most or way % unit:
             return False
     return True
+
+
+def _guards(new: Puts, rows: Numbers, moves: Numbers, limits: Numbers, sizes: Sequence[int]) -> list[tuple[Guard, ...]]:
+    """Return the guards of the places at which the moving operands of each of `new` stamps keep their limits.
+
+    `rows` are those of all stamps, one after the other; `moves` has (number of the stamp, index of a number in `rows`, axis,
+    step) along its second axis, in order.
+    """
+    of, cell, axis, step = moves
+    begins = np.diff(cell, prepend=-1) != 0  # a number may move along several axes
+    steps = np.zeros((np.count_nonzero(begins), max([stamp.axes for stamp, _ in new])), np.int64)
+    steps[np.cumsum(begins) - 1, axis] = step
+    of, cell = of[begins], cell[begins]
+    places = np.zeros((len(new), steps.shape[1]), np.int64)
+    for number, (stamp, anywhere) in enumerate(new):
+        places[number, : stamp.axes] = anywhere[0]
+    gone = (steps * places[of]).sum(1)
+    row, column = np.divmod(cell, ROW)
+    offset, extent, limit, unit = asked(limits[rows[row, 0], column - 1], sizes, rows.reshape(-1)[cell] + gone)
+    low = gone - offset
+    spans: list[dict[tuple[Place, int, int], list[int]]] = [{} for _ in new]
+    columns = (one.tolist() for one in (of, steps, unit, low % unit, low, low + limit - extent, extent > 0))
+    for number, where, one, rest, least, most, is_operand in zip(*columns, strict=True):
+        if is_operand:
+            span = spans[number].setdefault((tuple(where), one, rest), [least, most])
+            span[:] = max(span[0], least), min(span[1], most)
+    return [tuple([Guard(*one, *span) for one, span in own.items()]) for own in spans]
 
 
 def _reached(puts: Puts, guards: Callable[[Stamp], Sequence[Guard]]) -> list[Reached] | None:
