@@ -19,6 +19,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.compiled import library
 from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.described import described
 from ascend_sim.kernel.function import Launch
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.tensor import Tensor
@@ -153,8 +154,9 @@ def test_launching_gives_the_programs_and_times_that_the_builder_gives() -> None
         np.testing.assert_array_equal(own.retire, theirs.retire)
 
 
-def calls(work: Callable[[], list[Program]]) -> tuple[int, int]:
-    """Python functions that `work` calls, and the rows of the programs that it returns."""
+def calls(build: Callable[[int], list[Program]], blocks: int) -> tuple[int, int]:
+    """Python functions that `build` calls for all blocks, and the rows of the programs; instructions are described anew."""
+    described.cache_clear()
     count = 0
 
     def note(frame: Any, event: str, argument: Any) -> None:
@@ -163,31 +165,35 @@ def calls(work: Callable[[], list[Program]]) -> tuple[int, int]:
 
     sys.setprofile(note)
     try:
-        made = work()
+        made = [one for block in range(blocks) for one in build(block)]
     finally:
         sys.setprofile(None)
     return count, sum(len(program) for program in made)
 
 
 def test_a_row_of_a_launch_costs_about_as_many_calls_as_in_a_kernel_of_the_project() -> None:
-    """Calls are counted because they, unlike seconds, are the same on every machine."""
-    size, chip = 1024, load_chip(CHIP)
-    problem = MatMulProblem(size, size, size, "float16", "float32")
-    device = Device(chip, with_values=False)
-    tensors = [device.allocate(size * size * width, name) for name, width in (("a", 2), ("b", 2), ("c", 4))]
-    task = matmul_task(chip, problem, choose_matmul(problem, chip), tensors)
-    theirs, their_rows = calls(lambda: [one for block in range(task.block_dim) for one in task.build(block)])
-    places = [
-        Tensor.at(slot, name, (size, size), dtype)
-        for slot, (name, dtype) in enumerate((("a", "float16"), ("b", "float16"), ("c", "float32")))
-    ]
+    """Calls are counted because they, unlike seconds, are the same on every machine.
+
+    A smaller product comes before, so that what a process does once is not counted.
+    """
+    chip = load_chip(CHIP)
     spec = importlib.util.spec_from_file_location("docs_matmul", HERE.parents[1] / "docs" / "kernels" / "matmul.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    launched = Launch.of(module.matmul, chip, 20, places, {})
-    own, own_rows = calls(lambda: [one for block in range(20) for one in launched.programs(block)])
-    assert own / own_rows < 1.3 * theirs / their_rows
+    for size in (512, 1024):
+        problem = MatMulProblem(size, size, size, "float16", "float32")
+        device = Device(chip, with_values=False)
+        tensors = [device.allocate(size * size * width, name) for name, width in (("a", 2), ("b", 2), ("c", 4))]
+        task = matmul_task(chip, problem, choose_matmul(problem, chip), tensors)
+        theirs, their_rows = calls(task.build, task.block_dim)
+        places = [
+            Tensor.at(slot, name, (size, size), dtype)
+            for slot, (name, dtype) in enumerate((("a", "float16"), ("b", "float16"), ("c", "float32")))
+        ]
+        launched = Launch.of(module.matmul, chip, 20, places, {})
+        own, own_rows = calls(launched.programs, 20)
+    assert own / own_rows < 1.1 * theirs / their_rows
 
 
 @asim.kernel_function(core=("AI_CORE", "AIV"))
