@@ -61,8 +61,8 @@ _ABOUT_CUBE = re.compile(
 """Words without which a file has nothing for a cube core."""
 _KEPT_ROWS, _MOST_KEPT = 1 << 12, 256
 """Most rows of a recording that is kept, and most recordings: 40 MB."""
-_DEFINITION = re.compile(r"(?!defined\b)[^\W\d][\w$]*(?:\([\w ,.]*\))?\s*(?:=[^\r\n]*(?<!\\))?")
-"""A macro and its value; a backslash at its end would join the next line."""
+_DEFINITION = re.compile(r"(?!(?:defined|asim\w*)\b)[^\W\d][\w$]*(?:\([\w ,.]*\))?\s*(?:=[^\r\n]*(?<!\\))?")
+"""A macro and its value; a backslash at its end would join the next line, and the API's own code is in the namespace asim."""
 _PRINTS = re.compile(r"\b(?:printf|PRINTF|puts|cout|cerr)\b")
 _TASK_TYPES = {0: "AIV", 1: "AIC", 2: "AIV", 3: "AIC", 4: "MIX_1_1", 5: "MIX"}
 """Number of KERNEL_TASK_TYPE (asim/sync.h, KernelMetaType) -> kinds of cores; MIX_AIV_1_0 starts the vector cores alone."""
@@ -413,7 +413,8 @@ def cpp_kernel(
         defines = [f"{name}={value}" for name, value in defines.items()]
     for macro in defines:
         if not _DEFINITION.fullmatch(macro.strip()):
-            raise SimError(f"define {macro!r}: give NAME, NAME=VALUE or NAME(PARAMETERS)=VALUE, all in one line")
+            names = "a name is not `defined` and does not begin with asim"
+            raise SimError(f"define {macro!r}: give NAME, NAME=VALUE or NAME(PARAMETERS)=VALUE, all in one line; {names}")
     folders = [Path(one).absolute() for one in include]
     named, chosen = choose(paths[0], entry, folders)
     return CppKernel(paths, named, chosen, folders, list(defines), Limits(rows, seconds), auto_sync)

@@ -162,11 +162,11 @@ def test_an_error_is_that_of_the_kernel_where_a_macro_has_a_name_of_the_headers(
         cpp_kernel(file, defines={"T": 4})
 
 
-@pytest.mark.parametrize("macro", ("", "=3", "3x=3", "a-b=3", "a b=3", "defined=3", "V(x=3", "V=3\n#error x", "V=3 \\"))
+@pytest.mark.parametrize("macro", ("", "=3", "3x=3", "a-b=3", "defined=3", "asim=3", "V(x=3", "V=3\n#error x", "V=3 \\"))
 def test_a_macro_that_is_none_is_refused_in_one_line(tmp_path: Path, macro: str) -> None:
     with pytest.raises(SimError) as caught:
         made(tmp_path, vector_kernel("", tensors="y"), defines=["W=2", macro])
-    assert str(caught.value) == f"define {macro!r}: give NAME, NAME=VALUE or NAME(PARAMETERS)=VALUE, all in one line"
+    assert str(caught.value).startswith(f"define {macro!r}: give NAME, NAME=VALUE or NAME(PARAMETERS)=VALUE, ")
 
 
 @needs_compiler
