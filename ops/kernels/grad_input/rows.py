@@ -121,7 +121,7 @@ class TileRows:
     def _channels(self, tile: DataTile, group: int) -> TileChannels:
         """Return the channel counts of a tile in real group `group`."""
         call, inp = self._call, self._call.inp
-        start, held = held_channels(call, self._tiling, tile.task._replace(group=group), tile.n)
+        start, held = held_channels(self._tiling, tile.task, tile.n)
         exist = call.group_channels(group, inp.problem.c_in, inp.cin_g)
         weighted, summed = min(held, inp.cin_g - start), call.group_channels(group, inp.problem.c_out, inp.cout_g)
         return TileChannels(min(tile.n_count, exist - tile.n), tile.n - start, held, weighted, summed)

@@ -59,8 +59,7 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
     inp, parts = call.inp, tiling_parts(tiling, call.inp)
 
     def places(task: GradInputTask) -> Iterator[tuple[int, int, int, int]]:
-        # The last real group may lack channels: what it does not have is not computed.
-        bands = pieces(task.n_start, _channels_end(call, task), tiling.step_n * tiling.base_n)
+        bands = pieces(task.n_start, task.n_start + task.n_count, tiling.step_n * tiling.base_n)
         maps = pieces(task.m_start, task.m_start + task.m_count, tiling.step_m * tiling.base_m)
         for band, held in product(bands, maps):
             for n in pieces(band[0], sum(band), tiling.base_n):
@@ -69,7 +68,10 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
                         yield *m, *n
 
     known: dict[tuple[int, ...], list[tuple[int, int, int, int]]] = {}  # the same in every plane
-    for task in grad_input_tasks(tiling, inp, block):
+    for given in grad_input_tasks(tiling, inp, block):
+        # The last real group may lack channels: what it does not have is not computed.
+        channels = ceil_to(call.group_channels(given.group, inp.problem.c_in, inp.cin_g), inp.c0)
+        task = given._replace(n_count=min(given.n_count, channels - given.n_start))
         group, _, _, *rest = task
         plane = (group, *rest)
         if plane not in known:
@@ -77,7 +79,7 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
         found += [DataTile(task, *place) for place in known[plane]]
     if variant_of(call.inp).keeps_operands and found:
         held_at = {
-            tile: (held_pixels(tiling, tile.task, tile.m)[0], held_channels(call, tiling, tile.task, tile.n)[0])
+            tile: (held_pixels(tiling, tile.task, tile.m)[0], held_channels(tiling, tile.task, tile.n)[0])
             for tile in found
         }
         bands_count = len({n for _, n in held_at.values()})
@@ -98,12 +100,6 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
     return found
 
 
-def _channels_end(call: CubeCall, task: GradInputTask) -> int:
-    """Return the end of a task's channels, counted within its real group: at most the group's own, in whole C0."""
-    channels = ceil_to(call.group_channels(task.group, call.inp.problem.c_in, call.inp.cin_g), call.inp.c0)
-    return min(task.n_start + task.n_count, channels)
-
-
 def held_pixels(tiling: GradInputTiling, task: GradInputTask, m: int) -> tuple[int, int]:
     """Return (first, number) of the pixels, `step_m` tiles, whose gradOutput rows L1 holds together with pixel `m`."""
     held = tiling.step_m * tiling.base_m
@@ -111,11 +107,11 @@ def held_pixels(tiling: GradInputTiling, task: GradInputTask, m: int) -> tuple[i
     return start, min(held, task.m_start + task.m_count - start)
 
 
-def held_channels(call: CubeCall, tiling: GradInputTiling, task: GradInputTask, n: int) -> tuple[int, int]:
+def held_channels(tiling: GradInputTiling, task: GradInputTask, n: int) -> tuple[int, int]:
     """Return (first, number) of the channels, `step_n` tiles, whose weights L1 holds together with channel `n`."""
     held = tiling.step_n * tiling.base_n
     start = task.n_start + (n - task.n_start) // held * held
-    return start, min(held, _channels_end(call, task) - start)
+    return start, min(held, task.n_start + task.n_count - start)
 
 
 def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int, int]]:
