@@ -333,10 +333,8 @@ def _definition(macro: str) -> str:
 
 
 def _without_launches(source: Path, copy: Path) -> Path:
-    """Return the file itself, or the path of a copy in which each launch NAME<<<...>>>(...) by host code has no effect; also of
-    a file that `#include` cannot name.
-
-    Lines stay.
+    """Return `source`; or `copy`, written without launches NAME<<<...>>>(...), line by line, if it has any or `#include` cannot
+    name it.
     """
     text = source.read_text(encoding="utf-8-sig", errors="surrogateescape")
     if "<<<" not in text and not {*str(source)} & {*'"\\\n'}:

@@ -151,10 +151,10 @@ class Subject:
         return True
 
     def _disorder(self, space: str) -> Disorder:
-        """Return the accesses to a space that nothing orders, and note in `needs` the knowledge that orders all others.
+        """Return the accesses to a space that nothing orders: at most `MOST_TOLD` pairs, but all footprints that race.
 
-        Where pairs are too many, they are asked for halves of the bytes (`halves`), and pairs are then listed among racing
-        footprints only.
+        If there are none, `needs` gets the knowledge that orders the accesses, else only a part of it. Where pairs are too
+        many, they are asked for halves of the bytes (`halves`), and pairs are then listed among racing footprints only.
         """
         a, pairs, clocks = self.accesses[space], self.pairs[space], self.order.clocks_in(space)
         none = np.empty(0, np.int64)

@@ -24,7 +24,7 @@ def waited_pipes(synced: SyncRows, code: int) -> Sequence[int]:
 
 
 class CrossWalk:
-    """Walk over the rows of one program that set cross-core flags or wait for them, one after the other."""
+    """Walk over a program's sets of cross-core flags and waits for them; `advance` stops at a wait that cannot pass yet."""
 
     free_pass = False
 

@@ -110,7 +110,7 @@ class LinesOf:
         library.checked(self._library.mark_lines(library.byref(whole), *places))
 
     def add_by_numpy(self, program: Program) -> None:
-        """Mark the lines of a program with numpy, for an installation without the compiled library."""
+        """Mark the lines that a program's transfers read (atomics too) and write, without the compiled library."""
         table = program.table
         transfers = np.flatnonzero(table.column("kind") == TRANSFER)
         rows = program.rows[np.isin(program.rows[:, 0], transfers)]

@@ -77,7 +77,7 @@ class BufferTotals:
 
     @property
     def mean(self) -> int:
-        """Return the mean number of bytes held, rounded; 0 without programs."""
+        """Return the mean of the bytes held, over time and programs, rounded (a half to even); 0 without programs."""
         if not self.programs:
             return 0
         whole, rest = divmod(self.shares, each := self.programs << _SHARE_BITS)

@@ -94,8 +94,9 @@ class CubeMethods:
     def _load_matrix(self, destination: str, dst: int, src: int, piece: MatrixPiece, transpose: bool) -> None:
         """Load part of an NZ matrix in L1 to L0A or L0B by img2col, as a map one pixel high under a 1 x 1 kernel.
 
-        Bytes for L0B are loaded in squares where the chip's img2col cannot transpose them. Raises SimError for a piece outside
-        the matrix, or one that does not begin at whole C0.
+        The columns are rounded up to whole C0. Bytes for L0B are loaded in squares of 32 x 32 where the chip's img2col cannot
+        transpose them. Raises SimError for rows beyond `held`, a first column inside a C0, and parts of squares; the matrix's
+        last column is not known.
         """
         dtype, held, (row, rows), (column, columns) = piece
         c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))

@@ -15,10 +15,9 @@ from ascend_sim.kernel.program import Program
 
 
 def rows_in_order(program: Program) -> tuple[NDArray[np.int64], list[int]] | None:
-    """Return (rows in an order of execution that flags allow, rows at which pipes deadlock); None if rows can execute in the
-    order of issue.
+    """Return (rows in an order that the core's flags allow, rows at which pipes deadlock); None if the order of issue will do.
 
-    Rows that a deadlock never reaches come last, in the order of issue.
+    Rows behind a deadlock come last, as issued. Cross-core waits hold nothing here.
     """
     if not _waits_ahead(program.per_row("kind"), program.per_row("flag")):
         return None

@@ -182,7 +182,7 @@ class KernelFunction:
         )
 
     def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {parameter: tensor}, those of `*names` as "names[0]". Raises SimError for arguments that do not fit."""
+        """Return {parameter: tensor}, those of `*names` as "names[0]"; SimError if the signature does not take them."""
         try:
             bound = self.signature.bind(None, *tensors, **fields)
         except TypeError as error:

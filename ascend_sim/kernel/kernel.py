@@ -312,9 +312,11 @@ class Kernel(TracedLoops, KernelBuilder):
         keep: str = "",
         operand: str = "",
     ) -> None:
-        """Copy rows from UB to part of a GM tensor, or add them to what it holds.
+        """Copy rows to part of a GM tensor from a UB tensor of its shape and dtype, or from an address, where each begins
+        a block of 32 bytes.
 
-        `keep` "max" or "min" leaves the larger or the smaller of both there (SetAtomicMax, SetAtomicMin).
+        `atomic_add` adds them to what GM holds; `keep` "max" or "min" leaves the larger or the smaller of both (SetAtomicMax,
+        SetAtomicMin). Raises SimError for both at once, and for another shape or dtype.
         """
         if isinstance(src, BufferQueue):
             with src.read() as place:

@@ -370,9 +370,7 @@ class _Piece:
         return rows
 
     def _moves(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return three arrays for all moving numbers of the rows: index of the number, counted from its stamp's first, its
-        step, and the value of the place that the step multiplies.
-        """
+        """Return (index in its stamp, step, value of the place that the step multiplies) of all moving numbers, as arrays."""
         moves = [stamp.moves for stamp in self.stamps]
         cells, axes, steps = np.concatenate(moves).T
         return cells, steps, self.where[axes + np.repeat(self.first, [len(one) for one in moves])]

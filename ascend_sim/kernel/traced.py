@@ -198,11 +198,7 @@ class TracedLoops(StampedLoops):
             return None
 
     def _phase_at(self, loop: TracedLoop, phase: int, place: Place, last: Place) -> int:
-        """Return the number of the kernel's phase at `place`.
-
-        It is phase `phase`, left at place `last`, as seen from `place`; for a `phase` of -1 it is read from the kernel's
-        present state.
-        """
+        """Return the number of phase `phase`, left at place `last`, as seen from `place`; -1: of the kernel's present state."""
         stamps = self.table.stamps
         if phase < 0:
             return stamps.number(self._phase(place))

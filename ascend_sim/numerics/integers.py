@@ -73,9 +73,9 @@ def to_whole(values: NDArray[np.float32], rounding: str) -> NDArray[np.float32]:
 
 
 def to_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
-    """Return floats rounded to whole numbers by the mode `rounding`, clipped to the range of `target`; NaN becomes 0 (assumed).
+    """Return floats as integers of dtype `target`, rounded by `rounding` and clipped to its range; NaN becomes 0 (assumed).
 
-    NONE rounds as RINT. Without a known mode digits behind the point are cut off.
+    NONE rounds as RINT; without a known mode the fraction is cut off.
     """
     limits = np.iinfo(storage(target))
     wide = values.astype(np.float64)  # holds every integer of 32 bits

@@ -25,9 +25,7 @@ def printed(draw: Callable[[Console], object], width: int = PIPE_WIDTH) -> str:
 
 
 def printed_html(draw: Callable[[Console], object]) -> str:
-    """Return the HTML of the output that `draw` prints on a console: a table for each grid, the lines between them as
-    preformatted text.
-    """
+    """Return the HTML of a console output (`draw` prints it): a table for each grid, other lines as preformatted text."""
     console = _Pieces()
     draw(console)
     return f'<div class="ascend-sim">{"".join(console.html())}</div>'

@@ -170,8 +170,8 @@ class Prices:
             setattr(self, name, cache(getattr(self, name)))
 
     def cycles(self, instruction: Any) -> float:
-        """Return the cycles that the instruction occupies its pipe at least: the shorter head, and transfers at the speed of
-        the port.
+        """Return the least cycles that an instruction occupies its pipe: the shorter head, its work, and its bytes in GM at
+        the speed of the port.
         """
         cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
         moved = access.region.total / access.rate if access is not None else 0.0

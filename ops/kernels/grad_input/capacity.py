@@ -233,7 +233,8 @@ ANOTHER_WAY = (
 
 
 def check_grad_input_problem(inp: TilingInput) -> None:
-    """Raise TilingError where load3d's fields cannot hold the problem (kernel, dilation, padding), so that no tiling can help.
+    """Raise TilingError where load3d's fields cannot hold kernel, dilation or the padding of the dilated map (`pad_before`,
+    `pad_after`; negative ones pass), so that no tiling can help.
 
     load3d itself always has stride 1, because the loads to L1 put zeros between the pixels of gradOutput. On coupled
     chips the library limits strides all the same (canndev 2022).

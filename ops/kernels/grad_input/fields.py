@@ -124,6 +124,8 @@ def k_slice(inp: TilingInput) -> int:
 
 
 def gemm(inp: TilingInput) -> tuple[int, int, int]:
-    """Return (M, K, N) of the matrix product of one image, depth, kernel plane and real group, padded to whole blocks."""
+    """Return (M, K, N) of the matrix product of one image, depth, kernel plane and real group: dx's pixels, rounded up to
+    C0; taps times output channels, these rounded up to `unit`; input channels, rounded up to C0.
+    """
     pixels = inp.problem.h_in * inp.problem.w_in
     return ceil_to(pixels, inp.c0), inp.cout_padded * inp.taps, inp.cin1 * inp.c0

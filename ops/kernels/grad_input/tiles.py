@@ -79,8 +79,7 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
         found += [DataTile(task, *place) for place in known[plane]]
     if variant_of(call.inp).keeps_operands and found:
         held_at = {
-            tile: (held_pixels(tiling, tile.task, tile.m)[0], held_channels(tiling, tile.task, tile.n)[0])
-            for tile in found
+            tile: (held_pixels(tiling, tile.task, tile.m)[0], held_channels(tiling, tile.task, tile.n)[0]) for tile in found
         }
         bands_count = len({n for _, n in held_at.values()})
         maps_count = len({(tile.task, m) for tile, (m, _) in held_at.items()})

@@ -183,8 +183,9 @@ class OpenCubeBuilder(CubeBuilder):
         return self._counts[task]
 
     def summed(self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]) -> Iterator[tuple[Piece, Where]]:
-        """Yield (step, place) of a tile summed over planes `images`, with the loads of each plane; over several planes
-        or strips L1 keeps no operand.
+        """Yield (step, place) of a tile summed over planes `images`; a plane's step says what `plane` loads for it.
+
+        Over several planes or strips both operands are loaded, and freed, for each of them.
         """
         kept = self.loads(task, placed[1]) if len(images) == 1 else (ALWAYS, ALWAYS)
         for piece, where in super().summed(task, images, placed):

@@ -72,8 +72,8 @@ def _completed(tiling: GradWeightTiling, inp: TilingInput, given: Fixed, chip: C
 
 
 def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield tilings of template 0 with each division into tasks: at most two tasks for each core, and at most a tenth
-    more work than the best on the busiest core.
+    """Yield tilings of template 0 with each division into tasks: at most two for each core (or the fewest possible, where
+    these are more), and at most a tenth more work than the best on the busiest core.
 
     Rows are cut only as long as the other axes alone make fewer tasks than cores, unless the user gives a task's pixels.
     """

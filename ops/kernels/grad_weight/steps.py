@@ -20,8 +20,8 @@ from ascend_sim.ops.problem.window import InputRows, input_rows
 
 
 class Where(NamedTuple):
-    """Place of a step of a program: image of the batch, row of gradOutput (pixel of a signal), block of its channels
-    (`m`), channel block of the input (`n`), real group.
+    """Place of a step of a program: image of the batch, row of gradOutput (pixel of a signal), block of its channels (`m`: of
+    C0, in the `tbe` kernels of 16), channel block of the input (`n`), real group.
     """
 
     batch: int = 0

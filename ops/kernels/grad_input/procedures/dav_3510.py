@@ -350,9 +350,10 @@ def turns_weights(p: DataProblem, tiling: GradInputTiling, *, hf32: bool = False
 
 
 def _worth_it_for_16_bits(p: DataProblem, tiling: GradInputTiling) -> bool:
-    """Return True if transposing 16-bit weights first pays: more tasks read the same weights than tasks run at a time.
+    """Return True if transposing 16-bit weights first pays: more tasks read the same weights than tasks of all weights run at a
+    time, at most one on each core.
 
-    An equal number is enough if the weights are few, or base_n is much longer than base_m.
+    An equal number is enough if the weights are few (`FEW_BLOCKS`), or base_n is much longer than base_m (`WIDE_TO_LONG`).
     """
     problem, cores = p.inp.problem, p.inp.cores
     depths = ceil_div(problem.d_in, tiling.single_core_din)

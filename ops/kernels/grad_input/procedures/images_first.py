@@ -16,10 +16,10 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import covers_grad_in
 
 
 def few_images(q: TilingQuestion) -> GradInputTiling:
-    """Return the vendor's open tiling if images fill at most half of the cores, or if the call asks for another number
-    of blocks.
+    """Return the vendor's open tiling; TilingError where the library deals out whole images, or that procedure finds none.
 
-    Otherwise it raises TilingError, as the library deals out whole images.
+    It deals them out if they fill more than half of the cores, unless the call asks for a number of blocks that is neither
+    the chip's cores nor the images.
     """
     inp = q.dealt
     cores = inp.cores if q.chip is None else q.chip.cores.aic

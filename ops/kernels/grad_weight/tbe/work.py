@@ -58,7 +58,7 @@ class BlockWork(NamedTuple):
 
     @property
     def place(self) -> Where:
-        """Return the place of the first step."""
+        """Return the place of the first step; an empty block has none (IndexError)."""
         return self.tiles[0].where
 
     def outline(self) -> Hashable:

@@ -140,7 +140,10 @@ class ConvFacts(CallFacts):
 
     @property
     def pads(self) -> list[tuple[int, int]]:
-        """Return (low, high) padding of each spatial axis; 4 values in 2-D are up, down, left, right."""
+        """Return (low, high) for each value of the padding, [] for null; 4 values in 2-D are up, down, left, right.
+
+        A list of another length than the axes stays so.
+        """
         padding = self.call.padding or ()
         if self.rank == 4 and len(padding) == 4:
             return [(padding[0], padding[1]), (padding[2], padding[3])]

@@ -158,6 +158,9 @@ def filter_as_1x1(call: ConvolutionCall) -> bool:
 
 
 def on_windows(p: ConvProblem) -> ConvProblem:
-    """Return the 1x1 problem whose channels are the pixels of each window, for a kernel equal to its stride."""
+    """Return the 1x1x1 problem on gradOutput's map whose input channels are all k_d * k_h * k_w pixels of each window.
+
+    It is right where `filter_as_1x1` holds: the stride is the kernel; no padding, dilation or groups, which it would keep.
+    """
     ones = dict.fromkeys(("k_d", "k_h", "k_w", "stride_d", "stride_h", "stride_w"), 1)
     return replace(p, c_in=p.c_in * p.k_d * p.k_h * p.k_w, d_in=p.d_out, h_in=p.h_out, w_in=p.w_out, **ones)

@@ -137,8 +137,10 @@ def share_of_core(p: FilterProblem, cuts: Cuts) -> Share:
 
 
 def _decided(p: FilterProblem, cuts: Cuts, share: Share, tile: Tile, cycles: int | None) -> CacheTiling:
-    """Return the CacheTiling of a cut, share and tile, with the loop levels of the loads. Where cycles decided (not
-    None), an operand that L1 holds whole has one buffer.
+    """Return the CacheTiling of a cut, share and tile, with the loop levels of the loads; `cycles` None: fewest loads decided.
+
+    Where cycles decided, an operand that L1 holds whole has one buffer, and the source is "vendor procedure" unless rows
+    are loaded in pieces or gathered. In all other cases it is "stand-in".
     """
     a, b = (Attach.WHOLE_K if share.batch == 1 and k == share.k else Attach.PART for k in (tile.k_al1, tile.k_bl1))
     if p.load in (Load.SPLIT_W, Load.DMA):
