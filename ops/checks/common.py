@@ -12,7 +12,10 @@ from ascend_sim.ops.status import Status
 
 
 class CallFacts:
-    """Facts of one call and its product's limits, for the rules; a rule may read tensors after the rule on null pointers."""
+    """Facts of one call and its product's limits in the profile `conformance`, for the rules; `warnings` gets the rules' own.
+
+    Raises ConfigError for an unknown profile. A rule may read tensors after the rule on null pointers.
+    """
 
     def __init__(self, call: Any, spec: ProductSpec, conformance: str, deterministic: bool = False) -> None:
         self.call, self.spec, self.conformance, self.deterministic = call, spec, conformance, deterministic
@@ -29,7 +32,9 @@ class CallFacts:
         return None if supported.value else fail(f"product {self.spec.product}: {supported.source}")
 
     def computed(self, promoted: str | None) -> Failure | None:
-        """Return a failure if the call's cubeMathType does not fit inputs of dtype `promoted`, else None; note its warning."""
+        """Return a failure, with its status in the product's table, if cubeMathType does not fit inputs of dtype `promoted`;
+        else None. A warning of the table goes to `warnings`.
+        """
         choice = self.spec.compute_dtype(promoted, self.call.cube_math_type, self.conformance)
         if choice.warning:
             self.warnings.append(choice.warning)
@@ -47,7 +52,7 @@ def known(tensor: TensorArg | None) -> TensorArg:
 
 
 def first_failure(failures: Iterable[Failure | None]) -> Failure | None:
-    """Return the first failure among `failures`, which are evaluated no further; None without one."""
+    """Return the first failure among `failures`, an iterable that is read no further; None without one."""
     return next((failure for failure in failures if failure is not None), None)
 
 
@@ -95,7 +100,7 @@ def at_least(name: str, value: int, limit: int) -> Failure | None:
 
 
 def each_at_least(name: str, values: tuple[int, ...], limit: int) -> Failure | None:
-    """Return a failure (161002) if one of `values` is below `limit`, else None."""
+    """Return a failure (161002) if one of `values` is below `limit`, else None; None for no values."""
     if min(values, default=limit) >= limit:
         return None
     return fail(f"{name} = {show(values)}: every value must be at least {limit}")
@@ -123,7 +128,10 @@ def in_range(
 
 
 def convolution_in_range(c: CallFacts, rank: int, weight: tuple[int, ...]) -> Failure | None:
-    """Return `in_range` of a convolution whose input has `rank` dimensions and whose weight has the shape `weight`."""
+    """Return `in_range` of a convolution whose input has `rank` dimensions and whose weight has the shape `weight`.
+
+    A range with `axes` "plane" leaves out the depth of 3-D and the first two dimensions of the weight.
+    """
 
     def values_of(limit: ValueRange) -> tuple[int, ...]:
         if limit.argument == "groups":

@@ -75,7 +75,10 @@ class Dtypes(_Entry):
 
 
 class ValueRange(_Entry):
-    """A closed interval for the values of one argument, for tensors of `ranks` and a direction (`transposed` None: both)."""
+    """A closed interval for the values of one argument, for tensors of `ranks` and a direction (`transposed` None: both).
+
+    `axes` "plane" leaves out depth and the channels of a weight.
+    """
 
     argument: str
     axes: Literal["all", "plane"]
@@ -86,7 +89,8 @@ class ValueRange(_Entry):
 
 
 class KernelLimit(_Entry):
-    """Limit of one operator of the library: an interval for fields of the problem, or for products of them ("h_in * w_in").
+    """Limit of the library's operator `op_type`: a closed interval for each of `fields`, names in ConvProblem or products of
+    them ("h_in * w_in").
 
     `at_most` names a field whose value is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1
     counts as 1 (ops-nn: stated).
@@ -154,7 +158,8 @@ class ProductSpec(BaseModel):
     def compute_dtype(self, promoted_dtype: str | None, cube_math_type: int, conformance: str = "documented") -> ComputeChoice:
         """Return the cube's dtype for inputs of a promoted dtype (`numerics.cube_math.promote`) by the product's table.
 
-        A refusal has compute dtype None with status and reason: cubeMathType beyond 0 to 3, or no entry for the dtype.
+        A refusal has compute dtype None, a status and the reason as source: cubeMathType beyond 0 to 3, no entry for the dtype
+        (None has none), or an entry that refuses. ConfigError for an unknown profile.
         """
         table = self.profile(conformance).cube_math_type
         if cube_math_type not in CUBE_MATH_TYPES:
@@ -187,7 +192,10 @@ def products(operator: str) -> dict[str, ProductSpec]:
 
 
 def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
-    """Return upper-case name or alias -> product, from the text of an operator file; `name` is the file's in a ConfigError."""
+    """Return upper-case name or alias -> product, from the text of an operator file.
+
+    ConfigError for an invalid text, with `name` as the file's name and the field.
+    """
     try:
         document: Any = load_shipped(text)
         specs = [
@@ -206,7 +214,7 @@ def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
 
 def any_arguments(operator: str, product: str) -> ProductSpec:
     """Return the accepted arguments of an operator without a file and without cube kernels: ranks 0 to 8 of float16,
-    bfloat16 and float32, in both profiles.
+    bfloat16 and float32, in both profiles, each computed in itself with every cubeMathType.
 
     The operator's own rules decide the rest.
     """
@@ -222,9 +230,10 @@ def any_arguments(operator: str, product: str) -> ProductSpec:
 
 
 def load_product(operator: str, product: str) -> ProductSpec:
-    """Return the accepted arguments of `operator` on `product` ("310P", "910", "910B", "910_93", "910_95" or an alias).
+    """Return the accepted arguments of `operator` on `product` ("310P", "910", "910B", "910_93", "910_95" or an alias, in
+    any case).
 
-    AclnnError 161002 for a product that the operator's file does not name.
+    AclnnError 161002 for a product that the operator's file does not name; ConfigError as `products`.
     """
     listed = products(operator)
     if product.upper() in listed:

@@ -91,7 +91,9 @@ class RuleList:
 
     def run(self, facts: Any, conformance: str) -> CheckResult:
         """Apply the profile's rules in order until one fails. Return the status, the failure if any, and a verdict on
-        each rule; without failure also the warnings.
+        each rule of the profile; without failure also the warnings of `facts`.
+
+        The failure's message names the rule and its source. A profile's name is not checked: an unknown one has no rules.
         """
         failure: Failure | None = None
         trace: list[tuple[str, Verdict]] = []
@@ -117,7 +119,9 @@ def fail(message: str, status: int = Status.PARAM_INVALID) -> Failure:
 
 
 class _Short(Repr):
-    """Writer of values like `repr`, of bounded length: an integer of more than 128 bits is written as its number of bits."""
+    """Writer of values like `repr`, of bounded length: 12 elements of a list, 30 characters of a string; an integer of more
+    than 128 bits is written as its number of bits.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,5 +135,5 @@ _short = _Short()
 
 
 def show(value: Any) -> str:
-    """Return a value as text of bounded length for an error message; tuples are written as lists."""
+    """Return a value for an error message, like `repr` but shortened (`_Short`); a tuple is written as a list."""
     return _short.repr(list(value) if isinstance(value, tuple) else value)

@@ -35,7 +35,8 @@ def judge(
 
     "decided_by" names the test with the last word: "bound" (the caller's data against float64) or "probe" (the programs
     run again on data that show every lost product). "may_lose" is how many products of mean size the bound may hide in
-    its worst element. `probe` is the call that can be run again, or None.
+    its worst element. `probe` is the call that can be run again, or None; it runs here unless it refuses. `model` None:
+    the chip's.
 
     BLAS runs on one thread, so that results do not depend on the number of cores. The float64 reference is a product of
     the host's BLAS: the last digits of the error figures may differ between CPUs, those of outputs only in the
@@ -47,9 +48,9 @@ def judge(
 
 
 def _with_probe(verdicts: dict[str, Any], probe: Probe | None) -> dict[str, Any]:
-    """Add "decided_by" and "probe" to each verdict on the caller's data and return them; runs the probe unless it refuses.
+    """Add "decided_by" and "probe" to each of `verdicts`, in place, and return them; runs the probe unless it refuses.
 
-    A verdict that was correct becomes wrong if the probe of its output fails.
+    A verdict that was correct becomes wrong if the probe of its output fails. A wrong one stays so, decided by "bound".
     """
     blind = max((figures["may_lose"] for figures in verdicts.values()), default=0.0)
     reason = "the outputs alone cannot be computed again" if probe is None else probe.refused(blind)
@@ -102,7 +103,8 @@ def _judge(
 def may_lose(operator: Operator[Any, Any], call: AcceptedCall, output: str, sums: Sums) -> float:
     """Return how many products could be missing from an output's worst element while its error stays within the bound.
 
-    A product counts as of mean size: the root of the mean square of that element's products.
+    A product counts as of mean size: the root of the mean square of that element's products. Rounded to hundredths; 0.0
+    if no element is finite and has products other than 0.
     """
     count = operator.products(call)[output]
     exact_terms, roundings = operator.summed(output) is not None, operator.roundings(call, output)

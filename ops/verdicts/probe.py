@@ -70,8 +70,8 @@ class Probed:
         return next((name for name, failed in tests.items() if failed), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result for a report as plain values: "ran", "correct", the "failed" test, numbers of "wrong" elements,
-        "first_wrong" (index), "least_chance", and the direction's counts "away" and "towards_zero" and their "limit".
+        """Return the result for a report as plain values: "ran" (True), "correct", the "failed" test, the number of "wrong"
+        elements, "first_wrong" (index), "least_chance", the direction's counts "away" and "towards_zero" and their "limit".
         """
         return {
             "ran": True,
@@ -106,7 +106,7 @@ class Probe:
         """Return the reason why the call is not probed, None if it is; `may_lose` is the worst of `judge.may_lose` over
         its outputs.
 
-        Beside `wanted`, a call with nothing to add or with sums longer than 2^24 products is not probed.
+        Even if it is `wanted`, a call with nothing to add or with sums longer than 2^24 products is not probed.
         """
         if self.wanted is False:
             return "probe = False"
@@ -122,7 +122,9 @@ class Probe:
         return None
 
     def run(self) -> dict[str, Probed]:
-        """Run the call twice and return output -> result: on exact data (sums fit float32), and on leaning (positive) data."""
+        """Run the call twice, in storages of its own (`fresh`), and return output -> result: on exact data (sums fit float32),
+        and on leaning (positive) data.
+        """
         exact, leaning = (self._outcome(draw) for draw in (self._exact, self._leaning))
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
             return {name: self._judged(name, exact, leaning) for name in exact.outputs}
@@ -169,7 +171,9 @@ class Probe:
         return (0.5 + rng.random(like.shape) / 2) / (1 << max(longest.bit_length() - 14, 0))
 
     def _digits(self) -> dict[str, int]:
-        """Return input -> binary digits of its exact data: the largest that keep partial sums in `ACCUMULATOR_DIGITS`."""
+        """Return input -> binary digits of its exact data: the most that its dtypes hold, up to `MOST_DIGITS`, and that keep
+        partial sums in `ACCUMULATOR_DIGITS`; left factors have at most half of these, rounded up. 0 digits: data are +-1.
+        """
         operator, call = self.operator, self.call
         budget = ACCUMULATOR_DIGITS - (max(operator.products(call).values()) - 1).bit_length()
         computed = {operator.computed_in(call, output) for output in call.outputs}

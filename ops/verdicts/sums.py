@@ -35,8 +35,8 @@ def sums_of(
     `absolute` sum |ab|.
 
     If a factor holds infinities or NaN, `total` is the sum of the products in the definition by IEEE 754, without
-    products with padding. `weights` then cover the finite products only, and `doubtful` marks elements that a zero
-    times an infinity may have turned into NaN.
+    products with padding. `weights` then cover the finite products only, and `doubtful`, else None, marks elements that
+    a zero times an infinity may have turned into NaN.
     """
     names = operator.factors(call, output)
     special = {name: ~np.isfinite(operands[name]) for name in names}
@@ -48,7 +48,7 @@ def sums_of(
     total, *weights = operator.sums(call, output, finite, inputs, absolute=absolute)
 
     def counted(factors: Mapping[str, Array]) -> tuple[Array, ...]:
-        """Return the operator's sums (absolute) with the numbers `factors` in place of the elements of the named tensors."""
+        """Return (sum ab, sum (ab)^2, sum |ab|) with the numbers `factors` for the named tensors, without added inputs."""
         counts = {name: part.astype(np.float64) for name, part in factors.items()}
         return operator.sums(call, output, {**finite, **counts}, {}, absolute=True)
 

@@ -15,7 +15,9 @@ Array = NDArray[Any]
 
 
 def typed(array: Array, dtype: str) -> Array:
-    """Return uint8 codes as an array of their format (hifloat8, which numpy lacks: as codes); any other array as it is."""
+    """Return a view of uint8 codes as an array of their format (of hifloat8, which numpy lacks, still uint8); any other
+    array as it is.
+    """
     return array.view(numpy_dtype(dtype)) if array.dtype == np.uint8 else array
 
 
@@ -25,7 +27,10 @@ def numbers(array: Array, dtype: str) -> Array:
 
 
 def operand(array: Array, compute_dtype: str, model: ValueModel) -> Array:
-    """Return a caller's array with the values that the cube multiplies in `compute_dtype`, in its storage dtype."""
+    """Return numbers rounded to the values that the cube multiplies in `compute_dtype`, in the numpy dtype that stores it.
+
+    hifloat8 is returned as float32; an array that needs no rounding is returned itself.
+    """
     storage = stored_as(compute_dtype)
     if storage == "hifloat8":  # which numpy has no dtype for
         return round_to(array, storage, saturate=model.saturate)

@@ -154,7 +154,9 @@ def bias_add(k: Kernel, source: Tensor, bias: Tensor, target: Tensor, pieces: Se
 
 
 def _spread(k: Kernel, spread: LocalTensor, copies: LocalTensor) -> None:
-    """Fill the tile `spread` ([8][pixels], fp32) with one bias a row, from the eight numbers at the start of `copies`."""
+    """Append the filling of the tile `spread` ([8][pixels], fp32) with one bias a row, from the eight numbers at the start of
+    `copies`, whose rest gets copies of them.
+    """
     pitch, done = spread.columns, 1
     while done < pitch:
         more = min(done, pitch - done)

@@ -49,7 +49,7 @@ def cast_work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str, name: 
 
 @known_loop
 def _work(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> KernelWork:
-    """Return the work: blocks get whole lines of 512 elements, at most one block for each tile.
+    """Return the work: a block gets whole lines of 512 elements, the last one the rest; at most one block a tile or core.
 
     UB holds two pieces before the cast, two behind it, and one fp32 copy between them if neither dtype is float32.
     """

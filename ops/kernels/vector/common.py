@@ -11,7 +11,7 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 | ReduceSum, HW > 1 | ceil(C / cores) channels each | C 64: 32, 192: 48, 256: 43, 384: 48 | inferred |
 | ReduceSum, HW = 1 | the same in units of 32 bytes of channels | C 1000: 42, 4096: 47 (fp32, batch 32) | inferred |
 | MemSet | every core, one L2 line at least | 0.25 to 3.5 MB: 48 | inferred |
-| Cast | one block per 16384 elements, at most every core | 32 and 160 elements: 1 | assumed |
+| Cast | one block per UB tile (between fp32 and fp16 16384 elements), at most every core | 32 and 160 elements: 1 | assumed |
 | ViewCopy | one block per UB tile, at most every core | none | assumed |
 """  # noqa: E501 - a table row is one line
 
@@ -74,7 +74,7 @@ class Loop:
     tables: dict[str, InstructionTable] = field(default_factory=dict)
 
     def write(self, k: KernelBuilder, pieces: Sequence[tuple[Any, Any]]) -> Program:
-        """Return the program of a block that runs the loop over `pieces`."""
+        """Return the program of a block that runs the loop over `pieces`; `k` is finished by it."""
         self.body(k, pieces)
         return k.finish()
 
@@ -99,11 +99,11 @@ class KernelWork:
     tables: dict[str, InstructionTable] = field(default_factory=dict)
 
     def write(self, k: Kernel, pieces: Sequence[Any]) -> Program:
-        """Return the program of a block that calls the function with `pieces`."""
+        """Return the program of a block that calls the function with `pieces`; `k` is finished by it."""
         return self.written(k, pieces).finish()
 
     def written(self, k: Kernel, pieces: Sequence[Any]) -> Kernel:
-        """Return the builder of a block after the function's calls with `pieces`."""
+        """Call the function with the builder `k` and `pieces`, and return `k`, which is not finished."""
         self.kernel(k, *self.tensors, pieces, **self.fields)
         return k
 
@@ -135,7 +135,10 @@ def known_loop(make: Callable[Arguments, Known]) -> Callable[Arguments, Known]:
 
 
 def work_task(chip: ChipSpec, launch: TaskWords, work: KernelWork | Loop, tensors: Sequence[Allocation]) -> Task:
-    """Return a launch of `work` on the chip's vector cores. Raises SimError if its kernel function does not run on them."""
+    """Return a launch of `work` on the chip's vector cores; `tensors` are those of its slots. Its programs are built later.
+
+    Raises SimError if its kernel function does not run on them; a Loop is not checked.
+    """
     kinds = {chip.cores.vector_kind(block) for block in range(work.blocks)}
     if isinstance(work, KernelWork) and (others := kinds - {*work.kernel.cores}):
         raise SimError(
@@ -176,8 +179,8 @@ def vector_cores(chip: ChipSpec) -> int:
 
 
 def call_info(dtypes: Sequence[str], formats: Sequence[str], shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return the `Task.info` of a kernel: "dtypes", "formats" and "shapes", each {"input": one, "output": other}; every
-    argument has the input's, then the output's.
+    """Return the `Task.info` of a kernel with one input and one output: "dtypes", "formats" and "shapes", each {"input": one,
+    "output": other}; every argument has the input's, then the output's.
     """
     sides = ("input", "output")
     return {

@@ -57,7 +57,10 @@ class Window(NamedTuple):
 
 @known_loop
 def dilation_work(chip: ChipSpec, planes: int, spread: Spread, dtype: str) -> KernelWork:
-    """Return the work of a Dilation for `work_task`. A tile is as many rows of the target as half of UB holds, or a part."""
+    """Return the work of a Dilation of `planes` planes for `work_task`; `dtype` only serves reports.
+
+    A tile is as many rows of the target as half of UB holds, or a part of a row that is longer.
+    """
     room = chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES
     width = min(spread.target_width, room)
     height = max(room // spread.target_width, 1) if width == spread.target_width else 1

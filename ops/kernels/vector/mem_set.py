@@ -27,7 +27,10 @@ _TILES = 4  # a quarter of UB is zeroed once and written as often as needed
 
 
 def mem_set_work(chip: ChipSpec, nbytes: int, name: str, *, dtype: str = "float32", value: float = 0.0) -> KernelWork:
-    """Return the work of filling `nbytes` bytes with `value` in `dtype`, for `work_task`; SimError if `nbytes` is below 1."""
+    """Return the work of filling `nbytes` bytes with `value` in `dtype`, for `work_task`; SimError if `nbytes` is below 1.
+
+    A `value` other than 0 needs a dtype of 16 or 32 bits.
+    """
     require_positive(name, nbytes=nbytes)
     # The vector unit fills 16 and 32 bits alone; zeros of an 8-bit format are zeros there too, and no other value is asked for.
     filled = "float16" if numpy_dtype(dtype).itemsize == 1 and not value else dtype
@@ -54,7 +57,9 @@ def _work(chip: ChipSpec, nbytes: int, filled: str, value: float) -> KernelWork:
 
 @kernel_function(core=("AI_CORE", "AIV"))
 def mem_set(k: Kernel, target: Tensor, pieces: Sequence[slice], *, filled: str, value: float) -> None:
-    """Kernel function of MemSet: fills UB with `value` in dtype `filled`, then stores it over `pieces`, the first longest."""
+    """Kernel function of MemSet: fills UB with `value` in dtype `filled`, then stores it over `pieces`, slices of bytes; the
+    first must be the longest.
+    """
     longest = ceil_to(pieces[0].stop - pieces[0].start, k.chip.memory.l2_line_bytes)
     zeros = k.local_tensor(longest // int(numpy_dtype(filled).itemsize), filled, "zeros")
     ready = k.flag("V", "MTE3", "zeros ready")

@@ -49,7 +49,7 @@ _TILES = 3  # UB holds two fp32 tiles, or one beside two of half its size, and a
 def reduce_sum_work(chip: ChipSpec, shape: tuple[int, int, int], dtype: str, name: str) -> Loop:
     """Return the work of a ReduceSum of `shape` [n][c][hw] to [c], both in `dtype`, for `work_task`.
 
-    Raises SimError for a dtype other than float16, bfloat16 and float32.
+    Raises SimError for a size below 1, and for a dtype other than float16, bfloat16 and float32.
     """
     n, c, hw = shape
     require_positive(name, n=n, c=c, hw=hw)
@@ -73,8 +73,8 @@ def _loop(chip: ChipSpec, shape: tuple[int, int, int], dtype: str) -> Loop:
 
 
 class _Tile(NamedTuple):
-    """Rows of `columns` pixels of `images` images for each of `channels` channels whose sums leave UB together; True if it
-    is their first or their last tile.
+    """Tile of `channels` channels, whose sums leave UB together: of each the pixels `pixel` .. `pixel + columns - 1` of
+    `images` images. `is_first` and `is_last`: among the tiles of these channels.
     """
 
     channels: int
@@ -86,7 +86,9 @@ class _Tile(NamedTuple):
 
     @property
     def channel_step(self) -> int:
-        """Return the bytes from the sums of one channel's images to the next channel's: whole blocks if there are more."""
+        """Return the bytes in UB from the sums of one channel's images to the next channel's: whole 32-byte blocks if the tile
+        has several channels.
+        """
         size = self.images * _WIDE_BYTES
         return size if self.channels == 1 else padded(size)
 
@@ -108,12 +110,12 @@ class _Sums:
 
     @cached_property
     def unit(self) -> int:
-        """Return the channels that are summed together at least."""
+        """Return the channels that are summed together at least: 32 bytes of them if HW = 1 or copies count blocks, else 1."""
         return BLOCK_BYTES // self.itemsize if self.hw == 1 or copies_whole_blocks(self.chip) else 1
 
     @cached_property
     def third(self) -> int:
-        """Return the bytes of a fp32 tile in UB."""
+        """Return the bytes of a fp32 tile in UB: a third, in whole 32-byte blocks."""
         return self.chip.buffers["UB"] // _TILES // BLOCK_BYTES * BLOCK_BYTES
 
     @property
@@ -123,11 +125,13 @@ class _Sums:
 
     @property
     def most_channels(self) -> int:
-        """Return the most channels of a tile, so of their sums: whole blocks."""
+        """Return the most channels of a tile: as many as `third` has 32-byte blocks, as a multiple of 8 (a block of sums)."""
         return self.third // BLOCK_BYTES // _PER_BLOCK * _PER_BLOCK
 
     def pieces(self, first: int, count: int) -> Iterator[tuple[_Tile, tuple[int, int]]]:
-        """Yield (tile, (first image, first channel)) for `count` channels from `first` on."""
+        """Yield (tile, (first image, first channel)) for `count` channels from `first` on; all tiles of some channels, then
+        those of the next.
+        """
         width = 1 if self.hw == 1 else self.pitch(self.hw)
         largest = max(min(self.elements // width, self.most_channels) // self.unit, 1) * self.unit
         for start, channels in cut(count, largest, self.unit):
@@ -169,7 +173,7 @@ class _Kernel:
         k.carry(self, "result")
 
     def write(self, pieces: Sequence[tuple[_Tile, tuple[int, int]]]) -> None:
-        """Append the sums over all tiles and the store of each group of channels after its last tile."""
+        """Append the sums over all tiles, the store of each group of channels after its last tile, and the queues' end."""
         for tile, (image, channel) in self.k.stamped(pieces):
             if tile.is_first:
                 self.result = self.outgoing.acquire()
@@ -208,7 +212,9 @@ class _Kernel:
         return self.wide
 
     def _add_rows(self, total: int, tile: _Tile, image: int, channel: int) -> None:
-        """Append, for HW > 1, the sums of a tile, [channel][image] rows of pixels, added to fp32 `total`."""
+        """Append, for HW > 1, the load of a tile, [channel][image] rows of pixels, and its sums, added to fp32 `total`; the
+        first tile's are written there.
+        """
         k, images, channels, columns = self.k, tile.images, tile.channels, tile.columns
         k.next_tile()
         pitch, hw = self.sums.pitch(columns), self.sums.hw
@@ -246,13 +252,17 @@ class _Kernel:
             k.pipe_barrier("V")
 
     def _issue_repeats(self, rows: int, columns: int) -> None:
-        """Append the scalar unit's cycles for a row reduction, whose repeats it issues one by one (published counters)."""
+        """Append the scalar unit's wait for V, and its cycles for the reduction of `rows` rows, whose repeats it issues one by
+        one (published counters).
+        """
         repeat = self.k.chip.vector.repeat_bytes
         self.k.scalar_wait("V")
         self.k.scalar(rows * ceil_div(columns * _WIDE_BYTES, repeat) * self.k.issue_cycles)
 
     def _add_columns(self, total: int, tile: _Tile, image: int, channel: int) -> None:
-        """Append, for HW = 1, the sums of a tile, [image][channel] and halved along images, added to fp32 `total`."""
+        """Append, for HW = 1, the load of a tile, [image][channel], and its sums, halved along images and added to fp32
+        `total`, which the first tile zeroes before.
+        """
         k, images, channels = self.k, tile.images, tile.channels
         pitch = ceil_to(channels, BLOCK_BYTES // self.itemsize)
         if tile.is_first:

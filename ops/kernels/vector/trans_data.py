@@ -50,7 +50,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class BlockTurn:
-    """One transposition (`TransposeBlocks`) of a tile's plain side, from `plain` on, and C0 side, from `blocks` on."""
+    """One transposition (`TransposeBlocks`) between a tile's plain side, from byte `plain` on, and its C0 side, from byte
+    `blocks` on; `channels` are at most 32 bytes of them.
+    """
 
     plain: int
     blocks: int
@@ -91,7 +93,7 @@ class TurnTile:
 
     @property
     def has_gaps(self) -> bool:
-        """Return True if some 32-byte blocks of the C0 side get no data (padding, other groups); it is zeroed first."""
+        """Return True if some 32-byte blocks of the C0 side get no data (padding, other groups); all of it is zeroed first."""
         return sum(turn.layout.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
 
 
@@ -165,7 +167,7 @@ def tile_bytes(k_buffers: int) -> int:
 
 def backed_off(job: TurnTile, itemsize: int) -> TurnTile:
     """Return the tile with the last 32 bytes of each plain row transposed once more behind its whole blocks, as
-    `store_rows` needs; unchanged if rows are whole blocks.
+    `store_rows` needs; unchanged if rows are whole blocks. No row may be shorter than 32 bytes.
     """
     if all(m.row_bytes % BLOCK_BYTES == 0 for m in job.plain):
         return job
@@ -216,8 +218,8 @@ def _turn_tile(
     queues: tuple[BufferQueue[int], BufferQueue[int]],
     merge: Merge | None,
 ) -> None:
-    """Append the conversion of one tile: load, zero the gaps if there are some, transpose, store (with `merge` row by
-    row in order).
+    """Append the conversion of one tile: load (nothing for one of padding only), to C0 zero all of the target if it has
+    gaps, transpose, store (with `merge` row by row in order).
 
     `to_c0`: from plain rows to blocks of channels, else back. `slots` are the numbers of the source and the target
     among the launch's tensors, `queues` the UB queues of loaded and of converted tiles.

@@ -74,7 +74,9 @@ class _Feature:
 
     @property
     def merges(self) -> bool:
-        """Return True if one core must store all rows in order, with `Merge`: shorter than a block and no whole blocks."""
+        """Return True if one core must store all rows in order, with `Merge`: they back off, but are shorter than a block, and
+        do not lie back to back as whole blocks.
+        """
         return self.backs_off and self.hw * self.layout.itemsize < BLOCK_BYTES and not (self.dense and self._whole)
 
     @property
@@ -120,7 +122,7 @@ class _Feature:
         return [FeaturePiece(depth, *b, *p) for depth in range(self.d) for b in blocks for p in pixels]
 
     def tile_of(self, piece: FeaturePiece, image: int) -> TurnTile:
-        """Return the copies and transpositions (a TurnTile) that convert a piece of image `image`."""
+        """Return the copies and transpositions that convert a piece of image `image`, for either direction."""
         depth, block, blocks, pixel, pixels = piece
         layout, itemsize = self.layout, self.layout.itemsize
         channel = block * layout.c0
@@ -154,7 +156,7 @@ class _Feature:
 def feature_work(chip: ChipSpec, shape: FeatureShape, layout: BlockLayout, to_c0: bool, dtype: str = "") -> Loop:
     """Return the work of a TransData of [N][C][D][HW] to [N][D][C1][HW][C0], in blocks of `layout`, or back.
 
-    Missing channels become zeros. `dtype` only serves reports.
+    Missing channels become zeros; back, they are dropped. `dtype` only serves reports. Raises SimError for a size below 1.
     """
     n, c, d, hw = shape
     require_positive("TransData", n=n, c=c, d=d, hw=hw)

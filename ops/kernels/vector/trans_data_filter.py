@@ -57,8 +57,8 @@ class FilterShape(NamedTuple):
 class FilterPiece(NamedTuple):
     """Part of a real group that one tile converts.
 
-    It has `channels` output channels from `start` on, of which the first `present` hold weights, `blocks` channel
-    blocks from `block` on, and `positions` kernel positions from `position` on.
+    It has `channels` output channels from `start` on, counted from its place, of which the first `present` hold weights,
+    `blocks` channel blocks from `block` on, and `positions` kernel positions from `position` on.
     """
 
     start: int
@@ -138,7 +138,9 @@ class _Filter:
 
     @property
     def merges(self) -> bool:
-        """Return True if one core must store all rows in order, with `Merge`: rows shorter than a block, not whole blocks."""
+        """Return True if one core must store all rows in order, with `Merge`: they back off, but are shorter than a block, and
+        do not lie back to back as whole blocks.
+        """
         return self.backs_off and self._short and not (self.dense and self._whole)
 
     def pitch(self, positions: int) -> int:
@@ -146,8 +148,8 @@ class _Filter:
         return positions * self.layout.itemsize if self.dense else self.layout.pitch(positions)
 
     def together(self, channels: int) -> int:
-        """Return the output channels of a tile: as many as fill 256-byte runs of the C0 side and fit a quarter of UB,
-        evenly cut.
+        """Return the output channels of a tile, if `channels` are cut evenly: at most those of a 256-byte run of the C0 side,
+        and of a quarter of UB, but at least 1.
 
         Source: the library's tiling of TransData by axes (transdata_dsl_general.cc: stated); of its cuts the one along
         output channels alone: inferred, it gives the published blocks of both directions. From FRACTAL_Z a tile is as
@@ -282,8 +284,8 @@ def to_fractal_z(k: KernelBuilder, inp: TilingInput, first: int, count: int, slo
 def filter_work(chip: ChipSpec, shape: FilterShape, layout: BlockLayout, to_c0: bool, dtype: str = "") -> Loop:
     """Return the work of a TransData of [C_out][C_in/g][K_d][taps] to FRACTAL_Z in blocks of `layout`, or back.
 
-    Padding becomes zeros. dW is fp32 in blocks of the compute dtype: elements of 4 bytes in blocks of 16 channels (16-bit
-    operands) or 8 (32-bit). `dtype` only serves reports.
+    Padding becomes zeros; back, it is dropped. dW is fp32 in blocks of the compute dtype: elements of 4 bytes in blocks of 16
+    channels (16-bit operands) or 8 (32-bit). `dtype` only serves reports. Raises SimError for a size below 1.
     """
     require_positive("TransData", **shape._asdict())
     c_out, c_in, k_d, taps, _ = shape

@@ -82,7 +82,7 @@ class MergedGroups:
 
     @cached_property
     def pitch(self) -> int:
-        """Return the bytes that all filters take at one position of one channel block, in FRACTAL_Z of all filters."""
+        """Return the bytes that all filters, padded to 16, take at one position of a channel block in the ungrouped tensor."""
         return ceil_to(self.shape.c_out, FRACTAL) * self.cell
 
 
@@ -116,7 +116,10 @@ class GroupLines(MergedGroups):
 
     @cached_property
     def steps(self) -> list[list[tuple[int, int]]]:
-        """Return, for each axis, (start, count) of its units: merged groups, planes, channel blocks, positions, filters."""
+        """Return, for each axis, (start, count) of its units: merged groups, planes, channel blocks, positions, filters.
+
+        Units are 16 long along the axis `lined`, of as many filters as fill half a line, and of one in the others.
+        """
         of_kernel = [steps(self.axes[axis][0], LINES if axis == self.lined else 1) for axis in range(3)]
         groups = ceil_div(self.shape.groups, self.extension)
         return [steps(groups, 1), *of_kernel, steps(self.filters, self.line // (2 * self.cell))]
@@ -182,7 +185,7 @@ class GroupLines(MergedGroups):
         tile.close()
 
     def _move(self, k: KernelBuilder, room: int, other: int, unit: GroupUnit) -> None:
-        """Append the move of the group's channels from `room` to the front of their blocks in `other`.
+        """Append the move of the group's channels from `room`, which is overwritten, to the front of their blocks in `other`.
 
         They are transposed to lines of 16-bit halves, moved as lines, and transposed back; without a second block zeros follow.
         """
@@ -223,7 +226,7 @@ def ungrouped_shape(shape: FilterShape, layout: FractalZ) -> list[int]:
 def ungroup_work(chip: ChipSpec, shape: FilterShape, merged: FractalZ, extension: int) -> Loop:
     """Return the work of converting fp32 dW of `shape` from `merged` groups to FRACTAL_Z of all filters.
 
-    Each real group of `merged` has `extension` groups.
+    Each real group of `merged` has `extension` groups. Padding of the target is not written; a MemSet clears it before.
     """
     groups = ceil_div(shape.groups, extension)
     grouped = [groups * merged.planes * merged.cin1 * merged.taps, merged.cout1, FRACTAL, merged.c0]

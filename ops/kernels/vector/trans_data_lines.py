@@ -68,13 +68,13 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def line(self) -> int:
-        """Return the elements of one of 16 lines in half of UB; an odd number of 32 bytes, against bank conflicts."""
+        """Return the elements of one of 16 lines in half of UB: an odd number of 32-byte blocks, against bank conflicts."""
         even = used_bytes(self.ub) // ITEM // 2 // LINES // _EVEN
         return (even - (even % 2 == 0)) * _EVEN
 
     @cached_property
     def most(self) -> int:
-        """Return how many positions of one channel block a line holds."""
+        """Return how many positions of one channel block a line holds, as a multiple of 8."""
         return self.line // C0 // _EVEN * _EVEN
 
     @cached_property
@@ -94,8 +94,8 @@ class GradientLines(FilterUnits):
 
     @cached_property
     def rows(self) -> int:
-        """Return how many output channels are dealt out together: those of one line if they share it, else of 16 lines;
-        where copies count whole blocks and rows are short, a multiple of 8.
+        """Return how many output channels are dealt out together, at most all: those of one line if they share it, else of 16
+        lines; where copies count whole blocks and an output channel has fewer than 8 elements, a multiple of 8.
         """
         most = min(self.most // (self.blocks_at_once * self.run), _SHARED) if self.shared else LINES
         if self.by_blocks and self.c_in * self.positions < _EVEN:
@@ -143,7 +143,9 @@ class GradientLines(FilterUnits):
         yield from ((first, 1, rows) for first, rows in dealt[len(full) :])
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[LineUnit, tuple[int, int]]]) -> None:
-        """Append the instructions of a block, unit after unit, without overlap: a unit's result leaves from its own buffer."""
+        """Append the instructions of a block, unit after unit, without overlap: a unit is stored from the buffer that it was
+        loaded to.
+        """
         size = LINES * self.line * ITEM
         tile = BufferQueue(k, "tile", "V", "MTE3", [k.allocate("UB", size, "tile")], opener="MTE2")
         loaded = k.flag("MTE2", "V", "loaded")
@@ -183,7 +185,9 @@ class GradientLines(FilterUnits):
         return unit.positions if unit.positions == self.positions else ceil_to(unit.positions, _EVEN)
 
     def _turn(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
-        """Append the transpositions of a loaded unit, through the buffer `other`, to lines of [co][ci][position]."""
+        """Append the transpositions of the unit loaded to UB address `tile`, through the buffer `other` and back to `tile`, to
+        lines of [co][ci][position].
+        """
         cells, line = unit.blocks * unit.positions, self.line * ITEM
         # Of shared lines each has its own part of the tile, of others one output channel of all of it.
         step, apart = (cells * unit.rows, unit.rows) if self.shared else (1, unit.lines)
@@ -218,8 +222,8 @@ class GradientLines(FilterUnits):
         k.transpose_blocks(tile, other, False, 2, unit.lines, elements * 2, TurnLayout(line))
 
     def _back_off(self, k: KernelBuilder, tile: int, other: int, unit: LineUnit) -> None:
-        """Append copies of the last 8 elements of each row that is stored by itself (a line, or a channel) behind its
-        whole blocks; nothing if rows are whole blocks.
+        """Append copies, from `tile` to `other`, of the last 8 elements of each row that is stored by itself (a line, or a
+        channel) behind its whole blocks; nothing if rows are whole blocks.
         """
         count, pair = unit.positions, 2 * BLOCK_BYTES
         every = range(unit.rows * unit.channels)

@@ -57,7 +57,7 @@ class Pass(Enum):
 
 class FilterHalves(NamedTuple):
     """Unit of work: `rows` filters, whose channels move up by `cut` 16-bit halves (to higher channel numbers) in pass
-    `kind`; `turn`: the unit is the first of a new pass.
+    `kind`; `turn`: another pass of the block ended before it.
     """
 
     rows: int
@@ -156,7 +156,7 @@ class GroupRows(MergedGroups):
             yield Pass.LAST, range(max(blocks.start, self.cin1 - 1), blocks.stop)
 
     def write(self, k: KernelBuilder, units: Iterable[tuple[FilterHalves, tuple[int, int]]]) -> None:
-        """Append the instructions of a block, one unit after the other."""
+        """Append the instructions of a block, one unit after the other; at a `turn` all pipes wait for all."""
         rows, one, two = (k.allocate("UB", self.room, name) for name in ("rows", "one", "two"))
         copied = BufferQueue(k, "copied", "MTE2", "MTE3", [rows])
         pair = BufferQueue(k, "pair", "MTE2", "V", [rows])
@@ -217,7 +217,8 @@ class GroupRows(MergedGroups):
         """Append the making of an INNER unit's target block: the last channels of one source block, then the first
         channels of the next.
 
-        `buffers` are UB addresses: the first has the one source block, the second the next; the result is left in the third.
+        `buffers` are UB addresses: the first has the one source block, the second the next, and both are overwritten; the
+        result is left in the third.
         """
         (rows, one, two), lines = buffers, _Lines(k, unit)
         lines.turn(two, rows, back=False)
@@ -232,7 +233,9 @@ class GroupRows(MergedGroups):
 
 
 class _Lines:
-    """A unit's transposed filters in UB: a line for each 16-bit half of a block's channels, odd against bank conflicts."""
+    """A unit's transposed filters in UB: a line for each 16-bit half of a block's channels; lines are an odd number of blocks
+    apart, against bank conflicts.
+    """
 
     def __init__(self, k: KernelBuilder, unit: FilterHalves) -> None:
         blocks = ceil_div(unit.rows, LINES)

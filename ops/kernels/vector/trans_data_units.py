@@ -78,7 +78,7 @@ class FilterUnits:
     @cached_property
     def dealt(self) -> tuple[int, int, int]:
         """Return (axis that is dealt to the cores, number of its units, units of one block); axis 0 is output channels,
-        1 channel blocks, 2 runs of positions.
+        1 channel blocks, 2 runs of positions. Subclasses define it.
         """
         raise NotImplementedError
 
@@ -252,7 +252,7 @@ class MovedWeights(FilterUnits):
 
     @cached_property
     def rows(self) -> int:
-        """Return the number of output channels of a unit: a core's share in whole fractals, or as many as fit half of UB."""
+        """Return the most output channels of a unit, a multiple of 16: a core's share, rounded up, or as many as fit `room`."""
         share = ceil_to(ceil_div(self.c_out, self.cores), FRACTAL)
         return min(share, self.room // (self.channels * ITEM) // FRACTAL * FRACTAL)
 
@@ -307,7 +307,7 @@ class MovedWeights(FilterUnits):
 
 
 def used_bytes(ub: int) -> int:
-    """Return how many of a Unified Buffer's `ub` bytes the library's kernels use: at most 256 KiB, less 1 KiB."""
+    """Return how many of a Unified Buffer's `ub` bytes the library's kernels use: min(`ub`, 256 KiB) less 1 KiB."""
     return min(ub, _MOST) - _KEPT_FREE
 
 

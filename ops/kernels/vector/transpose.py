@@ -66,7 +66,7 @@ class MatrixTurn:
 
     @property
     def has_gaps(self) -> bool:
-        """Return True if the target has other elements between those that are written."""
+        """Return True if writes along `outer` in its order, then column by column, do not fill the target from end to end."""
         size = self.rows
         for length, stride in ((self.columns, self.column_stride), *[(axis[0], axis[2]) for axis in self.outer[::-1]]):
             if stride != size:

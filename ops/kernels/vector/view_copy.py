@@ -85,9 +85,10 @@ class _Plan:
 
 
 def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int]) -> tuple[list[_Dim], int, int]:
-    """Return (dimensions, source offset, target offset) of a copy: neighbours merged, target strides positive and falling.
+    """Return (dimensions, source offset, target offset) of a copy: neighbours merged, those of size 1 left out, target strides
+    positive and falling.
 
-    The offsets account for reversed dimensions. SimError for a target stride of 0.
+    The offsets account for reversed dimensions. SimError for a target stride of 0 over several elements.
     """
     dims, src_offset, dst_offset = [], 0, 0
     for size, a, b in zip(shape, src, dst, strict=True):
@@ -108,7 +109,9 @@ def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequen
 
 
 def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], in_order_below: int = 0) -> _Plan:
-    """Return the plan of a copy; rows follow its longest forward axis, or the target's innermost below `in_order_below`."""
+    """Return the plan of a copy: its run and, as `rows`, the longest axis forward in the source, rather one that steps past
+    the run. Below a run of `in_order_below` elements it is the target's innermost axis, or one row if that is not forward.
+    """
     dims, src_offset, dst_offset = _simplified(name, shape, src, dst)
     run = 1
     if dims and dims[-1].src == dims[-1].dst == 1:
@@ -123,7 +126,9 @@ def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int
 
 
 def view_copy_work(chip: ChipSpec, copy: StridedCopy, name: str) -> KernelWork:
-    """Return the work of a strided copy for `work_task`. Raises SimError for a target stride of 0, and for an empty view."""
+    """Return the work of a strided copy for `work_task`. Raises SimError for a target stride of 0 over several elements, and
+    for an empty view.
+    """
     require_positive(name, elements=math.prod(copy.shape), itemsize=copy.itemsize)
     _plan(name, copy.shape, copy.source_strides, copy.target_strides)  # which refuses what cannot be copied
     shape, source, target, *others = copy

@@ -29,17 +29,23 @@ def whole(k: KernelBuilder, size: int) -> int:
 
 
 def load_rows(k: KernelBuilder, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-    """Append the copy of rows of `size` bytes from GM to UB, each to own blocks; rounded up where copies count whole blocks."""
+    """Append the copy of rows of `size` bytes from GM (`source`) to UB, with the strides of `rows`; rounded up where copies
+    count whole blocks.
+    """
     k.copy_rows("GM->UB", target, source, whole(k, size), rows)
 
 
 def store_end(k: KernelBuilder, target: int, source: int, size: int) -> None:
-    """Append the copy of `size` bytes to GM, rounded up where copies count whole blocks: they fill blocks or end a tensor."""
+    """Append the copy of `size` bytes from UB (`source`) to GM. Where copies count whole blocks it is rounded up, and
+    overwrites what follows: so only for whole blocks, or the end of a tensor.
+    """
     k.data_copy("UB", "GM", target, source, whole(k, size))
 
 
 def load_backed_off(k: KernelBuilder, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
-    """Append the copy of rows of `size` bytes, a block or more, from GM to UB as `store_rows` takes them."""
+    """Append the copy of rows of `size` bytes, a block or more, from GM to UB as `store_rows` takes them: where copies count
+    whole blocks and `size` is none, the row's last 32 bytes once more behind its whole blocks.
+    """
     done = _body(k, size)
     k.copy_rows("GM->UB", target, source, done, rows)
     if done < size:
@@ -47,8 +53,8 @@ def load_backed_off(k: KernelBuilder, target: int, source: int, size: int, rows:
 
 
 def store_rows(k: KernelBuilder, *moves: tuple[int, int, int, CopyLoop]) -> None:
-    """Append copies of rows to GM; a move is (target, source, bytes of a row, rows). Rows that back off must have a
-    block or more.
+    """Append copies of rows to GM; a move is (target, source, bytes of a row, rows). Where copies count whole blocks, rows
+    that are none back off, and must have a block or more.
 
     In UB such a row has its last block behind its whole blocks; last blocks are stored after all others, behind a barrier.
     """
