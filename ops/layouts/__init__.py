@@ -40,14 +40,14 @@ def weight_gradient(inp: TilingInput) -> Filters:
 
 
 def slotted_gradient(inp: TilingInput) -> SlottedFilters:
-    """Return the layout of dW in fp32, which also has workspace slots for shared tasks, for blocked (FRACTAL_Z) layouts."""
+    """Return the layout of dW in fp32 with workspace slots for shared tasks; only for blocked layouts (FRACTAL_Z)."""
     found = weight_gradient(inp)
     assert isinstance(found, SlottedFilters)
     return found
 
 
 def turned_gradient(inp: TilingInput) -> PlainFilters:
-    """Return the layout of dW in fp32 for plain layouts, where vector cores bring a tile's sums into the order of dW."""
+    """Return the layout of dW in fp32, only for plain layouts, where vector cores bring a tile's sums into the order of dW."""
     found = weight_gradient(inp)
     assert isinstance(found, PlainFilters)
     return found

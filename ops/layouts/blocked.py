@@ -75,7 +75,9 @@ class BlockedMap(FeatureMap):
             k.copy_rows(f"GM->{space}", address, source, rows * size, CopyLoop(blocks, plane, pitches.block), operand=operand)
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
-        """Load a box with pixels back to back in L1, in a copy for each row or for each channel block, whichever are fewer."""
+        """Load a box with pixels back to back in L1, in a copy for each row or for each channel block, whichever are fewer;
+        rows of full width count as one.
+        """
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
         if columns == width:  # rows adjoin
@@ -136,7 +138,7 @@ class FractalZ(SlottedFilters):
         return self.cout1 * FRACTAL * self.row_bytes
 
     def offset(self, group: int, plane: int, cin1: int, tap: int, cout1: int) -> int:
-        """Return the offset of the block of 16 filters number `cout1`, at one tap of one channel block of a kernel plane."""
+        """Return the byte offset of block `cout1` of 16 filters, at one tap of one channel block of a kernel plane."""
         line = ((group * self.planes + plane) * self.cin1 + cin1) * self.taps + tap
         return line * self.line_bytes + cout1 * FRACTAL * self.row_bytes
 
@@ -147,7 +149,8 @@ class FractalZ(SlottedFilters):
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
         """Load a box of weights to L1 in one copy, or in one for each channel block if the box lacks some taps.
 
-        Each tap gets `rows` filters; those beyond the box are zeros, since FRACTAL_Z in GM is filled up to 16 filters.
+        Each tap gets `rows` filters from the box's first on, also those beyond the box: behind the group's last filter
+        FRACTAL_Z holds zeros, up to a multiple of 16. Channels are loaded in whole blocks.
         """
         blocks, taps, row = ceil_div(box.channels.length, self.c0), box.taps.length, rows * self.row_bytes
         pieces = [(0, blocks * taps)] if taps == self.taps else [(block, taps) for block in range(blocks)]
@@ -189,7 +192,9 @@ class FractalZ(SlottedFilters):
         return ceil_div(task.n_count, self.c0)
 
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Yield portions of a slot's `shares` (column blocks of C0): as many as `room` bytes hold, with their stores to dW."""
+        """Yield portions of a slot's `shares` (column blocks of C0), with stores to dW: as many as fit `room` bytes, at least
+        one.
+        """
         size, per_plane = self._slot_block(task), self.cin1 * self.taps * self.c0
         at_once = max(room // size, 1)
         for start in range(shares.start, shares.stop, at_once):

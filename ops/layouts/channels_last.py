@@ -138,7 +138,8 @@ class ChannelsLastFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, SUM_BYTES, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts of a tile's sum that go from UB to dW, each of as many fractals of 16 columns as `room` bytes hold.
+        """Yield the parts of a tile's sum that go from UB to dW, each of at most the fractals of 16 columns that `room` bytes
+        hold, at least one.
 
         A scatter in UB turns a part into lines, each with one column's numbers of all filters; each line is then stored to dW.
         """

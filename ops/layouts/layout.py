@@ -135,7 +135,9 @@ class FilterTask(Protocol):
 
 
 class RowStore(NamedTuple):
-    """Store from UB to dW: `rows` rows of `row_bytes`, the first from byte `source` of a portion to byte `target` of dW."""
+    """Store from UB to dW: `rows` rows of `row_bytes` (strides: from row to row), from byte `source` of a portion to `target`
+    of dW.
+    """
 
     source: int
     target: int
@@ -182,7 +184,7 @@ class Portion(NamedTuple):
 
 
 class DrainPiece(NamedTuple):
-    """Part of a finished tile, `rows` x `columns` from row `row` and column `column` on, with its address `target` in GM.
+    """Part of a finished tile, `rows` x `columns` from row `row` and column `column` on, and its GM operand `target`.
 
     `column` and `columns` are 0 where whole rows are stored.
     """
@@ -208,7 +210,7 @@ class FinishedTile(Protocol):
         atomic_add: bool = False,
     ) -> None:
         """Store pieces of the tile to GM as whole rows of `n` columns in `dtype`: blocks of `c0` columns, which lie
-        `dst_stride` bytes apart.
+        `dst_stride` bytes apart. The tile is then free.
 
         `atomic_add` adds to the values in GM.
         """
@@ -222,8 +224,8 @@ class FinishedTile(Protocol):
         atomic_add: bool = False,
         dtype: str = "float32",
     ) -> None:
-        """Store pieces of the tile to GM in `dtype` element by element; rows and columns are `row_stride` and
-        `column_stride` bytes apart there.
+        """Store pieces of the tile to GM in `dtype` element by element; rows and columns are `row_stride` and `column_stride`
+        bytes apart there. The tile is then free.
 
         `atomic_add` adds to the values in GM.
         """
@@ -275,7 +277,7 @@ class FeatureMap(ABC):
 
     @abstractmethod
     def drain(self, finished: FinishedTile, slot: int, tile: MapTile, dtype: str, atomic_add: bool = False) -> None:
-        """Store a finished tile to its place in the map in `dtype`; `atomic_add` adds to the values in GM."""
+        """Store a finished tile to its place in the map in `dtype`, and free it; `atomic_add` adds to the values in GM."""
 
 
 class Filters(ABC):
@@ -289,11 +291,13 @@ class Filters(ABC):
 
     @abstractmethod
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """Load a box of weights to L1 as FRACTAL_Z, [channel block][tap][`rows` filters][C0]; further filters are zeros."""
+        """Load a box of weights to L1 as FRACTAL_Z, [channel block][tap][`rows` filters][C0]. Filters beyond the box are zeros,
+        or in FRACTAL_Z those that follow it.
+        """
 
     @abstractmethod
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
-        """Store a finished tile of dW to its place; `atomic_add` adds to the values in GM."""
+        """Store a finished tile of dW to its place, and free it; `atomic_add` adds to the values in GM."""
 
 
 class SlottedFilters(Filters):
@@ -303,7 +307,7 @@ class SlottedFilters(Filters):
     def drain_to_slot(
         self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
     ) -> None:
-        """Store a finished tile to its task's slot at byte `offset` of tensor number `slot`, or add it if `atomic_add`."""
+        """Store a finished tile to its task's slot at byte `offset` of tensor `slot` (with `atomic_add` add it), and free it."""
 
     @abstractmethod
     def slot_bytes(self, rows: int, columns: int) -> int:
@@ -315,4 +319,6 @@ class SlottedFilters(Filters):
 
     @abstractmethod
     def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Yield the portions of a task's slot to add up one after the other for some `shares`, each of about `room` bytes."""
+        """Yield the portions of a task's slot to add up in turn for some `shares`: at most `room` bytes each, but at least a
+        share.
+        """

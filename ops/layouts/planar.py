@@ -179,7 +179,9 @@ class PlainFilters(Filters):
 
     @abstractmethod
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts in which a tile's sum goes from UB to dW, each of at most `room` bytes once it is scattered."""
+        """Yield the parts in which a tile's sum goes from UB to dW, each of at most `room` bytes once it is scattered: several
+        filters (in DHWCN fractals of 16 columns), at least one.
+        """
 
 
 @frozen
@@ -231,7 +233,9 @@ class PlanarFilters(PlainFilters):
         return filters * self.filter_stride + own * self.channel_stride + taps
 
     def rectangles(self, rows: range, channels: range) -> Iterator[tuple[range, range]]:
-        """Yield (rows, channels) of each rectangle whose filters and channels are of one group; dW has no other elements."""
+        """Yield the parts (rows, channels) of a range of rows and channels of a real group whose filters and channels are of
+        one group; dW has no other elements.
+        """
         for group in range(rows.start // self.filters, (rows.stop - 1) // self.filters + 1):
             top, bottom = max(rows.start, group * self.filters), min(rows.stop, (group + 1) * self.filters)
             left, right = max(channels.start, group * self.channels), min(channels.stop, (group + 1) * self.channels)
@@ -251,12 +255,13 @@ class PlanarFilters(PlainFilters):
         finished.drain_elements(pieces, tile.rows, self.filter_stride, self.channel_stride, atomic_add)
 
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
-        """Yield the parts of a tile's sum that go from UB to dW, each of as many filters as `room` bytes hold.
+        """Yield the parts of a tile's sum that go from UB to dW, each of at most the filters that `room` bytes hold, at least
+        one.
 
-        A part holds its filters as [channel][tap] if the tile has whole blocks of all taps of a plane, else as single
-        columns. It is single columns also if the kernel has several planes and groups are not merged, since dW then has
-        other planes' taps between a tile's (ops-nn, Conv3DBackpropFilterV2 of arch35: stated). With merged groups each
-        channel begins at a 32-byte block of UB, since only some of them are stored.
+        A part holds its filters as [channel][tap] if the tile has whole blocks of all taps of a plane, else as single columns.
+        It is single columns also if the kernel has several planes and groups are not merged, since dW then has other planes'
+        taps between a tile's (ops-nn, Conv3DBackpropFilterV2 of arch35: stated). With merged groups each channel begins at a
+        32-byte block of UB, since only some of them are stored.
         """
         taps, merged = self.inp.taps, self.inp.group_extension > 1
         block = taps * self.inp.n0

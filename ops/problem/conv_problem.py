@@ -49,7 +49,7 @@ class ConvProblem:
 
     @property
     def plane_products(self) -> int:
-        """Return the number of pairs (output plane, kernel plane) whose input plane exists, and is not padding."""
+        """Return the number of pairs (output plane, kernel plane) of one image whose input plane exists, and is not padding."""
         places = range(-self.pad_front, self.d_out * self.stride_d - self.pad_front, self.stride_d)
         return sum(0 <= place + tap * self.dilation_d < self.d_in for place in places for tap in range(self.k_d))
 
@@ -60,6 +60,8 @@ class ConvProblem:
 
     @property
     def macs(self) -> int:
-        """Return the multiply-accumulates of one gradient (grad_input and grad_weight need the same number)."""
+        """Return the multiply-accumulates of the whole convolution, or of one of its gradients: every output pixel times every
+        tap, those in padding too.
+        """
         taps = self.k_d * self.k_h * self.k_w
         return self.n * self.c_out * self.d_out * self.h_out * self.w_out * (self.c_in // self.groups) * taps

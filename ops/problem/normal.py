@@ -58,7 +58,8 @@ def assemble(
     rank: int,
     spatial_axes: tuple[str, ...] | None = None,
 ) -> Normalised:
-    """Return the 3-D problem of x -> y from its axes by name ("D", "H", "W"); a missing axis has size 1 and no padding.
+    """Return the 3-D problem of x -> y from its axes by name ("D", "H", "W"), unchecked; a missing axis has size 1 and no
+    padding.
 
     Trailing padding becomes exact (`Axis.exact_high`). `spatial_axes` None: the keys of `axes`.
     """

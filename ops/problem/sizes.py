@@ -21,7 +21,7 @@ def divisors(number: int, limit: int) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def is_prime(number: int) -> bool:
-    """Return True if `number` is a prime, by Miller and Rabin's test."""
+    """Return True if `number` is a prime, by Miller and Rabin's test, which is exact below 3.3e24."""
     if number < 2:
         return False
     if any(number % prime == 0 for prime in _WITNESSES):
@@ -67,7 +67,7 @@ def _prime_factors(number: int) -> list[int]:
 
 
 def _a_factor(number: int) -> int:
-    """Return a factor of an odd composite by Pollard's rho, in about the fourth root of `number` steps."""
+    """Return a factor, not always a prime, of an odd composite by Pollard's rho, in about the fourth root of `number` steps."""
     for constant in count(1):
         slow = fast = 2
         factor = 1
@@ -113,7 +113,12 @@ def floor_sum(count: int, number: int, divisor: int, offset: int = 0) -> int:
 
 
 def cut(total: int, largest: int, unit: int = 1) -> list[tuple[int, int]]:
-    """Return (start, count) of the fewest nearly equal pieces up to `largest` that cover `total`, at multiples of `unit`."""
+    """Return (start, count) of the fewest pieces of at most `largest` that cover `total`, all of one size but a shorter last
+    one.
+
+    The size is rounded up to `unit`, even beyond a `largest` that is no multiple of it. A `total` up to `largest`, also 0, is
+    one piece.
+    """
     if total <= largest:
         return [(0, total)]
     size = ceil_to(ceil_div(total, ceil_div(total, largest)), unit)

@@ -43,7 +43,7 @@ class Strip:
 class Reach:
     """Source columns that a run of result columns reads: `count` from column `first` on, after `pad` columns of zeros.
 
-    `count` is 0 where the run reads nothing but padding.
+    `count` is 0 where the run reads nothing but padding. Zeros behind the columns are not counted.
     """
 
     first: int
@@ -73,11 +73,11 @@ def strip_count(width: int, strip: int) -> int:
 
 
 def even_strip(width: int, most: int, spare: int) -> int:
-    """Return the width of equal strips that are a multiple of FRACTAL: the fewest strips of about `most` columns that
-    cover `width`.
+    """Return a width, a multiple of FRACTAL, of equal strips that cover `width`: that of the fewest strips of at most `most`
+    columns, rounded up.
 
-    The width shrinks until the last strip has at most `spare` columns beyond `width`, if that is possible: load3d takes
-    them for padding.
+    It is then lowered until the last strip has at most `spare` columns beyond `width`, which load3d takes for padding, or is
+    one fractal.
     """
     strip = ceil_to(ceil_div(width, ceil_div(width, most)), FRACTAL)
     while strip > FRACTAL and -width % strip > spare:

@@ -56,7 +56,9 @@ class TilingInput:
 
     @cached_property
     def group_extension(self) -> int:
-        """Return how many groups are merged into one: the fewest whose channels fill whole blocks (1 unless `merged`)."""
+        """Return how many groups are merged into one: the fewest whose input channels fill whole blocks (`group_unit`) and
+        whose output channels whole fractals, at most all groups; 1 unless `merged`.
+        """
         groups = self.problem.groups
         if not self.merged:
             return 1
@@ -71,12 +73,12 @@ class TilingInput:
 
     @cached_property
     def cin_g(self) -> int:
-        """Return the input channels of one real group, without padding."""
+        """Return the input channels of one real group, without padding; the last real group may have fewer."""
         return self.group_extension * self.problem.c_in // self.problem.groups
 
     @cached_property
     def cout_g(self) -> int:
-        """Return the output channels of one real group, without padding."""
+        """Return the output channels of one real group, without padding; the last real group may have fewer."""
         return self.group_extension * self.problem.c_out // self.problem.groups
 
     @cached_property

@@ -14,7 +14,9 @@ class Walk(ABC):
 
     @abstractmethod
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
-        """Return how many input pixels L1 holds for a run of gradOutput pixels; `clipped`: no more rows than the image has."""
+        """Return how many input pixels L1 holds for a run of `pixels` gradOutput pixels; `clipped`: no more rows than the input
+        has.
+        """
 
 
 @frozen
@@ -27,7 +29,8 @@ class Windows(Walk):
     last_width: int = 0
 
     def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
-        """Return the most input pixels that L1 holds for a run of `pixels` gradOutput pixels, counted in whole input rows.
+        """Return an upper bound of the input pixels that L1 holds for a run of `pixels` gradOutput pixels (at least 1), in
+        whole rows.
 
         With strips of two widths the larger count holds. `clipped`: no more rows than the input has.
         """
@@ -54,6 +57,10 @@ TAPS = SingleTaps()
 
 
 def input_rows_of(problem: ConvProblem, pixels: int, width: int) -> int:
-    """Return the most input rows that `pixels` gradOutput pixels in rows of `width` read; rows of padding count too."""
+    """Return an upper bound of the input rows, from the first to the last, that a run of `pixels` gradOutput pixels in rows of
+    `width` reads; runs begin at multiples of `pixels` (`spanned_rows`).
+
+    Rows of padding count, and the input's height is no limit.
+    """
     rows = spanned_rows(pixels, width)
     return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1

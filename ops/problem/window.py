@@ -11,7 +11,9 @@ from ascend_sim.ops.problem.sizes import ceil_div
 
 
 class InputRows(NamedTuple):
-    """Input rows that gradOutput pixels read: `rows` rows from row `first` on, below `pad_top` rows of padding."""
+    """Input rows that gradOutput pixels read: `rows` rows from row `first` on, below `pad_top` rows of padding; padding below
+    them is not counted.
+    """
 
     first: int
     rows: int
@@ -19,7 +21,9 @@ class InputRows(NamedTuple):
 
 
 def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputRows:
-    """Return the input rows that gradOutput pixels first_pixel .. end_pixel - 1 read; `rows` is below 1 in padding."""
+    """Return the input rows, from the first to the last, that gradOutput pixels first_pixel .. end_pixel - 1 of one plane read;
+    `rows` is 0 or negative if they read only padding.
+    """
     p = problem
     top = first_pixel // p.w_out * p.stride_h - p.pad_up
     bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
@@ -51,7 +55,9 @@ def dilated_width(problem: ConvProblem) -> int:
 
 
 def read_width(problem: ConvProblem) -> int:
-    """Return how many columns of the dilated map, from column 0, dx reads: all, unless the last ones are cropped."""
+    """Return how many columns of the dilated map, from column 0, dx reads: all, unless the last ones are cropped. Columns that
+    are cropped on the left count.
+    """
     _, left = pad_before(problem)
     return min(dilated_width(problem), problem.w_in + (problem.k_w - 1) * problem.dilation_w - left)
 
@@ -76,13 +82,13 @@ def pad_after(problem: ConvProblem) -> tuple[int, int]:
 def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
     """Return the rows of the dilated map that dx pixels `m_start .. m_start + m_count - 1` (row-major in H_in x W_in) read.
 
-    A dx pixel of row y reads the dilated rows y - up + t * dilation_h, t = 0 .. k_h - 1, with
-    up = (k_h - 1) * dilation_h - pad_up. So a tile of rows y0..y1 needs y0 - up .. y1 - up + (k_h - 1) * dilation_h:
-    what lies above row 0 is `pad_top`, below the last row `pad_bottom`. A negative `up` (pad_up beyond the kernel's
-    reach) needs no case of its own: the window then begins below row 0 and the rows above it are never read, a crop.
+    A dx pixel of row y reads the dilated rows y - up + t * dilation_h, t = 0 .. k_h - 1, with up = (k_h - 1) * dilation_h -
+    pad_up. So a tile of rows y0..y1 needs y0 - up .. y1 - up + (k_h - 1) * dilation_h: what lies above row 0 is `pad_top`,
+    below the last row `pad_bottom`. A negative `up` (pad_up beyond the kernel's reach) needs no case of its own: the window
+    then begins below row 0 and the rows above it are never read, a crop.
 
-    The sum pad_top + rows + pad_bottom is always y1 - y0 + (k_h - 1) * dilation_h + 1, and a load3d over exactly this
-    window, padded so, at height offset 0, gives row y0 first. Inserted zero rows count as rows.
+    The sum pad_top + rows + pad_bottom is always y1 - y0 + (k_h - 1) * dilation_h + 1, and a load3d over exactly this window,
+    padded so, at height offset 0, gives row y0 first. Rows between those that are read, and inserted zero rows, count.
     """
     up, _ = pad_before(problem)
     height = dilated_height(problem)
@@ -96,11 +102,11 @@ def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
 
 
 def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
-    """Return the rows of the dilated map that the library's kernel loads for a tile from dx pixel `m_start`: as many as
-    the neediest tile of `base_m` pixels reads.
+    """Return the rows of the dilated map that the library's kernel loads for the tile of `base_m` dx pixels from `m_start` on:
+    as many as the neediest of such tiles reads.
 
-    So it may load rows that this tile does not need, but none outside the map (ops-nn arch22, Conv3DBackpropInputV2:
-    stated). `rows` is 0 where `needed_rows` has none.
+    So it may load rows that this tile does not need, but none outside the map (ops-nn arch22, Conv3DBackpropInputV2: stated).
+    `rows` is 0 where `needed_rows` has none.
     """
     needed = needed_rows(problem, m_start, base_m)
     if not needed.rows:
@@ -113,7 +119,7 @@ def listed_rows(problem: ConvProblem, m_start: int, base_m: int) -> RowWindow:
 
 
 def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> int:
-    """Return the most rows of the dilated map that `pixels` dx pixels read, at most the map's height.
+    """Return an upper bound of the rows of the dilated map that `pixels` adjoining dx pixels read, at most the map's height.
 
     `whole_rows` as in `spanned_rows`: True if tiles begin only at multiples of `pixels`.
     """
@@ -122,10 +128,11 @@ def dilated_rows(problem: ConvProblem, pixels: int, whole_rows: bool = True) -> 
 
 
 def spanned_rows(pixels: int, width: int, whole_rows: bool = True) -> int:
-    """Return the most rows of `width` dx pixels that a tile of `pixels` adjoining pixels touches.
+    """Return an upper bound of the rows of `width` pixels that a tile of `pixels` adjoining pixels touches: 2 for at most one
+    row of pixels, else two more than the whole rows in `pixels`.
 
-    With `whole_rows` tiles begin only at multiples of `pixels`; if then one of `pixels` and `width` divides the other,
-    no tile touches an extra row.
+    With `whole_rows` tiles begin only at multiples of `pixels`; if then one of `pixels` and `width` divides the other, no tile
+    touches an extra row.
     """
     if whole_rows and (pixels % width == 0 or width % pixels == 0):
         return ceil_div(pixels, width)

@@ -15,17 +15,18 @@ class ReportedTiling(Protocol):
     """Interface of a tiling that a report can print."""
 
     def to_vendor(self) -> dict[str, Any]:
-        """Return every field under the vendor's name, `source` under its own."""
+        """Return the fields under the vendor's names, `source` under its own."""
 
 
 @frozen
 class CubeCall:
-    """One launch of a cube kernel: the problem as its tiling sees it and the compute dtype ("float16", "bfloat16",
-    "float32", "hf32").
+    """One launch of a cube kernel: the problem as its tiling sees it and the compute dtype ("float16", "bfloat16", "float32",
+    "hf32", or one of 8 bits).
 
-    `disarm` names flags whose waits do not hold (an experiment, see `WaitFlag`). `macs` are the useful multiplications
-    where the problem of the kernel has more (a gradOutput with zeros in it). `library` is the version of the vendor's
-    kernels ("" for the newest, `cube.libraries`). `bias` is the dtype of the bias that sums begin with, "" without one.
+    `disarm` names flags whose waits do not hold (an experiment, see `WaitFlag`). `macs` are the useful multiplications where
+    the problem of the kernel has more (a gradOutput with zeros in it); None: those of the problem. `library` is the version of
+    the vendor's kernels ("" for the newest, `cube.libraries`). `bias` is the dtype of the bias that sums begin with, "" without
+    one.
     """
 
     chip: ChipSpec
@@ -54,10 +55,11 @@ class CubeCall:
         needed_macs: int | None = None,
     ) -> dict[str, Any]:
         """Return the launch's `Task.info`: dtypes, formats, "tiling" under the vendor's names, "tiling_source", "macs",
-        "needed_macs", stride, groups and "compute_dtype". `formats` replaces the call's layouts for the tensors that it names.
+        "needed_macs", stride (H, W), groups and "compute_dtype". `formats` replaces the call's layouts for the tensors that it
+        names.
 
-        `needed_macs` are the products of the kernel's method if it multiplies zeros that it inserts itself; None: those
-        of the problem.
+        `needed_macs` are the products of the kernel's method if it multiplies zeros that it inserts itself; None: those of the
+        problem, without kernel planes in padding (`met_macs`).
         """
         fields = tiling.to_vendor()
         source = fields.pop("source")

@@ -18,7 +18,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def l0_bytes(tiling: ConvTiling, inp: TilingInput) -> dict[str, int]:
-    """Return buffer name (L0A, L0B, L0C) -> bytes that a tiling takes, all buffers counted."""
+    """Return buffer name (L0A, L0B, L0C) -> bytes that a tiling takes, all buffers counted and base_k rounded up to its unit."""
     base_k = ceil_to(tiling.base_k, tiling.k_unit(inp))
     return {
         "L0A": tiling.base_m * base_k * inp.itemsize * tiling.al0_buffers,
@@ -33,7 +33,9 @@ def fits_l0(tiling: ConvTiling, inp: TilingInput) -> bool:
 
 
 def l0_base_k(tiling: ConvTiling, inp: TilingInput) -> int:
-    """Return the longest base_k, in units, that L0A and L0B hold beside the tiling's base_m and base_n; at least one unit."""
+    """Return the longest base_k, a multiple of `k_unit`, that L0A and L0B hold beside the tiling's base_m and base_n; one unit
+    at least, even if that does not fit.
+    """
     unit = tiling.k_unit(inp)
     a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // tiling.base_m
     b = inp.buffers["L0B"] // tiling.bl0_buffers // inp.itemsize // tiling.base_n
@@ -47,8 +49,8 @@ _BUFFERS = [name for name in ConvTiling.VENDOR if name.endswith("_buffers")]
 
 
 def check_block(tiling: ConvTiling, inp: TilingInput) -> None:
-    """Raise TilingError where a side of the base block is not a multiple of its unit, a step, number of buffers or
-    block_dim is out of range, or L0 cannot hold the block.
+    """Raise TilingError where a side of the base block is not a positive multiple of its unit, a step or block_dim is below 1,
+    a number of buffers is not 1 or 2, or L0 cannot hold the block.
     """
     names = type(tiling).VENDOR
     for name in _BASES:
@@ -72,10 +74,13 @@ def check_block(tiling: ConvTiling, inp: TilingInput) -> None:
 
 
 def _overflow(name: str, tiling: ConvTiling, inp: TilingInput) -> TilingError:
-    """Return the TilingError for a tiling that takes more than L0 buffer `name` has, with the product of its fields."""
+    """Return the TilingError for a tiling that takes more than L0 buffer `name` has, with the product of its fields, base_k
+    rounded up as in `l0_bytes`.
+    """
+    base_k = ceil_to(tiling.base_k, tiling.k_unit(inp))
     sizes = {
-        "L0A": ("baseM*baseK", (tiling.base_m, tiling.base_k, inp.itemsize), "al0Pbuffer", tiling.al0_buffers),
-        "L0B": ("baseK*baseN", (tiling.base_k, tiling.base_n, inp.itemsize), "bl0Pbuffer", tiling.bl0_buffers),
+        "L0A": ("baseM*baseK", (tiling.base_m, base_k, inp.itemsize), "al0Pbuffer", tiling.al0_buffers),
+        "L0B": ("baseK*baseN", (base_k, tiling.base_n, inp.itemsize), "bl0Pbuffer", tiling.bl0_buffers),
         "L0C": ("baseM*baseN", (tiling.base_m, tiling.base_n, ACCUMULATOR_BYTES), "cl0Pbuffer", tiling.cl0_buffers),
     }
     block, (x, y, item), buffer_name, count = sizes[name]
@@ -92,7 +97,9 @@ def check_steps(tiling: ConvTiling) -> None:
 
 
 def check_l1(used: tuple[int, int], inp: TilingInput, words: Callable[[], tuple[str, str]]) -> None:
-    """Raise TilingError if `used`, the bytes of (A1, B1), exceed L1 together; `words` returns the message's text for each."""
+    """Raise TilingError if `used`, the bytes of (A1, B1), exceed L1 together; only then `words` is called, for the message's
+    texts.
+    """
     if sum(used) > inp.buffers["L1"]:
         a1, b1 = words()
         raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")
@@ -126,8 +133,8 @@ def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True
 def refit_block(
     tiling: T, inp: TilingInput, given: Mapping[str, int], aligned: Callable[[int, TilingInput], int] | None = None
 ) -> T:
-    """Return the tiling with base_n (or base_m, if base_n is given) lowered to what L0C holds, then base_k to what L0A
-    and L0B hold.
+    """Return the tiling, unless it fits L0, with base_n (or base_m, if base_n is given) lowered to what L0C holds, then base_k
+    to what L0A and L0B hold.
 
     `given` fields stay, so it may still not fit. `aligned` lowers base_k to a value that the kernel takes.
     """

@@ -18,7 +18,7 @@ SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
 
 
 def _unknown(names: list[str], allowed: list[str], whose: str = "") -> str:
-    """Return the message for unknown fields, with those that are spelled nearly so, `whose` tiling it is, and all fields."""
+    """Return the message for unknown fields, with near spellings of the first one, `whose` tiling it is, and all fields."""
     spelled = {one.lower(): one for one in allowed}
     near = near_known(names[0].replace("_", "").lower(), spelled)
     hint = f"; did you mean {', '.join(spelled[one] for one in near)}?" if near else ""
@@ -61,12 +61,13 @@ class BlockTiling:
     """Text before the allowed names in the message about an unknown field."""
 
     def to_vendor(self) -> dict[str, Any]:
-        """Return every field under the vendor's name, `source` under its own."""
+        """Return the fields that `VENDOR` names under the vendor's names, and `source`."""
         return {vendor: getattr(self, ours) for ours, vendor in self.VENDOR.items()} | {"source": self.source}
 
     @classmethod
     def own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values under our names instead of the vendor's; "blockDim" is the number of blocks in any kernel.
+        """Return the values, unchecked, under our names instead of the vendor's; "blockDim" is the number of blocks in any
+        kernel.
 
         Raises TilingError for an unknown name.
         """
@@ -81,7 +82,7 @@ class BlockTiling:
         """Return a user's fields (vendor's names) under our names.
 
         Raises TilingError for an unknown or derived field, a value that is not a whole number of at least 1 (0 for
-        `MAY_BE_ZERO`), or a side of a base block that is not a multiple of its unit.
+        `MAY_BE_ZERO`), or a side of a base block that is not a multiple of 16 (base_k: of `LEAST_K`).
         """
         allowed = {vendor: ours for ours, vendor in cls.VENDOR.items() if ours not in cls.DERIVED}
         allowed["blockDim"] = "block_dim"
@@ -98,7 +99,7 @@ class BlockTiling:
         return {allowed[name]: value for name, value in overrides.items()}
 
     def but(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed; TypeError for a name that is not a field."""
+        """Return a copy with some fields changed, their values unchecked; TypeError for a name that is not a field."""
         if not changes.keys() <= self.__dict__.keys():
             raise TypeError(f"no such field: {', '.join(changes.keys() - self.__dict__.keys())}")
         # The searches make hundreds of copies for a call: `dataclasses.replace` takes several times as long.
@@ -133,7 +134,9 @@ class ConvTiling(BlockTiling):
 
     @classmethod
     def from_vendor(cls, values: Mapping[str, Any]) -> Self:
-        """Return the tiling with the fields that `to_vendor` returns; TilingError for unknown names or a missing side."""
+        """Return the tiling with the fields that `to_vendor` returns, unchecked; TilingError for unknown names or a missing
+        side of the base block.
+        """
         given = cls.own_names(values)
         missing = [cls.VENDOR[n] for n in ("base_m", "base_k", "base_n") if n not in given]
         if missing:

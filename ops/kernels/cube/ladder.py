@@ -104,7 +104,8 @@ class LadderAnswer(Generic[T]):
 def climb(rungs: Iterable[Rung[Q, T]], question: Q) -> LadderAnswer[T] | Refusal:
     """Return the answer of the first rung that applies and has a tiling; a TilingError of a rung counts as its refusal.
 
-    If none has, return the last refusal of a rung that `explains`, or of any rung if none of them does.
+    If none has, return the last refusal of a rung that `explains`, or of any rung if none of them does. AssertionError if no
+    rung applies.
     """
     steps: list[RungStep] = []
     refusal, explained = None, False
@@ -130,7 +131,7 @@ def attempt(find: Callable[..., T | Refusal], *arguments: Any) -> T | Refusal:
 
 
 def answered(answer: T | Refusal) -> T:
-    """Return an answer that is not a refusal; raise TilingError with the reason of a refusal."""
+    """Return `answer`, unless it is a refusal; then raise TilingError with its reason."""
     if isinstance(answer, Refusal):
         raise TilingError(answer.reason)
     return answer
@@ -205,11 +206,12 @@ S = TypeVar("S", bound=Tiled)
 def widest_that_fits(
     width: int, may_fit: Callable[[int], bool], cut: Callable[[int], S | Refusal], spare: int, widest: int = WIDEST
 ) -> S | Refusal:
-    """Return the tiling of the widest strips for which `cut(width of a strip)` returns one; the last refusal where none does.
+    """Return the tiling of the widest strips for which `cut(width of a strip)` returns one; a refusal where none does: the last
+    one, or that rows are too narrow.
 
-    Widths tried are about `widest` columns, half, a quarter ..., made even by `even_strip` with `spare`; those for
-    which `may_fit` is False are left out, except the narrowest. Where the tile found is narrower than its strip, `cut`
-    is asked again for strips as wide as the tile.
+    Widths tried are about `widest` columns (at most half of `width`), half of that, a quarter ..., made even by `even_strip`
+    with `spare`; those for which `may_fit` is False are left out, except the narrowest. Where the tile found is narrower than
+    its strip, `cut` is asked again for strips as wide as the tile.
     """
 
     def fitted(strip: int) -> S | Refusal:

@@ -30,7 +30,9 @@ def version(library: str) -> str:
 
 
 def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
-    """Return the properties of an operator's kernel in a version ("" for the newest), by name."""
+    """Return the properties of an operator's kernel in a version ("" for the newest), by name; KeyError for an operator it
+    lacks.
+    """
     found: Mapping[str, Any] = libraries()[version(library)][op_type]
     return found
 

@@ -40,7 +40,7 @@ class Barriers(NamedTuple):
 
 
 def small_product(chip: ChipSpec) -> int:
-    """Return the elements of a product from which on the next on its tile of L0C needs no barrier."""
+    """Return the least m * n of a product after which the next one on the same tile of L0C needs no barrier."""
     return chip.cube.interlocked_fractals * FRACTAL * FRACTAL
 
 
@@ -129,8 +129,9 @@ class CubePipeline:
     def multiply(self, half: int, m: int, k: int, n: int, dtype: str, hf32_bits: int = 0) -> None:
         """Multiply [m, k] in half `half` of L0A by [k, n] in L0B and add the product to the tile; the half is then free.
 
-        The first product of a tile starts its sum. m = 1 is a mode that reads L0A as one plain row; where it cannot be switched
-        off, a whole fractal of rows is multiplied, in the same time. The kernel's barriers stand around small products.
+        The first product of a tile starts its sum. Rows are rounded up to a `row_unit` above 16. m = 1 is a mode that reads L0A
+        as one plain row; where it cannot be switched off, a whole fractal of rows is multiplied, in the same time. The kernel's
+        barriers stand around small products.
         """
         if m == 1 and not self._k.gemv_is_optional:
             m = FRACTAL
@@ -173,7 +174,9 @@ class CubePipeline:
         self.tiles.release()
 
     def end_sum(self, m: int, n: int, c0: int, dtype: str, hf32_bits: int = 0) -> None:
-        """End the tile's sum. A tile without products gets one of zeros times zeros, because only an Mmad writes L0C."""
+        """End the tile's sum, which does nothing after a product. A tile without products gets one of zeros times zeros,
+        because only an Mmad writes L0C.
+        """
         if self._begun:
             return
         half, m = self.acquire(), ceil_to(m, self.row_unit) if self.row_unit > FRACTAL else m
@@ -195,7 +198,8 @@ class CubePipeline:
         self._k.load_data_3d(destination, address, 0, BLOCK_BYTES // c0, window, Span(0, rows), Span(0, columns))
 
     def drain(self, target: int, m: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False) -> None:
-        """Store the finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, with `dst_stride` bytes from block to block.
+        """Store the finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, with `dst_stride` bytes from block to block;
+        the tile is then free.
 
         `atomic_add` adds to the values in GM. Through UB (coupled chips) a block always has 16 columns.
         """
@@ -338,9 +342,10 @@ def ub_share(k: KernelBuilder) -> int:
 
 
 def zero_l1(k: KernelBuilder, address: int, size: int) -> None:
-    """Append fills with zeros of `size` bytes of L1 from `address` on, at least a fractal.
+    """Append fills with zeros of `size` bytes of L1 from `address` on, at least one unit of a fill (`fill_unit`), even if
+    `size` is less.
 
-    Where a fill takes whole fractals only, the last one begins earlier and overlaps the others, behind a barrier.
+    Where a fill takes whole units only, the last one begins earlier and overlaps the others, behind a barrier.
     """
     unit = k.fill_unit("L1")
     if whole := size // unit * unit:

@@ -116,10 +116,11 @@ def source_of(row: Row) -> str:
 
 
 def tuned_tiling(kernel: str, q: Any) -> Any:
-    """Return the tiling of the table's row for a question to "grad_input" or "grad_weight", its fields applied like a user's;
-    a refusal without one.
+    """Return the tiling of the table's row for a question to "grad_input" or "grad_weight", its fields applied like a user's; a
+    refusal without one.
 
-    A row fits if kernel, SoC, cores, dtype and problem are equal; rows with a weight format are left out.
+    A row fits if kernel, SoC, cores, dtype and problem are equal; rows with a weight format are left out. Raises TilingError
+    for a row that our kernel cannot run.
     """
     assert q.chip is not None
     for row in tuned_rows():
@@ -132,7 +133,7 @@ def tuned_tiling(kernel: str, q: Any) -> Any:
 
 
 def problem_of(row: Row) -> ConvProblem:
-    """Return the problem of a tuned row, with exact trailing padding."""
+    """Return the problem of a tuned row, with exact trailing padding; all rows have dilation 1 and one group."""
     (n, c_in, *size), (c_out, _, *kernel) = row["input"], row["weight"]
     pads, stride = row["padding"], row["stride"]
     out = [(size[i] + pads[2 * i] + pads[2 * i + 1] - kernel[i]) // stride[i] + 1 for i in range(3)]

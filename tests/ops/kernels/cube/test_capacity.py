@@ -112,3 +112,13 @@ def test_pixels_are_counted_in_sixteens_and_8_bit_channels_in_thirty_twos() -> N
     for tiling in (data.but(base_m=32, base_n=48, base_k=32), weight.but(base_m=48, base_n=32, base_k=32)):
         with pytest.raises(TilingError, match="= 48 is not a positive multiple of 32"):
             check_block(tiling, inp)
+
+
+def test_a_refusal_counts_8_bit_pixels_as_l0_holds_them() -> None:
+    """L0 holds 112 pixels as 128: the message has the bytes that are too many, not a product that would fit."""
+    inp = on_950(conv2d(2, 64, 64, 14, 3, pad=1), itemsize=1)
+    tiling = GradWeightQuestion(LAYER).tiling().but(base_m=288, base_n=32, base_k=112, al0_buffers=2)
+    used = 288 * 128 * 2
+    assert 288 * 112 * 2 < inp.buffers["L0A"] < used
+    with pytest.raises(TilingError, match=rf"L0A: baseM\*baseK\*1\*al0Pbuffer = 288\*128\*1\*2 = {used} > "):
+        check_block(tiling, inp)
