@@ -307,7 +307,7 @@ class SlottedFilters(Filters):
     def drain_to_slot(
         self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
     ) -> None:
-        """Store a finished tile to its task's slot at byte `offset` of tensor `slot` (with `atomic_add` add it), and free it."""
+        """Store a finished tile to its task's slot at byte `offset` of tensor `slot` (`atomic_add`: add it), and free it."""
 
     @abstractmethod
     def slot_bytes(self, rows: int, columns: int) -> int:

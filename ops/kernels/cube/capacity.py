@@ -18,7 +18,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def l0_bytes(tiling: ConvTiling, inp: TilingInput) -> dict[str, int]:
-    """Return buffer name (L0A, L0B, L0C) -> bytes that a tiling takes, all buffers counted and base_k rounded up to its unit."""
+    """Return buffer name (L0A, L0B, L0C) -> bytes that all buffers of a tiling take, with base_k rounded up to its unit."""
     base_k = ceil_to(tiling.base_k, tiling.k_unit(inp))
     return {
         "L0A": tiling.base_m * base_k * inp.itemsize * tiling.al0_buffers,
@@ -97,9 +97,7 @@ def check_steps(tiling: ConvTiling) -> None:
 
 
 def check_l1(used: tuple[int, int], inp: TilingInput, words: Callable[[], tuple[str, str]]) -> None:
-    """Raise TilingError if `used`, the bytes of (A1, B1), exceed L1 together; only then `words` is called, for the message's
-    texts.
-    """
+    """Raise TilingError if `used`, the bytes of (A1, B1), exceed L1 together, with a text for each that `words` returns."""
     if sum(used) > inp.buffers["L1"]:
         a1, b1 = words()
         raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")
