@@ -29,18 +29,21 @@ ForwardRung = Rung[TilingInput, ConvForwardTiling]
 
 
 def answer_conv_forward(inp: TilingInput) -> LadderAnswer[ConvForwardTiling]:
-    """Return the ladder's answer for a problem: the largest tile of at most 128 channels that fits L0C, L0A and L1,
-    else a small tile with the fewest loads.
+    """Return the ladder's answer for a problem: a tiling in whole rows of x (`of_rows`), else in strips; for a long one-row
+    signal in strips first. L1 has one buffer where two fit no tile.
 
-    L1 has one buffer where two fit no tile. Raises TilingError, with the numbers, where no tile fits or load3d cannot
-    hold a field.
+    Raises TilingError, with the numbers, where no tile fits or load3d cannot hold a field.
     """
     check_load3d(inp, {"pad up": inp.problem.pad_up, "pad left": inp.problem.pad_left})
     return answered(climb(LADDER, inp))
 
 
 def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
-    """Return the tiling of a one-row problem in strips as wide as a tile; a refusal if one tile has the whole row."""
+    """Return the tiling of a one-row problem in strips as wide as a tile; a refusal if no strips fit, or one tile has the whole
+    row.
+
+    Raises TilingError if whole rows have no tiling.
+    """
     rows = of_rows(inp, buffers)
     if inp.problem.w_out <= rows.base_m:
         return Refusal(f"a tile of {rows.base_m} pixels already holds the whole row of {inp.problem.w_out}")
@@ -48,7 +51,7 @@ def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
 
 
 def _strips(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
-    """Return the tiling of the widest strips that fit, each as wide as one of its tiles, or the refusal."""
+    """Return the tiling of the widest strips that fit, each as wide as one of its tiles, or the last refusal."""
     fits, cut = partial(may_fit, inp, buffers), partial(in_strips, inp, buffers)
     p = inp.problem
     spare = max(inp.load3d.pad - p.pad_right, 0) // p.stride_w

@@ -66,8 +66,8 @@ def conv_forward_task(call: CubeCall, tiling: ConvForwardTiling, tensors: list[A
 
 
 def group_cycles(call: CubeCall, op_type: str) -> int:
-    """Return the cycles that a core's share of all groups takes beside the multiplication of merged ones: a surrogate
-    (`group_pixel_cycles`).
+    """Return the cycles, rounded up, that a core's share of all groups takes beside the multiplication of merged ones: a
+    surrogate (`group_pixel_cycles`).
 
     The share is an equal one of all cores of the chip, also of those without a block.
     """
@@ -122,7 +122,9 @@ class _ForwardBuilder:
         return self.k.finish()
 
     def piece(self, number: int, n_parts: int, parts: int) -> tuple[tuple[int, ...], int] | None:
-        """Return ((strip, group, depth, m, its count, n, its count), image) of tile `number`; None for one that is missing."""
+        """Return ((strip, group, depth, m, its count, n, its count), image) of tile `number`; None if y has none of its pixels
+        (beyond the last strip's columns) or none of its channels.
+        """
         rest, m = divmod(number, len(self.strips) * parts)
         rest, n = divmod(rest, n_parts)
         rest, depth = divmod(rest, self.p.d_out)
@@ -165,7 +167,9 @@ class _ForwardBuilder:
         self.write(strip, group, image, m, m_count, n, n_count)
 
     def load_bias(self, group: int, n: int, n_count: int) -> BiasPiece | None:
-        """Load a group's bias of `n_count` channels from `n` on to L1, unless L1 holds it; return its place or None."""
+        """Load a group's bias of `n_count` channels from `n` on to L1, unless L1 holds it; return its place, or None without a
+        bias.
+        """
         if self.bias is None:
             return None
         size = self.bias_itemsize

@@ -46,7 +46,9 @@ class ConvForwardTiling:
     source: str = "stand-in"
 
     def to_vendor(self) -> dict[str, Any]:
-        """Return the fields under names like the vendor's; splitWo and l1Buffers only where they are not the default."""
+        """Return the fields under names like the vendor's, and `source`; splitWo and l1Buffers only where they are not the
+        default.
+        """
         cut = {"splitWo": self.split_wo} if self.split_wo else {}
         cut |= {"l1Buffers": self.l1_buffers} if self.l1_buffers != BUFFERS else {}
         return {
@@ -61,10 +63,10 @@ class ConvForwardTiling:
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """Return the problem with `merged` True, so that groups that fill whole blocks together are one real group, else
-    with False.
+    """Return the problem with `merged` True, so that groups that fill whole blocks together are one real group, if the library
+    merges them, else with False.
 
-    They are merged in layout NCDHW with 16- or 32-bit operands, if their weights fit UB twice (ops-nn,
+    It does in layout NCDHW with 16- or 32-bit operands, if the weights of a real group fit UB twice (ops-nn,
     conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of arch35: stated).
     """
     merged, p = replace(inp, merged=True), inp.problem
@@ -79,7 +81,9 @@ def beside_bias(inp: TilingInput) -> TilingInput:
 
 
 def input_rows(inp: TilingInput, pixels: int) -> int:
-    """Return the most input rows that a tile of `pixels` output pixels reads, at most the map's; whole rows are aligned."""
+    """Return the most input rows that a tile of `pixels` output pixels reads, at most the map's; tiles of whole rows begin with
+    a row, others anywhere.
+    """
     p = inp.problem
     rows = ceil_div(pixels, p.w_out) if pixels % p.w_out == 0 else ceil_div(pixels - 1, p.w_out) + 1
     rows = min(rows, p.h_out)
@@ -96,9 +100,9 @@ def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int, buffers: i
 def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
     """Return the tiling that loads whole rows of x to L1. Raises TilingError where no tile fits.
 
-    Tiles have as many channels as are allowed, and their pixels are halved until `buffers` L1 buffers of each operand
-    fit. If no height fits, tiles with fewer channels, and with fewer buffers, are tried: the one that loads the fewest
-    lines to L0 is taken.
+    Tiles have all channels of a real group, at most 128, and at first as many pixels as L0C holds, which are halved until L0A
+    and, in `buffers` buffers of each operand, L1 hold them. If no height fits, smaller tiles are tried, with fewer channels,
+    and with fewer buffers if any fits `buffers`: the one that loads the fewest lines to L0 is taken.
     """
     p = inp.problem
     pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)
@@ -140,13 +144,17 @@ def _halves(base_m: int) -> Iterator[int]:
 
 
 def _l0_lines(inp: TilingInput, base_m: int, base_n: int) -> int:
-    """Return the sum of pixels and channels over all tiles of a map: the lines that they load to L0 for each element of K."""
+    """Return the sum of pixels and channels over all tiles of a plane and real group: the lines that they load to L0 for each
+    element of K.
+    """
     pixels, channels = inp.problem.h_out * inp.problem.w_out, ceil_to(inp.cout_g, FRACTAL)
     return ceil_div(pixels, base_m) * ceil_div(channels, base_n) * (ceil_to(base_m, FRACTAL) + base_n)
 
 
 def strips(p: ConvProblem, width: int) -> list[Strip]:
-    """Return the strips of `width` columns of y; for 0 one strip of whole rows. A strip that reads no input has `w_in` 0."""
+    """Return the strips of `width` columns of y; for 0 one strip of whole rows. The problem of the last one is as wide as the
+    others', and a strip that reads no input has `w_in` 0.
+    """
     if not width:
         return [Strip(p, 0, p.w_out, 0)]
     found = []
@@ -165,7 +173,7 @@ def strip_input(inp: TilingInput, width: int) -> TilingInput:
 
 
 def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
-    """Return the tiling for strips of `width` columns of y; each task gets a core, as long as there are cores.
+    """Return the tiling for strips of `width` columns of y, on as many cores as there are tiles (`block_dim`), at most all.
 
     TilingError where none fits.
     """
@@ -184,12 +192,12 @@ def may_fit(inp: TilingInput, buffers: int, width: int) -> bool:
 
 
 def _slices(inp: TilingInput, base_m: int, base_n: int, buffers: int) -> int:
-    """Return the most C_in blocks of a load that fit L1; 0 when not even one does."""
+    """Return the most C_in blocks that a load to L1 can have, at most all; 0 if not even one fits in `buffers` buffers."""
     a1, b1 = l1_bytes(inp, base_m, base_n, 1, buffers)
     return min(inp.buffers["L1"] // (a1 + b1), inp.cin1)
 
 
 def _base_k(inp: TilingInput, base_m: int, base_n: int, slices: int) -> int:
-    """Return the longest K, in whole C0 (at least one), that half of L0A and L0B holds, at most that of `slices` blocks."""
+    """Return the longest K, in whole C0 (at least one), that half of L0A and of L0B holds, at most that of `slices` blocks."""
     half = min(inp.buffers["L0A"] // ceil_to(base_m, FRACTAL), inp.buffers["L0B"] // base_n) // BUFFERS // inp.itemsize
     return max(min(half // inp.c0, slices * inp.taps), 1) * inp.c0

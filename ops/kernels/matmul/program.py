@@ -84,8 +84,8 @@ def matmul_task(
     op_type: str = "MatMul",
     disarm: Collection[str] = (),
 ) -> Task:
-    """Return the kernel launch; `tensors` are A, B and C. Raises SimError on an architecture without this kernel.
-    `name` and `op_type` only serve reports.
+    """Return the kernel launch; `tensors` are A, B and C. Raises SimError on an architecture without this kernel. `name` and
+    `op_type` only serve reports; `disarm` names flags whose waits do not hold.
     """
     architecture(chip)
     table = InstructionTable(chip)
@@ -168,7 +168,9 @@ class _Stream:
         k.carry(self, "address")
 
     def use(self, use: Use | None, base: int) -> None:
-        """Append the loads of a step's `use` and take the next block; do nothing for None, where the block stays."""
+        """Append the loads of a step's `use` for the tile at byte `base` and take the next block, whose L1 address is then
+        `address`; do nothing for None, where the block stays.
+        """
         if use is None:
             return
         if use.releases:
@@ -244,10 +246,8 @@ class _MatmulBuilder:
     def load(self, slot: int, k_outside: bool, extent: int, block: HeldBlock, base: int, span: int, address: int) -> None:
         """Load a block of at most `span` elements of K of tensor `slot` to byte `address` of L1 with nd2nz.
 
-        `base` is the tile's byte offset in the tensor (`PlaceOf`), from which that of the block counts.
-
-        `k_outside`: GM has a row of `extent` elements of M or N for each element of K; else a row of K for each element
-        of M or N.
+        `base` is the tile's byte offset in the tensor (`PlaceOf`), from which that of the block counts. `k_outside`: GM has a
+        row of `extent` elements of M or N for each element of K; else a row of K for each element of M or N.
         """
         k_count = min(span, self.problem.k - block.k_start)
         if k_outside:

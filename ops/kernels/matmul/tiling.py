@@ -65,7 +65,7 @@ class MatMulProblem:
 
     @property
     def macs(self) -> int:
-        """Return the useful multiply-accumulates."""
+        """Return the multiply-accumulates of the whole batch."""
         return self.batch * self.m * self.n * self.k
 
     @property
@@ -96,7 +96,7 @@ class MatMulTiling(BlockTiling):
     WHOSE: ClassVar[str] = "this gradient is a MatMul, "
 
     def l1_bytes(self, itemsize: int) -> tuple[int, int]:
-        """Return the bytes of one L1 buffer: (of A, of B)."""
+        """Return the bytes of one L1 buffer: (of A, of B), in whole fractals of both axes."""
         c0 = BLOCK_BYTES // itemsize
         a = ceil_to(self.base_m, FRACTAL) * ceil_to(self.step_ka * self.base_k, max(c0, FRACTAL)) * itemsize
         b = ceil_to(self.base_n, FRACTAL) * ceil_to(self.step_kb * self.base_k, max(c0, FRACTAL)) * itemsize
@@ -153,11 +153,11 @@ def architecture(chip: ChipSpec) -> Mapping[str, Any]:
 
 
 def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str, Any] | None = None) -> MatMulTiling:
-    """Return the tiling with the least estimated cycles; of estimates within 5 % the largest block. `overrides` are the
-    user's fields by the vendor's names.
+    """Return the tiling with the least estimated cycles; of estimates within 5 % the largest block. `overrides` are the user's
+    fields by the vendor's names.
 
-    Fields that are left out follow from those given. Raises TilingError, with the formula and the limit, for a tiling
-    that cannot run.
+    Fields that are left out follow from those given, but L1 steps and `strip` of the user replace those of the best block only
+    at the end. Raises TilingError, with the formula and the limit, for a tiling that cannot run.
     """
     given = MatMulTiling.given(overrides or {})
     candidates = list(_candidates(problem, chip, given))
@@ -183,8 +183,8 @@ def answer_matmul(
 
 
 def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> None:
-    """Raise TilingError where a buffer overflows, a number of buffers is not 1 or 2, those of L0A and L0B differ,
-    neither L1 step divides the other, or load3d's K field does not hold them.
+    """Raise TilingError where a buffer overflows, a number of buffers is not 1 or 2, those of L0A and L0B differ, neither L1
+    step divides the other, or load3d's K field does not hold a step times base_k.
     """
     for name in ("al0_buffers", "bl0_buffers", "cl0_buffers", "al1_buffers", "bl1_buffers"):
         if getattr(tiling, name) not in (1, 2):
@@ -221,7 +221,9 @@ def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> s
 
 
 def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]) -> Iterator[MatMulTiling]:
-    """Yield a complete tiling for each base block up to the published one's area, or for the user's own base_m and base_n."""
+    """Yield a complete tiling for each base block of `_sides` up to the published one's area; if the user gives both base_m and
+    base_n, for theirs alone, whatever their area.
+    """
     base = architecture(chip)["base"]
     area = base["m"] * base["n"]
     most = max(base["m"], base["n"])
@@ -233,7 +235,9 @@ def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]
 
 
 def _sides(extent: int, most: int, given: int | None) -> list[int]:
-    """Return the lengths of a base block, up to `most`, that cut an axis into equal parts of whole fractals, or [given]."""
+    """Return the sides of a base block, in whole fractals and at most `most`, that cut `extent` into any number of equal parts;
+    [given] unless it is None.
+    """
     if given is not None:
         return [given]
     limits = range(FRACTAL, most + 1, FRACTAL)
@@ -241,7 +245,9 @@ def _sides(extent: int, most: int, given: int | None) -> list[int]:
 
 
 def _complete(base_m: int, base_n: int, problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]) -> MatMulTiling:
-    """Return the tiling of a base block with all other fields, `given` ones as they are."""
+    """Return the tiling of a base block with all other fields, those in `given` as they are, but for step_ka, step_kb and
+    strip, and L0B with the buffers of L0A.
+    """
     item, buffers = problem.itemsize, chip.buffers
     l0 = given.get("al0_buffers", given.get("bl0_buffers", DOUBLE))
     k_bytes = architecture(chip)["base"]["k_bytes"]
@@ -290,7 +296,9 @@ def _fits_l1(tiling: MatMulTiling, itemsize: int, chip: ChipSpec) -> bool:
 
 
 def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
-    """Return a strip's tasks of N for which `cores` cores at once read the fewest rows of A and columns of B."""
+    """Return how many tasks of N a strip has for which `cores` cores at once read the fewest rows of A and columns of B
+    together.
+    """
     return min(
         range(1, min(n_parts, cores) + 1),
         key=lambda width: ceil_div(cores, width) * tiling.single_core_m + width * tiling.single_core_n,
@@ -328,7 +336,8 @@ def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpe
 
 
 def _touched(row_bytes: int, line: int) -> float:
-    """Return the bytes of L2 lines that are read for each byte of a row of `row_bytes` bytes, lines of `line` bytes.
+    """Return the bytes of L2 lines that are read, on average, for each byte of a row of `row_bytes` bytes, lines of `line`
+    bytes.
 
     A row that is not a whole number of lines may begin anywhere in one (32-byte steps).
     """
