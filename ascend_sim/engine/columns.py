@@ -86,7 +86,7 @@ class Written(Mapping[str, NDArray[np.int64]]):
     moves: NDArray[np.int64]
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
-        """Return the column called `name`, one of `TIMES`, a number for each row."""
+        """Return the column called `name`, one of `TIMES`, a number for each row; of OF_MOVES 0 in rows without a transfer."""
         if name in OF_ALL:
             return self.times[:, OF_ALL.index(name)]
         if name not in OF_MOVES:
@@ -204,7 +204,10 @@ class ColumnStore:
         self._lately = Lately(MOST)
 
     def file(self) -> ColumnFile | None:
-        """Return the file for packed columns, made at the first call; None if none can be made, and they stay in memory."""
+        """Return the file for packed columns, made at the first call.
+
+        Returns None if none could be made then: for lack of disk, or beyond `FILES` open ones. Packed columns stay in memory.
+        """
         if self._file is None and not self._asked:
             self._asked = True
             if len(ColumnFile.open) < FILES:
@@ -213,9 +216,10 @@ class ColumnStore:
         return self._file
 
     def kept(self, run: ProgramRun) -> ProgramRun:
-        """Return the finished program in the form in which the run keeps it: the same object.
+        """Return the finished program itself, changed to the form in which the run keeps it.
 
-        Its columns stay arrays while there is room; otherwise they are packed and written to the file, if there is one.
+        Its columns stay arrays while there is room; otherwise they are packed and written to the file, if there is one. With
+        packed columns the program's rows too are held only in the cache of recently read arrays.
         """
         columns = run.columns
         if not isinstance(columns, Packed):

@@ -264,7 +264,10 @@ class CoreRun:
             waiter.succeed()
 
     def _rows_of(self, p: int) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """Yield (row, kind, cycles when idle before, cycles back to back, latency, instruction number) of pipe `p`'s rows."""
+        """Yield (row, kind, cycles when idle before, cycles back to back, latency, instruction number) of pipe `p`'s rows.
+
+        Rows of flags have the number of the flag and the wait's lead in place of the two cycles.
+        """
         columns = self._queues[p]
         return chain.from_iterable(
             zip(*(column[at : at + CHUNK].tolist() for column in columns), strict=True)
@@ -450,7 +453,7 @@ class CoreRun:
     def issue_on(self) -> bool:
         """Wake the scalar unit of a stuck run if the next instruction has a place in its queue; return False if it has none.
 
-        `stuck` then sees all instructions that can be issued.
+        It issues when SimPy runs again; `stuck` then sees all instructions that can be issued.
         """
         if self._want is None or len(self._left[self._want_pipe]) <= self._want_slot:
             return False
@@ -472,7 +475,10 @@ class CoreRun:
         return heads
 
     def scalar_stuck(self) -> tuple[int, str] | None:
-        """Return (row of the scalar unit's stand, pipe with the full queue, "ALL" at a barrier, "S" at its wait) or None."""
+        """Return (row before which the scalar unit stands, the pipe whose queue is full); None if it does not stand.
+
+        The pipe is "ALL" at a barrier or ScalarWait, "S" at a wait of its own.
+        """
         if self._held_at != NO_WAIT:
             return self._held_at, "S"
         p = self._want_pipe
@@ -481,5 +487,5 @@ class CoreRun:
         return (self._drain_row, "ALL") if self._drain is not None else None
 
     def lost_sets(self) -> dict[tuple[str, str, int], int]:
-        """Return {flag (source, destination, number): number of its first lost set}, for flags that lost a set."""
+        """Return {flag (source, destination, number): number of its first lost set, from 0}, for flags that lost a set."""
         return {flag.key: lost for flag in self._flags if (lost := flag.lost_set()) >= 0}

@@ -79,7 +79,10 @@ class PathStep:
 
 
 def critical_path(timeline: Timeline) -> list[PathStep]:
-    """Return the steps of the critical path of a run in the order of time; [] if no task ran."""
+    """Return the steps of the critical path, from the first launch to the last finish, in the order of time; [] without tasks.
+
+    In a timeline that kept no programs the time between a task's begin and finish is one step, HOST.
+    """
     return _Walk(timeline).steps() if timeline.tasks else []
 
 
@@ -303,7 +306,10 @@ class _Walk:
 
     @staticmethod
     def _drained(index: int, row: int, rows: _PathRows, only: int | None = None) -> list[tuple[int, _Node]]:
-        """Return (cycle, node) of the end and retirement of the last work before `row`, on every pipe or on pipe `only`."""
+        """Return (cycle, node) of the end of the last row before `row`, and of the retirement of the last work.
+
+        Both are of every pipe but the scalar unit, or of pipe `only`.
+        """
         found: list[tuple[int, _Node]] = []
         for number in range(1, len(PIPES)) if only is None else (only,):
             last = rows.last(number, row)
@@ -317,8 +323,8 @@ class _Walk:
     def _issued(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
         """Return the node before a row was queued, its cycle, the kind of the time between them, and the reason.
 
-        It is the issue of the row before it, or the row that freed a place in the queue. A row of the scalar unit
-        counts when it is over.
+        It is the issue of the row before it, or the row that freed a place in the queue, or the set of a unit flag whose wait
+        kept that row there. A row of the scalar unit counts when it is over.
         """
         if rows.pipe[row] == 0:
             return (_END, index, row), int(rows.run.end[row]), ISSUE, DIRECT
@@ -341,7 +347,7 @@ class _Walk:
     def _start(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
         """Return the node that let a row start, its cycle, the kind of the time between them, and the reason.
 
-        The row's pipe became free, the row was issued, or an outstanding transfer retired.
+        The row's pipe became free, an earlier row retired (outstanding limit), or the row was issued.
         """
         run, at = rows.run, int(rows.run.start[row])
         if rows.pipe[row] == 0:
@@ -368,7 +374,7 @@ class _Walk:
     def _end(self, index: int, row: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
         """Return the node before a row's end, its cycle, the kind of the time between them, and the reason.
 
-        It is the row's start, or for a wait the event that it waited for.
+        It is the row's start; for a wait or barrier that held its pipe, the set or retirement that it waited for.
         """
         run, kind = rows.run, int(rows.kind[row])
         start, end = int(run.start[row]), int(run.end[row])

@@ -25,7 +25,8 @@ from ascend_sim.kernel.program import Program
 class CrossFlags:
     """Counters of the cross-core flags of one task.
 
-    `members` are its cores as (block, kind, sub-block); `latency` cycles from set to wake.
+    `members` are its cores as (block, kind, sub-block), `latency` the cycles from set to wake, `maximum` the most sets that a
+    counter holds before a wait (`fault`).
     """
 
     def __init__(self, members: list[CrossCore], latency: int, maximum: int) -> None:
@@ -85,7 +86,7 @@ class CrossFlags:
         return event
 
     def fault(self) -> str | None:
-        """Return a message on a counter raised beyond its maximum or still raised after the task; None if all is right."""
+        """Return a message on the first counter raised beyond its maximum or still raised after the task; None if none is."""
         for group, released in sorted(self._released.items()):  # of several faults always the same one
             flag, mode, _, _ = group
             for core in self._of(group, waiters=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ascend_sim.engine.core_flag import double_set
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag
+from ascend_sim.isa.sync import CrossCoreWaitFlag, ScalarWait, WaitFlag
 from ascend_sim.kernel.inspection import inspect, shown_file
 from ascend_sim.kernel.program import Program
 
@@ -46,11 +46,11 @@ class ShownRows:
 
 
 def describe(runs: Mapping[RunningProgram, Task], events: Sequence[tuple[Task, str]], tasks: Sequence[Task]) -> str:
-    """Return the text of a deadlock: lost sets, then for each waiting pipe its row and what it waits for, then circles of
-    waiting.
+    """Return the text of a deadlock: lost sets; for each program the waiting pipes, their rows and what they wait for, and a
+    circle of them; then tasks that wait for events.
 
-    `runs` are the unfinished programs with their tasks; `events` are (task, name of the other stream's event that it waits
-    for).
+    `runs` are the unfinished programs with their tasks; the pipes of 8 are listed. `events` are (task, name of the other
+    stream's event that it waits for).
     """
     lines = [
         f"deadlock: nothing can happen any more and {len(runs)} programs have not finished"
@@ -75,6 +75,7 @@ def _waiting_lines(run: RunningProgram, task: Task, rows: ShownRows) -> list[str
     """Return a line for each pipe of a program that waits, and one for a circle of them."""
     lines = []
     edges: dict[str, str] = {}
+    awaited: list[str] = []  # pipes that the scalar unit waits for: of several, one may close a circle
     for pipe, row, issued in run.stuck():
         instruction = run.program[row].instruction
         if not issued:
@@ -89,12 +90,16 @@ def _waiting_lines(run: RunningProgram, task: Task, rows: ShownRows) -> list[str
         if pipe == "S":
             reason = _lack(run, pipe, run.program[row].instruction, edges)
         else:
-            reason = "every pipe to be idle" if pipe == "ALL" else f"a place in the queue of {pipe}"
-            held = [stuck for stuck, source in edges.items() if source != "S"]
-            edges["S"] = pipe if pipe != "ALL" else next(iter(held), "S")
+            barrier = run.program[row].instruction
+            if pipe != "ALL":
+                awaited, reason = [pipe], f"a place in the queue of {pipe}"
+            elif isinstance(barrier, ScalarWait):
+                awaited, reason = [barrier.on], f"{barrier.on} to be idle"
+            else:
+                awaited, reason = [stuck for stuck, source in edges.items() if source != "S"], "every pipe to be idle"
         before = "at" if pipe == "S" else "before"
         lines.append(f"  {run.program.where} S: {before} {rows.shown(task, run.program, row)} waits for {reason}")
-    circle = _circle(edges)
+    circle = next(filter(None, (_circle(edges | {"S": pipe}) for pipe in awaited)), _circle(edges))
     if circle:
         lines.append(f"  {run.program.where}: they wait in a circle: {' -> '.join(circle)}")
     return lines

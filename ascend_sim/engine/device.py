@@ -87,7 +87,10 @@ class Device:
         return driven_out
 
     def replay(self, kernels: Iterable[KernelMoves], held: Mapping[Any, Allocation]) -> None:
-        """Change the L2 as `kernels`, run in turn, would; their buffers are those of `held` by name, others are allocated."""
+        """Change the L2 as `kernels`, run in turn, would; their buffers are those of `held` by key.
+
+        Others are allocated here and never freed.
+        """
         buffers: dict[Hashable, Allocation] = dict(held)
         for moved in kernels:
             for buffer, nbytes, _ in moved:
@@ -96,12 +99,12 @@ class Device:
             self.pass_over([(buffers[buffer], written) for buffer, _, written in moved])
 
     def cached(self) -> list[Cached]:
-        """Return the bytes that the L2 holds, oldest first."""
+        """Return the ranges of bytes that the L2 holds, oldest first."""
         size = self.chip.memory.l2_line_bytes
         return [Cached(lines.start * size, (lines.stop - lines.start) * size, dirty) for lines, dirty in self.l2.contents()]
 
     def cache(self, held: Iterable[Cached]) -> None:
-        """Bring `held` into the L2, one after the other, as far as they fit."""
+        """Bring `held` into the L2, one after the other; where not all fit, the first ones are evicted."""
         line = self.chip.memory.l2_line_bytes
         for base, size, dirty in held:
             lines = slice(base // line, -(-(base + size) // line))
@@ -111,6 +114,8 @@ class Device:
                 self.l2.read(lines, _NO_LINES)
 
     def warm(self, allocation: Allocation) -> None:
-        """Make a tensor's lines resident and clean in the L2, as far as they fit."""
+        """Bring a tensor's absent lines into the L2, clean; where not all fit, older ones are evicted. Resident lines stay as
+        they are, dirty ones too.
+        """
         line = self.chip.memory.l2_line_bytes
         self.l2.warm(allocation.base // line, -(-(allocation.base + allocation.size) // line))

@@ -129,7 +129,7 @@ class Engine:
     `engine` is "simpy", "compiled" or "auto" (`choice.chosen_engine`); all give the same Timeline, L2 and errors.
     `shared_gm` false gives every transfer its full port (the setting in which a max-plus recurrence is an oracle).
     `max_cycles` ends a run that gets longer. `core_order` deals blocks to cores in another order (an experiment: a
-    timeline must not depend on it). Raises DeadlockError, CycleLimitError beyond `max_cycles`, and SimError.
+    timeline must not depend on it). `run` raises DeadlockError, CycleLimitError beyond `max_cycles`, and SimError.
     """
 
     def __init__(
@@ -161,10 +161,10 @@ class Engine:
         """Launch `tasks` (each stream in the given order), run until the device is idle, and return the Timeline. Raises as the
         class says.
 
-        With `keep` False the Timeline has no programs: each is dropped when its block ends, and only its totals are `watched`;
-        a number keeps the programs of runs up to that many instructions. With `watch` a kept run has the totals too, which is
-        cheaper than `watch.watched` afterwards. `on_program` is called with the task's index, the task and each of its programs
-        when it was built.
+        It begins at the device's clock, and changes its clock, L2 and launch history. With `keep` False the Timeline has no
+        programs: each is dropped when its block ends, and only its totals are `watched`; a number keeps the programs of runs
+        up to that many instructions. With `watch` a kept run has the totals too, which is cheaper than `watch.watched`
+        afterwards. `on_program` is called with the task's index, the task and each of its programs when it was built.
         """
         self.env = simpy.Environment(initial_time=self.device.clock)
         self._on_program, watch = on_program, watch or keep is not True

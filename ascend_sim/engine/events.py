@@ -40,7 +40,10 @@ class ValueEvents:
 
     @classmethod
     def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> ValueEvents:
-        """Return the events of `programs` of `tasks` in the order that this module explains; none for no programs."""
+        """Return the events of `programs` of `tasks` in the order that this module explains; none for no programs.
+
+        An instruction that `publishes` ends its program's turn like bytes in GM that programs share.
+        """
         if not programs:  # a call whose outputs are empty launches nothing
             return cls(_NONE, _NONE, _NONE, np.empty(0, np.int8))
         rows, retires, starts = zip(*(_instructions(run) for run in programs), strict=True)

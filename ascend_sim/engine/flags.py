@@ -16,7 +16,10 @@ Place = tuple[int, int]
 
 
 def flag_pairs(run: ProgramRun) -> dict[int, int]:
-    """Return {row of an armed wait: row of its set}: the k-th wait for a flag waits for its k-th set."""
+    """Return {row of an armed wait: row of its set}: the k-th wait for a flag, disarmed ones counted, waits for its k-th set.
+
+    Raises ValueError for a flag with more sets than waits, or fewer.
+    """
     program = run.program
     table, arguments = program.table, program.rows[:, 0]
     flags: dict[tuple[str, str, int], tuple[list[int], list[int]]] = {}
@@ -38,7 +41,8 @@ def flag_pairs(run: ProgramRun) -> dict[int, int]:
 def cross_pairs(runs: Sequence[ProgramRun]) -> dict[Place, Place]:
     """Return {wait for a cross-core flag: the set that ended it}, each as (index in `runs`, row).
 
-    The k-th wait needs the k-th set of every member; the one that retired last counts. Waits without a set are left out.
+    The k-th wait needs the k-th set of every member; the one that retired last counts. Waits without a set are left out;
+    disarmed ones have theirs, though it did not hold them.
     """
     raised: dict[tuple[int, CrossCounter], dict[int, list[tuple[int, int]]]] = {}
     waiting: list[tuple[tuple[int, CrossCounter], int, Place]] = []

@@ -86,7 +86,7 @@ class Flow:
 
 
 def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
-    """Return the (source, target) formats of an instruction that computes with items; None for one that moves bytes."""
+    """Return the (source, target) formats of a VectorBinary, a VectorCast or a move out of L0C; None for all others."""
     if isinstance(instruction, VectorBinary):
         return instruction.dtype, instruction.dtype
     if isinstance(instruction, VectorCast):
@@ -100,7 +100,8 @@ def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
 def flow_of(instruction: Instruction, chip: ChipSpec) -> Flow:
     """Return the byte flow from `src0` to `dst`, found by running the instruction on numbered memory. Cached.
 
-    Raises SimError for an instruction whose result does not come from one source (`_COMPUTED`) or that writes nothing.
+    An atomic addition counts as a plain write, a VectorBinary as an addition whose sources lie at one address. Raises SimError
+    for an instruction whose result does not come from one source (`_COMPUTED`) or that writes nothing.
     """
     if isinstance(instruction, _COMPUTED) or not instruction.writes():
         raise SimError(f"{instruction.name} does not move bytes from one place to another")

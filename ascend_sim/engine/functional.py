@@ -78,10 +78,9 @@ class FunctionalEngine:
         return None if self._kept is None else sum(one.nbytes for task in self._kept for block in task for one in block)
 
     def run_again(self) -> None:
-        """Execute the tasks of a run that kept its programs on the present contents of their tensors; findings stay those of
-        the run.
+        """Execute the tasks of a run that kept its programs on the present contents of their tensors.
 
-        Raises ValueError if nothing was kept.
+        Findings stay those of the run; `on_program` and `progress` are dropped. Raises ValueError if nothing was kept.
         """
         if self._kept is None:
             raise ValueError("the programs of the run were not kept")
@@ -91,7 +90,11 @@ class FunctionalEngine:
         self.findings[:] = found
 
     def run(self, tasks: Sequence[Task]) -> None:
-        """Execute every task in the given order. Raises DeadlockError when programs wait for flags that no program raises."""
+        """Execute every task in the given order and add to `findings`; streams and events are ignored.
+
+        Raises DeadlockError when programs wait for flags that no program raises, SimError for a row whose values cannot be
+        computed.
+        """
         self._tasks = tasks
         self._run(tasks, None)
 
@@ -293,7 +296,7 @@ class _Ready:
 
 
 def _order(program: Program) -> _Order:
-    """Return the rows of the program that matter here, in an order in which a core can execute them."""
+    """Return (rows that have values or cross-core flags, in an order that a core can execute; rows at which pipes deadlock)."""
     ordered = rows_in_order(program)
     if ordered is None:
         return np.flatnonzero(_matters(program)), []

@@ -88,7 +88,7 @@ class L2Cache:
         return self.stamps(lines) >= self.clock - self.capacity
 
     def read(self, lines: Lines, bypass: NDArray[np.int64]) -> tuple[int, int, NDArray[np.int64]]:
-        """Read `lines`; those at positions `bypass` are fetched from HBM in any case and not kept.
+        """Read `lines`; those at positions `bypass` are fetched from HBM in any case, and get no place if they are absent.
 
         Returns (lines from HBM, dirty lines evicted, stamps of the lines that were in the cache; none if nothing hit).
         """
@@ -140,7 +140,9 @@ class L2Cache:
         ]
 
     def warm(self, first: int, end: int) -> None:
-        """Make lines first .. end - 1 resident and clean, as far as they fit."""
+        """Allocate the absent ones of lines first .. end - 1, clean; older lines are evicted. Resident ones, dirty or not, stay
+        as they are.
+        """
         lines = np.arange(first, end, dtype=np.int64)
         absent = lines[~self.resident(lines)]
         if len(absent):

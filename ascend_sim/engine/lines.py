@@ -32,8 +32,8 @@ class Footprint:
     """Lines of a region, relative to the line of its address.
 
     `touched` counts lines row by row, as the port and the L2 move them; `lines` are the distinct ones, ascending.
-    `tails` are the positions in `lines` of lines in which a row of at least a line ends; `partial` of those not covered
-    whole. `whole` is (first, end) if no line between is left out, else None.
+    `tails` are the positions in `lines` of lines that the end of a row covers in part, for rows of at least a line that touch
+    several; `partial` those of lines not covered whole. `whole` is (first, end) if no line between is left out, else None.
     """
 
     touched: int
@@ -83,10 +83,10 @@ def _of_run(start: int, size: int, line: int) -> Footprint:
 
 
 class LinesOf:
-    """L2 lines below address `end` that the programs of one task read (atomics too) and write, as marks in `read` and
-    `written`.
+    """L2 lines below address `end` that the programs of one task read and write, as marks in `read` and `written`.
 
-    `bases` are the addresses of its tensors, `line` the bytes of a line. C marks the lines if it was built, else numpy.
+    Lines of atomic additions are marked in `read` only. `bases` are the addresses of the task's tensors, `line` the bytes of a
+    line. C marks the lines if it was built, else numpy.
     """
 
     def __init__(self, bases: Sequence[int], end: int, line: int) -> None:
@@ -110,7 +110,7 @@ class LinesOf:
         library.checked(self._library.mark_lines(library.byref(whole), *places))
 
     def add_by_numpy(self, program: Program) -> None:
-        """Mark the lines that a program's transfers read (atomics too) and write, without the compiled library."""
+        """Mark the lines that a program's transfers read or add to atomically (in `read`) and write, without the C library."""
         table = program.table
         transfers = np.flatnonzero(table.column("kind") == TRANSFER)
         rows = program.rows[np.isin(program.rows[:, 0], transfers)]

@@ -39,10 +39,13 @@ class RunningProgram(Protocol):
         """Return the columns of `ProgramRun`, a number for each row."""
 
     def lost_sets(self) -> Mapping[tuple[str, str, int], int]:
-        """Return {flag (source, destination, number): number of its first lost set}, for flags that lost a set."""
+        """Return {flag (source, destination, number): number of its first lost set, from 0}, for flags that lost a set.
+
+        Asked of programs that have not finished.
+        """
 
     def issue_on(self) -> bool:
-        """Issue every instruction that has a place in a queue, in a run that is stuck; return False if there is none."""
+        """Let a stuck run issue, when SimPy runs again, what has a place in a queue; return False if that is nothing more."""
 
     def issued_until(self) -> int:
         """Return the last cycle of the scalar unit that was computed."""
@@ -53,7 +56,7 @@ class RunningProgram(Protocol):
     def scalar_stuck(self) -> tuple[int, str] | None:
         """Return (row before which the scalar unit stands, the pipe whose queue is full); None if it does not stand.
 
-        The pipe is "ALL" at a barrier, "S" at a wait of its own.
+        The pipe is "ALL" at a barrier or ScalarWait, "S" at a wait of its own.
         """
 
 
@@ -62,7 +65,7 @@ class Machine(Protocol):
 
     @property
     def hbm_bytes(self) -> int:
-        """Return the bytes that HBM moved in a finished run."""
+        """Return the bytes that HBM moved in a run, after `close`."""
 
     def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> RunningProgram:
         """Return `program` on a core of this machine, to start at cycle `begin`.
@@ -112,9 +115,10 @@ def new_machine(
     watch: bool,
     last: int | None = None,
 ) -> Machine:
-    """Return the machine of `engine` ("simpy" or "compiled") for one run; it may keep columns in `store` and `watch` programs.
+    """Return the machine of `engine` ("simpy" or "compiled") for one run.
 
-    `shared_gm` as in `Engine`. Instructions issued beyond cycle `last`, where the run is given up, need not be computed.
+    `shared_gm` as in `Engine`. The compiled machine keeps columns for `store` (None: keeps none), counts totals if `watch`,
+    and need not compute instructions issued beyond cycle `last`, where the run is given up. SimPy's ignores these three.
     """
     if engine == "compiled":
         return CompiledMachine(env, chip, l2, shared_gm, store, watch, last)

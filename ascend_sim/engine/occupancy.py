@@ -37,9 +37,9 @@ class Occupancy:
 def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
     """Return the occupancy of one buffer in one program.
 
-    A piece of the buffer is occupied from the start of a write until the last read before the next write retires. Without a
-    read in between (a fill that data follows) it is occupied until the next write; at the end of the program until the write
-    retires. Strided writes count with their hull.
+    A piece of the buffer is occupied from the start of a write until its last read retires, and at most until the next write
+    starts. Without a read it is occupied until the next write starts (a fill that data follows); without that, until the write
+    retires. Reads of bytes never written do not count; strided accesses count with their hull.
     """
     low, high, start, retire, writes = _accesses(run, buffer)
     if not writes.any():

@@ -91,7 +91,8 @@ class Provenance:
         """Yield a Hop for each instruction that wrote some of `addresses` in `space` last, as `reader` sees them (None: at the
         end).
 
-        Bytes that no program wrote are in no hop.
+        An atomic addition counts as the last write. Bytes that no program wrote are in no hop. Raises SimError for a writer
+        that computes.
         """
         if not len(addresses):
             return
@@ -119,7 +120,10 @@ class Provenance:
                 return
 
     def origins(self, reader: Row | None, space: str, addresses: Addresses) -> Addresses:
-        """Return for each of `addresses` the GM byte, written by no program, that moves alone copied to it, or CONSTANT."""
+        """Return for each of `addresses` the GM byte, written by no program, from which it was copied.
+
+        CONSTANT stands for bytes that an instruction made up, or that nothing wrote in a buffer. Raises SimError as `back`.
+        """
         result = np.full(len(addresses), CONSTANT)
         if space == "GM":
             result[:] = addresses

@@ -51,9 +51,9 @@ def replay(
 ) -> list[Finding]:
     """Compute the values that `programs` leave in the tensors of `tasks`; return the findings: reads of unwritten bytes.
 
-    `model` None is the chip's default. A program has buffers from its first event to its last. `progress` is called when
-    programs have ended, `observer` for the instructions that it chooses. `engine` as in `Engine`: the compiled one moves bytes
-    in C.
+    `model` None is the chip's default. A program has buffers from its first event to its last. `progress("values", ended,
+    all)` is called as programs end, `observer` for the instructions that it chooses. `engine` as in `Engine`: the compiled one
+    moves bytes in C. Raises SimError for a row whose values cannot be computed.
     """
     watched = observer.watch(tasks, programs) if observer is not None else {}
     events = ValueEvents.of(tasks, programs)

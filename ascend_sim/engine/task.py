@@ -46,7 +46,10 @@ class Task:
 
     @property
     def main_kind(self) -> str:
-        """Return the kind of core whose number and launch costs count: AIC for "MIX", AI_CORE for "MIX_VECTOR_CORE"."""
+        """Return the kind of core whose number and launch costs count: AIC for "MIX", AI_CORE for "MIX_VECTOR_CORE".
+
+        It is `core_kind` itself for all others.
+        """
         return {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(self.core_kind, self.core_kind)
 
     def cores(self, chip: ChipSpec, block: int) -> list[CrossCore]:
@@ -62,7 +65,7 @@ class Task:
         return f"<Task {self.name}: {self.op_type}, {self.block_dim} blocks on {self.core_kind}>"
 
     def where(self, order: int) -> str:
-        """Return "block N KIND" of a program for messages; `order` is its number from `order_of`."""
+        """Return "block N KIND" of a program for messages ("block 3 AIV1" for AIVs); `order` is its number from `order_of`."""
         kind = {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(self.core_kind, self.core_kind)
         block, sub_block = order >> _PART_BITS & (1 << _BLOCK_BITS) - 1, order & (1 << _PART_BITS) - 1
         return f"block {block} {f'AIV{sub_block - 1}' if sub_block else kind}"

@@ -85,7 +85,7 @@ class ProgramRun:
         return np.where(self.program.per_row("reads_late") > 0, self.end, self.start)
 
     def busy(self) -> dict[str, int]:
-        """Return {pipe: cycles that it was occupied}; flags and waits count 0, but for waits `at_work`.
+        """Return {pipe: cycles that it was occupied}; flags, waits and barriers count 0, but for waits `at_work`.
 
         Issuing occupies the scalar unit.
         """
@@ -128,7 +128,7 @@ class ProgramRun:
 
 @mutable
 class TaskRun:
-    """Span of a task in cycles: `launch` when the stream took it up, `begin` when blocks could start, `finish` of the last."""
+    """Span of a task in cycles: `launch` when its stream took it up, `begin` when blocks could start, `finish` at its end."""
 
     task: Task
     launch: int
@@ -179,10 +179,11 @@ def at_work(program: Program) -> NDArray[np.bool_]:
 def stall_columns(
     program: Program, begin: int, start: NDArray[np.int64], end: NDArray[np.int64], limited: dict[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (stall cycles, cause as index into CAUSES) of every row: the gap before it on its pipe, and for a wait its length.
+    """Return (stall cycles, cause as index into CAUSES) of every row: the gap before it on its pipe, and for a wait or barrier
+    its length.
 
-    `limited` maps rows held back by the outstanding limit to the cycles. If a row has both gap and wait, the longer one is its
-    cause.
+    Waits `at_work` have no length, rows of the scalar unit no gap. `limited` maps rows held back by the outstanding limit to
+    the cycles. If a row has a gap and a length, the longer one is its cause.
     """
     kind, pipe = program.per_row("kind"), program.per_row("pipe")
     stall = np.zeros(len(program), np.int64)

@@ -53,7 +53,10 @@ class ProgramTotals:
 
 @mutable
 class PipeTotals:
-    """Totals of one pipe over a task's programs, times in cycles; `cores` are the numbers of the cores that ran them."""
+    """Totals of one pipe over a task's programs, times in cycles; `cores` are the numbers of the cores that ran them.
+
+    `span` is the sum of the programs' times from begin to finish.
+    """
 
     cores: set[int] = field(default_factory=set)
     rows: int = 0

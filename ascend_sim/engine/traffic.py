@@ -43,7 +43,7 @@ SHARED_STEPS = 8
 
 
 def scaled(rate: float) -> int:
-    """Return a rate in bytes per cycle as an integer in units of 2**-16."""
+    """Return a rate in bytes per cycle as an integer in units of 2**-16, rounded towards 0."""
     return int(rate * (1 << FRACTION))
 
 

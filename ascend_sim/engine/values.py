@@ -38,7 +38,7 @@ class Access:
 
 @frozen
 class Clash:
-    """Two accesses to the bytes `low` to `high` of `space`: `late` begins at cycle `start`, `early` retires at `retire`."""
+    """Two accesses to bytes `low` to `high` - 1 of `space`: `late` begins at cycle `start`, `early` retires at `retire`."""
 
     early: Access
     late: Access
@@ -125,7 +125,7 @@ class ProgramValues:
         self._astray: set[tuple[int, int, int, int]] = set()
 
     def run_again(self, local: LocalMemory) -> None:
-        """Reset for another run of the program on the unwritten buffers `local`; GM stays."""
+        """Reset for another run of the program on the unwritten buffers `local`; GM and the findings so far stay."""
         self.local = local
         self.memory = Memory(local, self.memory.gm, self.memory.model)
         self._started.clear()

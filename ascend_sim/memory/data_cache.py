@@ -27,7 +27,7 @@ class DataCache:
         self._dirty: set[Line] = set()
 
     def read(self, address: int, size: int) -> NDArray[np.uint8]:
-        """Return a copy of `size` bytes within one line; the line is fetched from GM unless the cache holds it."""
+        """Return a copy of `size` bytes, which must lie in one line; the line is fetched from GM unless the cache holds it."""
         line, offset = self._line(address)
         return self._fetched(line)[offset : offset + size].copy()
 
@@ -38,7 +38,10 @@ class DataCache:
         self._dirty.add(line)
 
     def clean(self, address: int | None = None) -> None:
-        """Write changed lines back to GM and drop all lines; with an address only the line there."""
+        """Write changed lines back to GM, whole, and drop all lines; with an address only the line there, if it is held.
+
+        Bytes of a changed line that others wrote to GM meanwhile are overwritten.
+        """
         for line in [*self._held] if address is None else [self._line(address)[0]]:
             data = self._held.pop(line, None)
             if data is not None and line in self._dirty:

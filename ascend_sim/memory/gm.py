@@ -34,7 +34,10 @@ def room_of(size: int) -> int:
 
 @mutable(eq=False)
 class Allocation:
-    """One reserved range of GM: `base` and `size` in bytes; `memory` holds its bytes with the slack, None without values."""
+    """One reserved range of GM: `base` and `size` in bytes; `memory` holds its bytes with the slack (`room_of`).
+
+    It is None without values and after the range was freed, when `live` is False.
+    """
 
     base: int
     size: int
@@ -67,9 +70,10 @@ class GlobalMemory:
         self.high_water = 0
 
     def allocate(self, size: int, name: str, *, with_data: bool = True) -> Allocation:
-        """Reserve `size` bytes and their slack (0 for a tensor without elements) and return the range; its bytes are poisoned.
+        """Reserve `size` bytes (0 for a tensor without elements) and their slack, and return the range; its bytes are poisoned.
 
-        `with_data` False leaves out the bytes. Raises SimError when no free range is large enough, and for a negative size.
+        `with_data` False leaves out the bytes. Raises SimError if no free range is large enough, and for a size that is not a
+        whole number from 0.
         """
         size = whole_number(size, f"device memory: the size in bytes of {name}", 0)
         need = self.taken(size)

@@ -28,7 +28,7 @@ class LocalMemory:
         }
 
     def poison(self) -> None:
-        """Reset all buffers to unwritten, as at the start of a block; only the part up to the last written block costs time."""
+        """Poison the buffers and clear all flags, for a new program; each buffer only up to its last block with a flag set."""
         for name, shadow in self.written.items():
             end = shadow.tobytes().rfind(1) + 1
             self.buffers[name][: end * BLOCK_BYTES] = POISON

@@ -40,11 +40,11 @@ class Region:
 
     @property
     def total(self) -> int:
-        """Return the bytes touched, counting each row once."""
+        """Return the sum of the bytes of all rows; bytes that several rows touch count several times."""
         return self.row_bytes * self.rows * self.planes
 
     def simplified(self) -> Region:
-        """Return a region of the same bytes with adjoining rows and planes merged; it may have fewer rows and planes."""
+        """Return a region of the same bytes, in which rows that adjoin are one row, and planes of one row each are rows."""
         row_bytes, row_stride, rows = self.row_bytes, self.row_stride, self.rows
         plane_stride, planes = self.plane_stride, self.planes
         if rows > 1 and row_stride == row_bytes:
@@ -65,7 +65,10 @@ def row_starts(region: Region) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=65536)
 def overlap(first: Region, second: Region, distance: int) -> bool:
-    """Return True if regions share a byte, `second` being `distance` bytes above `first`; exact for rows."""
+    """Return True if two regions of one space share a byte; the address of `second` is `distance` bytes above that of `first`.
+
+    Gaps between rows count as not touched. Cached.
+    """
     if distance + second.offset >= first.extent or first.offset - distance >= second.extent:
         return False
     a, b = first.simplified(), second.simplified()

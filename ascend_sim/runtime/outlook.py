@@ -43,11 +43,12 @@ class Outlook:
 
 
 def look_ahead(chip: ChipSpec, tasks: Sequence[Task], trial: Trial | str) -> Outlook:
-    """Return the expected work of `tasks`: count the instructions of each task's first block, time one block of each, and
-    multiply both by the numbers of blocks.
+    """Return the expected work of `tasks`: count the instructions of each task's first block, time one block, and multiply
+    both by the number of blocks.
 
-    `trial` is a mode of running, or a function to call with each task (cut to one block). The estimate is rough: a block alone
-    costs a little less than among others, but has a start of its own.
+    `trial` is a mode of running, or a function to call with each timed task (cut to one block). Not timed are tasks with fewer
+    than `FEWEST_BLOCKS` blocks or a barrier of all cores, and blocks that raise SimError alone. The estimate is rough: a block
+    alone costs a little less than among others, but has a start of its own.
     """
     attempt = _run(chip, trial) if isinstance(trial, str) else trial
     rows = [sum(len(program) for program in task.build(0)) if task.block_dim else 0 for task in tasks]

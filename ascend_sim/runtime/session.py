@@ -47,8 +47,9 @@ def run_tasks(
     """Run tasks to idle in the mode of `options` and return the outcome; in mode "timing" tensors need no bytes.
 
     `model` decides how values are computed where there is a choice (None: the chip's default). `on_program` is called with
-    every program, in block order. `keep` is the most bytes of programs that a functional run keeps for other values (0: none).
-    Raises SimError for an unknown mode or engine, DeadlockError when programs wait for each other.
+    every program when it was built, in block order within a task. `keep` is the most bytes of programs that a functional run
+    keeps for other values (0: none); other modes ignore it. Raises SimError for an unknown option or value, DeadlockError when
+    programs wait for each other, CycleLimitError beyond `max_cycles`.
     """
     how = filled(TaskOptions, options)
     check_choices(TaskOptions, how)
@@ -75,7 +76,10 @@ def _kept(timeline: bool | int) -> bool | int:
 
 
 def run_values(device: Device, tasks: Sequence[Task], timeline: Timeline | None, model: ValueModel | None) -> None:
-    """Compute the values that tasks leave on `device`: in the order of `timeline`, or block by block if it is None."""
+    """Compute the values that tasks leave in their tensors: in the order of `timeline`, or block by block if it is None.
+
+    The timeline must have kept its programs. Findings are dropped.
+    """
     if timeline is None:
         from ascend_sim.engine.functional import FunctionalEngine
 

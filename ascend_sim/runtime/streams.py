@@ -71,7 +71,7 @@ class StreamRun:
 def copy_cycles(chip: ChipSpec, moved: int) -> int:
     """Return the cycles of a copy or memset; `moved` is the sum of the bytes that it reads and writes in HBM.
 
-    Assumed: the launch overhead of a task, then HBM's full bandwidth; the link to the host is not modelled.
+    Assumed: the largest launch overhead of a task, then HBM's full bandwidth, rounded up; the link to the host is not modelled.
     """
     return chip.cycles(max(chip.launch.task_overhead_us.values())) + ceil(moved / chip.hbm_bytes_per_cycle())
 
@@ -104,10 +104,10 @@ class _StreamEngine(Engine):
 
 
 def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
-    """Run all streams to idle in mode "full" or "functional"; return the run. Values follow task by task, in order of their
-    finish.
+    """Run all streams to idle, with values in both modes ("full", "functional"); return the run.
 
-    Raises DeadlockError and other SimErrors.
+    In "functional" mode tasks run in the order of the queue, without time. In "full" mode values are computed after the
+    timeline, task by task in the order of their finish. Raises DeadlockError and other SimErrors.
     """
     if mode == "functional":
         return _values_in_order(device, tasks)
@@ -132,7 +132,7 @@ def _note(programs: list[tuple[int, Program]], index: int, _: int, __: Task, pro
 def _values_in_order(device: Device, tasks: Sequence[Task]) -> StreamRun:
     """Compute values task by task in the order of the queue, without time; return the run.
 
-    An event precedes the tasks that wait for it.
+    The queue must have each event before the tasks that wait for it; waits are not checked.
     """
     run = StreamRun(list(tasks), None)
     for index, task in enumerate(tasks):
@@ -146,8 +146,9 @@ def _values_in_order(device: Device, tasks: Sequence[Task]) -> StreamRun:
 
 
 def overlapping(timeline: Timeline) -> list[tuple[int, int]]:
-    """Return pairs of tasks of different streams that ran at the same time, as indices in the Timeline, the earlier launched
-    first.
+    """Return the pairs of tasks of different streams that shared a cycle between launch and finish, as indices in the Timeline.
+
+    In each pair the earlier launched is first. Steps of no cycles are in no pair.
     """
     order = sorted(range(len(timeline.tasks)), key=lambda i: timeline.tasks[i].launch)
     pairs = []

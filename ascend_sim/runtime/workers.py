@@ -54,7 +54,7 @@ def spread(
 ) -> list[Outcome]:
     """Return `function` of every item, in the order of `items`; `jobs` processes share them as in `spread_as_done`.
 
-    `progress(name, done, total)` is called after each item.
+    A single item is computed in this process. `progress(name, done, total)` is called after each item.
     """
     found: dict[int, Outcome] = {}
     with closing(spread_as_done(function, items, jobs=min(jobs, max(len(items), 1)))) as outcomes:
@@ -68,7 +68,7 @@ def spread(
 def spread_as_done(
     function: Callable[[Item], Outcome], items: Iterable[Item], *, jobs: int = 1, until: float | None = None
 ) -> Generator[tuple[int, Outcome]]:
-    """Yield (index in `items`, `function` of the item) as each is done; the first error ends the run.
+    """Yield (index in `items`, `function` of the item) as each is done; the first error is raised and ends the run.
 
     The next item is fetched when a process is free, so that `items` may depend on earlier results. At the time `until` (of
     `time.monotonic`) it ends, even if work is under way. With `jobs` above 1, or with `until`, fresh processes do the work:
@@ -116,7 +116,10 @@ class WorkerDied(SimError):
 
 
 def apart(function: Callable[[Item], Outcome], item: Item) -> Outcome:
-    """Return `function` of the item, computed in one fresh process. Raises WorkerDied, and errors of the function."""
+    """Return `function` of the item, computed in one fresh process. Raises WorkerDied, and errors of the function.
+
+    An error that cannot be pickled comes as a SimError.
+    """
     worker = _Worker(function)
     try:
         worker.give(0, item)
@@ -188,10 +191,11 @@ def forget_typed_in_main() -> None:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold back SIGINT, SIGTERM and SIGHUP until the end of the block; processes started there ignore Ctrl-C, their parent ends
-    them.
+    """Hold back SIGINT until the end of the block, and SIGTERM and SIGHUP if they have handlers; then raise the first one.
 
-    Blocking alone does not hold a signal: another thread of the process receives it, and Python runs the handler here.
+    Outside the main thread SIGINT is only blocked. Processes started in the block ignore Ctrl-C; their parent ends them. Where
+    signals cannot be blocked (Windows), nothing is held. Blocking alone does not hold a signal: another thread of the process
+    receives it, and Python runs the handler here.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -216,7 +220,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def begin_worker() -> None:
-    """Set up this worker process: ignore Ctrl-C, since the parent ends it, and end with the parent."""
+    """Set up this worker process: ignore Ctrl-C, since the parent ends it; end with the parent, or beyond the memory limit."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     leave_the_word_to_another()
@@ -262,7 +266,7 @@ def _gone(parent: Any) -> bool:
 def _portable(error: Exception) -> Exception:
     """Return the error itself if another process can unpickle it to an equal one, else a SimError with its type and text.
 
-    An error that is not a SimError gets its traceback as a note.
+    To an error that is not a SimError its traceback is added as a note.
     """
     if not isinstance(error, SimError):
         error.add_note("".join(traceback.format_exception(error)))

@@ -20,6 +20,7 @@ from tests.support.engine.random_programs import SIZES
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("each_engine")]
 
 QUIET = quiet(CHIP)
+CORES = (("AIC", 0), ("AIV", 0), ("AIV", 1))
 
 
 def run(programs: list[list[Program]], kind: str = "") -> Any:
@@ -86,6 +87,41 @@ def test_a_barrier_for_all_in_the_circle() -> None:
         run([[made]])
     assert "S: before 1 S pipe_barrier (on=ALL) waits for every pipe to be idle" in str(error.value)
     assert "they wait in a circle: M -> FIX -> S -> M" in str(error.value)
+
+
+@pytest.mark.parametrize(("hold", "words"), [("pipe_barrier", "every pipe"), ("scalar_wait", "FIX")])
+def test_a_barrier_behind_a_wait_for_another_core_is_no_circle(hold: str, words: str) -> None:
+    """FIX waits for another core and the scalar unit for FIX: nothing of this core has to move for them."""
+    chip = changed(QUIET, sync={"cross_wait_stops_issue": False})
+
+    def cube(k: Any) -> None:
+        k.cross_core_wait(2, 2, "FIX")
+        getattr(k, hold)("ALL" if hold == "pipe_barrier" else "FIX")
+
+    made = [program(chip, kind, cube if kind == "AIC" else lambda k: None, sub_block=s) for kind, s in CORES]
+    with pytest.raises(DeadlockError) as error:
+        Engine(Device(chip, with_values=False)).run([task_of([made], kind="MIX")])
+    text = str(error.value).splitlines()
+    assert text[1].startswith("  block 0 AIC FIX: at 0") and text[2].startswith("  block 0 AIC S: before 1")
+    assert text[2].endswith(f" waits for {words} to be idle") and len(text) == 3
+
+
+def test_of_several_pipes_the_one_in_the_circle_is_shown() -> None:
+    """The barrier waits for MTE1, which waits for another core at last, and for M, whose set is behind the barrier."""
+    chip = changed(QUIET, sync={"cross_wait_stops_issue": False})
+
+    def cube(k: Any) -> None:
+        other, own = k.flag("FIX", "MTE1", "other"), k.flag("MTE2", "M", "own")
+        k.cross_core_wait(2, 2, "FIX")
+        k.set_flag(other), k.wait_flag(other)
+        k.set_flag(own), k.wait_flag(own)
+        k.pipe_barrier("ALL")
+
+    made = [program(chip, kind, cube if kind == "AIC" else lambda k: None, sub_block=s) for kind, s in CORES]
+    made[0] = reordered(made[0], [0, 1, 2, 4, 5, 3])
+    with pytest.raises(DeadlockError) as error:
+        Engine(Device(chip, with_values=False)).run([task_of([made], kind="MIX")])
+    assert str(error.value).endswith("block 0 AIC: they wait in a circle: MTE2 -> S -> M -> MTE2")
 
 
 def test_a_wait_that_is_not_issued_is_not_blamed_on_its_flag() -> None:

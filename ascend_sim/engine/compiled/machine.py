@@ -59,7 +59,10 @@ class _Room:
 
 
 class CompiledMachine:
-    """Machine in C with the interface of `SimpyMachine`: the cores and the shared GM of one device for one run."""
+    """Machine in C with the interface of `SimpyMachine`: the cores and the shared GM of one device for one run.
+
+    Raises SimError for a chip with numbers by which C's integers could wrap.
+    """
 
     def __init__(
         self,
@@ -365,7 +368,7 @@ class CompiledCore:
         self._machine.forget(self)
 
     def lost_sets(self) -> dict[tuple[str, str, int], int]:
-        """Return {flag (source, destination, number): number of its first lost set}, for flags that lost a set."""
+        """Return {flag (source, destination, number): number of its first lost set, from 0}; {} after the program's end."""
         found: dict[tuple[str, str, int], int] = {}
         flag = c_int64(0)
         while self.handle and (lost := self._machine.lib.core_lost_set(self.handle, c.byref(flag))) >= 0:
@@ -398,7 +401,7 @@ class CompiledCore:
     def scalar_stuck(self) -> tuple[int, str] | None:
         """Return (row before which the scalar unit stands, the pipe whose queue is full); None if it does not stand.
 
-        The pipe is "ALL" at a barrier, "S" at a wait of its own.
+        The pipe is "ALL" at a barrier or ScalarWait, "S" at a wait of its own.
         """
         if self.handle is None:
             return None

@@ -54,7 +54,7 @@ class Table:
             raise MemoryError
 
     def extend(self) -> None:
-        """Pass to C the instructions that were added to the table since the last call."""
+        """Pass to C the instructions that were added to the table since the last call. Raises SimError as `_access`."""
         table, known = self.table, self._known
         count = len(table.instructions) - known
         if not count:
