@@ -40,10 +40,11 @@ class Cost:
 
 @frozen
 class GmAccess:
-    """The GM side of a transfer: which operand, its direction and the most the core's port moves.
+    """The GM side of a transfer: its bytes (`region`, with the operand that has their address) and the most bytes per cycle
+    that the core's port moves (`rate`).
 
-    `rate` is bytes per cycle of the port; `region` the bytes; "atomic" reads and writes its bytes in the L2. A read that is
-    not `kept` goes past the L2 and leaves no lines there.
+    `direction` is "read", "write" or "atomic", which reads and writes its bytes in the L2. A read that is not `kept` goes past
+    the L2 and leaves no lines there.
     """
 
     direction: str
@@ -64,7 +65,7 @@ class Pace(NamedTuple):
     head: int
 
     def overlap(self, other: Pace) -> int:
-        """Return how many cycles before the end of the first of two accesses to one tile the second may begin.
+        """Return how many cycles before the end of `self` a later access to the same tile (`other`) may begin to touch it.
 
         Each has its own speed, and the second may never overtake the first at any fractal. 0 if their tiles differ in shape.
         """
@@ -111,7 +112,7 @@ class Instruction:
         return None
 
     def pace(self, chip: ChipSpec) -> Pace | None:
-        """Return the pace over its tile of L0C if the unit flag can order it against another instruction; else None."""
+        """Return the pace over its tile of L0C for a product, or a drain with the unit flag; None for other instructions."""
         return None
 
     def interlocks(self, chip: ChipSpec) -> bool:
@@ -127,16 +128,20 @@ class Instruction:
         return ()
 
     def moves(self, model: ValueModel) -> Moves | None:
-        """Return the effect on values as data (`Moves`); None if the instruction has a `read` and a `commit` of its own."""
+        """Return the effect on values as data (`Moves`); None without one, or if `read` and `commit` are overridden instead."""
         return None
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        """Return the operands' values when the instruction starts, to be passed to `commit`."""
+        """Return the operands' values (copies, or their product) when the instruction starts, for `commit`; None without an
+        effect.
+        """
         told = self._effect(memory.model)
         return None if told is None else effect.taken(told, memory, {"src0": src0, "src1": src1})
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        """Write the result when the instruction retires; `pending` is what `read` returned."""
+        """Write the result to `memory` when the instruction retires; `pending` is what `read` returned. Does nothing without an
+        effect.
+        """
         told = self._effect(memory.model)
         if told is not None:
             effect.put(told, memory, dst, pending)
@@ -161,7 +166,9 @@ class Instruction:
         return {}
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields by name, as listings of programs and traces show them."""
+        """Return {field: value} for listings of programs and traces; it may be the object's own dict, which must not be
+        changed.
+        """
         return vars(self)
 
     def label(self) -> str:
@@ -174,7 +181,7 @@ class Instruction:
 
 
 def ceil_div(a: int, b: int) -> int:
-    """Return a / b, rounded up."""
+    """Return a / b of integers, rounded up."""
     return -(-a // b)
 
 

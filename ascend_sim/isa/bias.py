@@ -18,9 +18,11 @@ _FORMATS = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
 
 @frozen
 class LoadBias(Instruction):
-    """Move `count` numbers of `dtype` from L1 to the bias table, float16 widened to float32, others as they are.
+    """Move `count` numbers of `dtype` from L1 to the bias table, 4 bytes each there: float16 widened to float32, float32 and
+    int32 as they are.
 
-    Widened by the conversion bit of copy_cbuf_to_bt (dav-2201's words: derived), as ops-nn's Conv3DV2 loads a bias of float16.
+    Widening is the conversion bit of copy_cbuf_to_bt (dav-2201's words: derived), as ops-nn's Conv3DV2 loads a bias of float16.
+    `pipe` raises SimError for another dtype, and on a chip without a bias table.
     """
 
     count: int

@@ -37,12 +37,13 @@ from ascend_sim.numerics.integers import INTEGERS, storage
 class Mmad(Instruction):
     """L0C[m, n] = (L0C if `accumulate`) + L0A[m, k] x L0B[k, n]; `dtype` is the compute dtype, sums are fp32, of int8 int32.
 
-    For "hf32" the fp32 operands are rounded to `hf32_bits` mantissa bits (nearest even) before they are multiplied. How the
-    products are added is a model (`ValueModel.accumulate`); with saturation nothing infinite stays in L0C. Sums of int8 are
-    exact, and one that leaves int32 wraps around (assumed).
+    `m` and `n` are rounded up to whole fractals of 16, which are computed and written. For "hf32" the fp32 operands are rounded
+    to `hf32_bits` mantissa bits (nearest even) before they are multiplied. How the products are added is a model
+    (`ValueModel.accumulate`); with saturation no infinity or NaN stays in L0C. Sums of int8 are exact, and one that leaves
+    int32 wraps around (assumed).
 
     With `bias` (a byte address in BT; -1: none) L0C begins with a number for each column, float32 or, of int8, int32, which is
-    then summed with the products (asc-devkit, Mmad page: the C matrix from the bias table).
+    then summed with the products (asc-devkit, Mmad page: the C matrix from the bias table); not together with `accumulate`.
 
     `gemv` is the mode of m = 1: L0A holds the one row as it is, k elements one behind the other, and of each fractal of L0C the
     first row alone is written (asc-devkit, GEMV page). That it takes the time of a fractal of rows is assumed.
@@ -113,7 +114,7 @@ class Mmad(Instruction):
         return self.bias >= 0
 
     def _shapes(self) -> tuple[int, int, int, int]:
-        """Return the fractals along M, K and N, and C0, the elements of 32 bytes."""
+        """Return the fractals along M, K and N, each rounded up, and C0, the elements of 32 bytes."""
         c0 = BLOCK_BYTES // self.itemsize
         return ceil_div(self.m, FRACTAL), ceil_div(self.k, c0), ceil_div(self.n, FRACTAL), c0
 
@@ -147,7 +148,9 @@ class Mmad(Instruction):
         return (fractal, m1 * fractal) if chip.cube.l0a_by_columns else (k1 * fractal, fractal)
 
     def operands(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return views of both operands in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]; one row is [1, 1, K1, C0]."""
+        """Return views of both operands in L0A and L0B as stored (hf32 not rounded): [M1, 16, K1, C0], in GEMV mode [1, 1, K1,
+        C0], and [N1, 16, K1, C0].
+        """
         m1, k1, n1, c0 = self._shapes()
         dtype = storage("float32" if self.dtype == "hf32" else self.dtype)
         by_columns = memory.model.chip.cube.l0a_by_columns
@@ -201,10 +204,11 @@ def fixpipe_moves(
     pre: Quantisation | None = None,
     scales: Place | None = None,
 ) -> Moves:
-    """Return the `Moves` of numbers from L0C to `put`, converted to `dtype` or, with `atomic`, added there in that format.
+    """Return the `Moves` of numbers from L0C to `put`: converted to `dtype` and written or, with `atomic`, added to the numbers
+    there.
 
-    Without `pre` the numbers are float32, or int32 that stay int32; `scales` is the place of the columns' scales if each has
-    its own.
+    Without `pre` the numbers are float32, or int32 that stay int32. With it they are scaled before the conversion; `scales` is
+    the place of the columns' scales, which counts only for `pre.by_column`.
     """
     saturate = model.fixpipe_saturates(storage(dtype).itemsize)
     whole = dtype in INTEGERS
@@ -218,7 +222,9 @@ def fixpipe_moves(
 
 
 class Drain(Instruction):
-    """Base of the Fixpipe's stores of a tile of L0C to GM, with arithmetic on the way; subclasses differ in layout in GM."""
+    """Base of the Fixpipe's stores of a tile of L0C, with arithmetic on the way; subclasses differ in layout. The target is GM,
+    in `FixpipeToL1` L1.
+    """
 
     m: int
     n: int
@@ -253,7 +259,9 @@ class Drain(Instruction):
         return _fixpipe_cost(chip)
 
     def taken_of(self, columns: int) -> tuple[Region, ...]:
-        """Return the regions of the tile in L0C and, if each column has its own scale, of the scales of `columns` columns."""
+        """Return the regions that are read: the tile in L0C and, if each column has its own scale, the scales of `columns`
+        columns.
+        """
         rows, apart = self.m * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES
         tile = Region("src0", "L0C", rows, apart, ceil_div(self.n, FRACTAL))
         if self.pre is None or not self.pre.by_column:
@@ -337,7 +345,7 @@ class Fixpipe(Drain):
 class FixpipeUnitFlag(Fixpipe):
     """A Fixpipe with the unit flag: it follows the last Mmad of its tile fractal by fractal, and the next Mmad follows it.
 
-    Its operands have been read by the end of its occupancy.
+    It reads its tile until the end of its occupancy, not at its start alone.
     """
 
     name = "fixpipe"
@@ -356,8 +364,8 @@ class FixpipeUnitFlag(Fixpipe):
 class FixpipeNd(Drain):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM row by row (ND), rows `dst_stride` bytes apart, as `dtype`.
 
-    `atomic_add` adds to what GM holds instead of replacing it. The Fixpipe's rate is that of its other layouts: a separate
-    one for ND is not in the chip files. `pre` is as in `Fixpipe`.
+    Exactly `n` numbers of a row are written. `atomic_add` adds to what GM holds instead of replacing it. The Fixpipe's rate is
+    that of its other layouts: a separate one for ND is not in the chip files. `pre` is as in `Fixpipe`.
     """
 
     m: int

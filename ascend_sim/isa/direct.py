@@ -22,11 +22,12 @@ from ascend_sim.numerics import numpy_dtype
 
 @frozen
 class DataCopyDn2Nz(Instruction):
-    """`count` column-major matrices in GM become blocks of C0 = 32 bytes in L1; a last block is filled up with zeros.
+    """`count` column-major matrices in GM become blocks of C0 = 32 bytes in L1; a last block of channels is filled up with
+    zeros.
 
     Element (channel, pixel) of matrix i is in GM at i * `src_step` + channel * `channel_stride` + pixel * `itemsize` and goes
     to i * `dst_step` + channel // C0 * `block_stride` + pixel * `pixel_stride` + channel % C0 * `itemsize` in L1 (bytes).
-    `most_bytes_per_cycle` is a rate that it does not exceed, 0 for that of the path.
+    `most_bytes_per_cycle` is a rate that it does not exceed, 0 for that of the path. `operand` labels the counted bytes.
     """
 
     channels: int
@@ -45,7 +46,7 @@ class DataCopyDn2Nz(Instruction):
     kind = TRANSFER
 
     def __post_init__(self) -> None:
-        """Raise SimError for a rate that is no number, or below 0."""
+        """Raise SimError for a rate that is not a finite number from 0."""
         rate = self.most_bytes_per_cycle
         if not isinstance(rate, Real) or not 0 <= rate < math.inf:
             raise SimError(f"data_copy_dn2nz: most_bytes_per_cycle = {rate!r}; it is a number from 0 (0: the path's rate)")
@@ -116,7 +117,7 @@ class FixpipeDn(Instruction):
     kind = TRANSFER
 
     def __post_init__(self) -> None:
-        """Raise SimError for a piece that begins before its tile or behind the first fractal."""
+        """Raise SimError for a negative `row`, or a `first` outside 0 to 15."""
         if self.row < 0 or not 0 <= self.first < FRACTAL:
             raise SimError(
                 f"fixpipe_dn: row = {self.row}, first = {self.first}; a piece begins at row 0 or more, and at column 0 to "
@@ -133,7 +134,9 @@ class FixpipeDn(Instruction):
 
     @property
     def _plain(self) -> Fixpipe:
-        """Return the Fixpipe of the same tile in blocks of 16 columns, whose pipe, cost and rate hold here."""
+        """Return the Fixpipe of the same tile in blocks of 16 columns, from row 0 and column 0 on, whose pipe, cost and rate
+        hold here.
+        """
         return Fixpipe(self.m, self.first + self.n, self.m_padded, self.dtype, FRACTAL, 0)
 
     def pipe(self, chip: ChipSpec) -> str:

@@ -28,7 +28,7 @@ _NARROW = ("float16", "bfloat16")
 
 
 def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
-    """Return the operands at the instruction's start: converted bytes, or the product [m, n].
+    """Return the operands at the instruction's start, for `put`: converted bytes, or the product [m, n] plus the bias.
 
     For float products that are added in a modelled order it returns (left factors, right factors, the bias or None) instead.
     """
@@ -48,7 +48,10 @@ def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
 
 
 def _scaled(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> NDArray[np.uint8]:
-    """Return the items of the only place after ReLU and scales in the target format, as bytes; in float64, rounded once."""
+    """Return the items of the only place after ReLU and scales in the target format, as bytes.
+
+    Scales lose their lower 13 mantissa bits (`quantisation.kept`); the arithmetic is float64, rounded once to nearest even.
+    """
     (place,), how = moves.takes, moves.scaling
     values = _items(place, memory, operands[place.operand]).view(storage(moves.source)).astype(np.float64)
     if how.relu:
@@ -91,7 +94,8 @@ def put(moves: Moves, memory: Memory, address: int, pending: Any) -> None:
     """Write `pending`, the result of `taken`, to the destination at `address`: as bytes, added, or as the larger or smaller
     number.
 
-    Without places to take, the fill is written.
+    Products in a modelled order are summed here. Items beyond the destination's are dropped. Without places to take, `pending`
+    is ignored and the fill is written.
     """
     place = moves.put
     buffer, begin = _where(place, memory, address)
@@ -141,7 +145,9 @@ def _view(
 
 
 def _items(place: Place, memory: Memory, address: int, fill: bytes = b"") -> NDArray[np.uint8]:
-    """Return a copy of a place's items in their order as bytes; `fill` replaces the negative places of a list."""
+    """Return a copy of a place's items in their order as bytes; `fill`, or zeros without it, replaces the negative places of a
+    list.
+    """
     buffer, begin = _where(place, memory, address)
     if place.listed is None:
         return np.ascontiguousarray(_view(place, buffer, begin)).copy().view(np.uint8).reshape(-1)
@@ -158,7 +164,7 @@ def _items(place: Place, memory: Memory, address: int, fill: bytes = b"") -> NDA
 
 
 def _put_listed(place: Place, buffer: NDArray[np.uint8], begin: int, pending: NDArray[np.uint8]) -> None:
-    """Write items to the byte offsets that a place lists; surplus items are dropped."""
+    """Write items to the byte offsets that a place lists, none of which may be negative; surplus items are dropped."""
     assert place.listed is not None
     item = place.itemsize
     buffer[begin + place.listed[:, None] + np.arange(item)] = pending[: place.count * item].reshape(-1, item)
@@ -194,7 +200,9 @@ def _added(
     right: NDArray[np.float32],
     start: NDArray[np.float32] | None,
 ) -> NDArray[np.float32]:
-    """Return L0C (or zeros, or the bias) plus all products [m, n], added in the order of the accumulation model."""
+    """Return float32 sums [m, n]: the bias, or L0C if the product accumulates, or zeros, plus all products in the model's
+    order.
+    """
     product = moves.product
     assert product is not None
     total = np.zeros((product.m, product.n), np.float32)

@@ -14,7 +14,7 @@ from ascend_sim.memory.regions import Region
 
 @frozen
 class FixpipeToL1(Fixpipe):
-    """Store of a tile of L0C to L1, in the layout and with the arithmetic of `Fixpipe`; `atomic_add` stays False.
+    """Store of a tile of L0C to L1, in the layout and with the arithmetic of `Fixpipe`; L1 takes no `atomic_add`.
 
     Numbers become 1 or 2 bytes wide (asc-devkit, Fixpipe L0C to L1). It moves at the lower of the rates of the Fixpipe for that
     width and of the path (assumed).

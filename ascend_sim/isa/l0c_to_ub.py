@@ -19,10 +19,10 @@ from ascend_sim.numerics.integers import storage
 @frozen
 class L0cToUb(Instruction):
     """Move `rows` rows (rounded up to whole fractals) of `columns` blocks of 16 columns from an L0C tile of `m_padded` rows to
-    UB.
+    UB, as [columns][rows][16].
 
-    One row leaves alone, 16 numbers of each block (asc-devkit, DataCopy L0C to UB page:
-    BLOCK_MODE_VECTOR): so does the result of a GEMV product, which fills no more of a fractal.
+    One row is not rounded up: 16 numbers of each block leave alone (asc-devkit, DataCopy L0C to UB page: BLOCK_MODE_VECTOR), as
+    the result of a GEMV product does, which fills no more of a fractal.
 
     `dtype` is the format in UB: fp32 is kept, and int32 of a product of int8; a narrower one is rounded once to nearest even
     (overflow as in `ValueModel`). The path's rate counts fp32 bytes out of L0C (assumed: msopprof calls it the width at which

@@ -45,7 +45,7 @@ class LoadData2D(Instruction):
     name = "load_data_2d"
 
     def __post_init__(self) -> None:
-        """Raise SimError for transposed squares whose fractals overlap in the destination."""
+        """Raise SimError for transposed squares of two fractals that would overlap in the destination."""
         apart, inner = self.dst_stride, self.fractal_stride
         steps = inner // apart if apart and inner % apart == 0 else 0  # from a square to the one that begins at its second half
         if self.fractals == 2 and (not inner or (self.repeat > 1 and not apart) or 0 < abs(steps) < self.repeat):
@@ -145,7 +145,9 @@ class LoadData3D(Instruction):
     name = "load_data_3d"
 
     def __post_init__(self) -> None:
-        """Raise SimError for a window without positions, and for rows, columns or distances below 0."""
+        """Raise SimError for a window without positions, for starts or distances below 0, and for `padding` of a part of
+        fractals.
+        """
         least = {"out_height": 1, "out_width": 1, "m_start": 0, "k_start": 0, "k_stride": 0, "dst_stride": 0}
         for name, low in least.items():
             if getattr(self, name) < low:
@@ -158,7 +160,7 @@ class LoadData3D(Instruction):
             )
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields by name, without those of repeated columns if there are none."""
+        """Return the fields by name, without those of runs of columns and `padding` where they have their defaults."""
         plain = {"k_repeat": 1, "k_stride": 0, "dst_stride": 0, "padding": 0}
         return {name: value for name, value in vars(self).items() if plain.get(name) != value}
 
@@ -188,7 +190,9 @@ class LoadData3D(Instruction):
 
     @property
     def fractals(self) -> int:
-        """Return the number of fractals side by side in one row of fractals in L0B, over all runs of columns."""
+        """Return the number of fractals side by side in one row of fractals in L0B, over all runs of columns. Only for rows
+        that are K.
+        """
         return self.blocks * self.c0 // FRACTAL
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -271,10 +275,11 @@ def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 @lru_cache(maxsize=4096)
 def _touched_blocks(load: LoadData3D) -> tuple[int, int, int, int, int]:
-    """Return the part of a channel block that the load reads, and the first and last channel block.
+    """Return the part of a channel block that the load reads, and the first and last channel block, as five numbers. Cached.
 
-    The part is (its first block, blocks of a row, rows). It is within one row of the map if the pixels are of one output row,
-    else whole rows. A map that is a matrix (one tap, stride 1, no padding) is read pixel by pixel, whatever its width.
+    The part is (its first 32-byte block, blocks of a row, rows); nothing is read if a count is not positive. It is a window of
+    columns and rows of the map if the output pixels are of one row, else whole rows as one run. A map that is a matrix (one
+    tap, stride 1, no padding) is read pixel by pixel, whatever its width.
     """
     taps, pixels = load.k_h * load.k_w, load.out_height * load.out_width
     c1_first = load.k_start // load.c0 // taps

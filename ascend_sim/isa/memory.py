@@ -30,7 +30,8 @@ class ValueModel:
     """Choices about values that the chip offers or that are not published; no cost depends on them.
 
     `accumulate` names a model of the cube's additions (`numerics.accumulate`); `saturate`: infinities, NaN and overflow become
-    finite numbers (chip file, overflow). `effects` caches the `Moves` of each instruction, None for one without.
+    finite numbers (chip file, overflow). `effects` caches the `Moves` of each instruction (`Instruction.described`), None for
+    one without.
     """
 
     chip: ChipSpec
@@ -42,7 +43,7 @@ class ValueModel:
     def of(cls, chip: ChipSpec, accumulate: str = "chunk", overflow: str | None = None) -> ValueModel:
         """Return the model of a chip; `overflow` is "inf_nan", "saturate" or None (the chip's default).
 
-        Raises SimError for other names.
+        Raises SimError for another name, and for an overflow mode that the chip lacks.
         """
         if accumulate not in ACCUMULATIONS:
             raise SimError(f"accumulate {accumulate!r}: allowed are {', '.join(ACCUMULATIONS)}")
@@ -60,17 +61,25 @@ class ValueModel:
         return "saturate" if self.saturate else "inf_nan"
 
     def one_order(self) -> AbstractContextManager[object]:
-        """Return a context in which products have one order of additions: BLAS uses one thread, if it does the sums."""
+        """Return a context in which BLAS uses one thread, so that its products have one order of additions; an empty one for
+        "chunk".
+        """
         return one_thread() if self.accumulate != "chunk" else nullcontext()
 
     def settled(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return floating-point `values`, made finite if the model saturates. That sums saturate so is inferred."""
+        """Return floating-point `values`: as they are or, if the model saturates and one is not finite, a copy of finite
+        numbers.
+
+        That sums saturate so is inferred.
+        """
         if not self.saturate or np.isfinite(values.sum(dtype=np.float64)):
             return values
         return cast(values, values.dtype, saturate=True)
 
     def fixpipe_saturates(self, itemsize: int) -> bool:
-        """Return True if the Fixpipe saturates results of `itemsize` bytes: in that mode, or 2-byte results on some chips."""
+        """Return True if the Fixpipe saturates results of `itemsize` bytes: in saturating mode, or 2-byte results on some
+        chips.
+        """
         return self.saturate or (itemsize == 2 and self.chip.overflow.fixpipe_16bit_saturates)
 
 
@@ -90,7 +99,10 @@ class Memory:
     def array(
         self, space: str, address: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Return a view of `shape` at a byte address of a buffer, or at a GM operand (slot and offset); `strides` in bytes."""
+        """Return a view of `shape` (writes go to memory) at a byte address of a buffer, or at a GM operand (slot and offset).
+
+        `strides` are in bytes; None: elements adjoin.
+        """
         if space == "GM":
             buffer = self.gm[address >> SLOT_SHIFT]
             return np.ndarray(shape, dtype, buffer, address & OFFSET_MASK, strides)

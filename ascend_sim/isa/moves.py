@@ -22,7 +22,7 @@ class Place:
 
     `shape` and `strides` (bytes) are those of the loops, `packed` the strides in the bytes taken, `offset` (bytes) is where
     they begin behind the operand's address. A list has the byte offset of every item behind that address, or a number below
-    zero for an item of zeros.
+    zero for an item that is not read: the fill of `Moves`, or zeros.
     """
 
     operand: str
@@ -41,7 +41,9 @@ class Place:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return (first byte, end) of the items, relative to the operand's address; (0, 0) for a list of zeros only."""
+        """Return (first byte, end) of the items, relative to the operand's address; (0, 0) for a list without an item that is
+        read.
+        """
         if self.listed is not None:
             real = self.listed[self.listed >= 0]
             return (int(real.min()), int(real.max()) + self.itemsize) if len(real) else (0, 0)
@@ -51,9 +53,10 @@ class Place:
 
     @cached_property
     def indices(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-        """Return two index arrays of a list: its offsets counted in items, and the positions of its zero items.
+        """Return two index arrays of a list: its offsets counted in items (0 for one below zero), and the positions of those
+        below zero.
 
-        The first is None if an offset lies inside an item, the second if no item is zero.
+        The first is None if an offset lies inside an item, the second if no offset is below zero. Cached.
         """
         assert self.listed is not None
         outside = np.flatnonzero(self.listed < 0)
@@ -62,7 +65,9 @@ class Place:
 
     @property
     def is_apart(self) -> bool:
-        """Return True if no byte is of two items, so the order of writing does not matter; False if strides do not show it."""
+        """Return True if no two items share a byte, so the order of writing does not matter; False also if strides do not show
+        it.
+        """
         if self.listed is not None:
             return bool((np.diff(np.sort(self.listed)) >= self.itemsize).all())
         covered = self.itemsize
@@ -107,13 +112,15 @@ def loops(
 
 
 def listed(operand: str, space: str, offsets: NDArray[Any], itemsize: int) -> Place:
-    """Return a Place of items at the byte offsets in `offsets`, in their order; a negative offset is one of zeros or fill."""
+    """Return a Place of items at the byte offsets in `offsets`, in their order; a negative one stands for fill or zeros."""
     flat = offsets.ravel()
     return Place(operand, space, itemsize, flat.shape, listed=np.ascontiguousarray(flat))
 
 
 def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64]:
-    """Return an array of `shape` with each element's offset from the first, for the given strides and in their unit."""
+    """Return an array of `shape` with each element's offset from the first: the sum of index times stride, in the strides'
+    unit.
+    """
     found = np.zeros(tuple(shape), np.int64)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         found += (np.arange(size) * stride).reshape(-1, *(1,) * (len(shape) - axis - 1))
@@ -122,7 +129,8 @@ def offsets_of(shape: Sequence[int], strides: Sequence[int]) -> NDArray[np.int64
 
 @frozen(eq=False)
 class Product:
-    """Matrix product of an effect: factors [m, held_k] and [n, held_k] of `dtype`; only the first `k` columns count.
+    """Matrix product of an effect: left factor [m, held_k] times the transpose of [n, held_k], both of `dtype`; only the first
+    `k` columns count.
 
     `starts`: a third place has n numbers (bias) with which every row begins.
     """
@@ -139,15 +147,15 @@ class Product:
 class Moves:
     """Effect of an instruction: at its start it takes the items of the places `takes`, at its retirement it puts them at `put`.
 
-    Items are converted from the format `source` to `target` (empty: moved as bytes). Those of a second place stand
-    behind those of the first; items beyond the room of `put` are dropped. With a `product` two places are its factors,
-    a third has the numbers that its rows begin with. The bytes `fill`, zeros if empty, are put where nothing
-    is taken, and stand at the negative places of a list.
+    Items are converted from the format `source` to `target` (empty: moved as bytes). Those of a second place stand behind those
+    of the first; items beyond the room of `put` are dropped. With a `product` two places are its factors, a third has the
+    numbers that its rows begin with. The bytes `fill`, zeros if empty, are repeated over `put` where `takes` is empty, and
+    stand at the negative places of a list.
 
-    `rounding` is a mode of the target, None its first; `bits` of the mantissa stay in hf32. `saturate`: the conversion
-    turns overflow, infinities and NaN into finite numbers. `adds`: the format in which numbers are added to what is
-    there; `keeps`: "max" or "min", by which one of both stays instead. `settles`: the result there then saturates.
-    `scaling`: the arithmetic before the conversion (`quantisation.Scaling`).
+    `rounding` is a mode of the target, None its first; `bits` of the mantissa stay in hf32. `saturate`: the conversion turns
+    overflow, infinities and NaN into finite numbers. `adds`: the format in which numbers are added to what is there; `keeps`:
+    "max" or "min", by which one of both stays instead (`adds` has the format then too). `settles`: the result there then
+    saturates, if the value model does. `scaling`: the arithmetic before the conversion (`quantisation.Scaling`).
     """
 
     takes: tuple[Place, ...]

@@ -29,7 +29,7 @@ class NotSimulated:
 
 @cache
 def not_simulated() -> tuple[NotSimulated, ...]:
-    """Return the declared entries in the order of the file."""
+    """Return the declared entries in the order of the file, which is read once."""
     entries: list[dict[str, Any]] = read_config("instructions/not_simulated.yaml")["forms"]
     lists: list[dict[str, Any]] = [
         {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()} for entry in entries
@@ -38,7 +38,10 @@ def not_simulated() -> tuple[NotSimulated, ...]:
 
 
 def refuse_not_simulated(chip: ChipSpec, method: str, of: object, instead: str = "") -> None:
-    """Raise SimError if the chip has the feature `of` of `method` but it is not simulated; `instead` names simulated ones."""
+    """Raise SimError if the chip has the feature `of` of `method` and it is declared as not simulated; otherwise return.
+
+    `instead` is a text in the message that names simulated ones.
+    """
     arch = chip.identity.arch
     for one in not_simulated():
         if one.method == method and str(of) in one.of and arch in one.architectures:

@@ -20,12 +20,12 @@ _DROPPED = 0xFFFFE000
 
 @frozen
 class Quantisation:
-    """Arithmetic of the Fixpipe: numbers of format `source` in L0C, ReLU if `relu`, times `scale` (0: not
-    scaled), rounded once to the output format.
+    """Arithmetic of the Fixpipe: numbers of format `source` in L0C, ReLU if `relu`, times `scale` (0: not scaled), rounded once
+    to the output format.
 
-    With `by_column` each column has a scale of its own in the Fixpipe buffer, and `scale` is 0. That the product is exact
-    before it is rounded to nearest even, and that ReLU comes before it, is assumed (positive scales commute with ReLU). Raises
-    SimError for a source or scale that the unit lacks.
+    With `by_column` each column has a scale of its own in the Fixpipe buffer, and `scale` is 0. The unit drops the lower 13
+    mantissa bits of a scale (`kept`). That the product is exact before it is rounded to nearest even, and that ReLU comes
+    before it, is assumed (positive scales commute with ReLU). Raises SimError for a source or scale that the unit lacks.
     """
 
     source: str = "float32"
@@ -39,7 +39,9 @@ class Quantisation:
         return self.by_column or bool(self.scale)
 
     def __post_init__(self) -> None:
-        """Raise SimError for a source that L0C never holds, for a flag that is not a bool, and for a scale it cannot hold."""
+        """Raise SimError for a source that L0C never holds, a flag that is not a bool, `scale` with `by_column`, and a scale
+        that is no number, infinite, NaN or subnormal.
+        """
         if self.source not in SUMS:
             raise SimError(f"quantisation: source {self.source!r}; L0C holds {' or '.join(SUMS)}")
         for name in ("by_column", "relu"):
@@ -59,7 +61,7 @@ class Quantisation:
 
 @frozen
 class Scaling:
-    """Arithmetic of the Fixpipe in `Moves`: ReLU, then a product with one `scale` (0: none), or with `scales`, one per item."""
+    """Arithmetic of the Fixpipe in `Moves`: ReLU, then a product with `scales`, one per item, or with one `scale` (0: none)."""
 
     scale: float = 0.0
     scales: Place | None = None

@@ -25,7 +25,10 @@ class Recorded(Instruction):
 
     @classmethod
     def of(cls, instruction: Instruction, chip: ChipSpec) -> Recorded:
-        """Return a recording of name, pipe, cost, regions and counts that `instruction` has on `chip`."""
+        """Return a recording of `instruction` on `chip`: its text, name, kind, pipe, cost, regions, label and path.
+
+        Its effect on values is not recorded: `read` and `commit` of the recording do nothing.
+        """
         access = instruction.gm_access(chip)
         told = {
             "name": instruction.name,

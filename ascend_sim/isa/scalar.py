@@ -60,7 +60,7 @@ class ScalarAccess(Instruction):
 
 @frozen
 class ScalarLoad(ScalarAccess):
-    """Read the element at src0. The program has no place for its value, which only code that writes programs can use."""
+    """Read the element at src0, from GM through the data cache. The value goes nowhere: a row of a program cannot use it."""
 
     name = "scalar_load"
 
@@ -75,7 +75,7 @@ class ScalarLoad(ScalarAccess):
 
 @frozen
 class ScalarStore(ScalarAccess):
-    """Write the element at dst; the operand src0 holds its bits, as a signed number."""
+    """Write the element at dst, in GM into the data cache; the operand src0 holds its bits, as a signed number."""
 
     name = "scalar_store"
 
@@ -99,7 +99,7 @@ class ScalarStore(ScalarAccess):
 
 @frozen
 class ScalarCopy(ScalarAccess):
-    """Read the element at src0 and write it at dst, both in the Unified Buffer (a load and a store)."""
+    """Read the element at src0 and write it at dst, both in the Unified Buffer (a load and a store). Raises SimError for GM."""
 
     name = "scalar_copy"
 
@@ -126,7 +126,7 @@ class ScalarCopy(ScalarAccess):
 class CleanDataCache(Instruction):
     """Write the line of GM at dst back from the data cache and drop it, or all lines (DataCacheCleanAndInvalid).
 
-    Lines are written back whole: what other cores wrote beside the changed bytes is lost.
+    Only changed lines are written, but whole: other cores' writes to a line's other bytes since it was fetched are lost.
     """
 
     all_lines: bool
@@ -153,7 +153,10 @@ class CleanDataCache(Instruction):
 
 
 def bits_of_number(value: Any, dtype: np.dtype[Any]) -> int:
-    """Return a number, converted to `dtype`, as the signed 64-bit operand of a scalar store that holds its bits."""
+    """Return a number, converted to `dtype`, as the signed 64-bit operand of a scalar store that holds its bits.
+
+    Its bytes are the lowest, zeros follow; a float beyond the format becomes an infinity.
+    """
     with np.errstate(over="ignore"):  # an infinity, as on the device
         data = np.asarray(within_64_bits(value)).astype(dtype).tobytes()
     return int.from_bytes(data.ljust(8, b"\0"), "little", signed=True)

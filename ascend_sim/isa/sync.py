@@ -37,9 +37,9 @@ class SetFlag(Instruction):
 
 @frozen
 class WaitFlag(Instruction):
-    """Hold the destination pipe until the flag was raised, and take it back down by one.
+    """Hold the destination pipe until the flag was raised, and lower it.
 
-    For experiments a wait can be disarmed (`armed` false): it still takes the flag down but holds nothing.
+    For experiments a wait can be disarmed (`armed` false): it still lowers the flag but holds nothing.
     """
 
     source: str
@@ -82,7 +82,9 @@ class WaitUnitFlag(WaitFlag):
 
 @frozen
 class PipeBarrier(Instruction):
-    """Hold the next instruction on pipe `on` until everything earlier on it has retired; "ALL" holds every pipe."""
+    """Hold the next instruction on pipe `on` until everything earlier on it has retired; "ALL": on any pipe, until everything
+    has.
+    """
 
     on: str
 
@@ -113,7 +115,7 @@ class ScalarWait(Instruction):
 
 @frozen
 class CrossCoreSetFlag(Instruction):
-    """Raise a cross-core flag from a pipe.
+    """Raise a cross-core flag once everything earlier on the pipe `on` has retired.
 
     Mode 0 joins all cores of the kind, 1 the vector cores of a block, 2 cube <-> vector, 4 cube <-> one vector core.
     """
@@ -144,7 +146,10 @@ SECOND_VECTOR = 16
 
 
 def cross_counter(instruction: CrossCoreSetFlag | CrossCoreWaitFlag, core: CrossCore) -> CrossCounter:
-    """Return the counter an instruction raises or waits for on `core`: (flag, mode, kind of raising cores, block or -1)."""
+    """Return the counter an instruction raises or waits for on `core`: (flag, mode, kind of raising cores, block or -1).
+
+    In mode 4 a flag of the second vector core gets the cube's number, 16 more.
+    """
     block, kind, sub_block = core
     flag, mode = instruction.flag, instruction.mode
     if mode == ONE_VECTOR and kind == "AIV":
@@ -155,12 +160,17 @@ def cross_counter(instruction: CrossCoreSetFlag | CrossCoreWaitFlag, core: Cross
 
 
 def across(kind: str, mode: int) -> str:
-    """Return the kind of core at the other end of a cross-core flag: the other kind in modes 2 and 4, else `kind` itself."""
+    """Return the kind of core at the other end of a cross-core flag: "AIV" or "AIC", the other one, in modes 2 and 4, else
+    `kind`.
+    """
     return ("AIV" if kind == "AIC" else "AIC") if mode in (2, ONE_VECTOR) else kind
 
 
 def cross_members(counter: CrossCounter, cores: Iterable[CrossCore], waiters: bool = False) -> list[int]:
-    """Return the indices in `cores` of the cores that raise a counter together or, with `waiters`, wait for it."""
+    """Return the indices in `cores` of the cores that raise a counter together or, with `waiters`, wait for it.
+
+    In mode 4 that is the cube core, or the one vector core that the flag's number names.
+    """
     flag, mode, kind, block = counter
     if waiters:
         kind = across(kind, mode)

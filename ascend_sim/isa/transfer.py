@@ -23,8 +23,8 @@ from ascend_sim.memory.regions import Region
 class DataCopy(Instruction):
     """Copy `rows` rows of `row_bytes` from `source` to `destination` (buffer names or "GM"), strides in bytes.
 
-    `atomic_add` is the format in which the numbers are added in GM, "" for a plain copy. `operand` ("A", "B", ...) is the
-    counted operand.
+    `atomic_add` is the format in which the numbers are added in GM, "" for a plain copy. `operand` ("A", "B", ...) names the
+    kernel's operand to which the bytes are counted.
     """
 
     source: str
@@ -48,7 +48,7 @@ class DataCopy(Instruction):
 
     @property
     def held_bytes(self) -> int:
-        """Return the bytes of a row in the local buffer."""
+        """Return the bytes of a row in the local buffer: those copied and, in a padded copy, its padding."""
         return self.row_bytes
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -63,7 +63,9 @@ class DataCopy(Instruction):
         return Cost(path.head, path.head, work, path.latency)
 
     def _unaligned(self, block: int) -> bool:
-        """Return True if a row begins or ends inside a block of GM, as far as length and stride show."""
+        """Return True if a row begins or ends inside a block of GM, as far as length and stride show; the address is not known
+        here.
+        """
         stride = self.src_stride if self.source == "GM" else self.dst_stride
         return self.row_bytes % block > 0 or (self.rows > 1 and stride % block > 0)
 
@@ -109,9 +111,9 @@ class DataCopyPastL2(DataCopy):
 
 @frozen
 class KeepsExtreme(Instruction):
-    """Base of writes to GM that keep the larger or the smaller of both numbers, by `keep` "max" or "min".
+    """Base of writes to GM that keep the larger or the smaller of both numbers, by `keep` "max" or "min" (else SimError).
 
-    (asc-devkit, SetAtomicMax and SetAtomicMin.)
+    The subclass's `moves` must add numbers, in whose format they are compared (asc-devkit, SetAtomicMax and SetAtomicMin).
     """
 
     keep: str = "max"
@@ -137,10 +139,11 @@ FIRST_OF_ROW = -1
 
 @frozen
 class DataCopyPadded(DataCopy):
-    """Copy from GM whose rows get `left` and `right` bytes of `value`, a number of `itemsize` bytes, or of their own first
-    element (asc-devkit, DataCopyPad).
+    """Copy from GM whose rows get `left` bytes before and `right` bytes behind them of `value`, a number of `itemsize` bytes,
+    or of their own first element (FIRST_OF_ROW; asc-devkit, DataCopyPad).
 
-    The padding costs nothing of its own (assumed). Raises SimError for rows or padding of no whole numbers.
+    The padding costs nothing of its own (assumed). Raises SimError for rows or padding that are not whole numbers, and for a
+    value that does not fit.
     """
 
     left: int = 0
@@ -181,7 +184,7 @@ class DataCopyPadded(DataCopy):
 
 @frozen
 class DataCopyPlanes(DataCopy):
-    """Copy of `planes` planes of rows, `src_plane` and `dst_plane` bytes apart (asc-devkit, SetLoopModePara)."""
+    """Copy of `planes` planes of rows, `src_plane` and `dst_plane` bytes apart (asc-devkit, SetLoopModePara); never atomic."""
 
     planes: int = 1
     src_plane: int = 0
@@ -208,8 +211,9 @@ class DataCopyPlanes(DataCopy):
 class DataCopyNd2Nz(Instruction):
     """Convert a row-major matrix in GM to NZ fractals in L1: [ceil(cols/C0)][rows_padded][C0].
 
-    `rows` x `cols` elements of `itemsize` bytes, rows `src_stride` bytes apart; `rows_padded` rows per column block.
-    In L1 a row begins `row_step` blocks behind the one before it (asc-devkit, DataCopy GM to L1 ND2NZ: dstNzNStride).
+    `rows` x `cols` elements of `itemsize` bytes, rows `src_stride` bytes apart; `rows_padded` rows per column block, of which
+    those behind `rows` are not written. The columns behind `cols` in the last block become zero. In L1 a row begins `row_step`
+    blocks behind the one before it (asc-devkit, DataCopy GM to L1 ND2NZ: dstNzNStride).
     """
 
     rows: int
@@ -271,7 +275,9 @@ class DataCopyNd2Nz(Instruction):
 
 @frozen
 class Fill(Instruction):
-    """Set `size` bytes of the buffer `destination` to a number: `itemsize` bytes with the bits `value`, zeros by default."""
+    """Set `size` bytes of the buffer `destination` to copies of one number: `itemsize` bytes with the bits `value`, zeros by
+    default.
+    """
 
     destination: str
     size: int

@@ -35,16 +35,17 @@ class Abilities:
 
     @property
     def copies_whole_blocks(self) -> bool:
-        """Return True if copies between GM and UB move whole 32-byte blocks, as on the 910 and 310P, not single bytes."""
+        """Return True if copies between GM and UB count whole 32-byte blocks, as on the 910 and 310P, not single bytes."""
         return copies_whole_blocks(self.chip)
 
     def copy_rows(
         self, path: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, atomic_add: str = "", operand: str = ""
     ) -> None:
-        """Copy rows along a path ("GM->L1") in one instruction, or in several where the chip's instructions cannot hold
-        their number or gaps.
+        """Copy rows along a path ("GM->L1") in one instruction, or in several where the chip's instructions cannot hold their
+        number or gaps.
 
-        The rows are halved until each part fits.
+        The rows are halved until each part fits or is one row, which `data_copy` refuses if it does not fit. `operand` labels
+        the counted bytes.
         """
         source, destination = path.split("->")
         if rows.times == 1 or self.can_copy(source, destination, row_bytes, *rows):

@@ -32,10 +32,10 @@ class Asked(NamedTuple):
 
 
 def asked(limits: Numbers, sizes: Sequence[int], address: Numbers) -> Asked:
-    """Return the operands to check of instructions whose values are `address`, an array of any shape.
+    """Return the operands to check of instructions with the operand values `address`, an array of any shape.
 
-    `limits` has (extent, capacity, unit) of each along one axis more (`InstructionTable.limits`), `sizes` the bytes of the
-    task's tensors.
+    `limits` has (extent, capacity, unit) of each along one axis more (`InstructionTable.limits`; a capacity below 0 means GM,
+    where the value names tensor and offset), `sizes` the bytes of the task's tensors.
     """
     extent, limit, unit = limits[..., 0], limits[..., 1], limits[..., 2]
     in_gm, slot = limit < 0, address >> SLOT_SHIFT

@@ -55,8 +55,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
     """Builder that collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose name
-    is in `disarm` are disarmed. Raises SimError at once for too many flags or a missing path; `finish` checks that flags are
-    set as often as they are waited for, and every address.
+    is in `disarm` are disarmed. Raises SimError at once for what the chip or the core lacks; `finish` checks that flags are set
+    as often as they are waited for, and every address.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         return self._block
 
     def _refuse(self, error: SimError, tool: str = "memcheck") -> None:
-        """Raise the error; under inspection record it as a fault of the check `tool` and go on."""
+        """Raise the error; under inspection record it as a fault of the check `tool` instead and return."""
         if self._inspection is None:
             raise error
         self._inspection.add(self._where, str(error), tool=tool)
@@ -108,7 +108,11 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
-        """Append a row: the instruction `key` (class and fields) with its operands. A key that the table refuses: `_refuse`."""
+        """Append a row: the instruction `key` (class and fields) with its operands. For a key that the table refuses `_refuse`
+        is called, and no row appended.
+
+        Raises SimError for a list or array as a field, for an operand that is no address, and for one beyond 64 bits.
+        """
         if self._trace is not None:
             key = settled(key)
         try:
@@ -137,7 +141,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
     def next_tile(self, *, counted: bool = True) -> None:
         """Begin a new tile: the rows that follow belong to it.
 
-        A tile that several programs share is `counted` by one of them only.
+        A tile that several programs share is `counted` by one of them only, so that a report's number of tiles is right.
         """
         self._tile += 1
         self._tiles += counted
@@ -145,8 +149,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
     def allocate(self, buffer: str, size: int, name: str, unit: int = 0, *, keep: bool = True) -> int:
         """Return the address of `size` fresh bytes of a buffer, aligned to `unit` (0: as the buffer needs it).
 
-        Without `keep` the next allocation may begin there again.
-        Raises SimError when the buffer overflows, and for a size below 1.
+        Without `keep` the next allocation may begin there again. Raises SimError when the buffer overflows, for a buffer that
+        the core lacks, for a size below 1, and inside a stamped loop; a traced loop goes on as a plain one.
         """
         self._check_buffer(buffer, name)
         self._outside_stamps(f"allocation of {name}")
@@ -177,10 +181,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
     # -- the scalar unit -----------------------------------------------------------------------------------------------
 
     def scalar(self, cycles: int) -> None:
-        """Append scalar time for loop control and address work: `cycles`, a whole number from 0.
-
-        Raises SimError for another number.
-        """
+        """Append scalar time for loop control and address work: `cycles`, a whole number from 0 (else SimError)."""
         if not isinstance(cycles, int | np.integer) or isinstance(cycles, bool) or cycles < 0:
             raise SimError(
                 f"block {self.block} {self.core_kind}: scalar({cycles!r}): allowed is a whole number of cycles from 0"
@@ -207,8 +208,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         """Copy rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`.
 
         Strides are bytes from the beginning of one row to the next; `atomic_add` names the dtype in which rows are added to
-        those in GM, "" for a plain copy; with `keep` "max" or "min" the larger or the smaller number stays there instead.
-        `operand` is a label for the counts of bytes.
+        those in GM, "" for a plain copy; with `keep` "max" or "min" the larger or the smaller number stays there instead,
+        compared in the format `atomic_add` (else SimError). `operand` is a label for the counts of bytes.
         """
         shape = source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand
         if keep:
@@ -255,33 +256,39 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         self._emit((DataCopyDn2Nz, *matrices, operand, most_bytes_per_cycle), dst, src)
 
     def fill(self, destination: str, dst: int, size: int) -> None:
-        """Zero `size` bytes of a buffer."""
+        """Set `size` bytes of a buffer to zero; a multiple of the unit that the chip's instruction has (`fill_unit`)."""
         self._emit((Fill, destination, size), dst)
 
     # -- vector --------------------------------------------------------------------------------------------------------
 
     def vector_binary(self, operation: str, dst: int, left: int, right: int, dtype: str, count: int) -> None:
-        """Add, subtract, multiply or take the maximum of two operands in UB, element by element.
+        """Compute `count` elements of `dtype` in UB from two operands, element by element, without gaps: dst = left `operation`
+        right.
 
-        `operation` is "add", "sub", "mul" or "max"; `count` elements of `dtype` go to `dst`.
+        `operation` is a row of `isa.vector.BINARY`: "add", "sub", "mul", "div", "max", "min", "and", "or", "add_relu",
+        "sub_relu".
         """
         self._emit((VectorBinary, operation, dtype, count), dst, left, right)
 
     def vector_cast(self, dst: int, src: int, source: str, target: str, count: int, rounding: str | None = None) -> None:
-        """Convert elements in UB to another number format; `rounding` None is the chip's first mode for that pair (chip file,
-        vector.casts).
+        """Convert `count` elements in UB from format `source` to `target`; `rounding` None is the chip's first mode for that
+        pair (chip file, vector.casts).
+
+        Raises SimError for a pair or a mode that the chip lacks.
         """
         mode = self.chip.vector.cast_mode(source, target, rounding)
         self._emit((VectorCast, source, target, count, mode), dst, src)
 
     def vector_duplicate(self, dst: int, dtype: str, count: int, value: float = 0.0) -> None:
-        """Set `count` elements of UB to one value, zero unless given."""
+        """Set `count` elements of UB to one value, zero unless given.
+
+        Raises SimError for a value that is no number, or that the format cannot hold.
+        """
         self._emit((Duplicate, dtype, count, scalar_field(real_number("duplicate", value))), dst)
 
     def reduce_rows(self, dst: int, src: int, rows: int, columns: int, row_stride: int) -> None:
-        """Sum each row of fp32 elements in UB.
-
-        dst[r] is the sum of row r; rows lie `row_stride` bytes apart.
+        """Sum each row of `columns` fp32 elements in UB: dst[r] is the sum of row r; results adjoin, rows lie `row_stride`
+        bytes apart.
         """
         self._emit((ReduceRows, rows, columns, row_stride), dst, src)
 
@@ -297,7 +304,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
     ) -> None:
         """Transpose between [channels][pixels] and [pixels][C0] in UB; see `TransposeBlocks`.
 
-        `to_c0` True is the direction to [pixels][C0]: channels that a block lacks become zero.
+        `to_c0` True is the direction to [pixels][C0]: elements of a block that belong to no channel become zero.
         """
         self._emit((TransposeBlocks, to_c0, itemsize, channels, pixels, *layout), dst, src)
 
@@ -315,7 +322,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
 
         A piece is (the part that decides its rows, its place). If an earlier block had the same pieces, all of them the same
         distance away, its program is copied with moved addresses and `write` is not called. `same` is whatever else the rows
-        depend on, as for `stamped`; rows outside the loop may not have addresses in GM.
+        depend on, as for `stamped`. A program whose rows outside the loop have addresses in GM, or depend on the block, is not
+        copied.
         """
         if not self.stamping or not pieces:
             return write()
@@ -337,7 +345,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         `repeated`.
 
         `place` is the place of the first piece. Equal outlines promise equal pieces at equal distances from it, so that neither
-        `pieces` nor `write` is called for a copy.
+        `pieces` nor `write` is called for a copy. Programs are copied as long as they live.
         """
         if not self.stamping:
             return write(pieces())
@@ -372,9 +380,11 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         return program
 
     def finish(self) -> Program:
-        """Return the checked Program; under inspection its faults are recorded instead.
+        """Return the checked Program, without the sets that `drop_set` marked; under inspection its faults are recorded
+        instead.
 
-        Raises SimError if a flag is left raised, an instruction cannot run, or an address is outside its space or unaligned.
+        Raises SimError if a flag is left raised, an instruction cannot run, an address is outside its space or unaligned,
+        vector operands overlap in a forbidden way, L0C is read in a wrong format, or a mask register is used before it is set.
         """
         if self._outer is not None:
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
@@ -407,7 +417,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
 def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
     """Return the places of the pieces as an array [piece][axis]; a plain number has one axis.
 
-    Raises ValueError for places of different lengths.
+    Raises ValueError for places of different lengths, OverflowError for numbers beyond 64 bits.
     """
     wheres: list[Any] = [where for _, where in pieces]
     if not wheres or not isinstance(wheres[0], tuple):

@@ -48,7 +48,9 @@ def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str, scal
 
 
 def wrong_instructions(program: Program) -> Iterator[RowError]:
-    """Yield an error, with its first row, for each instruction on a pipe or buffer that the core lacks, or without bytes."""
+    """Yield an error, with its first row, for each instruction on a pipe or buffer that the core lacks, or that moves no bytes
+    or steps backwards.
+    """
     table, counts = program.table, program.sheet.counts()
     wrong = table.unfit(program.core_kind)[: len(counts)] & (counts > 0)
     for index in np.flatnonzero(wrong).tolist():
@@ -121,7 +123,7 @@ def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[in
 
 
 def unset_mask(program: Program) -> Iterator[RowError]:
-    """Yield an error for a first use of the mask register that nothing has set before."""
+    """Yield at most one error: for the first use of the mask register, if no earlier row of the program sets it."""
     table = program.table
     if "takes_mask" not in table.traits or not program.counts()[table.column("takes_mask") > 0].any():
         return
@@ -135,7 +137,7 @@ def unset_mask(program: Program) -> Iterator[RowError]:
 def misread_sums(program: Program) -> Iterator[RowError]:
     """Yield an error for each drain of L0C that reads numbers in another format than the products left there.
 
-    A program without products or drains of int32 yields none, without a look at its rows.
+    Rows count in the order of issue. A program without products or drains of int32 yields none, without a look at its rows.
     """
     if "in_integers" not in program.table.traits or not program.counts()[program.table.column("in_integers") > 0].any():
         return
@@ -157,7 +159,9 @@ def misread_sums(program: Program) -> Iterator[RowError]:
 
 
 def _left(instruction: Instruction) -> str:
-    """Return the format of the numbers that an instruction writes to L0C; `_UNKNOWN` if it is not a product, "" without one."""
+    """Return the format of the numbers that an instruction writes to L0C: `_UNKNOWN` unless it is a product, "" if it writes
+    none.
+    """
     if isinstance(instruction, Mmad):
         return instruction.result
     return _UNKNOWN if any(region.space == "L0C" for region in instruction.writes()) else ""
@@ -173,7 +177,8 @@ def _misread(taken: str, held: str, view: InstructionView) -> str:
 
 
 def check_addresses(program: Program, sizes: Sequence[int]) -> None:
-    """Raise RowError for the first row outside its buffer or tensor, or at an unaligned address.
+    """Raise RowError for a row outside its buffer or tensor, or at an unaligned address: the first by its dst, else by src0,
+    src1.
 
     `sizes` are the bytes of the task's tensors.
     """

@@ -21,7 +21,7 @@ from ascend_sim.kernel.tensor import dtype_name, item_bytes
 
 
 class MatrixPiece(NamedTuple):
-    """Part of a matrix in L1, in rows and columns; the matrix has `held` rows."""
+    """Part of an NZ matrix of `dtype` in L1, in rows and columns; the matrix has `held` rows."""
 
     dtype: str
     held: int
@@ -77,8 +77,10 @@ class CubeMethods:
             self.load_data_2d("L0B", place, first + row * square, 1, across, held // FRACTAL, True, 2)
 
     def _piece(self, what: str, dtype: str, held: int, rows: Span, columns: Span) -> MatrixPiece:
-        """Return part of a matrix in L1. Raises SimError for rows and columns that are not whole numbers, too small, or too
-        many for the buffer at the end of `what`.
+        """Return part of a matrix in L1; `what` is the calling method's name, whose last three letters name the target buffer.
+
+        Raises SimError for rows, columns or `held` that are not whole numbers or too small, and for more bytes than the buffer
+        has.
         """
         least = {"row": (rows.start, 0), "rows": (rows.length, 1), "column": (columns.start, 0), "columns": (columns.length, 1)}
         for name, (value, low) in (*least.items(), ("held", (held, 1))):
@@ -113,8 +115,8 @@ class CubeMethods:
     def _load_fractals(self, dst: int, src: int, piece: MatrixPiece) -> None:
         """Load part of a matrix stored [N, K] as the right operand: a copy of its fractals, which have the order of L0B.
 
-        One load if the piece has all rows, otherwise one for each C0 columns. Raises SimError for rows that are not whole
-        fractals.
+        One load if the piece has all rows, otherwise one for each C0 columns, which are rounded up to C0. Raises SimError for
+        rows that are not whole fractals or beyond `held`, and for a first column inside a C0.
         """
         dtype, held, (row, rows), (column, columns) = piece
         c0 = self.chip.alignment.block // (itemsize := item_bytes(dtype))
@@ -199,8 +201,9 @@ class CubeMethods:
         """Store a tile of L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`.
 
         `m` x `n` of a tile of `m_padded` rows go to [n / c0][m][c0] as `dtype`, blocks `dst_stride` bytes apart; `atomic_add`
-        adds to what GM holds, `keep` "max" or "min" leaves the larger or the smaller number there. `scales` is the address of
-        the columns' scales in the Fixpipe buffer.
+        adds to what GM holds, `keep` "max" or "min" leaves the larger or the smaller number there; SimError for both, and for
+        `keep` with `unit_flag`. `scales` is the address of the columns' scales in the Fixpipe buffer, for a `pre` with
+        `by_column`.
         """
         shape = m, n, m_padded, dtype, c0, dst_stride
         if keep:
@@ -227,7 +230,7 @@ class CubeMethods:
         """Store a tile of L0C to rows in GM; see `FixpipeNd`.
 
         `m` x `n` of a tile of `m_padded` rows go to rows `dst_stride` bytes apart as `dtype`; `atomic_add` adds to what GM
-        holds. `scales` is the address of the columns' scales in the Fixpipe buffer, `keep` is as in `fixpipe`.
+        holds. `pre`, `scales` and `keep` are as in `fixpipe`.
         """
         shape = m, n, m_padded, dtype, dst_stride
         if keep:
@@ -267,14 +270,17 @@ class CubeMethods:
         self._emit((FixpipeDn, m, n, m_padded, first, dtype, row_stride, column_stride, atomic_add, row), dst, src)
 
     def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
-        """Store a tile of L0C to UB; see `L0cToUb`.
+        """Move a tile of L0C to UB; see `L0cToUb`.
 
-        `rows` rows of `columns` blocks of 16 columns, of a tile of `m_padded` rows, as `dtype`.
+        `rows` rows, rounded up to 16 unless it is one, of `columns` blocks of 16 columns, of a tile of `m_padded` rows, as
+        `dtype`.
         """
         self._emit((L0cToUb, rows, columns, m_padded, dtype), dst, src)
 
 
 def refuse_both(what: str, atomic_add: bool, keep: str) -> None:
-    """Raise SimError if `atomic_add` is set: a copy to GM cannot add and keep an extreme (`keep`) at once."""
+    """Raise SimError if `atomic_add` is set, since a copy to GM cannot also keep an extreme (`keep`); `what` begins the
+    message.
+    """
     if atomic_add:
         raise SimError(f"{what}: atomic_add and keep={keep!r} given; a copy takes one of them")

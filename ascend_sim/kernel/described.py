@@ -80,7 +80,10 @@ class ThisChip:
 
 @lru_cache(_DESCRIBED, typed=True)
 def described(this: ThisChip, kind: type[Instruction], *given: Any) -> DescribedInstruction:
-    """Describe an instruction; tables of equal instructions share the result. Raises SimError as `InstructionTable.add`."""
+    """Return the description of instruction `kind(*given)` on a chip; the last 8192 are cached, so that tables share them.
+
+    Integers of numpy become Python's. Raises SimError as `InstructionTable.add`.
+    """
     chip, key = this.chip, (kind, *given)
     check_types(key)
     fields = tuple([value if type(value) in _PLAIN else _of_python(value) for value in given])
@@ -114,7 +117,7 @@ def _traits_of_kind(kind: type[Instruction]) -> frozenset[str]:
 
 
 def _check_region(instruction: Instruction, region: Region, chip: ChipSpec) -> None:
-    """Raise SimError for a region too large for an engine, and for one at a fixed place outside its buffer."""
+    """Raise SimError for a region with too many bytes or rows for an engine, or at a fixed place outside its buffer."""
     most = max(map(abs, (region.extent, region.total, region.row_stride, region.plane_stride)))
     if most > OFFSET_MASK:
         raise SimError(f"{instruction.name} goes over {most} bytes of {region.space}; at most {OFFSET_MASK}")

@@ -42,7 +42,8 @@ def _waits_ahead(kinds: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
 class Queues:
     """Execution of a program's rows by the queues of a core's pipes, in order but without times.
 
-    `done` are rows that were executed before. `passes(row)` is asked at waits for cross-core flags: True lets the row pass.
+    `done` are rows that were executed before, whose flags count. `passes(row)` is asked at waits for cross-core flags: True
+    lets the row pass. Disarmed waits hold nothing.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Queues:
         self._left = deque(np.flatnonzero(left).tolist())
 
     def go_on(self) -> list[int]:
-        """Execute every row that can execute now, and return them in their order."""
+        """Execute every row that can execute now, and return those of this call in their order."""
         self._order = []
         self._retry()
         while self._left and self._issue(self._left[0]):

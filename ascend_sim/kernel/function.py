@@ -109,8 +109,8 @@ Race = tuple[str | None, frozenset[str]]
 class KernelFunction:
     """A kernel: `function(k, *tensors, **fields)` with a `Kernel` `k`; it runs on the first of `cores` that the chip has.
 
-    Calling it calls the function, so that kernels can use each other; outside of a kernel `launch` runs it. `fields` are its
-    parameters by keyword, a tiling for example. `scalar_work`: "not timed", or "" without any between instructions.
+    A call with a `Kernel` calls the function, so that kernels can use each other (else SimError); `launch` runs it. `fields`
+    are its parameters by keyword, a tiling for example. `scalar_work`: "not timed", or "" without any between instructions.
     """
 
     scalar_work = ""
@@ -139,7 +139,7 @@ class KernelFunction:
         return self.function(*arguments, **fields)
 
     def visible(self) -> Callable[..., Any]:
-        """Return the function, by which a snapshot of a traced loop compares a kernel (`kernel.snapshot`)."""
+        """Return the function, by which the snapshot of a traced loop compares this kernel (`kernel.snapshot`)."""
         return self.function
 
     @property
@@ -237,9 +237,9 @@ class Launch:
         disarm: Collection[str] = (),
         contents: Sequence[Any] | None = None,
     ) -> Launch:
-        """Return a launch of `blocks` blocks; equal launches share instruction tables.
+        """Return a launch of `blocks` blocks; SimError where the chip lacks the cores.
 
-        Raises SimError where the chip lacks the cores for it.
+        Equal launches of a thread share instruction tables (32 are kept).
         """
         tables = _tables(kernel, chip, blocks, tensors, fields, disarm)
         core = kernel.core_on(chip)
@@ -250,7 +250,7 @@ class Launch:
     def programs(self, block: int) -> list[Program]:
         """Return the programs of one block: one, or for "MIX" that of the AIC and then those of its AIVs.
 
-        Raises KernelError for whatever the function raises.
+        Raises KernelError for what the function raises (MemoryLimitError as such); under inspection it is recorded.
         """
         if self.core != "MIX":
             return [self._program(block, self.core, 0)]

@@ -106,7 +106,9 @@ class Notes:
     """The line of all rows from now on, where it is not that which writes them."""
 
     def add(self) -> None:
-        """Record the source line of the next row: `fixed` if it is set, else the innermost outside the builder's files."""
+        """Append the number of the source line of the next row: `fixed` if it is set, else of the innermost outside the
+        builder's files.
+        """
         if self.fixed >= 0:
             self.rows.append(self.fixed)
             return
@@ -177,7 +179,7 @@ def inspect(stamping: bool = True) -> Iterator[Inspection]:
 
 
 def calling_line() -> Line:
-    """Return (file, line) of the innermost frame on the stack outside the builder's files: a kernel's line."""
+    """Return (file, line) of the innermost frame on the stack outside the builder's files (this folder): a kernel's line."""
     frame: Any = sys._getframe(1)
     while frame.f_code.co_filename in _MACHINERY:
         frame = frame.f_back

@@ -120,7 +120,7 @@ class Kernel(TracedLoops, KernelBuilder):
         them.
 
         With several names in `buffer` and as many sizes (else SimError), a place of the queue is a tuple of addresses: operands
-        that go together.
+        that go together. `opener` is as in `BufferQueue`.
         """
         names = _numbered(name, buffers)
         if isinstance(buffer, str) and not isinstance(size, Sequence):
@@ -162,8 +162,8 @@ class Kernel(TracedLoops, KernelBuilder):
 
     @contextmanager
     def ordered(self, pipe: str) -> Iterator[None]:
-        """Context manager in which a barrier of `pipe` follows every instruction of that pipe, so that each may read the result
-        of the one before.
+        """Context manager in which a barrier of `pipe` follows every instruction of that pipe that works on data, so that each
+        may read the result of the one before.
         """
         self._check_pipe(pipe, "ordered")
         plain, number = self._emit, PIPE_INDEX[pipe]
@@ -222,7 +222,7 @@ class Kernel(TracedLoops, KernelBuilder):
             super().cross_core_set(flag, mode, pipe)
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
-        """Hold `pipe` until all cores of the mode have raised the flag; "cross-core N" is its name in `disarm`."""
+        """Hold `pipe` until all cores of the mode have raised the flag, whose name in `disarm` is "cross-core N"."""
         if self._fits_kernel(flag, mode):
             super().cross_core_wait(flag, mode, pipe)
 
@@ -292,8 +292,8 @@ class Kernel(TracedLoops, KernelBuilder):
     # -- GM <-> UB -----------------------------------------------------------------------------------------------------
 
     def gm_to_ub(self, dst: int | LocalTensor | BufferQueue[LocalTensor], src: Tensor, operand: str = "") -> None:
-        """Copy part of a GM tensor to UB row by row: to a tensor of its shape, or to an address, where each row begins
-        a new block.
+        """Copy part of a GM tensor to UB row by row: to a tensor of its shape and dtype (else SimError), or to an address,
+        where each row begins a new block. `operand` labels the counted bytes; "": the tensor's name.
 
         For a queue, here and in the other moves, the instruction stands inside its `write` or `read`.
         """
@@ -411,7 +411,7 @@ class Kernel(TracedLoops, KernelBuilder):
         pre: Quantisation | None = None,
         scales: int = 0,
     ) -> None:
-        """Store the tile [m, n] of L0C, m rounded up to 16, to part of a GM tensor in its dtype, or add it there.
+        """Store a tile of L0C, its rows rounded up to 16, to part of a GM tensor [m, n] in its dtype, or add it there.
 
         `pre` and `scales` are as in `fixpipe_nd`, `keep` as in `ub_to_gm`.
         """
@@ -424,7 +424,7 @@ class Kernel(TracedLoops, KernelBuilder):
 
 
 def _numbered(name: str, buffers: int) -> Iterator[str]:
-    """Return an iterator over "NAME[0]", "NAME[1]" ... of a queue's buffers. Raises SimError for less than one."""
+    """Return an iterator over "NAME[0]", "NAME[1]" ... of a queue's buffers. Raises SimError for less than one buffer."""
     return (f"{name}[{i}]" for i in range(whole_number(buffers, f"queue {name!r}: the number of buffers", 1)))
 
 

@@ -15,7 +15,7 @@ Index = int | slice
 class LocalTensor:
     """Tensor in the Unified Buffer: `shape` (columns,) or (rows, columns) of `dtype` at a byte address.
 
-    Rows lie `row_stride` bytes apart (0: as close as they come). `tensor[2:4]` and `tensor[:, 16:32]` are pieces of the same
+    Rows lie `row_stride` bytes apart (given 0: the bytes of a row). `tensor[2:4]` and `tensor[:, 16:32]` are pieces of the same
     memory, `tensor[i]` is a row; steps are allowed on rows only. Raises SimError for an empty or foreign shape or index.
     """
 
@@ -99,9 +99,9 @@ class LocalTensor:
         return start, count, step
 
     def view(self, dtype: str) -> LocalTensor:
-        """Return a tensor of the same bytes as elements of another dtype.
+        """Return a tensor of the same bytes as elements of another dtype, with as many rows.
 
-        Raises SimError where rows are not whole elements of it.
+        Raises SimError where rows, or their distance, are not whole elements of it.
         """
         size = size_of(dtype)
         if self.row_bytes % size or self.row_stride % size:

@@ -255,7 +255,9 @@ class _Names:
             self.write(target, own)
 
     def write(self, target: ast.AST, own: set[str]) -> None:
-        """Add the names that an assignment to `target` writes to `own` and `written`; that of an attribute or index is read."""
+        """Add the names that an assignment to `target` writes to `own` and `written`; the object of an attribute or index is
+        read.
+        """
         match target:
             case ast.Name():
                 self.take(target.id, own)
@@ -267,7 +269,7 @@ class _Names:
                 self.read_all(ast.iter_child_nodes(target), own)
 
     def take(self, name: str, own: set[str]) -> None:
-        """Record that `name` is written, and that it is from now on."""
+        """Record that `name` is written, surely from now on (`own`)."""
         self.written.add(name)
         own.add(name)
 

@@ -67,10 +67,10 @@ class StampedLoops:
     """True if loops repeat rows by stamps; otherwise every row is written singly, and the programs are equal."""
 
     def carry(self, owner: object, *names: str) -> None:
-        """Register attributes of `owner` as part of the phase: one piece of a stamped loop leaves their values (numbers,
-        names, tuples) to the next.
+        """Register attributes of `owner` as part of the phase: one piece of a stamped loop leaves their values (numbers, names,
+        tuples) to the next.
 
-        Raises SimError inside a stamped loop.
+        Raises SimError inside a stamped loop; a traced loop goes on as a plain one.
         """
         self._outside_stamps(f"carry of {', '.join(names)}")
         self._carried += [(owner, name) for name in names]
@@ -165,7 +165,9 @@ class StampedLoops:
         self._tiles += stamp.counted
 
     def _outside_stamps(self, what: str) -> None:
-        """Raise SimError for `what` inside a stamped loop, since no stamp repeats it; a traced loop becomes a plain one."""
+        """Raise SimError for `what` inside a stamped loop, since no stamp repeats it; a traced turn's loop becomes a plain one
+        instead.
+        """
         if self._turn is not None:
             self._leave_turn()
         elif self._outer is not None:
@@ -190,7 +192,7 @@ class StampedLoops:
 
     @property
     def _row(self) -> int:
-        """Return the number that the next row gets in the program."""
+        """Return the number that the next row gets in the program: rows so far, those of the stamp being written included."""
         return len(self._sheet) + (len(self._outer.sheet) if self._outer is not None else 0)
 
     def _phase(self, where: Place) -> Any:

@@ -35,7 +35,8 @@ class MaskRegisterMethods:
     def compare_to_register(self, mode: str, left: Tensor, right: Tensor) -> None:
         """Bit i of the mask register = left[i] `mode` right[i]; `mode` as for `compare`.
 
-        Raises SimError for operands of different shapes and for more elements than a repeat.
+        Bits behind the last element become 0. Raises SimError for operands of different sizes or formats, and for more elements
+        than a repeat.
         """
         self._same_format("compare_to_register", left, right)
         count = self._run("compare_to_register", left)
@@ -46,7 +47,7 @@ class MaskRegisterMethods:
     def select_by_register(self, dst: Tensor, on_true: Tensor, on_false: Tensor) -> None:
         """dst[i] = on_true[i] where bit i of the mask register is set, else on_false[i]; each repeat takes the same bits.
 
-        Raises SimError for operands of another shape than dst, and for more than one repeat but not whole repeats.
+        Raises SimError for operands of another size or format than dst, and for more than one repeat but not whole repeats.
         """
         what = "select_by_register"
         count = self._run(what, dst)
@@ -61,15 +62,23 @@ class MaskRegisterMethods:
         self._emit((SelectByRegister, dst.dtype, *layout), dst.address, on_true.address, on_false.address)
 
     def load_mask_register(self, src: Tensor) -> None:
-        """Set the mask register to the 128 bits of `src` (16 uint8), the lowest bit of a byte first."""
+        """Set the mask register to the 128 bits of `src` (16 uint8), the lowest bit of a byte first.
+
+        Raises SimError for another format, or fewer elements; of more the first 16 count.
+        """
         self._emit((LoadMaskRegister,), 0, self._bytes_of("load_mask_register", src))
 
     def store_mask_register(self, dst: Tensor) -> None:
-        """Write the 128 bits of the mask register to `dst` (16 uint8), the lowest bit of a byte first."""
+        """Write the 128 bits of the mask register to `dst` (16 uint8), the lowest bit of a byte first.
+
+        Raises SimError as `load_mask_register`; of more elements the first 16 are written.
+        """
         self._emit((StoreMaskRegister,), self._bytes_of("store_mask_register", dst))
 
     def _bytes_of(self, what: str, tensor: Tensor) -> int:
-        """Return the address of a tensor of 128 bits. Raises SimError for any other tensor."""
+        """Return the address of a tensor of at least 128 bits. Raises SimError for a smaller one, for gaps, and unless it is
+        uint8.
+        """
         if self._run(what, tensor) < MASK_REGISTER_BYTES or tensor.dtype != "uint8":
             raise SimError(f"{what}: the register has {MASK_REGISTER_BYTES} uint8 elements; the tensor is {tensor}")
         return tensor.address

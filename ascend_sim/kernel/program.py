@@ -71,10 +71,10 @@ class InstructionTable:
         self._touches = Touches.together(())
 
     def add(self, key: Key) -> int:
-        """Add the instruction `key` and return its number.
+        """Append the instruction `key`, which the table does not have yet, and return its number.
 
-        Raises SimError when the chip lacks its path, for a field of another type, and for cycles or offsets too large
-        for an engine.
+        Raises SimError for what the chip lacks or its instructions cannot express, for a field of another type, and for cycles
+        or offsets too large for an engine.
         """
         one = described(self._this, *key)
         number = len(self.instructions)
@@ -93,7 +93,9 @@ class InstructionTable:
         return number
 
     def on(self, chip: ChipSpec) -> InstructionTable:
-        """Return a table of the same instructions, in their order, with the costs of another chip."""
+        """Return a new table of the same instructions, in their order, with the costs of another chip. Raises SimError as
+        `add`.
+        """
         table = InstructionTable(chip, self.kind)
         for key in self.index:
             table.add(key)
@@ -132,8 +134,8 @@ class InstructionTable:
     def limits(self) -> NDArray[np.int64]:
         """Return the limits of operands' addresses as [instruction][operand][extent, capacity, unit], in bytes.
 
-        `extent`: from the address to the end of the bytes touched (0: no such operand). `capacity`: bytes of its buffer
-        (-1: it is in GM). `unit`: the alignment of its address.
+        `extent`: from the address to the end of the bytes touched (0: no such operand). `capacity`: bytes of its buffer (-1: it
+        is in GM). `unit`: the alignment of its address. Kept, and extended when instructions were added.
         """
         known = len(self._limits)
         if known < len(self.instructions):
@@ -286,7 +288,7 @@ class Program:
         return np.concatenate((counts, np.zeros(len(self.table.instructions) - len(counts), np.int64)))
 
     def flag_names(self) -> set[str]:
-        """Return the names of all flags and barriers whose waits can be disarmed."""
+        """Return the names of the flags whose waits can be disarmed: the program's own, and cross-core flags of its table."""
         return {*self.flags, *self.table.cross_flag_names()}
 
     @property
@@ -294,8 +296,8 @@ class Program:
         """Return how often a flag can be set before a wait: the chip's limit, or 0 for no limit.
 
         There is no limit where the builder has already held the program to it in the order of issue
-        (`InstructionTable.flags_count`), nor in an experiment with a disarmed wait: flags then count on, so that endangered
-        bytes show where the chip would hang.
+        (`InstructionTable.flags_count`), nor in an experiment with a disarmed wait in this program: flags then count on, so
+        that endangered bytes show where the chip would hang.
         """
         disarmed = self.table.disarmed
         if self.table.flags_count:

@@ -97,7 +97,7 @@ class BufferQueue(Generic[Place]):
     def publish(self) -> None:
         """Append the producer's set of the full flag of the buffer acquired first and not yet published.
 
-        Raises SimError without such a buffer.
+        Raises SimError if every acquired buffer was published.
         """
         if self._published == self._acquired:
             raise SimError(f"queue {self._name!r}: publish without an acquire before it")
@@ -105,7 +105,9 @@ class BufferQueue(Generic[Place]):
         self._published += 1
 
     def take(self) -> Place:
-        """Append the consumer's wait for the next buffer to be full, and return its address."""
+        """Append the consumer's wait for the next buffer to be full, and return its address; that it was published is not
+        checked here.
+        """
         index = self._taken % len(self._addresses)
         self._builder.wait_flag(self._full[index])
         self._taken += 1
@@ -114,7 +116,7 @@ class BufferQueue(Generic[Place]):
     def release(self) -> None:
         """Append the consumer's set of the free flag of the buffer taken first and not yet released.
 
-        Raises SimError without such a buffer.
+        Raises SimError if every taken buffer was released.
         """
         if self._released == self._taken:
             raise SimError(f"queue {self._name!r}: release without a take before it")
@@ -133,20 +135,26 @@ class BufferQueue(Generic[Place]):
         return self._addresses[(self._taken - 1) % len(self._addresses)]
 
     def write(self) -> _Turn[Place]:
-        """Return a context manager for the producer: `acquire` at the beginning of the block, `publish` at its end."""
+        """Return a context manager for the producer: `acquire` at the beginning of the block, `publish` at its end unless it
+        raises.
+        """
         return self._writing
 
     def read(self) -> _Turn[Place]:
-        """Return a context manager for the consumer: `take` at the beginning of the block, `release` at its end."""
+        """Return a context manager for the consumer: `take` at the beginning of the block, `release` at its end unless it
+        raises.
+        """
         return self._reading
 
     def close(self) -> None:
-        """Remove from the end of the program the sets of free flags that no later `acquire` waits for."""
+        """Remove from the end of the program the last set of each free flag that has more sets than waits."""
         for flag in self._free:
             self._builder.drop_set(flag)
 
     def settle(self) -> None:
-        """Append at the end of the program a wait for each buffer that was acquired to be free, in order of the buffers."""
+        """Append, at the end of the program, for each buffer that was acquired a wait until it is free, in order of the
+        buffers.
+        """
         for index in range(min(self._acquired, len(self._addresses))):
             self._await_free(index)
 
@@ -161,7 +169,9 @@ class ZeroedQueue(BufferQueue[int]):
         builder.carry(self, "_turn")
 
     def acquire_zeroed(self, size: int) -> int:
-        """Return the address of the next buffer after a wait for it and zeros in its first `size` bytes (MTE2 waits)."""
+        """Append the wait for the next buffer and zeros in its first `size` bytes (whole words of 4), for which MTE2 waits;
+        return its address.
+        """
         address, zeroed = self.acquire(), self._zeroed[self._turn]
         self._turn = (self._turn + 1) % len(self._zeroed)
         self._builder.vector_duplicate(address, "float32", size // 4)

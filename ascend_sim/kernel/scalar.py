@@ -42,7 +42,7 @@ class ScalarMethods:
     def scalar_store(self, dst: Element, value: float, *, cached: bool = False) -> None:
         """Append a store of a number to one element, in the element's format; `cached` as for `scalar_load`.
 
-        Raises SimError for a number that an integer format does not hold.
+        It is rounded to a float format. Raises SimError for a number that an integer format does not hold.
         """
         space, size = _one_element("scalar_store", dst)
         dtype = storage_dtype(dst.dtype)

@@ -68,7 +68,7 @@ class Sheet:
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
-        """Return a sheet of existing rows [row][5], as one piece of single rows."""
+        """Return a sheet of existing rows [row][5], as one piece of single rows; they are not copied if they are int64."""
         sheet = cls(Stamps())
         sheet._append_own(np.ascontiguousarray(rows, np.int64))
         return sheet
@@ -84,7 +84,7 @@ class Sheet:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def put(self, stamp: Stamp, where: Place, tile: int) -> None:
-        """Append a stamp at the place `where`; its first tile is number `tile`."""
+        """Append a stamp, which has a number, at the place `where`; its first tile is number `tile`."""
         if self.written:
             self.close()
         self.which.append(stamp.number)
@@ -110,7 +110,7 @@ class Sheet:
         self._count += len(rows)
 
     def moved(self, where: Numbers) -> Sheet:
-        """Return a sheet of the same stamps at the places `where`, one number after the other."""
+        """Return a sheet of the same stamps at the places `where`, one number after the other; both share the rest."""
         sheet = Sheet(self.stamps, self._sizes)
         sheet.own, sheet.which, sheet.tiles, sheet._count = self.own, self.which, self.tiles, self._count
         sheet._counts, sheet._laid_own = self._counts, self._laid_own
@@ -120,7 +120,10 @@ class Sheet:
     # -- the last rows -------------------------------------------------------------------------------------------------
 
     def last(self, kinds: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Return the last row of each instruction in `kinds` as (index of its stamp, row in the stamp, row in the program)."""
+        """Return the last row of each instruction in `kinds` as (index of its stamp, row in the stamp, row in the program).
+
+        The latest comes first; an instruction without a row is left out.
+        """
         self.close()
         missing, found, first = set(kinds), [], self._count
         for place in range(len(self.which) - 1, -1, -1):
@@ -135,7 +138,9 @@ class Sheet:
         return found
 
     def without_last(self, kinds: Sequence[int]) -> list[int]:
-        """Remove the last row of each instruction in `kinds`; return the numbers that the removed rows had in the program."""
+        """Remove the last row of each instruction in `kinds`; return the numbers that the removed rows had in the program,
+        latest first.
+        """
         out: dict[int, list[int]] = {}
         places = self.last(kinds)
         for place, row, _ in places:
@@ -166,7 +171,7 @@ class Sheet:
             begin = end
 
     def addresses(self) -> dict[str, int]:
-        """Return the memory addresses of stamps and places for C (rows.c); valid while the sheet lives unchanged."""
+        """Return the memory addresses of stamps and places for C (rows.c) by name; valid while the sheet lives unchanged."""
         if self._addresses is None or self._addresses[0] != len(self.which):
             if self._laid_own is None:
                 self._laid_own = Laid.of(self.own)
@@ -207,7 +212,9 @@ class Sheet:
                     seen.add(number)
 
     def counts(self) -> Numbers:
-        """Return how often each instruction occurs, as an array by its number in the table up to the last that occurs."""
+        """Return how often each instruction occurs, as an array by its number in the table up to the last that occurs; counted
+        once.
+        """
         if self._counts is None:
             self._counts = self._counted()
         return self._counts
@@ -224,10 +231,10 @@ class Sheet:
         return found
 
     def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if every operand lies inside its buffer or tensor, at an aligned address.
+        """Return True if every operand lies inside its buffer or tensor, at an aligned address, and no address `wraps`.
 
         `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors. A new stamp is
-        checked row by row at one place; at other places only its distance from there is checked.
+        checked row by row at one place, and gets its `ways`; at other places only its distance from there is checked.
         """
         self.close()
         self._room = self._reached = None
@@ -247,7 +254,9 @@ class Sheet:
         return list(found.values())
 
     def _look(self, new: Puts, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if the resting numbers of `new` stamps keep their limits; then also set `ways` of each."""
+        """Return True if the resting numbers of `new` stamps keep their limits; then also set `ways` of each, for its moving
+        numbers.
+        """
         if not new:
             return True
         stamps = [stamp for stamp, _ in new]
@@ -278,7 +287,9 @@ class Sheet:
         return any(piece.wraps() for piece in self._pieces())
 
     def may_move(self, by: Place) -> bool:
-        """Return True if every address stays right when all stamps move by `by`; False if `is_right` refused the sheet."""
+        """Return True if every address stays right when all stamps move by `by`; False unless `is_right` has found the sheet
+        right.
+        """
         if self._room is None and self._reached is not None:
             self._room = _free(self._reached)
         return self._room is not None and _may_move(self._room, by)
@@ -331,7 +342,7 @@ def _guards(new: Puts, rows: Numbers, moves: Numbers, limits: Numbers, sizes: Se
 
 
 def _reached(puts: Puts, guards: Callable[[Stamp], Sequence[Guard]]) -> list[Reached] | None:
-    """Return the values of the `guards` of stamps at their places, or None if one is not met."""
+    """Return each guard of the stamps with its least and most value at their places, or None if one is not met."""
     found = []
     for stamp, places in puts:
         for guard in guards(stamp):
@@ -345,7 +356,7 @@ def _reached(puts: Puts, guards: Callable[[Stamp], Sequence[Guard]]) -> list[Rea
 
 
 def _free(reached: Sequence[Reached]) -> list[FreeSpan]:
-    """Return the ranges by which places may move while they meet the guards."""
+    """Return the ranges by which all places together may move while they meet the guards."""
     room: dict[tuple[Place, int], tuple[int, int]] = {}
     for (steps, unit, _, low, high), least, most in reached:
         down, up = room.get((steps, unit), (-FAR, FAR))

@@ -116,7 +116,7 @@ def _globals(code: CodeType) -> frozenset[str]:
 
 
 class _Same:
-    """Snapshot of a value that is equal only to itself."""
+    """Snapshot of a value that is equal only to that of the same object."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

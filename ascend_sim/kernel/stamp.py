@@ -44,7 +44,10 @@ Place = tuple[int, ...]
 
 
 class Moving:
-    """Unknown integer start + the sum of steps * where, in place of an address; `where` is known only when a stamp is put."""
+    """Unknown integer start + the sum of steps * where, in place of an address; `where` is known only when a stamp is put.
+
+    Sums, products with numbers, exact divisions and comparisons of equal steps work; all else raises SimError.
+    """
 
     __slots__ = ("start", "steps")
 
@@ -288,7 +291,9 @@ class Stamp:
         return frozenset(self.counts[0].tolist())
 
     def without(self, rows: Sequence[int], number: int) -> Stamp:
-        """Return a new stamp without some rows, none of which moves; its phase, tiles counted and notes are not kept."""
+        """Return a new stamp, numbered `number`, without some rows, none of which moves; its tiles, phase and notes are not
+        kept.
+        """
         stays = np.ones(len(self.rows), np.bool_)
         stays[list(rows)] = False
         row = self.moves[:, 0] // ROW
@@ -329,7 +334,7 @@ class Stamps:
         return Stamps, ()
 
     def add(self, stamp: Stamp) -> Stamp:
-        """Number a new stamp, add it to `known` and return it."""
+        """Number a stamp (its `number` is set), add it to `known` and return it."""
         stamp.number = len(self.known)
         self.known.append(stamp)
         if len(stamp.moves):
@@ -344,9 +349,10 @@ class Stamps:
         return self._without[key]
 
     def single(self, rows: NDArray[np.int64], sizes: Sequence[int]) -> Stamp:
-        """Return the stamp of a run of rows that were written singly, which has no number.
+        """Return the stamp of a run of rows that were written singly, whose number is -1.
 
-        Few equal rows are one object for tensors of equal `sizes`, so that they are checked once.
+        Equal runs of up to 512 rows are one object for tensors of equal `sizes`, so that they are checked once; some 256 are
+        kept.
         """
         made = Stamp(rows, NO_MOVES, -1)
         if len(rows) > _FEW:
@@ -363,7 +369,7 @@ class Stamps:
         return self._laid
 
     def number(self, phase: Any) -> int:
-        """Return the number of a phase; a new phase gets the next number."""
+        """Return the number of a phase, a hashable value; a new phase gets the next number."""
         number = self._numbers.setdefault(phase, len(self.phases))
         if number == len(self.phases):
             self.phases.append(phase)
@@ -399,7 +405,7 @@ _Begin = c_char * 0
 
 
 def address_of(array: NDArray[Any]) -> int:
-    """Return the memory address of a contiguous array of plain numbers."""
+    """Return the memory address of the data of a contiguous array of plain numbers."""
     if array.flags.writeable:
         return addressof(_Begin.from_buffer(array.data))  # numpy's own attribute takes four times as long
     address: int = array.__array_interface__["data"][0]

@@ -78,10 +78,10 @@ class SyncMethods(StampedLoops):
         self._dropped: set[Flag] = set()
 
     def unit_flag(self, source: str, destination: str, name: str) -> Flag:
-        """Return the unit flag `name` between two pipes for a tile of L0C, a new one at first use. Raises SimError on a chip
-        without unit flags.
+        """Return the unit flag `name` between two pipes for a tile of L0C, a new one at first use; later the pipes are not
+        compared.
 
-        Its ids never run out, for each fractal has a flag of its own.
+        Its ids never run out, for each fractal has a flag of its own. Raises SimError on a chip without unit flags.
         """
         if not self.chip.has_unit_flag:
             raise SimError(f"{self.chip.name} ({self.chip.identity.arch}) has no unit flag (chip file, fixpipe.unit_flag)")
@@ -159,7 +159,7 @@ class SyncMethods(StampedLoops):
         early.
 
         The lead should not exceed the work of the row before the set. The set may be issued later: other pipes go on. A wait
-        for a disarmed flag holds nothing.
+        for a disarmed flag holds nothing. Raises SimError as `set_flag`, and for a lead of another flag.
         """
         try:
             self._balance[flag] -= 1
@@ -174,8 +174,8 @@ class SyncMethods(StampedLoops):
         self._emit((WaitFlag, *fields) if lead is None else (WaitUnitFlag, *fields, lead))
 
     def extend(self, rows: NDArray[np.int64], lines: NDArray[np.int32]) -> None:
-        """Append rows (instruction, dst, src0, src1, tile) that were made elsewhere, with the numbers of their source lines
-        in `lines`.
+        """Append rows (instruction, dst, src0, src1, tile) that were made elsewhere, unchecked, with the numbers of their
+        source lines in `lines`, which count under inspection alone.
 
         Flags in them must be counted by `count_flag`.
         """
@@ -198,20 +198,26 @@ class SyncMethods(StampedLoops):
         )
 
     def drop_set(self, flag: Flag) -> None:
-        """Mark the flag's last set for removal from the finished program, if it has more sets than waits so far."""
+        """Mark the flag's last set for removal from the finished program, if it has more sets than waits so far; one set of a
+        flag at most.
+
+        Raises SimError inside a stamped loop; a traced loop goes on as a plain one.
+        """
         self._outside_stamps(f"drop of flag {flag.name!r}")
         if self._balance[flag] > 0:
             self._balance[flag] -= 1
             self._dropped.add(flag)
 
     def pipe_barrier(self, pipe: str) -> None:
-        """Order a pipe behind its own unretired work ("ALL": every pipe)."""
+        """Append a barrier: later work of a pipe begins when its earlier work has retired; "ALL": of any pipe, when all work
+        has.
+        """
         if pipe != "ALL":
             self._check_pipe(pipe, "pipe_barrier")
         self._emit((PipeBarrier, pipe))
 
     def scalar_wait(self, pipe: str) -> None:
-        """Let the scalar unit wait until a pipe's earlier work has retired."""
+        """Append a wait of the scalar unit until a pipe's earlier work has retired; nothing further is issued until then."""
         self._check_pipe(pipe, "scalar wait")
         self._emit((ScalarWait, pipe))
 
@@ -226,7 +232,8 @@ class SyncMethods(StampedLoops):
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
         """Hold `pipe` until a cross-core flag is raised; its name to disarm it is `cross_name(flag)`.
 
-        Raises SimError as `cross_core_set`; a wait for a disarmed flag holds nothing.
+        On chips with sync.cross_wait_stops_issue no pipe gets later instructions meanwhile. Raises SimError as
+        `cross_core_set`; a wait for a disarmed flag holds nothing.
         """
         if self._check_cross(flag, mode, pipe):
             self._emit((CrossCoreWaitFlag, flag, mode, pipe, self.is_cross_armed(flag)))
@@ -266,7 +273,7 @@ class SyncMethods(StampedLoops):
     # -- what a program leaves open ------------------------------------------------------------------------------------
 
     def _check_all_taken(self) -> None:
-        """Raise RowError for a flag with more sets than waits, or fewer, at the row of the last of them."""
+        """Raise RowError for the first flag with more sets than waits, or fewer, at the last row with such a set or wait."""
         for flag, balance in self._balance.items():
             if not balance:
                 continue

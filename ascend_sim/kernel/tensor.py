@@ -72,7 +72,7 @@ class Tensor:
 
     @classmethod
     def at(cls, slot: int, name: str, shape: Sequence[int], dtype: str) -> Tensor:
-        """Return the contiguous tensor of that shape at the start of GM slot `slot` of the task."""
+        """Return the tensor of that shape at the start of GM slot `slot` of the task, in row-major order without gaps."""
         sizes = tuple(shape)
         itemsize = item_bytes(dtype)
         strides = tuple(itemsize * prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
@@ -122,7 +122,8 @@ class Tensor:
     def __getitem__(self, index: Any) -> Tensor:
         """Return a piece of the tensor by whole numbers and slices; a number drops its axis, negative ones count from the end.
 
-        Raises SimError for an index outside, a step below 1, too many indices and a piece without elements.
+        A slice is cut off at the ends of its axis. Raises SimError for a number outside, a step below 1, too many indices and a
+        piece without elements.
         """
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) > len(self.shape):
@@ -144,9 +145,9 @@ class Tensor:
         return Tensor(self.name, tuple(shape), self.dtype, self.address + offset, (*strides, *self.strides[left:]))
 
     def _places(self, part: slice, size: int, axis: int) -> tuple[int, int, int]:
-        """Return (first index, number of elements, step) of a slice of axis `axis`, which has `size`.
+        """Return (first index, number of elements, step) of a slice of axis `axis`, which has `size`; the number may be 0.
 
-        Raises SimError for a negative step.
+        Raises SimError for a step below 1 and for bounds that are not whole numbers.
         """
         try:
             first, count, step = slice_of(part, size)
@@ -157,7 +158,9 @@ class Tensor:
         return first, count, step
 
     def _place(self, part: Any, size: int, axis: int) -> Any:
-        """Return a whole-number index of axis `axis`, counted from the beginning. SimError outside the axis and for others."""
+        """Return a whole-number index of axis `axis`, counted from the beginning. Raises SimError outside the axis and for
+        other types.
+        """
         if type(part) is Tracked and -size <= part < size:
             return part if part >= 0 else part + size
         try:
@@ -169,7 +172,7 @@ class Tensor:
         return place % size
 
     def reshape(self, *shape: int) -> Tensor:
-        """Return the same elements in another shape; one size may be -1, for all the rest.
+        """Return a tensor of the same bytes in another shape; one size may be -1, for all the rest.
 
         Raises SimError where there are gaps between the elements, and for a shape that does not hold exactly them.
         """
@@ -184,8 +187,8 @@ class Tensor:
     def rows(self, what: str) -> tuple[int, int, int]:
         """Return the piece as rows of contiguous elements: (number of rows, elements in a row, bytes from row to row).
 
-        `what` names the instruction that asks. Raises SimError for more than two dimensions with gaps, and for gaps inside a
-        row.
+        Axes before the last are one axis of rows; a tensor of one dimension is one row. `what` names the instruction that asks.
+        Raises SimError for more than two dimensions with gaps, and for gaps inside a row.
         """
         if len(self.shape) == 2 and self.strides[1] == item_bytes(self.dtype):
             return self.shape[0], self.shape[1], self.strides[0]

@@ -66,7 +66,7 @@ class Touches:
         return address_of(self.first), address_of(self.columns)
 
     def of_instruction(self, number: int) -> list[Region]:
-        """Return the regions of instruction `number`."""
+        """Return the regions of instruction `number`, reads before writes."""
         return self.regions[self.first[number] : self.first[number + 1]]
 
     def and_of(self, found: Sequence[Touched]) -> Touches:
@@ -88,7 +88,7 @@ Touched = tuple[Sequence[Region], Sequence[tuple[int, ...]]]
 
 
 def touched(instruction: Instruction, chip: ChipSpec) -> Touched:
-    """Return the regions that an instruction touches on a chip, with their columns."""
+    """Return the regions that an instruction touches on a chip, reads before writes, with their columns (TOUCH)."""
     regions, rows = [], []
     ordered = int(instruction.atomic) | 2 * instruction.interlocks(chip)
     pace = instruction.pace(chip)

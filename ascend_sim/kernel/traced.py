@@ -57,7 +57,9 @@ class TracedLoop:
     """True if a turn was seen to depend on earlier turns, so that no stamp is right."""
 
     def stamp_at(self, phase: int, what: Hashable, place: Place, block: int) -> Stamp | None:
-        """Return the first stamp of a phase and part `what` whose guards hold at `place` and that fits `block`; or None."""
+        """Return the first stamp of a phase and part `what` whose guards hold at `place` and that fits `block`; None if there
+        is none.
+        """
         for stamp in self.stamps.get((phase, what), ()):
             if stamp.holds(place) and stamp.block in (None, block):
                 return stamp
@@ -73,7 +75,7 @@ class TurnCount:
 
     @property
     def is_in_vain(self) -> bool:
-        """Return True after 32 runs of the body if it ran in more than half of the turns: tracing should stop."""
+        """Return True once the body ran more than 32 times and in more than half of the turns: tracing should stop."""
         return self.runs > _TRIALS and 2 * self.runs > self.turns
 
 
@@ -94,10 +96,10 @@ class TracedLoops(StampedLoops):
     """Items that were split before their loop began."""
 
     def range(self, start: int, stop: int | None = None, step: int = 1) -> Iterator[int]:
-        """Return the numbers of `range(start, stop, step)`, for a loop whose turns are written once and repeated.
+        """Return an iterator over `range(start, stop, step)`, for a loop whose turns are written once and repeated.
 
         The program is that of a plain loop. The loop is run as a plain one if a variable carries a value from one turn to the
-        next, or if it has too few turns to gain.
+        next, if its source is not understood, or if it has too few turns to gain.
         """
         if stop is None:
             start, stop = 0, start
@@ -106,7 +108,7 @@ class TracedLoops(StampedLoops):
         return self._traced(range(index(start), index(stop), index(step)), sys._getframe(1))
 
     def each(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Return the items of a prepared list, for a loop whose turns are written once and repeated, as for `range`.
+        """Return an iterator over a prepared list, for a loop whose turns are written once and repeated, as for `range`.
 
         Whole numbers, alone or in tuples, and the starts of slices may move from turn to turn; all else decides which rows a
         turn has.
@@ -116,8 +118,8 @@ class TracedLoops(StampedLoops):
     def split(self, items: Sequence[Any]) -> Sequence[tuple[Hashable, Place]]:
         """Return (fixed part, place) of each item for a loop of `each`; the place has the item's numbers that can move.
 
-        Returns [] if no number can move or an item cannot be compared. The result is kept for the loop over `items` that
-        follows.
+        Returns [] for no items, and if no number can move or an item cannot be compared. The builder keeps the result for the
+        loop over the same `items` object that follows.
         """
         try:
             self._items, self._pieces = items, list(_split_all(items, Snapshots({}, self))) if items else []
@@ -236,9 +238,10 @@ class TracedLoops(StampedLoops):
         return made
 
     def _differs(self, loop: TracedLoop, key: tuple[int, Hashable], known: Stamp, made: Stamp) -> Stamp:
-        """Replace the stamp `known` by `made`, which a compared turn wrote with other rows, and return `made`.
+        """Remove the stamp `known` from the loop, since a compared turn wrote other rows; return their stamp `made`, numbered,
+        which stands for this turn alone.
 
-        Raises SimError if the old one was repeated already.
+        Raises SimError if the old one was repeated before.
         """
         if self.repeats is not None and self.repeats[known.number] > 1:
             raise SimError(
@@ -323,7 +326,7 @@ def _without_numbers(item: Any, numbers: list[int], snapshots: Snapshots) -> Has
 
 
 def _at(item: Any, numbers: Iterator[Any]) -> Any:
-    """Return a copy of the item with `numbers` in place of its own, in the order of `_split`."""
+    """Return a copy of the item with the next `numbers` in place of its own, in the order of `_split`."""
     if type(item) is int:
         return next(numbers)
     if isinstance(item, tuple):

@@ -45,17 +45,17 @@ class Trace:
         return [self.number(tuple([int(one == axis) for one in range(len(self.place))]), 0) for axis in range(len(self.place))]
 
     def number(self, steps: Place, start: int) -> Tracked:
-        """Return the tracked number start + steps * place."""
+        """Return the tracked number start + the sum of steps * place."""
         return Tracked(steps, start, self)
 
     def keep_within(self, steps: Place, low: int, high: int) -> None:
-        """Add the guard that steps * place lies between `low` and `high`, to those that hold; not after the trace."""
+        """Narrow the guards so that steps * place lies between `low` and `high`, both included; nothing after the trace."""
         if not self.over:
             known = self._spans.get(steps, (-FAR, FAR))
             self._spans[steps] = max(known[0], low), min(known[1], high)
 
     def keep_rest(self, steps: Place, unit: int) -> None:
-        """Add the guard that steps * place has the remainder by `unit` that it has at this place; not after the trace."""
+        """Add the guard that steps * place has the remainder by `unit` that it has at this place; nothing after the trace."""
         if not self.over:
             self._rests[steps, unit] = distance(steps, self.place) % unit
 
@@ -223,7 +223,7 @@ class Tracked(Moving):
 
 
 def _here_alone() -> None:
-    """Add to `Tracked` the operations (division, powers, ...) that return a plain result and tie the rows to this place."""
+    """Set the operators of `Tracked` (division, powers, ...) that return a plain result and tie the rows to this place."""
     both = {"truediv": operator.truediv, "pow": pow, "or": operator.or_, "xor": operator.xor}
     right = {
         "floordiv": operator.floordiv,

@@ -64,7 +64,10 @@ class UnitFlagTiles(BufferQueue[int]):
         self._waits = index  # its first Mmad does
 
     def before(self, product: CubeProduct) -> None:
-        """Append the wait for the flag that lets `product` overwrite the tile; only a tile's first product needs it."""
+        """Append the wait for the flag that lets `product` overwrite the tile, if it is the tile's first product.
+
+        To be called before every product: `drain` needs the tile's last one, which is noted here.
+        """
         self._last = product
         if self._waits is not None:
             self._builder.wait_flag(self._free[self._waits], self._early(self._waits, product))
@@ -87,9 +90,9 @@ class UnitFlagTiles(BufferQueue[int]):
         self._drains = (*self._drains[:index], drain, *self._drains[index + 1 :])
 
     def drain(self, target: int, piece: TilePiece, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False) -> None:
-        """Append the drain of the tile written last to the GM operand `target` (see `Fixpipe`) and free the tile.
+        """Publish the oldest tile not yet published, append its drain to the GM operand `target` (see `Fixpipe`) and free it.
 
-        It may begin before the tile's last product ends (`before_full`).
+        The drain may begin before the last product ends (`before_full`). Row and column of `piece` are not used.
         """
         m, n, m_padded, *_ = piece
         drain = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add)

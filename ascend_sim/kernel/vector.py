@@ -57,7 +57,10 @@ class VectorMethods:
         def allocate(self, buffer: str, size: int, name: str, unit: int = 0, *, keep: bool = True) -> int: ...
 
     def local_tensor(self, shape: int | tuple[int, ...], dtype: str, name: str) -> LocalTensor:
-        """Return a fresh tensor in the Unified Buffer; its rows start at whole 32-byte blocks. SimError if UB is full."""
+        """Return a fresh tensor in the Unified Buffer; its rows start at whole 32-byte blocks.
+
+        Raises SimError if UB is full, for a size below 1 and for a dtype that tensors cannot have.
+        """
         listed = isinstance(shape, Sequence) or np.ndim(shape) > 0
         given: Iterable[int] = shape if listed else (shape,)  # type: ignore[assignment]
         sizes = tuple(whole_number(size, f"local tensor {name} of shape {shape!r}: a size", 1) for size in given)
@@ -179,7 +182,10 @@ class VectorMethods:
         self._unary("relu", dst, src, mask)
 
     def cast(self, dst: Tensor, src: Tensor, rounding: str | None = None) -> None:
-        """dst = src in the format of dst; `rounding` None is the chip's own mode for that pair (chip file, vector.casts)."""
+        """dst = src in the format of dst; `rounding` None is the chip's own mode for that pair (chip file, vector.casts).
+
+        Raises SimError for a pair or a mode that the chip lacks.
+        """
         _check_local("cast", dst, src)
         mode = self.chip.vector.cast_mode(src.dtype, dst.dtype, rounding)
         count, rows, (at, stride) = self._layout("cast", dst, (src,))
@@ -224,7 +230,10 @@ class VectorMethods:
         self._reduce_blocks("min", dst, src)
 
     def duplicate(self, dst: Tensor, value: float = 0.0, *, mask: int | None = None) -> None:
-        """Set every element of dst to `value`."""
+        """Set every element of dst, or those that the mask selects, to `value`.
+
+        Raises SimError for a value that the format cannot hold.
+        """
         count, rows, (at,) = self._layout("duplicate", dst, ())
         number = scalar_field(real_number("duplicate", value))
         self._emit((Duplicate, dst.dtype, count, number, rows, at, self._mask(dst, mask)), dst.address)
@@ -258,7 +267,7 @@ class VectorMethods:
     def gather(self, dst: Tensor, src: Tensor, offsets: Tensor) -> None:
         """dst[i] = the element `offsets[i]` bytes behind the start of src; offsets are uint32, tensors without gaps.
 
-        Raises SimError unless there is an offset for each element of dst.
+        Raises SimError unless there is an offset for each element of dst. An offset outside src is an error of the run.
         """
         self._same_format("gather", dst, src)
         count, source = self._run("gather", dst), self._run("gather", src)
@@ -282,7 +291,8 @@ class VectorMethods:
     def compare(self, dst: Tensor, mode: str, left: Tensor, right: Tensor | float) -> None:
         """Bit i of dst (uint8) = left[i] `mode` right[i] or a scalar; `mode` is lt, gt, ge, eq, ne or le.
 
-        Raises SimError for operands of different shapes or with gaps, and for fewer bits in dst than elements.
+        Raises SimError for operands of different sizes or with gaps, for elements that do not fill whole repeats (256 bytes),
+        and for fewer bits in dst than elements.
         """
         count = self._run("compare", left)
         self._bits("compare", dst, count)
@@ -297,7 +307,7 @@ class VectorMethods:
     def select(self, dst: Tensor, mask: Tensor, on_true: Tensor, on_false: Tensor | float) -> None:
         """dst[i] = on_true[i] where bit i of `mask` (uint8, from `compare`) is set, else on_false[i] or a scalar.
 
-        Raises SimError for operands of another shape than dst or with gaps, and for fewer bits than elements.
+        Raises SimError for operands of another size than dst or with gaps, and for fewer bits than elements.
         """
         self._same_format("select", dst, on_true)
         count = self._run("select", dst)
@@ -319,7 +329,8 @@ class VectorMethods:
     def vector(self, name: str, dst: Tensor, *sources: Tensor | float) -> None:
         """Append the vector instruction of that name (`isa/vector/named`); its sources follow in order.
 
-        Raises SimError for an unknown name and for another number of sources than the instruction has.
+        Raises SimError for an unknown name, for another number of sources than the instruction has, and for shapes that do not
+        fit.
         """
         kind = named().get(name)
         if kind is None:
@@ -383,8 +394,8 @@ class VectorMethods:
     def _layout(self, what: str, dst: Tensor, sources: tuple[Tensor, ...]) -> tuple[int, int, tuple[int, ...]]:
         """Return (elements of a row, rows, strides of dst and sources in bytes) of an element-wise instruction.
 
-        Tensors without gaps become one long row; a source of one row has stride 0. Raises SimError for sources of another
-        shape.
+        Tensors without gaps become one row with strides of 0; a source of one row for several has stride 0. Raises SimError for
+        sources of another shape.
         """
         _check_local(what, dst, *sources)
         for source in sources:
@@ -419,7 +430,7 @@ class VectorMethods:
 
 
 def real_number(what: str, scalar: float) -> float:
-    """Return the scalar operand of an instruction. Raises SimError for what is not a real number."""
+    """Return the scalar operand of an instruction as it is. Raises SimError for what is not a real number or bool."""
     if not isinstance(scalar, Real | np.bool_):
         raise SimError(f"{what}: the scalar is {scalar!r}; a number is allowed")
     return scalar

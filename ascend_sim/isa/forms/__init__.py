@@ -48,9 +48,10 @@ _GROUP = {
 
 
 def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
-    """Return the form by which the chip can express an instruction, or None if nothing is declared for it.
+    """Return the first declared form by which the chip can express an instruction, or None if nothing is declared for its
+    class.
 
-    Raises SimError, in one line, if no declared form can.
+    Raises SimError, in one line, if no form can, and for an atomic operation or a conversion that the chip lacks.
     """
     kind: Any = type(instruction)
     arch = chip.identity.arch
@@ -69,7 +70,7 @@ def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
 
 
 def can_say(instruction: Instruction, chip: ChipSpec) -> bool:
-    """Return True if the chip can express the instruction: `form_of` does not refuse it."""
+    """Return True if the chip can express the instruction: `form_of` does not refuse it, and nothing declared is no refusal."""
     try:
         form_of(instruction, chip)
     except SimError:
@@ -142,7 +143,9 @@ def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
 
 
 def _check_atomic(instruction: Any, chip: ChipSpec) -> None:
-    """Raise SimError if the chip lacks the instruction's atomic operation, its dtype, or its path to GM."""
+    """Raise SimError if the chip lacks the instruction's atomic operation, its dtype, or its path to GM, or if rows are not
+    whole elements.
+    """
     arch, operation = chip.identity.arch, getattr(instruction, "keep", "add")
     added = getattr(instruction, "atomic_add", "")
     dtype = added if isinstance(added, str) else instruction.dtype
@@ -169,12 +172,14 @@ def _groups(kind: type[Instruction]) -> tuple[str, ...]:
 
 @cache
 def _ways(kind: type[Instruction]) -> tuple[Way, ...]:
-    """Return the `Way`s to express instructions of a class, from all groups of its module and of its base classes' modules."""
+    """Return the `Way`s to express instructions of a class, in the order of its groups of forms (`_groups`). Cached."""
     return tuple(way for group in _groups(kind) for way in ways_of(group).values() if issubclass(kind, way.kind))
 
 
 @cache
 def _here(kind: type[Instruction], arch: str, route: str) -> tuple[Form, ...]:
-    """Return the forms of architecture `arch` that can express instructions of a class on `route` ("GM->UB"), in order."""
+    """Return the forms of architecture `arch` for instructions of a class on `route` ("GM->UB"), in order of declaration.
+    Cached.
+    """
     forms = (form for group in _groups(kind) for form in declared(group, arch))
     return tuple(form for form in forms if issubclass(kind, form.way.kind) and route in form.routes)

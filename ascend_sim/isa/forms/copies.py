@@ -31,7 +31,9 @@ def itemsize(item: str) -> int:
 
 
 class AnyRows(Way):
-    """Translation of a row copy (DataCopy) whose instruction fields are not published: it has none, so every copy passes."""
+    """Translation of a row copy (DataCopy) whose instruction fields are not published: it has none, so every copy without
+    planes or padding passes.
+    """
 
     kind = DataCopy
 
@@ -64,7 +66,7 @@ class BlockRows(AnyRows):
 
 
 class AnyCopies(Way):
-    """Translation of a copy within UB by elements (VectorCopy) whose instruction fields are not published."""
+    """Translation of a copy within UB by elements (VectorCopy) whose instruction fields are not published: every one passes."""
 
     kind = VectorCopy
 
@@ -133,7 +135,9 @@ class GmFractals(AnyRows):
 
 
 def _sides(i: DataCopy) -> tuple[int, int]:
-    """Return the strides of a copy as (stride in GM, stride in the local buffer)."""
+    """Return the strides of a copy as (stride in GM, stride in the local buffer); the destination counts as GM unless the
+    source is.
+    """
     return (i.src_stride, i.dst_stride) if i.source == "GM" else (i.dst_stride, i.src_stride)
 
 
@@ -146,7 +150,7 @@ def _copied(route: str, size: int, rows: int, far: int, near: int) -> DataCopy:
 class FilledRows(AnyRows):
     """Translation of a copy of rows of any bytes (DataCopy) to fields and back.
 
-    Rows are filled up to blocks on the local side; the fields are the gaps between filled rows.
+    Rows are filled up to blocks on the local side; the fields are the gaps in GM between rows, and locally between filled rows.
     """
 
     names: tuple[str, ...] = ("n_burst", "len_burst", "gm_gap", "local_gap")
@@ -180,18 +184,18 @@ class SteppedRows(AnyRows):
 
     @staticmethod
     def copied(route: str, f: Fields) -> DataCopy:
-        """Return the copy on `route` that the fields common to all stepped forms express."""
+        """Return the copy on `route` of the fields that `SteppedRows` names; others are ignored."""
         return _copied(route, f["len_burst"], f["n_burst"], f["gm_stride"], f["local_stride"])
 
     def rows_held(self, i: DataCopy) -> str:
-        """Return the refusal of local rows that overlap, or ""."""
+        """Return the refusal of local rows that overlap when each is filled up to whole blocks, or ""."""
         near, held = _sides(i)[1], filled(i.held_bytes)
         if i.rows > 1 and near < held:
             return f"local_stride = {near}; a row of {i.held_bytes} bytes takes {held} there"
         return ""
 
     def rows_adjoin(self, i: DataCopy) -> str:
-        """Return the refusal of gaps between the local rows, or ""."""
+        """Return the refusal of local rows that do not adjoin (gaps or overlap), or ""."""
         near = _sides(i)[1]
         if i.rows > 1 and near != i.row_bytes:
             return f"local_stride = {near}; compact rows are {i.row_bytes} bytes apart"
@@ -202,7 +206,7 @@ _PADS = ("left_pad", "right_pad")
 
 
 class _Padding(AnyRows):
-    """Base of rows with elements of one number before and behind them."""
+    """Base of translations of padded copies (DataCopyPadded): the fields of the rows, then each side's padding in items."""
 
     kind = DataCopyPadded
 
@@ -214,7 +218,9 @@ class _Padding(AnyRows):
         return *super().values(i), i.left // i.itemsize, self._right(i) // i.itemsize
 
     def _right(self, i: DataCopyPadded) -> int:
-        """Return the bytes of padding on the right that are asked for; the instruction fills up the last block by itself."""
+        """Return the bytes of padding on the right for the field: those given, but at most a block if the padded row ends on a
+        block and less than two are given, since the instruction fills up the last block by itself.
+        """
         fills = i.held_bytes % BLOCK_BYTES == 0 and i.right < 2 * BLOCK_BYTES
         return min(i.right, BLOCK_BYTES) if fills else i.right
 
@@ -225,14 +231,14 @@ class _Padding(AnyRows):
         return ""
 
     def zero_of_eight(self, i: DataCopyPadded) -> str:
-        """Return the refusal of another number of 64 bits than 0, or ""."""
+        """Return the refusal of a padding number other than 0 in items of 8 bytes, or ""."""
         if i.itemsize > 4 and i.value:
             return f"value {i.value:#x} of {i.itemsize} bytes; 0 alone is possible"
         return ""
 
 
 class PaddedRows(_Padding, FilledRows):
-    """Filled rows with padding."""
+    """Translation of padded rows (DataCopyPadded) to the fields of `FilledRows` with the padding on each side, and back."""
 
     names = (*FilledRows.names, *_PADS)
 
@@ -245,7 +251,7 @@ class PaddedRows(_Padding, FilledRows):
 
 
 class PaddedSteps(_Padding, SteppedRows):
-    """Stepped rows with padding."""
+    """Translation of padded rows (DataCopyPadded) to the fields of `SteppedRows` with the padding on each side, and back."""
 
     names = (*SteppedRows.names, *_PADS)
 
@@ -293,7 +299,7 @@ class Nd2Nz(Way):
         return DataCopyNd2Nz(fields["n_value"], fields["d_value"], size, step, padded)
 
     def whole_elements(self, i: DataCopyNd2Nz) -> str:
-        """Return the refusal of rows that begin inside an element, or ""."""
+        """Return the refusal of a distance of rows that is not whole elements, or ""."""
         if i.src_stride % i.itemsize:
             return f"rows {i.src_stride} bytes apart are not whole elements of {i.itemsize}"
         return ""
@@ -352,7 +358,7 @@ class Dn2Nz(Way):
 
 
 class AnyFill(Way):
-    """Translation of zeros all over a buffer (Fill) whose instruction fields are not published."""
+    """Translation of a run of zeros (Fill) whose instruction fields are not published: it has none."""
 
     kind = Fill
 

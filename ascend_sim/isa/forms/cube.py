@@ -83,7 +83,10 @@ class ProductOfChoice(ProductWithBias):
 
 
 class BiasNumbers(Way):
-    """Translation of a load of the bias table (LoadBias) to its length and a conversion bit, set for float16, and back."""
+    """Translation of a load of the bias table (LoadBias) to its length and a conversion bit, set for float16, and back.
+
+    `effect` makes float32 of a load without the bit, also for int32.
+    """
 
     kind = LoadBias
     names = ("conv_control", "len_burst")
@@ -206,7 +209,7 @@ class DrainPieceRows(Way):
         return ""
 
     def from_first(self, i: FixpipeDn) -> str:
-        """Return the refusal of a piece that begins inside a fractal of L0C, or ""."""
+        """Return the refusal of a piece whose first column is inside a fractal of L0C, or ""."""
         if i.first:
             return f"first = {i.first}; a tile begins at {FRACTAL} columns"
         return ""

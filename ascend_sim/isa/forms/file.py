@@ -22,7 +22,9 @@ GROUPS = ("copies", "loads", "cube", "vector")
 
 @frozen
 class Atomics:
-    """Entry of configs/instructions/atomics: atomic `operations` of `architectures` on GM, by `dtypes` and `origins`."""
+    """Entry of configs/instructions/atomics: atomic `operations` on GM that `architectures` have, the `dtypes` that are added,
+    and the buffers (`origins`) that they come from.
+    """
 
     architectures: tuple[str, ...]
     source: str
@@ -42,7 +44,7 @@ class Conversions:
 
 
 def ways_of(group: str) -> Mapping[str, Way]:
-    """Return {name in the group's configuration file: Way}."""
+    """Return {name in the group's configuration file: Way} from the group's module, which is imported."""
     found: Mapping[str, Way] = import_module(f"ascend_sim.isa.forms.{group}").WAYS
     return found
 
@@ -96,7 +98,9 @@ def _made(kind: Any, where: str, entry: Mapping[str, Any]) -> Any:
 
 
 def _form(file: str, entry: dict[str, Any], ways: Mapping[str, Way]) -> Form:
-    """Return the Form of an entry. Raises ConfigError for an unknown way or rule, no source, and other fields."""
+    """Return the Form of an entry. Raises ConfigError for an unknown way or rule, a missing source, and fields other than the
+    way's.
+    """
     where = f"{file}: {entry.get('name')} of {', '.join(entry.get('architectures', ()))}"
     named = str(entry.get("way"))
     if named not in ways:
@@ -122,7 +126,8 @@ def _fields(where: str, source: str, entries: Mapping[str, str]) -> Iterator[Fie
     """Yield a Field for each entry, {name: "BITS bits [of REGISTER], UNIT[, LOW to HIGH][; SOURCE]"}; `source` unless it names
     its own.
 
-    Raises ConfigError, begun by `where`, for another text.
+    Without a range all numbers of its bits are allowed. Raises ConfigError, begun by `where`, for another text or a wider
+    range.
     """
     for name, text in entries.items():
         found = _FIELD.fullmatch(text)

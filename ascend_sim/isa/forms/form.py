@@ -16,7 +16,7 @@ _BYTES = re.compile(r"(\d+)-byte\b")
 
 @frozen
 class Field:
-    """Instruction field of `bits` bits, whose values `low` to `high` count units of `unit`.
+    """Instruction field of `bits` bits, whose values `low` to `high` (both allowed) count units of `unit`.
 
     `register` is the register that holds it, "" for an argument.
     """
@@ -61,8 +61,8 @@ class FormRule:
 class Way:
     """Translation between an instruction's effect and the fields of a chip's instruction word, both ways.
 
-    `kind` is the class of the effects, `names` are the fields in the order of `values`. A rule is a method that returns
-    the fault of an instruction in words, "" without one.
+    `kind` is the class of the effects, `names` are the fields in the order of `values`. A rule is a method that returns the
+    fault of an instruction in words, "" without one; a form names the rules that it keeps.
     """
 
     kind: type[Instruction]
@@ -90,7 +90,7 @@ class Form:
     """The compiler's instruction `name` on `architectures`, for the effects that its `way` can express.
 
     `fixed` are fields that no effect sets; `aligned` has the alignment of operands' addresses in bytes. Empty `dtypes` and
-    `items` allow all.
+    `items` (bytes of an item) allow all. `disputed` is a text on sources that disagree.
     """
 
     name: str
@@ -108,7 +108,9 @@ class Form:
 
     @cached_property
     def _limits(self) -> tuple[tuple[int, int, int], ...]:
-        """Return (unit in bytes, lowest, highest raw value) of each field, in the order of the way's `values`."""
+        """Return (unit in bytes, lowest, highest raw value) of each field, in the order of the way's `values`; raw values are
+        in bytes.
+        """
         by_name = {one.name: one for one in self.fields}
         found = [by_name[name] for name in self.way.names]
         return tuple((one.unit_bytes, one.low * one.unit_bytes, one.high * one.unit_bytes) for one in found)
@@ -119,7 +121,10 @@ class Form:
         return tuple((getattr(self.way, rule.name), rule) for rule in self.rules)
 
     def can_say(self, instruction: Any) -> bool:
-        """Return True if the form can express this effect: fields in range, item size and dtype allowed, all rules kept."""
+        """Return True if the form can express this effect: fields in range, item size and dtype allowed, all rules kept.
+
+        The way (`Way.says`), the route and the architecture are not checked here.
+        """
         for raw, (unit, low, high) in zip(self.way.values(instruction), self._limits, strict=True):
             if not low <= raw <= high or raw % unit:
                 return False

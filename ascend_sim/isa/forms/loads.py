@@ -155,7 +155,7 @@ class Img2ColV1(Way):
         )
 
     def output_width(self, i: LoadData3D) -> str:
-        """Return a message that refuses an `out_width` below what the instruction makes of the map's width, or ""."""
+        """Return the refusal of an `out_width` below what the instruction makes of the map's width, or ""."""
         over = _right(i) + i.stride_w - 1
         if over >= 0:
             return ""
@@ -192,7 +192,9 @@ class Img2Col(Img2ColV1):
 
 
 class Img2ColRuns(Img2Col):
-    """Translation of img2col (LoadData3D) with columns that lie apart to fields and back; `l3d_rpt` is their distance."""
+    """Translation of img2col (LoadData3D) with runs of columns that lie apart to fields and back; register l3d_rpt has their
+    distance and number.
+    """
 
     names = (*Img2Col.names, "repeat_stride", "repeat_time", "rpt_dst_stride")
 

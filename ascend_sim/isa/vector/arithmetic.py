@@ -30,8 +30,9 @@ Array = NDArray[Any]
 class Operation:
     """Row of a table of operations: its function in numpy.
 
-    Formats and costs are in the chip file (vector.ops). A `rounded` function is computed in float64 and rounded once, so that
-    no host's library shows; the unit's own functions may be off by some units in the last place (nothing is published).
+    Formats and costs are in the chip file (vector.ops). A `rounded` function has one operand and is computed in float64 and
+    rounded once, so that no host's library shows; the unit's own functions may be off by some units in the last place (nothing
+    is published).
     """
 
     function: Callable[..., Any]
@@ -89,7 +90,7 @@ A shift of signed numbers keeps the sign; `shift_right_round` adds half of the l
 def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
     """Return the operation's result in the format of the operands; overflow and division by zero result in inf and NaN.
 
-    The engines silence numpy's warnings about them.
+    A `rounded` operation takes the first operand alone. The engines silence numpy's warnings.
     """
     if operation.rounded:
         return cast(operation.function(operands[0].astype(np.float64)), dtype)
@@ -104,7 +105,7 @@ def _listed(table: dict[str, Operation], operation: str) -> None:
 
 @frozen
 class VectorUnary(Elementwise):
-    """dst = operation(src0); `operation` is a row of `UNARY`."""
+    """dst = operation(src0), element by element; `operation` is a row of `UNARY` (else SimError)."""
 
     name = "vector_unary"
 
@@ -117,7 +118,9 @@ class VectorUnary(Elementwise):
 
 @frozen
 class VectorBinary(Elementwise):
-    """dst = src0 operation src1; `operation` is a row of `BINARY`, `src_stride` that of src0."""
+    """dst = src0 operation src1, element by element; `operation` is a row of `BINARY` (else SimError), `src_stride` that of
+    src0.
+    """
 
     src1_stride: int = 0
 
@@ -140,7 +143,7 @@ class VectorBinary(Elementwise):
 
 @frozen
 class VectorMulAdd(VectorBinary):
-    """dst = operation(src0, src1, dst); `operation` is a row of `MULTIPLY_ADD`."""
+    """dst = operation(src0, src1, dst), element by element; `operation` is a row of `MULTIPLY_ADD` (else SimError)."""
 
     name = "vector_mul_add"
 
@@ -159,7 +162,10 @@ class VectorMulAdd(VectorBinary):
 
 @frozen
 class VectorScalar(Elementwise):
-    """dst = operation(src0, scalar); `operation` is a row of `WITH_SCALAR`. The scalar must be a number of the format."""
+    """dst = operation(src0, scalar), for axpy plus dst; `operation` is a row of `WITH_SCALAR` (else SimError).
+
+    The scalar is rounded to a float format; `pipe` raises SimError for one that an integer format cannot hold.
+    """
 
     scalar: float = 0.0
 
@@ -202,7 +208,10 @@ _NEGATIVE_ZERO = _NegativeZero(-0.0)
 
 
 def scalar_field(value: float) -> float:
-    """Return a scalar operand as a field: equal fields make one instruction, so -0.0 becomes a number that is not 0.0."""
+    """Return a scalar operand as a field of an instruction: itself, but -0.0 as a number that is not equal to 0.0.
+
+    Instructions with equal fields are one, so that the sign of a zero would be lost.
+    """
     return _NEGATIVE_ZERO if isinstance(value, float | np.floating) and not value and math.copysign(1.0, value) < 0 else value
 
 

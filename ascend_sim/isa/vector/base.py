@@ -44,8 +44,8 @@ def bits_of(dtype: str) -> str:
 class Mask:
     """The vendor's bitwise mask: bit i (1 << i) is 1 if element i of every repeat takes part.
 
-    `period` is the number of elements of a repeat (256 bytes: 64 of fp32, 128 of fp16). Elements that take no part are
-    neither written nor read; the time is that of the whole repeat.
+    `period` is the number of elements of a repeat (256 bytes: 64 of fp32, 128 of fp16). Elements that take no part are neither
+    written nor read; the time is that of the whole repeat. Raises SimError for bits that select nothing, or beyond `period`.
     """
 
     bits: int
@@ -61,12 +61,14 @@ class Mask:
             )
 
     def runs(self, count: int) -> list[tuple[int, int]]:
-        """Return (first, end) of every run of selected elements among the first `count` elements of a repeat."""
+        """Return (first, end) of every run of selected elements among the first `count` elements."""
         edges = np.flatnonzero(np.diff(np.concatenate([[0], self.selected(count).astype(np.int8), [0]])))
         return [(int(first), int(past)) for first, past in edges.reshape(-1, 2)]
 
     def selected(self, count: int) -> NDArray[np.bool_]:
-        """Return True for each of `count` elements that takes part; the mask repeats every `period` elements."""
+        """Return an array of bool, True for each of `count` elements that takes part; the mask repeats every `period` elements.
+        Cached.
+        """
         return _selected(self, count)
 
 
@@ -78,7 +80,9 @@ def _selected(mask: Mask, count: int) -> NDArray[np.bool_]:
 def rows_of(
     operand: str, dtype: str, count: int, rows: int = 1, stride: int = 0, mask: Mask | None = None
 ) -> tuple[Region, ...]:
-    """Return the regions in UB of an operand: `rows` rows of `count` elements, `stride` bytes apart, or of those in a mask."""
+    """Return the regions in UB of `rows` rows of `count` elements, `stride` bytes apart; with a mask only those of selected
+    elements.
+    """
     size = size_of(dtype)
     if mask is None:
         return (Region(operand, "UB", count * size, stride, rows),)
@@ -97,7 +101,7 @@ def rows_of(
 
 
 def items_of(operand: str, dtype: str, count: int, rows: int = 1, stride: int = 0, mask: Mask | None = None) -> Place:
-    """Return the Place in UB of an operand's elements in order, or of those that a mask selects."""
+    """Return the Place in UB of an operand's elements, row by row, or of those that a mask selects in each row."""
     size = size_of(dtype)
     if mask is None:
         return loops(operand, "UB", (rows, count), (stride, size), size)
@@ -107,7 +111,10 @@ def items_of(operand: str, dtype: str, count: int, rows: int = 1, stride: int = 
 def blocks_of(
     operand: str, dtype: str, layout: tuple[int, int, int], block: int, mask: Mask | None = None
 ) -> tuple[Region, ...]:
-    """Return the regions of an operand whose 32-byte blocks lie `block` bytes apart; `layout` is its (count, rows, stride)."""
+    """Return the regions of an operand whose 32-byte blocks lie `block` bytes apart, or of its elements that a mask selects.
+
+    `layout` is its (count of elements in a row, rows, bytes from row to row); a row is whole blocks.
+    """
     count, rows, stride = layout
     size = size_of(dtype)
     per, whole = BLOCK_BYTES // size, count * size // BLOCK_BYTES
@@ -162,8 +169,8 @@ def place_of(
 def elements(
     memory: Memory, address: int, operand: str, dtype: str, layout: tuple[int, int, int], blocks: tuple[int, ...] = ()
 ) -> NDArray[Any]:
-    """Return the elements of an operand as a view [rows, count], with block strides as [rows, blocks, elements of a block];
-    `layout` and `blocks` as in `regions_of`.
+    """Return a view of an operand's elements: [rows, count], [count] for one row, or with block strides [rows, blocks, elements
+    of a block]; `layout` and `blocks` as in `regions_of`.
     """
     if blocks:
         return view_of_blocks(memory, address, dtype, layout, blocks[OPERANDS.index(operand)])
@@ -178,9 +185,10 @@ def operands_fit(
     sources: tuple[int, ...] = (),
     blocks: tuple[int, ...] = (),
 ) -> None:
-    """Raise SimError if pieces of dst overlap or a stride is not a multiple of blocks.
+    """Raise SimError if rows or blocks of dst overlap, a stride is not a multiple of 32-byte blocks, or a row with block
+    strides is more than a repeat or no whole blocks. One row without block strides always fits.
 
-    `layout` is that of dst, `sources` are the strides of the sources.
+    `layout` is that of dst, `sources` are the strides of the sources, `what` begins the message.
     """
     count, rows, stride = layout
     if blocks:
@@ -215,7 +223,7 @@ _LAYOUT = {
 class VectorInstruction(Instruction):
     """Base of the vector instructions: cost by `opcode`, a row of the chip's table of vector operations.
 
-    Raises SimError when one is made for a chip that lacks the operation, or the operation in this format.
+    `pipe` raises SimError if the chip lacks the operation, or lacks it in this format.
     """
 
     dtype: str
@@ -227,7 +235,7 @@ class VectorInstruction(Instruction):
         return self.name
 
     def _cost_key(self) -> tuple[str, int]:
-        """Return (dtype whose cost counts, bytes of a row that are cut into repeats)."""
+        """Return (format whose cost counts, bytes of a row, which the cost cuts into repeats)."""
         return self.dtype, self.count * size_of(self.dtype)
 
     def _rows(self) -> int:
@@ -235,7 +243,7 @@ class VectorInstruction(Instruction):
         return 1
 
     def _farthest(self) -> int:
-        """Return the largest of the operands' strides, which a repeat stride must hold."""
+        """Return the largest of the operands' strides in bytes, which a repeat stride must hold; 0 without strides."""
         return max(int(getattr(self, name, 0)) for name in _STRIDES)
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -251,7 +259,7 @@ class VectorInstruction(Instruction):
         return "V"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields by name, without rows and strides for one row, and without mask if there is none."""
+        """Return the fields by name, without those of rows, strides, blocks, mask and `scale` that have their defaults."""
         return {name: value for name, value in vars(self).items() if name not in _LAYOUT or value != _LAYOUT[name]}
 
     def cost(self, chip: ChipSpec) -> Cost:
@@ -285,11 +293,11 @@ class RowsInstruction(VectorInstruction):
         return self.count, self.rows, self.src_stride
 
     def _bytes(self, operand: str, stride: int) -> tuple[Region, ...]:
-        """Return the bytes of an operand whose rows lie `stride` bytes apart."""
+        """Return the regions of an operand (element format `dtype`) whose rows lie `stride` bytes apart."""
         return regions_of(operand, self.dtype, (self.count, self.rows, stride), self.mask, self.blocks)
 
     def _view(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
-        """Return the elements of an operand whose rows lie `stride` bytes apart."""
+        """Return a view of the elements of an operand whose rows lie `stride` bytes apart, in the shape of `elements`."""
         return elements(memory, address, operand, self.dtype, (self.count, self.rows, stride), self.blocks)
 
     def writes(self) -> tuple[Region, ...]:
@@ -346,7 +354,7 @@ def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
 
 
 def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_stride: int, *src_strides: int) -> None:
-    """Raise SimError if rows of dst overlap, or if a stride is not a multiple of a block; one row always fits."""
+    """Raise SimError if rows of dst overlap, or if a stride is not a multiple of 32-byte blocks; one row always fits."""
     if rows == 1:
         return
     if dst_stride < count * size_of(dtype):
@@ -372,7 +380,7 @@ def blocks_fit(chip: ChipSpec, what: str, row_bytes: int, rows: int, steps: tupl
 
 
 def whole_blocks(chip: ChipSpec, what: str, *strides: int) -> None:
-    """Raise SimError if a stride between rows is not a multiple of the Unified Buffer's blocks."""
+    """Raise SimError if one of the strides is not a multiple of the Unified Buffer's blocks."""
     block = chip.alignment.block
     for stride in strides:
         if stride % block:

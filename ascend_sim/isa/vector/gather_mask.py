@@ -33,9 +33,10 @@ PATTERNS = ((0, 1), (0, 2), (1, 2), (0, 4), (1, 4), (2, 4), (3, 4), (0, 1))
 class GatherMask(VectorInstruction):
     """dst = the elements of src0 whose bit is set, in order, without gaps (asc-devkit, GatherMask: stated).
 
-    `rows` repeats of `count` elements, `src_stride` bytes apart, with `blocks` between the blocks of dst, which has none, and
-    of src0. The bits are `pattern` 1 to 7, or with pattern 0 those at src1, lowest bit first, those of a repeat `bits_stride`
-    bytes behind those of the one before. dst is written as far as elements are selected; a check takes it as a whole.
+    `rows` repeats of `count` elements, `src_stride` bytes apart; `blocks` are the bytes from block to block of dst (not used)
+    and of src0, () if blocks adjoin. The bits are `pattern` 1 to 7 (PATTERNS), or with pattern 0 those at src1, lowest bit
+    first, those of a repeat `bits_stride` bytes behind those of the one before. dst is written as far as elements are selected;
+    a check takes it as written for all that pattern 0 could select.
     """
 
     dtype: str
@@ -74,7 +75,9 @@ class GatherMask(VectorInstruction):
         return rows_of("dst", self.dtype, self.rows * len(range(first, self.count, step)))
 
     def chosen(self, memory: Memory, src1: int) -> NDArray[np.bool_]:
-        """Return True for each element of each repeat that is selected: [rows, count]."""
+        """Return an array of bool [rows, count], True for each element of each repeat that is selected; src1 is read for
+        pattern 0 alone.
+        """
         if self.pattern:
             first, step = PATTERNS[self.pattern]
             return np.broadcast_to(np.arange(self.count) % step == first, (self.rows, self.count))

@@ -35,7 +35,7 @@ _BITS = "uint16"
 
 
 def _fits_repeat(name: str, chip: ChipSpec, dtype: str, count: int) -> None:
-    """Raise SimError for more elements than a repeat holds, for which the register has bits."""
+    """Raise SimError for more elements than a repeat holds, since the register has bits for one repeat."""
     most = chip.vector.repeat_bytes // size_of(dtype)
     if count > most:
         raise SimError(f"{name}: {count} {dtype} elements; the mask register has the bits of one repeat, {most}")
@@ -81,7 +81,7 @@ class CompareToRegister(VectorInstruction):
 
 
 class _Whole(VectorInstruction):
-    """Base of the instructions that move the whole register between the unit and the Unified Buffer."""
+    """Base of the instructions that move the whole register between unit and Unified Buffer, at the cost of one repeat."""
 
     opcode = "mask_register"
 

@@ -37,9 +37,9 @@ from ascend_sim.memory.regions import Region
 
 @frozen
 class Duplicate(RowsInstruction):
-    """Set `rows` rows of `count` elements of dst, `dst_stride` bytes apart, to `value`.
+    """Set `rows` rows of `count` elements of dst, `dst_stride` bytes apart, to `value`, rounded to a float format.
 
-    `blocks` are the bytes from block to block of dst, as for element-wise instructions.
+    `blocks` are the bytes from block to block of dst, as for element-wise instructions; a mask leaves elements unchanged.
     """
 
     dtype: str
@@ -159,11 +159,11 @@ class Gather(VectorInstruction):
         return rows_of("dst", self.dtype, self.count, mask=self.mask)
 
     def _taken(self) -> Any:
-        """Return an index of the elements that the mask selects."""
+        """Return an index (a slice, or an array of bool) of the elements that the mask selects."""
         return slice(None) if self.mask is None else self.mask.selected(self.count)
 
     def chosen(self, memory: Memory, src1: int) -> NDArray[np.int64]:
-        """Return the byte offsets in src0 of the elements that are taken."""
+        """Return the byte offsets in src0 of the elements that the mask selects, unchecked."""
         return view(memory, src1, "uint32", self.count)[self._taken()].astype(np.int64)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
@@ -217,7 +217,7 @@ class GatherBlocks(VectorInstruction):
         return blocks_of("dst", "uint8", self._layout, self.block)
 
     def chosen(self, memory: Memory, src1: int) -> NDArray[np.int64]:
-        """Return the byte offsets in src0 of the blocks that are taken."""
+        """Return the byte offsets in src0 of all blocks that are taken, unchecked."""
         return view(memory, src1, "uint32", REPEAT_BLOCKS * self.rows).astype(np.int64)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:

@@ -51,7 +51,9 @@ class Pieces(NamedTuple):
 
 
 def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distance: int) -> str:
-    """Return the reason why source `operand` may not begin `distance` bytes behind dst; "" if it may or does not overlap."""
+    """Return the reason why source `operand` ("src0", "src1") may not begin `distance` bytes behind dst; "" if it may or does
+    not overlap.
+    """
     if isinstance(instruction, Select) and operand == "src1":
         fault = _of_selection(instruction, chip, distance)
     elif isinstance(instruction, _ByElements):
@@ -69,7 +71,9 @@ def overlap_fault(instruction: Instruction, chip: ChipSpec, operand: str, distan
 
 
 def _of_selection(instruction: Select, chip: ChipSpec, distance: int) -> str:
-    """Return the reason why src1 of a selection, its bits and its second tensor, may not begin `distance` bytes behind dst."""
+    """Return the reason why src1 of a selection, its bits and its second tensor, may not begin `distance` bytes behind dst, or
+    "".
+    """
     if _meet(_touched(instruction.writes(), "dst", 0), _touched([instruction.bits()], "src1", distance)):
         return "the bits of the selection lie over dst; they must lie apart"
     if instruction.scalar is not None or isinstance(instruction, SelectRegisterScalar):
@@ -154,7 +158,8 @@ def _of_blocks(i: _ByElements, operand: str, distance: int) -> str:
 def _runs_on(instruction: _ByElements, operand: str, distance: int) -> bool:
     """Return True if each row of an operation in `_RUNNING` may read the result of the row before as `operand`.
 
-    It may if `operand` is src1, begins at the address of dst (`distance` 0), and it or dst has stride 0.
+    It may if there are several rows in a format of `_RUNNING_FORMATS`, `operand` is src1 and begins at the address of dst
+    (`distance` 0), and it or dst has stride 0.
     """
     if not isinstance(instruction, VectorBinary) or instruction.operation not in _RUNNING or operand != "src1":
         return False
@@ -187,7 +192,7 @@ def _strides(i: _ByElements) -> dict[str, int]:
 
 
 def _touched(regions: Sequence[Region], operand: str, distance: int) -> list[Pieces]:
-    """Return the pieces of one operand's regions, one for each row; `distance` is where the operand begins."""
+    """Return, for each region of one operand, the Pieces of its rows; the operand begins at `distance`."""
     found = []
     for region in regions:
         if region.operand == operand:

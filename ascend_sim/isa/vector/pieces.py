@@ -84,13 +84,15 @@ class ReducePieces(VectorInstruction):
         return self.count, self.rows, self.src_stride
 
     def _chosen(self) -> list[NDArray[np.int64]]:
-        """Return, for each piece of a repeat, an array of the indices in the repeat of the elements that it takes."""
+        """Return, for each piece of a repeat, an array of the indices in the repeat of its elements in the mask, empty for
+        none.
+        """
         taken = np.arange(self.count) if self.mask is None else np.flatnonzero(self.mask.selected(self.count))
         size = {"block": BLOCK_BYTES // size_of(self.dtype), "pair": 2, "repeat": self.count}[self.piece]
         return [taken[taken // size == number] for number in range(ceil_div(self.count, size))]
 
     def _places(self) -> NDArray[np.int64]:
-        """Return the bytes behind dst where the results lie: [rows, results]."""
+        """Return the offsets in bytes behind dst of the results' numbers, [rows, numbers]; an empty piece has none."""
         size = size_of(self.dtype)
         kept = np.array([number for number, one in enumerate(self._chosen()) if len(one)])
         each = kept[:, None] * self._each + np.arange(self._each)

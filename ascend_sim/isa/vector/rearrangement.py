@@ -17,10 +17,11 @@ from ascend_sim.memory.regions import Region
 
 @frozen
 class Transpose(VectorInstruction):
-    """dst[c, r] = src0[r, c] for `rows` x `columns` elements; the rows of each side lie `stride` bytes apart.
+    """dst[c, r] = src0[r, c] for `rows` x `columns` elements; the rows of each side lie `dst_stride` and `src_stride` bytes
+    apart.
 
-    Stands for TransDataTo5HD on squares of 16 x 16 elements. The rows of dst are whole blocks of 32 bytes; the rest of
-    their last block becomes zero.
+    Stands for TransDataTo5HD on squares of 16 x 16 elements. The rows of dst are whole blocks of 32 bytes; the rest of their
+    last block becomes zero.
     """
 
     dtype: str
@@ -95,7 +96,8 @@ class TransposeHalves(VectorInstruction):
 def _filled_rows(
     shape: tuple[int, ...], row: int, item: int, src: tuple[int, ...], dst: tuple[int, ...], offset: int = 0
 ) -> Moves:
-    """Return the move of items from loops in src0, from byte `offset` on, to rows of `row` bytes in dst, filled up with zeros.
+    """Return the `Moves` of items from loops in src0, from byte `offset` on, to rows of `row` bytes in dst, filled up with
+    zeros.
 
     The innermost loop of `shape` is a row; `src` and `dst` have the strides of the loops in bytes.
     """
@@ -111,12 +113,13 @@ def _filled_rows(
 class TransposeBlocks(VectorInstruction):
     """Transpose between [channels][pixels] and [pixels][C0] (TransDataTo5HD); `to_c0` is the direction.
 
-    `channels` rows of `pixels` elements lie `row_stride` bytes apart on the plain side; on the C0 side each pixel is a
-    32-byte block, `block_stride` bytes apart, and row 0 is element `first` of a block. Elements of a block that belong
-    to no row become zero on the way to C0 and are dropped on the way back (the unit takes one address per row, so such
-    a row comes from zeros or goes to waste). All of it `repeats` times, `plain_step` and `block_step` bytes apart. The unit
-    turns squares of 16 pixels, with one address per block: pixels behind the last one fill up the last block of a plain
-    row with zeros, or go to waste. Rows that do not start on a 32-byte block are first copied to such, 32 bytes at a time.
+    `channels` rows of `pixels` items of 2 or 4 bytes lie `row_stride` bytes apart on the plain side; on the C0 side each pixel
+    is a 32-byte block, `block_stride` bytes apart, and row 0 is element `first` of a block. Elements of a block that belong to
+    no row become zero on the way to C0 and are dropped on the way back (the unit takes one address per row, so such a row comes
+    from zeros or goes to waste). All of it `repeats` times, `plain_step` and `block_step` bytes apart. The unit turns squares
+    of 16 pixels, with one address per block: pixels behind the last one fill up the last block of a plain row with zeros, or go
+    to waste. Rows that do not start on a 32-byte block are first copied to such, 32 bytes at a time; of them only the pixels
+    are written.
     """
 
     to_c0: bool
@@ -164,12 +167,12 @@ class TransposeBlocks(VectorInstruction):
 
     @property
     def _on_blocks(self) -> bool:
-        """Return True if every plain row begins on a 32-byte block."""
+        """Return True if every plain row begins on a 32-byte block, as far as its strides show."""
         return self.row_stride % 32 == 0 and (self.repeats == 1 or self.plain_step % 32 == 0)
 
     @property
     def _written(self) -> int:
-        """Return the bytes that are written of each plain row."""
+        """Return the bytes that are written of each plain row: whole blocks if rows begin on blocks, else the pixels alone."""
         unit = 32 if self._on_blocks else self.itemsize
         return ceil_div(self.pixels * self.itemsize, unit) * unit
 
@@ -236,7 +239,7 @@ class Scatter(VectorInstruction):
 
     In src0 the columns of a row adjoin; in dst the first element lies `dst_first` bytes behind its address. A repeat takes as
     many whole rows as a register holds and puts elements by an index register that all repeats of the loop share (Scatter in a
-    vector function of asc-devkit; the index is not modelled).
+    vector function of asc-devkit; the index is not modelled). `pipe` raises SimError unless whole rows fill a register.
     """
 
     dtype: str

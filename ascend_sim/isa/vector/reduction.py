@@ -24,7 +24,10 @@ _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
 
 
 def reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return [rows, columns] reduced to [rows] in the format of the elements; sums are pairwise, like the unit's adder tree."""
+    """Return [rows, columns] reduced to [rows] in the format of the elements.
+
+    Sums are pairwise, like the unit's adder tree: of float32 in numpy's order, of other formats as in `_tree`.
+    """
     function = _REDUCTIONS[operation]
     if function is not None:
         return np.asarray(function.reduce(rows, axis=1))
@@ -36,7 +39,7 @@ def reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
 def _tree(rows: NDArray[Any]) -> NDArray[Any]:
     """Return the sum of each row, adding neighbours until one number is left; each sum is rounded to the format.
 
-    numpy would sum 16-bit floats in 32 bits.
+    The last of an odd number goes on alone. numpy would sum 16-bit floats in 32 bits.
     """
     while rows.shape[1] > 1:
         pairs = rows[:, : rows.shape[1] // 2 * 2]
@@ -152,7 +155,12 @@ def numbers_of(order: str, dtype: str) -> int:
 
 
 def extremes(operation: str, rows: NDArray[Any], chosen: NDArray[np.int64], order: str) -> NDArray[Any]:
-    """Return the largest or smallest of the `chosen` elements of each row and its index in the row, by `order`."""
+    """Return the largest or smallest of the `chosen` elements of each row and its index in the row, by `order`: [rows,
+    numbers].
+
+    Of equal elements the first counts, and a NaN before all others. All numbers have the elements' format; indices are unsigned
+    integers under its bits.
+    """
     picked = rows[:, chosen]
     place = (np.argmax if operation == "max" else np.argmin)(picked, axis=1)
     if order == "index":

@@ -146,7 +146,7 @@ class Select(RowsInstruction):
         return super().pipe(chip)
 
     def bits(self) -> Region:
-        """Return the region of the mask's bits."""
+        """Return the region of the mask's bits, relative to src1."""
         return Region("src1", "UB", ceil_div(self.count, 8), self.bits_stride, self.rows, offset=self.mask_offset)
 
     def reads(self) -> tuple[Region, ...]:
@@ -164,7 +164,7 @@ class Select(RowsInstruction):
         return np.where(chosen, first, self._other(memory, src1))
 
     def _other(self, memory: Memory, src1: int) -> Any:
-        """Return the second tensor's elements, or the scalar."""
+        """Return a view of the second tensor's elements, or the scalar in their format."""
         if self.scalar is None:
             return self._view(memory, src1 + self.other_offset, "src1", self.src1_stride)
         return immediate(self.dtype, self.scalar, self.name)

@@ -22,7 +22,9 @@ CASTING = ("add_relu", "sub_relu", "mul")
 
 
 class _TwoFormats(RowsInstruction):
-    """Base: sources in the format `source`, dst in `target`; a repeat has the elements of the wider one."""
+    """Base of element-wise arithmetic on sources in the format `source` into dst in `target`; a repeat has the elements of the
+    wider.
+    """
 
     source: str
     target: str
@@ -37,16 +39,16 @@ class _TwoFormats(RowsInstruction):
         return wide, self.count * size_of(wide)
 
     def _given(self, operand: str, stride: int) -> tuple[Region, ...]:
-        """Return the bytes of a source."""
+        """Return the regions of a source whose rows lie `stride` bytes apart."""
         return regions_of(operand, self.source, (self.count, self.rows, stride), self.mask, self.blocks)
 
     def _values(self, memory: Memory, address: int, operand: str, stride: int) -> NDArray[Any]:
-        """Return the elements of a source: [rows, count]."""
+        """Return the elements of a source as [rows, count]."""
         layout = self.count, self.rows, stride
         return elements(memory, address, operand, self.source, layout, self.blocks).reshape(self.rows, self.count)
 
     def _held(self, memory: Memory, address: int) -> NDArray[Any]:
-        """Return a view of the elements of dst."""
+        """Return a view of the elements of dst, in the shape of `elements`."""
         return elements(memory, address, "dst", self.target, self._dst, self.blocks)
 
     def reads(self) -> tuple[Region, ...]:
@@ -102,7 +104,7 @@ class VectorBinaryCast(_TwoFormats):
 class VectorMulAddWide(_TwoFormats):
     """dst = src0 * src1 + dst, or src0 * scalar + dst: dst of float32, the others of float16 (asc-devkit, MulAddDst and Axpy).
 
-    A product of two float16 is exact; the sum is rounded once (assumed).
+    The scalar is rounded to float16. A product of two float16 is exact; the sum is rounded once (assumed).
     """
 
     count: int

@@ -43,11 +43,15 @@ class NamedInstruction(VectorInstruction):
     @classmethod
     @abstractmethod
     def of(cls, dst: Operand, *sources: Operand | float) -> Self:
-        """Return the instruction on these operands. Raises SimError if their shapes or formats do not go together."""
+        """Return the instruction on these operands, `sources` in order. Raises SimError if their shapes or formats do not go
+        together.
+        """
 
     @classmethod
     def operands(cls, dtype: str) -> list[tuple[tuple[int, ...], str] | float]:
-        """Return example operands in one of its formats: (shape, format) for a tensor, or a number."""
+        """Return the operands of `example`: (shape, format) for a tensor, `dtype` unless it has a format of its own, or a
+        number.
+        """
         found: list[tuple[tuple[int, ...], str] | float] = []
         for one in cls.example:
             has_format = isinstance(one, tuple) and isinstance(one[-1], str)
@@ -71,6 +75,6 @@ class NamedInstruction(VectorInstruction):
 
 @cache
 def named() -> Mapping[str, type[NamedInstruction]]:
-    """Return {name of the file: its instruction class} of all named instructions."""
+    """Return {name of the file: its instruction class} of all named instructions, whose files are imported once."""
     files = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return {name: import_module(f"{__name__}.{name}").INSTRUCTION for name in files}
