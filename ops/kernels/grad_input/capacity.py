@@ -45,7 +45,9 @@ def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
-    """Return (bytes of gradOutput A1, bytes of weights B1) that a tiling takes in L1, all buffers counted."""
+    """Return (bytes of gradOutput A1, bytes of weights B1) that a tiling takes in L1, all buffers counted, for the part `inp`
+    that its sizes refer to (`tiling_input`).
+    """
     span_a, span = (_held(step, tiling, inp) for step in (tiling.step_ka, tiling.step_kb))
     channels = max(span_a // inp.taps, 1)
     rows = _held_rows(tiling, inp)
@@ -64,13 +66,17 @@ def _held(step: int, tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def grad_input_fits_l1(tiling: GradInputTiling, inp: TilingInput) -> bool:
-    """Return True if both L1 steps are whole slices (blocks of output channels) and both operands fit L1 together."""
+    """Return True if both L1 steps are whole slices (blocks of output channels) and both operands fit L1 together, for the part
+    `inp` that the tiling's sizes refer to (`tiling_input`).
+    """
     aligned = all(_held(step, tiling, inp) % k_slice(inp) == 0 for step in (tiling.step_ka, tiling.step_kb))
     return aligned and sum(grad_input_l1(tiling, inp)) <= inp.buffers["L1"]
 
 
 def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
-    """Return True if L1 keeps a task's weights: one kernel plane, an uncut kernel, one buffer with all K and all channels."""
+    """Return True if L1 keeps a task's weights: one kernel plane, an uncut kernel, one buffer with all K and all channels of a
+    task.
+    """
     return (
         inp.problem.k_d == 1
         and tiling.load_b1 == UNCUT
@@ -81,7 +87,7 @@ def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
 
 
 def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
-    """Raise TilingError for the first reason why the grad_input kernel cannot run with this tiling."""
+    """Raise TilingError for the first reason why the kernel cannot run with this tiling; `inp` is the whole problem."""
     _check_kernel_parts(tiling, inp)
     check_grad_input_strips(tiling, inp)
     part = tiling_input(tiling, inp)
@@ -137,7 +143,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
-    """Raise TilingError for a wrong value of a field that only the kernel of dav-3510, which reads NCDHW, has."""
+    """Raise TilingError for a wrong value of a field that only the kernel of dav-3510 has (`DIRECT_ONLY`)."""
     problem, names = inp.problem, tiling.VENDOR
     for name, elsewhere in tiling.DIRECT_ONLY.items():
         value = getattr(tiling, name)
@@ -163,7 +169,9 @@ def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
 
 
 def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> None:
-    """Raise TilingError where the kernel is not taken row by row or tap by tap by `load_b1`; `part` is one piece."""
+    """Raise TilingError where the kernel cannot be taken row by row or tap by tap, as `load_b1` says; `part` is the problem of
+    one piece (`tiling_input`).
+    """
     cut, p = tiling.load_b1, inp.problem
     if cut not in (NO_HK, NO_HK_WK):
         raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")

@@ -18,7 +18,7 @@ SHARE_UNIT = 32
 
 
 def clear(k: KernelBuilder, elements: int, itemsize: int, dtype: str, blocks: int) -> None:
-    """Append the clearing of this core's share of dx (`elements` of `dtype` over `blocks` cores), then a wait for all cores."""
+    """Append the clearing of this core's share of dx (`elements` in all, over `blocks` cores), then a wait for all cores."""
     pipe = ClearingPipe(k)
     share = ceil_to(ceil_div(elements, blocks), SHARE_UNIT)
     start = k.block * share

@@ -95,7 +95,9 @@ class GradInputTiling(ConvTiling):
     """Fields that only the kernel of dav-3510, which reads NCDHW, has, each with its value on other architectures."""
 
     def to_vendor(self) -> dict[str, Any]:
-        """Return every field under the vendor's name, without fields of single architectures that keep their default."""
+        """Return the fields under the vendor's names, and `source`; fields that only some chips have (`DIRECT_ONLY`,
+        single_core_batch, split_wi, load_b1) are left out at the value that they have elsewhere.
+        """
         values = self.DIRECT_ONLY | {"single_core_batch": 0, "split_wi": 0, "load_b1": 0}
         silent = {self.VENDOR[ours] for ours, value in values.items() if getattr(self, ours) == value}
         return {name: value for name, value in super().to_vendor().items() if name not in silent}
@@ -119,7 +121,9 @@ def k_unit(inp: TilingInput) -> int:
 
 
 def k_slice(inp: TilingInput) -> int:
-    """Return the K elements of one block of output channels with all taps (a slice); L1 holds whole slices only."""
+    """Return the K elements of one block of output channels with all taps of a kernel plane (a slice); L1 holds whole slices
+    only.
+    """
     return inp.taps * k_unit(inp)
 
 

@@ -124,11 +124,12 @@ class GradInputQuestion(TilingQuestion):
         return (NO_HK, NO_HK_WK) if may_cut else ()
 
     def part(self, strip: int, cut: int) -> GradInputQuestion:
-        """Return the question for a strip of `strip` columns (0: the whole map), in whole rows, and one piece of a
-        kernel cut by `cut`.
+        """Return the question for a strip of `strip` columns (0: the whole map), in whole rows, and one piece of a kernel cut
+        by `cut`.
 
-        A kernelSplitMode of the user stays; else the part is not split if it is cut, or if the library would split both axes.
-        Fields are always given, so that the procedure of coupled chips, which deals out whole maps, does not apply.
+        Of the user's fields only a kernelSplitMode stays; without one the part is not split if it is cut, or if the library
+        would split both axes. Fields are always given, so that the procedure of coupled chips, which deals out whole maps, does
+        not apply.
         """
         fields = {"loadB1Condition": UNCUT}
         if self.mode is not None:
@@ -161,10 +162,10 @@ GradInputRung = Rung[GradInputQuestion, GradInputTiling]
 
 
 def _procedure(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of the vendor's procedure for the chip's architecture.
+    """Return the tiling of the vendor's procedure, which the chip's architecture must have; TilingError where it finds none.
 
-    On coupled chips a refusal, if the call asks for another number of blocks than the procedure makes (published rows
-    of the 910: 32 blocks on 30 cores).
+    On coupled chips a refusal, if the call asks for another number of blocks than the procedure makes (published rows of the
+    910: 32 blocks on 30 cores).
     """
     procedure = procedure_of(q.chip, KERNEL)
     assert procedure is not None
@@ -204,11 +205,11 @@ ROWS = (PROCEDURE, UNSPLIT, OWN_ROWS)
 
 
 def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputTiling | Refusal:
-    """Return the stand-in tiling for strips of `strip` columns (0: the whole map) and a kernel cut by `cut` (0 none, 2
-    row by row, 3 tap by tap), or the refusal.
+    """Return the stand-in tiling for strips of `strip` columns (0: the whole map) and a kernel cut by `cut` (0 none, 2 row by
+    row, 3 tap by tap), or the refusal. TilingError where dx cannot be cut so, or the tiling cannot run.
 
-    It is the tiling that the rungs ROWS find for the whole rows of one strip. With a cut kernel L1 keeps no weights,
-    and tiles have no more rows than load3d can take for padding.
+    It is the tiling that the rungs ROWS find for the whole rows of one strip. With a cut kernel L1 keeps no weights, and tiles
+    have no more rows than load3d can take for padding.
     """
     inp = q.inp
     check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)

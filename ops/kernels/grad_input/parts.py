@@ -91,7 +91,7 @@ class _Axis:
 
 
 def _axis(stride: int, kernel: int, pad: int, size: int) -> list[_Axis]:
-    """Return the residue classes of `size` dx positions modulo `stride`, each with the kernel taps that reach it."""
+    """Return the residue classes of `size` dx positions modulo `stride`, each with the kernel taps that reach it, if any."""
     found = []
     for first in range(min(stride, size)):
         above, residue = divmod(first + pad, stride)
@@ -134,7 +134,9 @@ def strip_problem(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, 
 
 
 def _split(problem: ConvProblem, mode: int) -> tuple[MapPart, ...]:
-    """Return the parts of dx without strips: one for each residue class of rows, or of rows and columns, of the stride."""
+    """Return the parts of dx without strips: one for each residue class of rows, or of rows and columns, of the stride. A part
+    that no tap reaches has no `taps`, and a problem with one.
+    """
     p = problem
     whole = (MapPart(p, 0, p.w_in, 0, 0, p.h_in, tuple(range(p.k_h * p.k_w))),)
     if mode == SPLIT_NONE:
@@ -169,7 +171,9 @@ def _split(problem: ConvProblem, mode: int) -> tuple[MapPart, ...]:
 
 
 def split_products(problem: ConvProblem, mode: int) -> int:
-    """Return how many products a split kernel computes: every dx pixel with the taps of its part, inserted zeros included."""
+    """Return how many products a kernel split by `mode` computes: every dx pixel with the taps of its part (all if not split),
+    inserted zeros included, kernel planes in padding not.
+    """
     p = problem
     pixels = sum(part.rows * part.columns * len(part.taps) for part in split_parts(p, mode))
     return p.n * p.plane_products * p.c_out * (p.c_in // p.groups) * pixels

@@ -60,9 +60,9 @@ def grad_input_task(
 ) -> Task:
     """Return the kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
 
-    With a fourth tensor the vector cores help: it is the workspace of a split kernel (`exchange`), the weights of
-    merged groups, or the slots of `turn`, which brings gradInput to NCDHW. `block_dim` launches another number of
-    blocks than the tiling's; SimError for more than cores where they meet at a barrier.
+    With a fourth tensor the vector cores help: it is the workspace of a split kernel (`exchange`), the weights of merged
+    groups, or the slots of `turn`, which brings gradInput to NCDHW. `block_dim` launches another number of blocks than the
+    tiling's. SimError for more blocks than cores where they meet at a barrier.
     """
     if block_dim is not None:
         tiling = tiling.but(block_dim=block_dim)
@@ -155,7 +155,9 @@ class KernelForm(NamedTuple):
 
 
 def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:
-    """Return the bytes of workspace of a split kernel, or for the weights of merged groups; else 0."""
+    """Return the bytes of workspace of a split kernel, or for the weights of merged groups; else 0. Slots of `turn` are not
+    counted.
+    """
     exchange = Exchange.of(call, tiling)
     return merged_bytes(call.inp) if exchange is None else exchange.bytes
 
@@ -169,7 +171,7 @@ class KRange(NamedTuple):
 
 
 class HeldFilters(NamedTuple):
-    """Weights in L1 that a tile reads: `n_count` input channels from C0 block `channel` on, `taps`, C_out blocks `slices`."""
+    """Weights in L1 that a tile reads: `n_count` input channels from L1's C0 block `channel`, `taps`, C_out blocks `slices`."""
 
     taps: int
     channel: int
@@ -321,7 +323,7 @@ class _DataBuilder:
                     self.step(gradient_window, pixels, filters, k_range, (freed[0], freed[1] and not kept))
 
     def is_last(self, tile: DataTile) -> bool:
-        """Return True if the tile is the last one of its task."""
+        """Return True if the tile has the last pixels and the last channels of its task."""
         task, m, m_count, n, n_count = tile
         return m + m_count == task.m_start + task.m_count and n + n_count >= task.n_start + task.n_count
 

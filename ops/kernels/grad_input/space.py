@@ -32,7 +32,8 @@ _LONGEST_K = 3
 
 
 def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    """Yield the tilings of the grid that fit, with the user's fields `given`; `chip` None: a 910B.
+    """Yield the tilings of the grid that fit, with the user's fields `given`; `chip` None: a 910B. TilingError where the ladder
+    has no tiling to start from.
 
     For a one-row signal they are in whole rows and in strips as wide as the ladder's, unless the user fixes the strips.
     """
@@ -72,7 +73,8 @@ def _with_columns(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iter
 def _buffered(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
     """Yield the tiling with each choice of L1 buffers that fits, most first; other checks do not depend on them.
 
-    On dav-3510 weights are kept from task to task (`full_load`) if L1 holds all of them, unless the user says.
+    On dav-3510 weights are kept from task to task (`full_load`) if L1 holds all of them, unless the user gives it; choices with
+    a given one that L1 cannot keep are left out.
     """
     a1, b1 = grad_input_l1(tiling.but(al1_buffers=1, bl1_buffers=1), inp)
     stay = variant_of(inp).kernel_parts and "full_load" not in given

@@ -37,9 +37,10 @@ class GradInputTask(NamedTuple):
 
 
 def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
-    """Return the tasks of one core, with channels padded to C0, numbered by the axes of `_order`.
+    """Return the tasks of one core, a contiguous share of all, with channels padded to C0; `_order` has the axes that number
+    them.
 
-    With `single_core_batch` a task has that number of images, on dav-3510 several depths of one; they are listed one by one.
+    A task of several images (`single_core_batch`) or, on dav-3510, depths (`single_core_din`) is listed as one for each.
     """
     problem, order = tiling_input(tiling, inp).problem, _order(tiling, inp)
     pixels, channels = problem.h_in * problem.w_in, inp.cin1 * inp.c0

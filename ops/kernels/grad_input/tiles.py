@@ -44,16 +44,16 @@ def numbered(tiles: Sequence[DataTile], turns: int = 0) -> Iterator[tuple[tuple[
 
 
 def turn_of(number: int, turns: int) -> int:
-    """Return `number` below 2 * `turns`: itself below `turns`, else `turns` + `number` % `turns`; 0 without turns."""
+    """Return `number` below 2 * `turns`: itself below `turns`, else `turns` + `number` % `turns`; 0 if `turns` is 0."""
     return min(number, turns + number % turns) if turns else 0
 
 
 def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> list[DataTile]:
-    """Return the tiles of a block, in the order in which the cube computes them; strips' tiles beyond the columns of dx
-    are left out.
+    """Return the tiles of a block, in the order in which the cube computes them; strips' tiles beyond the columns of dx, and
+    channels that the last real group lacks, are left out.
 
-    On coupled chips L1 keeps an operand as long as its tiles follow each other. Their order is the one that loads less:
-    all tasks for one band of base_n channels, or all bands for one tile of pixels.
+    On coupled chips L1 keeps an operand as long as its tiles follow each other. Their order is the one that loads less: all
+    tasks for one band of base_n channels, or all bands for one tile of pixels.
     """
     found: list[DataTile] = []
     inp, parts = call.inp, tiling_parts(tiling, call.inp)

@@ -60,7 +60,9 @@ class DataCacheTiling:
 
 
 def covers_grad_input_1001(inp: TilingInput) -> bool:
-    """Return True if the procedure takes the problem: 2-D, fp16, one group, undilated, maps of 2 to 4096 pixels a side."""
+    """Return True if the procedure takes the problem: 2-D, 16-bit, one group, undilated; dx, and gradOutput with its zeros,
+    have 2 to 4096 pixels a side.
+    """
     p = inp.problem
     sides = (p.h_in, p.w_in, p.h_out * p.stride_h, p.w_out * p.stride_w)
     return (
@@ -172,8 +174,8 @@ class _PartGrid:
         return self.batch * self.n * self.m
 
     def beats(self, other: _PartGrid) -> bool:
-        """Return True if this grid has fewer rounds, or as many and more cores, or as many cores and a smaller load (of
-        equal loads, more parts of images and channels).
+        """Return True if this grid has fewer rounds, or as many and more cores; or, whatever the rounds, as many cores and a
+        smaller load (of equal loads, more parts of images and channels).
         """
         if self.rounds < other.rounds or (self.rounds == other.rounds and self.cores > other.cores):
             return True
@@ -181,9 +183,11 @@ class _PartGrid:
 
 
 def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
-    """Return the grid with the fewest rounds, then the most cores, then the smallest load; `_few_tiles` if dx has fewer
-    fractals than cores, one core for images of less than 16 elements. `ragged`: a share has two fractals or more, the
-    last at least one.
+    """Return the last grid, of fewer and fewer even parts of channels and images, that `beats` the one before: mostly that of
+    the fewest rounds, then the most cores, then the smallest load.
+
+    It is `_few_tiles` if dx has fewer fractals than cores, one core for images of less than 16 elements. `ragged`: a share has
+    two fractals or more, the last at least one.
     """
     p, m_total = inp.problem, _pixels(inp)
     if p.h_in * p.w_in * p.c_in < FRACTAL:

@@ -41,7 +41,7 @@ def covers_grad_input(inp: TilingInput) -> bool:
 
 
 def vendor_grad_input(inp: TilingInput) -> GradInputTiling:
-    """Return the vendor's tiling. Raises TilingError where the procedure does not apply or finds nothing that fits."""
+    """Return the vendor's tiling. Raises TilingError where the procedure does not apply or what it finds does not fit."""
     if not covers_grad_input(inp):
         raise TilingError(
             f"grad_input: the vendor's open procedure needs 2-byte operands and one real group, "
@@ -56,14 +56,20 @@ def vendor_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def aligned_base_k(limit: int, inp: TilingInput) -> int:
-    """Return the longest K up to `limit`, in whole units, that divides a slice or is a multiple of it; else one unit."""
+    """Return the longest K up to `limit`, in whole units, that divides a slice or is a multiple of it; else one unit, even
+    beyond `limit`.
+    """
     whole, unit = k_slice(inp), k_unit(inp)
     candidates = range(floor_to(limit, unit), unit, -unit)
     return next((k for k in candidates if k % whole == 0 or whole % k == 0), unit)
 
 
 def base_block(inp: TilingInput) -> GradInputTiling:
-    """Return the vendor's L0 block: 256 x 128 by M and N, at most these; with a K below 128 bytes its sides grow."""
+    """Return the vendor's L0 block: 256 x 128 or, if N is larger than M, 128 x 256, at most M and N, with a K of at most 128
+    bytes, aligned.
+
+    If that K is shorter, sides below 256 grow to what L0 holds. At last K is raised to what L0A leaves beside the longer side.
+    """
     m, k, n = gemm(inp)
     whole_m = ceil_to(m, FRACTAL)
     l0_elements = inp.buffers["L0A"] // 2 // inp.itemsize  # one ping-pong half
@@ -107,7 +113,9 @@ def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the block with equal L1 steps of A and B: the largest that fit, at most the taps of the kernel; 1 if none."""
+    """Return the block with equal L1 steps of A and B: the largest that fit, at most as many as the kernel has taps; 1 if none
+    fits, even if 1 does not.
+    """
     start = min(ceil_div(gemm(inp)[1], tiling.base_k), inp.taps, _most_base_blocks(tiling, inp))
     whole = k_slice(inp)
     unit = whole // math.gcd(whole, tiling.base_k)  # steps that are whole slices; no other fits
@@ -156,10 +164,10 @@ def make_fit(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _shrink(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling with base_m and base_n reduced, the larger first (base_m not below a row), until L1 holds it;
-    then with the longest base_k that L0 leaves.
+    """Return the tiling with base_m and base_n reduced, the larger first (base_m not below a row), until L1 holds it; then with
+    the longest base_k with which it fits, at least one fractal below the limit of L0.
 
-    base_k ends at least one fractal below the limit of L0. Where none fits, the block stays, with the last steps.
+    Where none fits, the block stays, with the last steps.
     """
     smallest_m = max(inp.problem.w_in, FRACTAL)
     block = tiling
@@ -196,10 +204,12 @@ def _either_steps(block: GradInputTiling, inp: TilingInput) -> tuple[GradInputTi
 
 
 def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the pixels of one task: those of a tile in whole rows, or of several tiles if the tasks still divide evenly
-    among the cores, or are very many, and L2 holds their data.
+    """Return the pixels of one task: the whole rows in a tile, at least one row, or in several tiles if L2 then holds the data
+    of all cores.
 
-    For a kernel with tile tasks (dav-3510) it is one tile, cut off to the map if the images divide evenly among the cores.
+    Several are merged where rows are wide (`WIDE_ROW`) and neither row nor tile divides the other: the most rows with which the
+    tasks divide evenly among the cores, or are very many. Else they are if images, depths and groups divide evenly: the most
+    that divide the map. For a kernel with tile tasks (dav-3510) it is one tile, cut off to the map if the images divide evenly.
     """
     problem = inp.problem
     width, map_pixels = problem.w_in, problem.h_in * problem.w_in
@@ -250,7 +260,11 @@ def _l2_bytes(pixels: int, tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = frozenset()) -> GradInputTiling:
-    """Return the tiling with the fields that follow from block and steps (share of a task, blocks); those in `keep` stay."""
+    """Return the tiling with the fields that follow from block and steps; of single_core_m, single_core_cin and block_dim those
+    in `keep` stay.
+
+    `inp` is the whole problem. The others are single_core_cout, load_b2, init_output and weights_resident.
+    """
     whole, inp = inp, tiling_input(tiling, inp)
     columns = tiling.single_core_cin if "single_core_cin" in keep else ceil_to(tiling.step_n * tiling.base_n, FRACTAL)
     pixels = tiling.single_core_m if "single_core_m" in keep else task_pixels(tiling, inp)
@@ -266,7 +280,9 @@ def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = fro
 
 
 def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the number of tasks of the whole kernel, over all images, depths, groups and parts of dx."""
+    """Return the number of tasks of the whole kernel, over all images, depths, groups and parts of dx; `inp` is the whole
+    problem.
+    """
     problem = tiling_input(tiling, inp).problem
     chunks = ceil_div(problem.h_in * problem.w_in, max(tiling.single_core_m, 1))
     outer = problem.n * ceil_div(problem.d_in, max(tiling.single_core_din, 1)) * inp.real_groups
@@ -274,7 +290,9 @@ def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def needs_clearing(inp: TilingInput) -> bool:
-    """Return True if some dx pixels may get no contribution, so that the kernel first clears dx (ops-nn: stated)."""
+    """Return True if some dx pixels may get no contribution, so that the kernel first clears dx (ops-nn: stated). The W axis
+    does not count.
+    """
     p = inp.problem
     depth_rest = (p.d_in + p.pad_front + p.pad_back - (p.k_d - 1) * p.dilation_d - 1) % p.stride_d
     height_rest = (p.h_in + p.pad_up + p.pad_down - (p.k_h - 1) * p.dilation_h - 1) % p.stride_h

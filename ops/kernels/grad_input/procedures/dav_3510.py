@@ -274,7 +274,9 @@ def full_load(p: DataProblem) -> GradInputTiling:
 
 
 def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with a core's share: rows and depths that fill all cores evenly, else rows with the fewest rounds."""
+    """Return the block with a core's share: rows and depths that fill all cores evenly, else rows with the fewest rounds among
+    those that keep the cores busy (`LEAST_LOAD`).
+    """
     problem, cores, m = p.inp.problem, p.inp.cores, block.base_m
     parts = ceil_div(p.n, block.base_n)
     n, lanes, task, depths = ceil_to(p.n // parts, p.side), problem.n * problem.d_in * parts, m, 1

@@ -42,7 +42,9 @@ STEP = 6  # instructions of a step beside the loads of weights: the load of pixe
 
 
 def sound_grad_input(inp: TilingInput) -> GradInputTiling:
-    """Return a tiling of our own that fits, for any dtype and groups (source "stand-in"). TilingError where none fits."""
+    """Return a tiling of our own that fits, for any dtype and groups (source "stand-in"): the first that fits of
+    `step_candidates` for a block like the vendor's, else the largest block with single steps. TilingError where none fits.
+    """
     check_grad_input_problem(inp)
     candidates = step_candidates(_level(_sound_block(inp), inp), inp)
     fitting = next((t for t in candidates if grad_input_fits_l1(t, inp)), None)
@@ -74,7 +76,9 @@ def roomy_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def _sound_block(inp: TilingInput) -> GradInputTiling:
-    """Return the vendor's `base_block`; for 32 bits one with a long base_m, since the transposing load of weights is slow."""
+    """Return the vendor's `base_block`; for 32 bits one with base_k 16 and a base_m of up to 256, since the transposing load of
+    weights is slow.
+    """
     m, k, n = gemm(inp)
     if inp.itemsize < 4:
         return base_block(inp)
@@ -102,7 +106,9 @@ def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
-    """Return the largest block that fits with one channel block a load and single buffers in L1; the smallest if none fits."""
+    """Return the block that fits with one channel block a load and single buffers in L1: the most pixels, then the most
+    channels, up to 256 of each; the smallest block if none fits.
+    """
     m, _, n = gemm(inp)
     smallest = GradInputTiling(
         FRACTAL, inp.unit, inp.unit, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1, iterate_order=1
@@ -119,7 +125,9 @@ def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
 
 
 def taller(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling or, for tiles of at most 32 channels, the taller one whose busiest core has the fewest instructions."""
+    """Return the tiling or, if its tiles have at most 32 channels, a taller one whose busiest core has fewer instructions: the
+    one with the fewest.
+    """
     if tiling.base_n > NARROW:
         return tiling
     return min((tiling, *_taller(tiling, inp)), key=lambda one: instructions(one, inp))
@@ -182,7 +190,9 @@ def core_grid(inp: TilingInput, channels: int, rows: int) -> CoreGrid | None:
 
 
 def spread(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the tiling with smaller tiles, one for each core of `core_grid`; unchanged if that helps no core, or none fits."""
+    """Return the tiling with smaller tiles, one for each core of `core_grid`; unchanged if that has no more cores than there
+    are tasks, or nothing fits.
+    """
     tasks, width = task_count(tiling, inp), inp.problem.w_in
     grid = core_grid(inp, ceil_to(tiling.single_core_cin, inp.unit), ceil_div(tiling.single_core_m, width))
     if grid is None or grid.cores <= tasks:

@@ -102,10 +102,11 @@ def _aligned_k(block: GradInputTiling, p: DataProblem) -> int:
 
 
 def k_segment(p: DataProblem) -> int:
-    """Return how many output channels are summed in L0C at a time, in whole C0; 0 for all of them.
+    """Return how many output channels are summed in L0C at a time, in whole C0, or 1 if the limit holds less than C0; 0 for
+    all.
 
-    It is 0 if K is below the limit SEGMENT, else as many channels as the limit holds. Cut kernels and planar (NCDHW)
-    32-bit tensors have limits of their own; packed and grouped problems are never segmented.
+    It is 0 if K is below the limit SEGMENT, else as many channels as the limit holds. Cut kernels and planar (NCDHW) 32-bit
+    tensors have limits of their own; packed and grouped problems are never segmented.
     """
     if p.packed or p.inp.problem.groups > 1:
         return 0

@@ -260,8 +260,8 @@ def divided(p: DividedProblem, held: bool) -> GradInputTiling:
 def _blocks(tiling: GradInputTiling, p: DividedProblem, held: bool) -> int:
     """Return the number of blocks (cores) to launch: one for each task, at most the cores.
 
-    Weights that are transposed first, and not `held` in L1, raise it to one block for each WEIGHTS_A_CORE filters of 16
-    channels.
+    Where weights are transposed first and gradOutput does not stay in L1 (`held`), there is at least one block for each
+    WEIGHTS_A_CORE filters of 16 channels.
     """
     tasks = p.tasks(tiling.single_core_m, tiling.single_core_cin)
     if p.turned and not held:
@@ -351,7 +351,9 @@ def _protected(tiling: GradInputTiling, p: DividedProblem, held: bool) -> GradIn
 
 
 def _in_buffers(blocks: int, p: DividedProblem) -> tuple[int, int]:
-    """Return (buffers, channel blocks in each) for at most `blocks` channel blocks: two buffers unless there is one block."""
+    """Return (buffers, channel blocks in each) for at most `blocks` channel blocks: two buffers of half of them, rounded down,
+    or one of a single block.
+    """
     blocks = min(blocks, p.blocks)
     return (2, blocks // 2) if blocks > 1 else (1, blocks)
 
@@ -380,8 +382,8 @@ def _smaller_sides(tiling: GradInputTiling, p: DividedProblem) -> GradInputTilin
 
 
 def _with_k_of_all_parts(tiling: GradInputTiling, p: DividedProblem, a: int, b: int) -> GradInputTiling:
-    """Return the tiling with a base_k that divides the K of min(a, b) channel blocks both in the largest and in the
-    smallest part.
+    """Return the tiling with the longest base_k, at most its own, that divides the K of min(a, b) channel blocks both in the
+    largest and in the smallest part; C0 if none does.
 
     L1 steps then cover `a` channel blocks of gradOutput and `b` of the weights.
     """

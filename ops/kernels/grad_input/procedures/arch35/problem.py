@@ -144,7 +144,7 @@ class DataProblem:
 
     @cached_property
     def is_planar(self) -> bool:
-        """Return True if maps are NCDHW, not blocked."""
+        """Return True if maps are NCDHW, neither blocked nor NDHWC."""
         return self.inp.layout is PLANAR
 
     @cached_property
