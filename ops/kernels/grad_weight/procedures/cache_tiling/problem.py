@@ -39,7 +39,7 @@ class Load(IntEnum):
 @frozen
 class FilterProblem:
     """A problem in the quantities of the cache tiling, with buffer sizes in bytes. `volumetric`: the 3-D operator;
-    `hf32` halves the cube's cycles of fp32.
+    `hf32` halves the cube's cycles of fp32. `blocks_given`: `cores` is the number of blocks that the user asks for.
 
     `load3d` has the limits of that instruction's fields. Asking a 3-D problem that load3d cannot read for its `load`
     raises TilingError, since that operator has no other path.
@@ -54,6 +54,7 @@ class FilterProblem:
     load3d: Load3dLimits = field(hash=False)
     hf32: bool = False
     volumetric: bool = False
+    blocks_given: bool = False
 
     # ---- units
 
@@ -142,8 +143,11 @@ class FilterProblem:
 
     @property
     def most_blocks(self) -> int:
-        """Return the most blocks that may be launched: the cores, or one for each image in the linear embedding if more."""
-        return max(self.cores, self.problem.n) if self.load is Load.DMA and self.linear_embedding else self.cores
+        """Return the most blocks into which the work may be cut: the cores, or, in the linear embedding, one for each image
+        if these are more and the user does not ask for a number of blocks.
+        """
+        by_image = self.load is Load.DMA and self.linear_embedding and not self.blocks_given
+        return max(self.cores, self.problem.n) if by_image else self.cores
 
     # ---- the window of the kernel
 
@@ -295,7 +299,10 @@ class FilterProblem:
 
 
 def filter_problem(inp: TilingInput, dtype: str, cores: int | None = None, *, volumetric: bool = False) -> FilterProblem:
-    """Return the FilterProblem of `inp`. `cores` replaces the chip's for other blocks; `volumetric`: the 3-D operator."""
+    """Return the FilterProblem of `inp`; `volumetric`: the 3-D operator.
+
+    `cores` is the number of blocks that the user asks for, in place of the cores of `inp`; None or 0 without one.
+    """
     buffers = inp.buffers
     return FilterProblem(
         inp.problem,
@@ -307,4 +314,5 @@ def filter_problem(inp: TilingInput, dtype: str, cores: int | None = None, *, vo
         inp.load3d,
         hf32=dtype == "hf32",
         volumetric=volumetric,
+        blocks_given=bool(cores),
     )

@@ -46,9 +46,9 @@ def older(result: ascend_sim.Result) -> dict[str, Any]:
     return kernel
 
 
-def check(problem: CallAttributes, dtype: str, cube_math_type: int = 0, chip: str = CHIP) -> dict[str, Any]:
+def check(problem: CallAttributes, dtype: str, cube_math_type: int = 0, chip: str = CHIP, **options: Any) -> dict[str, Any]:
     own = whole(problem, dtype)
-    result = problem.run(own, ONLY, chip=chip, cube_math_type=cube_math_type)
+    result = problem.run(own, ONLY, chip=chip, cube_math_type=cube_math_type, **options)
     assert result.report.findings == ()
     want = expected(problem, own).astype(result.grad_weight.dtype)
     np.testing.assert_array_equal(result.grad_weight.astype(np.float64), want.astype(np.float64))
@@ -114,6 +114,14 @@ def test_values_and_the_way_to_the_input(way: str, dtype: str, cube_math_type: i
     told |= {"pieces of rows": "split_w", "pieces of rows, some stepped over": "split_w, stride_h read"}
     told |= {"a gather": "dma", "the linear embedding": "dma, linear embedding"}
     assert kernel["input_load"] == told.get(way, "load2d" if load is Load.LOAD2D else "load3d")
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 7])
+@pytest.mark.parametrize("way", ["a point", "a signal", "pieces of rows", "a gather", "the linear embedding"])
+def test_the_blocks_that_the_user_asks_for_do_all_the_work(way: str, blocks: int) -> None:
+    """Without a number of blocks the linear embedding has one for each image, however many these are."""
+    problem = replace(WAYS[way][0], n=3)
+    assert check(problem, "float16", block_dim={"grad_weight": blocks})["block_dim"] == blocks
 
 
 @pytest.mark.parametrize(

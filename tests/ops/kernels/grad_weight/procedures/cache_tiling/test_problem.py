@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from tests.support.ops.tiling_problems import BUFFERS, LOAD3D, conv2d
@@ -19,6 +21,7 @@ def test_the_linear_embedding_may_have_a_block_for_every_image() -> None:
     assert on_910b(patches(32, images=64)).most_blocks == 64
     assert on_910b(patches(32, images=8)).most_blocks == 24
     assert on_910b(patches(16, images=64), 4).most_blocks == 24
+    assert replace(on_910b(patches(32, images=64)), blocks_given=True).most_blocks == 24
 
 
 def test_rows_that_a_flat_kernel_steps_over_are_not_read() -> None:
