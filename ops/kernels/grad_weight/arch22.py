@@ -65,8 +65,8 @@ def clear(k: KernelBuilder, size: int, blocks: int) -> None:
 
 
 def copied_blocks(blocks: int, taps: int) -> int:
-    """Return how many channel blocks of the input are loaded for `blocks` C0 blocks of dW columns, of which each
-    channel block has `taps`: as many as they may touch, wherever they begin.
+    """Return how many channel blocks of the input the kernel loads for `blocks` C0 blocks of dW columns, of which each
+    channel block has `taps`: its bound on those that a run of `blocks` touches if it begins at a multiple of `blocks`.
     """
     count = ceil_div(blocks, taps)
     return count + (taps % blocks > 0 if taps > blocks else 2 * blocks % taps > 0)
@@ -76,8 +76,8 @@ def copied_rows(problem: ConvProblem, pixels: Span, first: int, rows: int) -> In
     """Return the input rows that are loaded for the run `pixels` of a task's gradOutput pixels; the task has `rows`
     rows from row `first` on.
 
-    Their number is the most rows that a run of that length touches, whatever its first pixel, without rows beyond the
-    image or the task.
+    Their number is the most rows that a run of that length reads if it begins at a multiple of its length, without rows
+    beyond the image or the task.
     """
     p = problem
     beyond = (p.k_h - 1) * p.dilation_h + 1 - p.stride_h
@@ -114,7 +114,9 @@ class OpenCubeBuilder(CubeBuilder):
         self.atomic = True
 
     def held(self, a1: int, b1: int) -> tuple[PingPong, PingPong]:
-        """Return the L1 buffers (of gradOutput A, of the input B), of `a1` and `b1` bytes each, by the number of a load."""
+        """Return the L1 buffers (of gradOutput A, of the input B), newly allocated, of `a1` and `b1` bytes each; the number of
+        a load decides which buffer it takes.
+        """
         tiling = self.tiling
         return ping_pong(self.k, (tiling.al1_buffers, a1), (tiling.bl1_buffers, b1))
 
@@ -134,7 +136,7 @@ class OpenCubeBuilder(CubeBuilder):
                 yield task, range(image, image + 1)
 
     def depth_of(self, image: int, task: GradWeightTask) -> int | None:
-        """Return the input depth that the task's kernel plane reads for an image; None where it lies in the padding."""
+        """Return the input depth that the task's kernel plane (None: 0) reads for an image; None if it is padding."""
         p, plane = self.p, 0 if task.plane is None else task.plane
         depth = image % p.d_out * p.stride_d - p.pad_front + self.input.plane_and_tap(plane)[0] * p.dilation_d
         return depth if 0 <= depth < p.d_in else None
@@ -196,8 +198,9 @@ class OpenCubeBuilder(CubeBuilder):
     def loads(self, task: GradWeightTask, tile: SummedTile) -> tuple[Loads, Loads]:
         """Return (loads of gradOutput A, loads of the input B) that a tile needs, by its place in the order of tiles.
 
-        The operand that changes from tile to tile is loaded for each tile, the other one once for each block of tiles.
-        Either is loaded each time where its buffers do not hold all of K.
+        A block of tiles has stepM rows and stepN columns. Along the inner axis of the order (rows if `iterate_order`) one
+        operand changes; it is loaded at the begin of each block, the other one once for all blocks along that axis. Either
+        is loaded for each tile where its buffers do not hold all of K.
         """
         tiling, (rows, columns), (row, column) = self.tiling, self.count(task), self.place(task, tile)
         steps = ceil_div(task.rows * self.inp.problem.w_out, tiling.base_k)
@@ -252,7 +255,7 @@ class OpenCubeBuilder(CubeBuilder):
             yield from super().boxes(strip, span)
 
     def multiply(self, tile: SummedTile, strip: Strip, step: Step, freed: tuple[bool, bool]) -> None:
-        """Append one base block: load half of L0B, then of L0A, and multiply. `freed`: it is the last to read (A1, B1)."""
+        """Append one base block: load half of L0B, then of L0A, and multiply. `freed`: behind it (A1, B1) are free."""
         k, (pixels, in_a1, in_b1, held) = self.k, step
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]

@@ -15,12 +15,14 @@ from ascend_sim.ops.problem.walk import input_rows_of
 
 
 def b1_slices(inp: TilingInput, columns: int) -> int:
-    """Return the most blocks (`n0`) of input channels that `columns` adjoining columns of dW read, wherever a tile begins."""
+    """Return how many blocks (`n0`) of input channels L1 holds for tiles of `columns` columns of dW, by `spanned_slices`."""
     return spanned_slices(ceil_div(columns, inp.n0), inp.taps)
 
 
 def spanned_slices(blocks: int, taps: int) -> int:
-    """Return the most slices of `taps` blocks that a run of `blocks` blocks touches; it begins at a multiple of its length."""
+    """Return the vendor's bound on the slices of `taps` blocks that a run of `blocks` blocks touches, which begins at a
+    multiple of its length: exact, or one too many.
+    """
     slices = ceil_div(blocks, taps)
     if taps > blocks and taps % blocks:
         return slices + 1
@@ -28,7 +30,9 @@ def spanned_slices(blocks: int, taps: int) -> int:
 
 
 def b1_rows(inp: TilingInput, pixels: int) -> int:
-    """Return the most input rows that a run of `pixels` gradOutput pixels reads; rows of padding count too."""
+    """Return the most input rows that a run of `pixels` gradOutput pixels reads, which begins at a multiple of its length;
+    rows of padding count too.
+    """
     return input_rows_of(inp.problem, pixels, inp.problem.w_out)
 
 

@@ -73,7 +73,9 @@ class SummedTile(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """Step of a program: begin a tile. `counted` is False for a tile that cores share (StreamK), so that it counts once."""
+    """Step of a program: begin a tile. `counted` is False for all but the first part (slot 0) of a tile that cores share
+    (StreamK), so that it counts once.
+    """
 
     counted: bool
 
@@ -89,8 +91,9 @@ class Loads(NamedTuple):
 
 
 class Plane(NamedTuple):
-    """Step of a program: add a plane of gradOutput to a tile; tile and `walk` are relative to the step's place. `begin`
-    is set if the plane is the only one of its tile, `loads` (of A and of B) if the kernel numbers its loads.
+    """Step of a program: add plane `depth_out` of gradOutput times plane `depth` of the input to a tile; tile and `walk` are
+    relative to the step's place. `begin` is set if the plane is the only one of its tile, `loads` (of A and of B) if the kernel
+    numbers its loads.
     """
 
     tile: SummedTile
@@ -133,7 +136,9 @@ Piece = Begin | Plane | End | Round
 
 
 def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask) -> Iterator[FilterTile]:
-    """Yield the L0C tiles of a task in order; a tile stays in one kernel plane, and has the rows and columns of its group."""
+    """Yield the L0C tiles of a task in the tiling's order; a tile stays in one kernel plane, and has no rows and no channel
+    blocks beyond those of its group.
+    """
     inp = by_tap(call.inp) if tiling.split_kernel else call.inp
     per_block = inp.taps * inp.n0
     per_plane = inp.n1 * per_block
@@ -245,7 +250,10 @@ class CubeBuilder:
         return run, where._replace(batch=where.batch + batch)
 
     def summed(self, task: GradWeightTask, images: range, placed: tuple[int, SummedTile]) -> Iterator[tuple[Piece, Where]]:
-        """Yield (step, place) for a tile of one kernel plane: begin, a step for each plane of `images` not padding, end."""
+        """Yield (step, place) for a tile of one kernel plane: begin, a step for each plane of `images` not padding, end.
+
+        A single plane begins the tile itself. Without any the tile is begun and ended, a sum of nothing.
+        """
         p, (plane, tile) = self.p, placed
         begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
         slot = self.slot(task)
@@ -272,7 +280,9 @@ class CubeBuilder:
         return None if task.slot is None else (task, self.k.block)
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield (task, images summed in L0C before dW is written): all at once, or one at a time where sums are atomic."""
+        """Yield (task, images summed in L0C before dW is written): all at once, or one at a time where sums are atomic and the
+        template is not 0.
+        """
         images = range(task.image_start, task.image_start + task.images)
         if not self.atomic or adds_once_per_task(self.tiling):
             yield task, images
@@ -305,7 +315,7 @@ class CubeBuilder:
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
     def write_piece(self, piece: Piece, where: Where) -> None:
-        """Append the instructions of one step (begin, plane or end of a tile) at its place."""
+        """Append the instructions of one step (begin, plane or end of a tile) at its place; nothing for a Round."""
         if isinstance(piece, Begin):
             self.begin(piece)
         elif isinstance(piece, Plane):
@@ -414,7 +424,9 @@ class CubeBuilder:
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
-        """Append the store of the tile in L0C: to dW (added, where sums are atomic) or, with a `slot`, to this core's slot."""
+        """Append the store of the tile in L0C: to dW (added, where sums are atomic) or, with `slot` (task, block), to the slot
+        of that block.
+        """
         if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, self.atomic)
             return

@@ -71,7 +71,9 @@ def splits_kd(inp: TilingInput) -> bool:
 
 
 def gemm(inp: TilingInput, split_kd: bool | None = None) -> tuple[int, int, int]:
-    """Return (M, K, N) of an image's product in whole blocks; N has the kernel planes unless `split_kd` (None: `splits_kd`)."""
+    """Return (M, K, N) of the product of an image's plane and a real group: output channels rounded up to `unit`, pixels to C0,
+    taps times input channels, these rounded up to `n0`. N has all kernel planes unless `split_kd` (None: `splits_kd`).
+    """
     split_kd = splits_kd(inp) if split_kd is None else split_kd
     planes = 1 if split_kd else inp.problem.k_d
     return (

@@ -134,7 +134,9 @@ class GradWeightQuestion(TilingQuestion):
         return share_tasks(self.chip)
 
     def part(self, inp: TilingInput) -> GradWeightQuestion:
-        """Return the question for the problem `inp` (stacked strips, or single taps), in whole rows and without fields."""
+        """Return the question for the problem `inp` (stacked strips, or single taps), in whole rows, without other fields and
+        without an operator.
+        """
         return GradWeightQuestion(inp, {"splitWo": 0}, self.chip, self.dtype)
 
     def answer(self) -> LadderAnswer[GradWeightTiling | OlderKernel]:
@@ -248,8 +250,10 @@ def _strips(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
 
 
 def _fewest_strips(q: GradWeightQuestion, comfortable: bool) -> GradWeightTiling | Refusal:
-    """Return the tiling with the fewest strips that fit. `comfortable` strips keep the base block that an unlimited L1
-    would allow, and as many L1 buffers or double buffers.
+    """Return the tiling with the fewest strips that fit, two or more, in multiples of 16 columns, found by halving; else a
+    refusal. TilingError where load3d cannot hold the problem.
+
+    `comfortable` strips keep the base block that an unlimited L1 would allow, and as many L1 buffers or double buffers.
     """
     check_grad_weight_problem(q.inp)
     w_out = q.inp.problem.w_out
@@ -409,7 +413,9 @@ def _steps(tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int])
 
 
 def _check_stream_k(tiling: GradWeightTiling, tasks: int) -> None:
-    """Raise TilingError for a wrong streamKType, one without deterministic mode, or if a part of the tail finds no core."""
+    """Raise TilingError for a wrong streamKType, one without deterministic mode, or one without a tail or with more parts of
+    the tail than cores.
+    """
     if tiling.stream_k_type not in (0, 1, 2):
         raise TilingError(f"streamKType = {tiling.stream_k_type}; allowed 0 (none), 1 (by images), 2 (by rows)")
     if tiling.stream_k_type and tiling.template != SPLIT_STREAM_K:

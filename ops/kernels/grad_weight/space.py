@@ -42,7 +42,10 @@ _WORK_SLACK = (11, 10)  # how much more work than in the most even grid the busi
 
 
 def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradWeightTiling]:
-    """Yield the tilings of the grid that fit, with the user's fields `given`; `chip` None: a 910B."""
+    """Yield the tilings of the grid that fit, with the user's fields `given`, some perhaps twice; `chip` None: a 910B.
+
+    TilingError where the ladder has no tiling to begin with.
+    """
     cuts = {name: given[name] for name in ("split_wo", "split_kernel") if name in given}
     own = {GradWeightTiling.VENDOR[name]: value for name, value in cuts.items()}
     start = GradWeightQuestion(inp, own, chip).tiling().but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, source="manual")
@@ -102,7 +105,9 @@ def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iter
 
 
 def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """Yield `shape` with each base block that fits L0: the largest sides that cut its task evenly, three lengths of base_k."""
+    """Yield `shape` with each base block that fits L0, with two L0C buffers or one: the two (template 0) or four largest sides
+    that cut its task evenly, up to three lengths of base_k.
+    """
     m, k, n = gemm(inp, shape.split_kd)
     grid = shape.template == SPLIT_GRID
     kept = 2 if grid else 4
@@ -143,7 +148,7 @@ def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) 
 
 def _side_steps(stays: bool, extent: int, base: int) -> list[int]:
     """Return how many base blocks along a side L1 may hold: 1, and if its operand `stays` in L1 (templates 1 and 2)
-    also 2, 4, 8 as far as the side's `extent` has that many blocks.
+    also 2, 4, 8, up to the first that has all of the side's `extent`.
     """
     return [step for step in STEPS if step == 1 or (stays and step < 2 * ceil_div(extent, base))]
 

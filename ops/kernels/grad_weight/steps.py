@@ -50,7 +50,9 @@ class Runs:
         self._runs: dict[tuple[tuple[Hashable, Where], ...], Run] = {}
 
     def of(self, key: Hashable, pieces: Callable[[], Iterable[tuple[Hashable, Where]]]) -> tuple[Run, Where]:
-        """Return the run cached under `key` (at first made of `pieces()`) and the place of its first step."""
+        """Return the run cached under `key` (at first made of `pieces()`) and the place of its first step, Where() if it has
+        none.
+        """
         if key not in self._known:
             listed = list(pieces())
             first = listed[0][1] if listed else Where()

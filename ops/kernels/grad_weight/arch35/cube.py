@@ -62,7 +62,7 @@ class PlaneOperand:
     def begin(self, key: Hashable) -> int | None:
         """Return the address to load the chunk `key` to, in the next buffer; None where L1 holds it already.
 
-        A chunk that is being read in that buffer is freed first.
+        A chunk that is being read in that buffer is freed first. Without loads ahead the scalar unit waits for MTE1.
         """
         if key == self._ahead:
             return None
@@ -137,7 +137,9 @@ class DirectCubeBuilder(CubeBuilder):
         self.walked = walked_input(call.inp, tiling).problem
 
     def held(self, a1: int, b1: int) -> tuple[PlaneOperand, PlaneOperand]:  # type: ignore[override]
-        """Return the L1 buffers (of A, of B): in turn, or, if the library does so and they fit, one of each in either half."""
+        """Return the L1 buffers (of A, of B), newly allocated: all of A, then of B, or, if the library does so and they fit,
+        one of each in either half of L1.
+        """
         k, half = self.k, self.k.chip.buffers["L1"] // 2
         sizes = {"A1": ceil_to(a1, BLOCK_BYTES), "B1": ceil_to(b1, BLOCK_BYTES)}
         order = [("A1", i) for i in range(self.tiling.al1_buffers)] + [("B1", i) for i in range(self.tiling.bl1_buffers)]
@@ -205,7 +207,9 @@ class DirectCubeBuilder(CubeBuilder):
         return super().slot(replace(task, group=0))
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
-        """Yield (task, images) of each part summed in L0C at a time: planes, or rows of one, up to `LONGEST_SUM` pixels."""
+        """Yield (task, images) of each part summed in L0C at a time: the fewest whole planes, or rows of one plane, that have
+        `LONGEST_SUM` pixels.
+        """
         most = ceil_div(LONGEST_SUM, self.walked.w_out)
         rows = min(most, self.walked.h_out)
         planes = ceil_div(most, rows)
@@ -269,7 +273,9 @@ class DirectCubeBuilder(CubeBuilder):
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
-        """Append the store of the tile in L0C, which adds it to dW or, with `slot`, to this core's slot in pieces."""
+        """Append the store of the tile in L0C, which adds it to dW or, with `slot` (task, block), in pieces to the cube's slot
+        of that block.
+        """
         if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, True)
             return

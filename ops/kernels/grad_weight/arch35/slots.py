@@ -35,7 +35,7 @@ class SlotPiece(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the bytes of the piece."""
+        """Return the bytes of the piece, its columns rounded up to 16."""
         return self.tile.rows * ceil_to(self.tile.columns, FRACTAL) * SUM_BYTES
 
     def part(self, room: int, number: int) -> SlotPiece | None:
@@ -59,7 +59,9 @@ def block_bytes(tiling: GradWeightTiling) -> int:
 
 
 def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list[SlotPiece]:
-    """Return the pieces of a tile in its slot, down the rows first: 1 for merged groups, 2 if L0C has two tiles, else 4."""
+    """Return the pieces of a tile in its slot, down the rows first: one for merged groups, two if L0C has two tiles, else
+    four; fewer if the tile has too few fractals and channel blocks.
+    """
     channels, filters = ceil_div(ceil_div(tile.columns, inp.taps), FRACTAL), ceil_div(tile.rows, FRACTAL)
     if inp.group_extension == 1:
         for _ in range(1 if tiling.cl0_buffers > 1 else 2):
@@ -126,7 +128,9 @@ def in_slots(inp: TilingInput) -> bool:
 
 
 def tasks_in_slots(tiling: GradWeightTiling, inp: TilingInput, block: int) -> tuple[list[GradWeightTask], list[GradWeightTask]]:
-    """Return (unshared tasks, shared tasks) of a block whose tiles go to its slot; the first is empty unless `in_slots`."""
+    """Return (unshared tasks, with slot 0, shared tasks) of a block whose tiles go to its slot; the first is empty unless
+    `in_slots`.
+    """
     tasks = grad_weight_tasks(tiling, inp, block)
     own = [replace(task, slot=0) for task in tasks if task.slot is None] if in_slots(inp) else []
     return own, [task for task in tasks if task.slot is not None]

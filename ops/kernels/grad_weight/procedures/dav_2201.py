@@ -216,7 +216,9 @@ def _split_k(inp: TilingInput) -> GradWeightTiling:
 
 
 def ladder_split_k(block: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling for `block` with the largest depths in L1 that give all cores a task, or with a smaller block."""
+    """Return the tiling for `block` with the largest depths in L1 that fit and give all cores a task, else with depth 1; with
+    a smaller block where that does not fit.
+    """
     tiling = block
     for depth_a, depth_b in _halving_depths(stays_a=block.template == SPLIT_MK):
         tiling = with_core_shape(with_depths(block, inp, depth_a, depth_b), inp)
@@ -299,7 +301,11 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
 
 
 def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> GradWeightTiling:
-    """Return the tiling with base_n in whole windows if a task's last block along N has but one or two fractals."""
+    """Return the tiling with base_n in whole windows if a task's last block along N has but one or two fractals, and less
+    than half a block. base_m, base_k and the L1 steps then follow.
+
+    Else, or where that does not fit, only base_n is lowered to the task's columns.
+    """
     columns = ceil_to(tiling.single_core_n, FRACTAL)
     tiling = tiling.but(base_n=min(tiling.base_n, columns))
     blocks = tiling.base_n // FRACTAL

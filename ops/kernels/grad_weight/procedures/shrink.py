@@ -15,7 +15,9 @@ _UNSIGNED = 1 << 64
 
 
 def shrink(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the tiling with a smaller base_k or, if need be, base_m and base_n, then enlarged as far as L1 has room."""
+    """Return the tiling with a smaller base_k or, if that does not do, also a smaller base_m and base_n, then enlarged as
+    far as L1 has room. L1 may still not hold it.
+    """
     smaller, enough = _smaller_k(tiling, p)
     if enough:
         return smaller

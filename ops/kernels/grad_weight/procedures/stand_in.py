@@ -210,7 +210,9 @@ def _products_and_l0(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec,
 
 
 def _grids(inp: TilingInput) -> Iterator[_TaskGrid]:
-    """Yield divisions of M, N, images and rows into no more parts than cores; rows whole, or cut as finely as cores allow."""
+    """Yield divisions of M, N, images and rows of a real group and kernel plane into no more parts than cores; rows whole, or
+    cut as finely as cores allow.
+    """
     height, width = inp.problem.h_out, inp.problem.w_out
     m_tiles = ceil_div(inp.cout_padded, _side_m(inp, gemm(inp, True)[2]))
     lanes = inp.real_groups * inp.problem.k_d
@@ -290,8 +292,8 @@ def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeig
 
 
 def with_largest_steps(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
-    """Return the tiling with equal L1 steps of A and B: double buffers if any step fits so, then the most steps, up to
-    8; single ones and step 1 if nothing fits.
+    """Return the tiling with equal L1 steps of A and B: two buffers of both if any step fits so, else two of A, two of B, or
+    one of each; then the most steps, up to 8. One buffer and step 1 if nothing fits.
     """
     pixels = inp.problem.h_out * inp.problem.w_out
     pixels = min(tiling.single_core_k or pixels, pixels)

@@ -70,7 +70,7 @@ def tbe_grad_weight_task(
 ) -> Task:
     """Return the launch of the older kernel; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z).
 
-    `block_dim` launches another number of blocks than the tiling's.
+    `block_dim` launches another number of blocks than the tiling's: more, which have no work; with fewer dW lacks parts.
     """
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
@@ -231,7 +231,9 @@ class _TbeBuilder:
     # -- L1 -> L0, mmad: tiles and steps count from anywhere, L1 holds what is there ------------------------------------
 
     def pad_runs(self, steps: list[TbeStep]) -> None:
-        """Append zeros to the L1 buffers if a step ends inside a fractal, since load2d takes whole fractals."""
+        """Append zeros over the L1 buffers (B's only if load2d reads them), and a barrier, if a step ends inside a fractal,
+        since load2d takes whole fractals.
+        """
         if all(step.pixels.length % self.held_runs.whole == 0 for step in steps):
             return
         for operand in (self.a1, self.b1) if self.p.load is Load.LOAD2D else (self.a1,):

@@ -91,7 +91,7 @@ class TbeRuns:
         return pixels // row * ceil_to(row, self.whole) + pixels % row if row else pixels
 
     def _row(self, strip: Strip) -> int:
-        """Return the pixels of a row if each row is padded by itself, else 0."""
+        """Return the pixels of a row if each row is padded by itself, 0 if none is or needs to be."""
         width = strip.problem.w_out
         return width if self.by_rows and width % self.whole else 0
 

@@ -36,8 +36,8 @@ def block_in_l1(first: WeightProblem) -> tuple[GradWeightTiling, WeightProblem]:
 
 
 def _ways(first: WeightProblem) -> Iterator[WeightProblem]:
-    """Yield the problem with each walk to try: its own, strips of WIDEST_STRIP columns, of half as many each time down to C0,
-    single taps in strips of C0 columns.
+    """Yield the problem with each walk to try: its own; unless that takes single taps, strips of WIDEST_STRIP columns, then of
+    half as many each time down to C0; single taps in strips of C0 columns.
     """
     yield first
     width = WIDEST_STRIP
@@ -48,7 +48,9 @@ def _ways(first: WeightProblem) -> Iterator[WeightProblem]:
 
 
 def first_block(p: WeightProblem) -> GradWeightTiling:
-    """Return the first block: sides of at most 256, cut evenly, N in whole windows or part of a longer one, the longest K."""
+    """Return the first block: sides of at most 256, cut evenly, N in whole windows or part of a longer one, the longest K (0
+    where L0 has no room for any).
+    """
     base_m, base_n = _side(p.m), _side(p.n)
     base_n = min(base_n, floor_to(base_n, p.slice))
     return GradWeightTiling(
@@ -84,7 +86,8 @@ def longest_k(base_m: int, base_n: int, p: WeightProblem, width: int | None = No
 
 
 def with_steps(block: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the block with the most L1 steps that fit with two buffers of each operand, else with one; else a smaller block.
+    """Return the block with the most L1 steps that fit with two buffers of each operand, else with one; else a smaller block
+    (`shrink`), which may not fit either.
 
     A task is one block, or all taps of the channels that it is part of. TilingError for a block without K.
     """

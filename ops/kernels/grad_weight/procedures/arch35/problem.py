@@ -75,7 +75,7 @@ class WeightProblem:
 
     @cached_property
     def lanes(self) -> int:
-        """Return how often each tile is computed: kernel planes times real groups."""
+        """Return the number of products, each with tiles of its own: kernel planes times real groups."""
         return self.inp.problem.k_d * self.inp.real_groups
 
     @property
@@ -122,7 +122,7 @@ class WeightProblem:
         return pixels * min(max(tiling.base_n // self.slice, 1) * FRACTAL, self.channels(tiling.base_n))
 
     def channels(self, columns: int) -> int:
-        """Return the most input channels that `columns` columns of dW can touch, in whole fractals."""
+        """Return the vendor's bound (`spanned_slices`) on the input channels that `columns` columns of dW touch."""
         return spanned_slices(ceil_div(columns, FRACTAL), self.inp.taps) * FRACTAL
 
     def estimated_rows(self, pixels: int) -> int:
@@ -154,6 +154,6 @@ class WeightProblem:
         return (width - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1 if self.strip else p.w_in
 
     def _input_rows(self, rows: int) -> int:
-        """Return the input rows that `rows` gradOutput rows read; as many with single taps."""
+        """Return the input rows that `rows` gradOutput rows read, rows of padding included; `rows` with single taps."""
         p = self.inp.problem
         return rows if self.by_tap else (rows - 1) * p.stride_h + (p.k_h - 1) * p.dilation_h + 1

@@ -131,7 +131,9 @@ class CycleModel:
         return a, held(tile.k_bl1, tile.n_bl1 * tile.n_l0 == share.n)
 
     def buffered(self, share: Share, tile: Tile) -> Tile:
-        """Return the tile with two buffers of L0C, then of A and B, each where they fit and it is loaded repeatedly."""
+        """Return the tile with two buffers of L0C if they fit, then of A, then of B, each if they fit and it is loaded
+        repeatedly.
+        """
         a, b = self.attach(share, tile)
         size_a, size_b = a1_bytes(self.p, tile), b1_bytes(self.p, tile)
         double_c = 2 * tile.m_l0 * tile.n_l0 <= self.p.l0c_fractals

@@ -114,7 +114,8 @@ def _parts(p: FilterProblem, m: int, n: int, k: int, least_a: int, least_b: int)
 def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
     """Return (cut over cores, images of a core, its units of K) with the fewest loads from GM; None where none fits.
 
-    A core gets at least `shortest` units of K. For a core of many L0C tiles a cut with fewer tiles may load 3 % more.
+    A core gets at least `shortest` units of K, or all. Of equal ones it is the cut of images into more parts, then the one with
+    more blocks. For a core of many L0C tiles a cut with fewer tiles may load 3 % more.
     """
     rows, columns = window(p, p.least_k, p.least_k)
     least_a = p.least_k * p.k0 * FRACTAL
@@ -192,7 +193,10 @@ def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
 
 
 def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
-    """Return the tile with the fewest loads to L0, or one that fills L0C 1.5 times as much for under 1.5 times as many."""
+    """Return the tile with the fewest loads to L0, or one that fills L0C 1.5 times as much for under 1.5 times as many.
+
+    TilingError where none fits L1.
+    """
     best, best_load, best_products, best_filled = Tile(), 0, 0, 0
     for buffers, m, n in product((2, 1), divisors(share.m, p.l0_fractals), divisors(share.n, p.l0_fractals)):
         if m * n * buffers > p.l0c_fractals:
@@ -216,7 +220,7 @@ def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
 
 
 def _load_from_l1(p: FilterProblem, share: Share, tile: Tile) -> int:
-    """Return how many blocks of A and B a core loads from L1 to L0 for all its tiles."""
+    """Return how many blocks of A and B, each with all of K, a core loads from L1 to L0 for all its tiles of one image."""
     m, n = share.m, share.n
     rows, columns = window(p, tile.k_l0, tile.k_l0)
     least_b = rows * columns * ceil_div(tile.n_l0, p.taps) * FRACTAL

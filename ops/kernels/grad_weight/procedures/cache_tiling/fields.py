@@ -97,7 +97,9 @@ class CacheTiling:
     source: str = "vendor procedure"
 
     def to_vendor(self) -> dict[str, Any]:
-        """Return every field under the vendor's name."""
+        """Return cuts, tile, rows and bound of B in L1 under the vendor's names, and the source; not the share, the loop levels
+        and the cycles.
+        """
         cuts, tile = self.cuts, self.tile
         return {
             "batch_dim": cuts.batch,

@@ -45,8 +45,8 @@ def richness(number: int, low: int, high: int) -> int:
 
 @lru_cache(maxsize=4096)
 def mapped(number: int, cores: int) -> int:
-    """Return `number`, or a power of two near it (32 to 2048) if it is 16 or more and has few divisors; the divisors of
-    the result are tried as cuts.
+    """Return `number`, or the next power of two, 2048 at most, if it is 16 or more and has few divisors; of 16 itself that is
+    2048. The divisors of the result are tried as cuts.
     """
     if number < SMALL or richness(number, 1, cores) > POOR:
         return number
@@ -113,7 +113,9 @@ def window(p: FilterProblem, k_l0: int, k_l1: int) -> tuple[int, int]:
 
 
 def channel_blocks(p: FilterProblem, n: int) -> int:
-    """Return the most blocks of input channels that `n` neighbouring blocks of N can touch, wherever they begin."""
+    """Return the vendor's bound on the blocks of input channels that `n` neighbouring blocks of N touch, if they begin at a
+    multiple of `n`; it may be more than they do.
+    """
     blocks = ceil_div(n, p.taps)
     if n < p.taps:
         return blocks + (1 if p.taps % n else 0)
