@@ -23,11 +23,11 @@ class CallFacts:
         self.warnings: list[str] = []
 
     def has(self, trait: str) -> bool:
-        """Return True if the product has the trait `trait` (configs/operators)."""
+        """Return True if the product has the trait `trait` in the call's profile (configs/operators)."""
         return trait in self.profile.traits
 
     def supported(self) -> Failure | None:
-        """Return a failure if the product does not support the operator, else None."""
+        """Return a failure (161002) if the product does not support the operator in the call's profile, else None."""
         supported = self.profile.supported
         return None if supported.value else fail(f"product {self.spec.product}: {supported.source}")
 

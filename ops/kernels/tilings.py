@@ -26,7 +26,7 @@ TILINGS: Mapping[str, type[GradInputTiling] | type[GradWeightTiling]] = {
 def tilings_that_fit(
     kernel: str, inp: TilingInput, fixed: Mapping[str, Any] | None = None, chip: ChipSpec | None = None
 ) -> Iterator[GradInputTiling | GradWeightTiling]:
-    """Yield every tiling of the grid of `kernel` ("grad_input", "grad_weight") that fits, each once; none may fit.
+    """Yield every tiling of the grid of `kernel` ("grad_input", "grad_weight") that fits, each once; perhaps none.
 
     `fixed` are the user's fields by the vendor's names, each in place of an axis; `chip` None: a 910B. Raises TilingError,
     at the first tiling that is asked for, for a field that cannot be set, or values that no tiling can have.

@@ -246,7 +246,7 @@ class OpenCubeBuilder(CubeBuilder):
             self.multiply(plane.tile, strip, step, (ends_a and loads_a.freed, ends_b and loads_b.freed))
 
     def boxes(self, strip: Strip, span: Span) -> Iterator[tuple[Span, Span, int]]:
-        """Yield (rows, columns, offset in L1) of the pieces in which gradOutput pixels are loaded: one piece if the
+        """Yield (rows, columns, byte offset in L1) of the pieces in which gradOutput pixels are loaded: one piece if the
         strip has all columns; else the rest of the first row, whole rows, the beginning of the last row.
         """
         if strip.columns == self.p.w_out:

@@ -181,7 +181,7 @@ class CubeBuilder:
         self.pipeline = self.cube_pipeline(tile_bytes)
 
     def held(self, a1: int, b1: int) -> tuple[HeldOperand, HeldOperand]:
-        """Return the L1 buffers (of gradOutput A, of the input B), of `a1` and `b1` bytes each."""
+        """Return the L1 buffers (of gradOutput A, of the input B), newly allocated, of `a1` and `b1` bytes each."""
         tiling = self.tiling
         return (
             HeldOperand(self.k, "A1", tiling.al1_buffers, a1),
@@ -367,7 +367,7 @@ class CubeBuilder:
         return key
 
     def boxes(self, strip: Strip, span: Span) -> Iterator[tuple[Span, Span, int]]:
-        """Yield (rows, columns, offset in L1) of the pieces in which a run of gradOutput pixels is loaded: the rest of
+        """Yield (rows, columns, byte offset in L1) of the pieces in which a run of gradOutput pixels is loaded: the rest of
         the first row, whole rows, the beginning of the last row.
         """
         return boxes(strip, span)
@@ -407,7 +407,7 @@ class CubeBuilder:
         self.pipeline.multiply(half, tile.rows, pixels.length, tile.n_count, self.call.dtype, self.call.hf32_bits)
 
     def columns(self, tile: SummedTile) -> Iterator[tuple[int, Span | ColumnRuns]]:
-        """Yield (offset in half of L0B, columns) for each load3d of a tile: one for all columns, or one for each
+        """Yield (byte offset in half of L0B, columns) for each load3d of a tile: one for all columns, or one for each
         fractal where C0 is half a fractal: the channels of a tap then fill it in two runs (ops-nn, arch35: stated).
         """
         first, taps, c0 = tile.column % self.per_block, self.inp.taps, self.c0

@@ -87,7 +87,8 @@ class OlderKernel:
     @property
     def any_order(self) -> bool:
         """Return True if several of its blocks add to the same part of dW, in any order."""
-        return self.tiling.cuts.k * self.tiling.cuts.batch > 1
+        cuts = self.tiling.cuts
+        return cuts.k * cuts.batch * cuts.depth > 1
 
 
 @frozen

@@ -120,7 +120,8 @@ class _Filter:
         """Return True if the plain rows of an output channel lie back to back in UB.
 
         So they do where every channel block begins at a multiple of C0 channels of its group and a tile holds the whole
-        kernel; else each row has its own 32-byte blocks.
+        kernel; rows that back off also must be shorter than a block, or whole blocks together. Else each row has its own
+        32-byte blocks.
         """
         whole = self.layout.piece_bytes(self.positions, self.positions * self.layout.itemsize)
         aligned = self.inp.group_extension == 1 or self.cin % self.layout.c0 == 0

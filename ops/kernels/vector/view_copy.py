@@ -43,7 +43,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 class StridedCopy(NamedTuple):
     """target[target_offset + i . target_strides] = source[source_offset + i . source_strides] for every index i of `shape`.
 
-    Strides and offsets count elements of `itemsize` bytes; source strides may be 0 (expanded) or negative.
+    Strides and offsets count elements of `itemsize` bytes. Strides may be negative, those of the source also 0 (expanded).
     """
 
     shape: Sequence[int]

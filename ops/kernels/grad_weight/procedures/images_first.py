@@ -34,7 +34,7 @@ def tiled_for() -> int:
 
 
 def covers_images_first(inp: TilingInput) -> bool:
-    """Return True if the rule decides this problem: 2-D, fp16, one group, not deterministic."""
+    """Return True if the rule decides this problem: 2-D, 16-bit operands, one group, not deterministic."""
     p = inp.problem
     return inp.itemsize == ITEMSIZE and p.groups == 1 and p.k_d == p.d_in == p.d_out == 1 and not inp.deterministic
 

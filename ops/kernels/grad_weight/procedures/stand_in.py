@@ -249,7 +249,9 @@ def _even(total: int, limit: int, unit: int) -> int:
 
 
 def _block(inp: TilingInput, template: int, columns: int, tiles: int = 2) -> GradWeightTiling:
-    """Return a base block: base_m x base_n near 1/`tiles` of L0C, base_k that fills L0A and L0B; smaller where L1 needs it."""
+    """Return a base block for a dW of `columns` columns, with one L1 buffer of each operand: base_m x base_n near 1/`tiles` of
+    L0C, base_k that fills half of L0A and L0B; smaller where L1 needs it, the smallest where none fits.
+    """
     m, k, n = gemm(inp, True)
     room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
     base_m = _side_m(inp, columns, tiles)

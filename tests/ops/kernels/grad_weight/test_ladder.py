@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion
+from ascend_sim.ops.kernels.grad_weight.ladder import GradWeightQuestion, OlderKernel
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import cycle_costs
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import filter_problem
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
+from ascend_sim.ops.kernels.grad_weight.tbe.blocks import block_part
 from tests.support.ops.tiling_problems import RESNET, conv2d, on_910b
 
 pytestmark = pytest.mark.fast
@@ -54,3 +60,14 @@ def test_the_padding_of_k_makes_no_task() -> None:
     fields = {"singleCoreK": 49, "singleCoreM": 64, "singleCoreN": 576}
     tiling = GradWeightQuestion(inp, fields).tiling()
     assert task_count(tiling, inp) == 4 // tiling.single_core_batch
+
+
+@pytest.mark.parametrize("axis", Cuts._fields)
+def test_blocks_of_the_older_kernel_add_in_any_order_if_two_have_the_same_part_of_dw(axis: str) -> None:
+    inp = on_910b(conv2d(4, 64, 64, 14, 3, groups=4))
+    inp = replace(inp, problem=replace(inp.problem, k_d=3, d_in=8, d_out=6))
+    problem = filter_problem(inp, "float16", volumetric=True)
+    tiling = replace(cache_tiling(problem, cycle_costs("dav-2201")), cuts=Cuts(**{axis: 2}))
+    first, second = (block_part(problem, tiling.cuts, number) for number in range(2))
+    same = all(getattr(first, name) == getattr(second, name) for name in ("groups", "planes", "out_channels", "in_channels"))
+    assert OlderKernel(problem, tiling).any_order is same

@@ -23,7 +23,7 @@ SINGLE_STEPS = (16, 14, 12, 10, 8, 6, 4, 2, 1)  # the same where it has one
 
 
 def block_in_l1(first: WeightProblem) -> tuple[GradWeightTiling, WeightProblem]:
-    """Return (base block with its L1 steps, problem) for the first walk over gradOutput for which L1 holds them.
+    """Return (base block with its L1 steps and task, problem) for the first walk over gradOutput for which L1 holds them.
 
     Walks are whole rows (or the first problem's strips), then strips, half as wide each time, then single taps of the
     narrowest strips. Raises TilingError where none fits.

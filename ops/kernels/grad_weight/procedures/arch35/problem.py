@@ -85,7 +85,9 @@ class WeightProblem:
 
     @property
     def seen(self) -> int:
-        """Return the input columns that a row, or a strip, of gradOutput reads."""
+        """Return the input columns in L1 for a row of gradOutput (the whole input row), or for a strip (those that it reads);
+        with single taps the columns of gradOutput.
+        """
         return self._columns(self.width)
 
     def tasks(self, rows: int, columns: int) -> int:
@@ -147,7 +149,9 @@ class WeightProblem:
         return (self.width, last) if last else (self.width,)
 
     def _columns(self, width: int) -> int:
-        """Return the input columns that `width` gradOutput columns of a strip read; the whole row without strips."""
+        """Return the input columns that `width` gradOutput columns of a strip read; the whole row without strips, `width` with
+        single taps.
+        """
         p = self.inp.problem
         if self.by_tap:
             return width

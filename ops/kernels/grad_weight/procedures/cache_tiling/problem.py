@@ -258,8 +258,8 @@ class FilterProblem:
 
     @cached_property
     def linear_embedding(self) -> bool:
-        """Return True for the patch embedding (3 channels, 224 x 224, 32 x 32 kernel and stride) that the library
-        knows; its gather may have more blocks than cores.
+        """Return True for the patch embedding (3 channels, 224 x 224, 32 x 32 kernel and stride, no padding) that the library
+        knows; its gather may have more blocks than cores. Always False for the 3-D operator.
         """
         p, (channels, size, kernel) = self.problem, EMBEDDING
         square = (p.h_in, p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w) == (size, size, *(kernel,) * 4)

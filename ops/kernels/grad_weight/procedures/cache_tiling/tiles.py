@@ -242,7 +242,9 @@ def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
 
 
 def a_may_stay(p: FilterProblem) -> bool:
-    """Return True if tiles with all K of A in L1 are tried: rows are uncut, and M, cut over the cores left, fits L1."""
+    """Return True if tiles with all K of A in L1 are tried: rows are uncut, groups times images are no more than cores, and
+    M, cut over the cores that they leave, fits L1.
+    """
     together = p.problem.groups * p.problem.n
     if together > p.cores or p.load in (Load.SPLIT_W, Load.DMA):
         return False
