@@ -26,17 +26,19 @@ def clear(k: KernelBuilder, elements: int, itemsize: int, dtype: str, blocks: in
     if count > 0:
         rows = k.chip.buffers["L0C"] // (FRACTAL * ACCUMULATOR_BYTES)
         loaded, summed = k.flag("MTE1", "M", "zeros"), k.flag("M", "FIX", "zeros in L0C")
-        k.fill("L0A", 0, k.chip.buffers["L0A"])
-        k.fill("L0B", 0, k.chip.buffers["L0B"])
+        sizes = {buffer: k.chip.buffers[buffer] for buffer in ("L0A", "L0B", "L0C")}
+        left, right, sums = (k.allocate(buffer, size, "zeros", keep=False) for buffer, size in sizes.items())
+        k.fill("L0A", left, sizes["L0A"])
+        k.fill("L0B", right, sizes["L0B"])
         k.set_flag(loaded)
         k.wait_flag(loaded)
-        k.mmad(0, 0, 0, rows, 1, FRACTAL, "float16", False)
+        k.mmad(sums, left, right, rows, 1, FRACTAL, "float16", False)
         k.set_flag(summed)
         k.wait_flag(summed)
         whole = count // FRACTAL * FRACTAL
         for first, height in cut(whole // FRACTAL, rows) if whole else ():
             target = gm_operand(GRAD_INPUT, (start + first * FRACTAL) * itemsize)
-            k.fixpipe(target, 0, height, FRACTAL, rows, dtype, FRACTAL, height * FRACTAL * itemsize)
+            k.fixpipe(target, sums, height, FRACTAL, rows, dtype, FRACTAL, height * FRACTAL * itemsize)
         if rest := count - whole:
-            k.fixpipe_nd(gm_operand(GRAD_INPUT, (start + whole) * itemsize), 0, 1, rest, rows, dtype, rest * itemsize)
+            k.fixpipe_nd(gm_operand(GRAD_INPUT, (start + whole) * itemsize), sums, 1, rest, rows, dtype, rest * itemsize)
     pipe.meet("FIX")

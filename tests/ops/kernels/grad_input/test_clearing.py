@@ -45,7 +45,7 @@ def test_shares_clear_all_of_dx_once(blocks: int, elements: int) -> None:
     ids=str,
 )
 def test_pixels_without_a_contribution_are_zero(volume: Volume, tiling: dict[str, int]) -> None:
-    result, expected = volume.run("grad_input", tiling)
+    result, expected = volume.run("grad_input", tiling, check=True)
     assert kernel_of(result, "grad_input")["tiling"]["initOutputFlag"] == 1
     assert result.report.findings == ()
     assert np.array_equal(result.outputs["grad_input"], expected)
