@@ -144,8 +144,8 @@ def _halves(base_m: int) -> Iterator[int]:
 
 
 def _l0_lines(inp: TilingInput, base_m: int, base_n: int) -> int:
-    """Return the sum of pixels and channels over all tiles of a plane and real group: the lines that they load to L0 for each
-    element of K.
+    """Return the sum of pixels and channels over all tiles of a plane and real group, cut ones as whole: the lines that they
+    load to L0 for each element of K.
     """
     pixels, channels = inp.problem.h_out * inp.problem.w_out, ceil_to(inp.cout_g, FRACTAL)
     return ceil_div(pixels, base_m) * ceil_div(channels, base_n) * (ceil_to(base_m, FRACTAL) + base_n)

@@ -55,16 +55,16 @@ def variant_of(inp: TilingInput) -> Variant:
 class GradInputTiling(ConvTiling):
     """Tiling of grad_input: M = H_in*W_in pixels, K = Cout*k_h*k_w, N = Cin.
 
-    A task covers `single_core_m` pixels (whole rows) x `single_core_cin` channels of one (batch, depth, real group).
-    `single_core_batch` is for coupled chips: a core gets that many images of one such part; 0 deals tasks one by one.
-    `load_b2` is 2 for a 1x1 kernel, 1 where a base block holds every tap, else 0; `init_output` is 1 where dx must be
-    cleared first; `weights_resident` is ours: the weights of a task stay in L1. With `split_wi` (ours) dx is cut into strips
-    of that many columns, each with its own tasks, and M is the pixels of one; 0 for whole rows.
+    A task covers `single_core_m` pixels x `single_core_cin` channels of one (batch, depth, real group); `Variant` says where
+    tasks may begin. `single_core_batch` is for coupled chips: a core gets that many images of one such part; 0 deals tasks one
+    by one. `load_b2` is 2 for a 1x1 kernel, 1 where a base block holds every tap, else 0; `init_output` is 1 where dx must be
+    cleared first; `weights_resident` is ours: the weights of a task stay in L1. With `split_wi` (ours) dx is cut into strips of
+    that many columns, each with its own tasks, and M is the pixels of one; 0 for whole rows. `load_b1`, for split cores, is 2
+    where the kernel is taken row by row, 3 tap by tap, else 0.
 
     Only the kernel that reads NCDHW (dav-3510) has the rest: tasks of `single_core_din` depths; with `full_load` the weights
-    stay in L1 from task to task; `kernel_split` is 1 (both axes), 2 (rows) or 0, and then M is one part's pixels; `load_b1` is
-    2 where the kernel is taken row by row, 3 tap by tap, else 0; `k_segment` output channels are summed in L0C at a time and
-    added up in GM, 0 for all.
+    stay in L1 from task to task; `kernel_split` is 1 (both axes), 2 (rows) or 0, and then M is one part's pixels; `k_segment`
+    output channels are summed in L0C at a time and added up in GM, 0 for all.
     """
 
     single_core_cin: int = 0

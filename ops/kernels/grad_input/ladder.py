@@ -229,9 +229,10 @@ def _in_strips(q: GradInputQuestion, strip: int, cut: int = UNCUT) -> GradInputT
 
 
 def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTiling | Refusal:
-    """Return the tiling of the widest strips that fit, as wide as a tile, for a kernel cut as `cut` says.
+    """Return the tiling of the widest strips that fit, as wide as a tile, for a kernel cut as `cut` says, or the last refusal.
 
-    Tap by tap they are at most as wide as load3d's padding, since a tap may see nothing but padding in a strip.
+    Tap by tap they are at most as wide as load3d's padding, since a tap may see nothing but padding in a strip. TilingError
+    where load3d cannot hold an uncut kernel.
     """
     inp, taps = q.inp, part_input(q.inp, SPLIT_NONE, 0, cut).taps
     smallest = GradInputTiling(FRACTAL, inp.unit, inp.unit, step_ka=taps, step_kb=taps, al1_buffers=1, bl1_buffers=1)

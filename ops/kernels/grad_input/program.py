@@ -211,7 +211,9 @@ class _DataBuilder:
             self.pipeline = CubePipeline(k, *buffers, unit_flag=form.unit_flag)
 
     def program(self, pieces: Iterable[tuple[PlacedTile, Place]]) -> Program:
-        """Return the program that computes the tiles `pieces` at their places, after the vector cores' weights are ready."""
+        """Return the program that computes the tiles `pieces` at their places; it first waits for the weights if vector cores
+        turn or merge them.
+        """
         if self.exchange is not None or self.loads.merged:
             await_weights(self.k)
         # A block has slots of its own for what its vector cores take on.

@@ -284,7 +284,9 @@ class _CoreShare:
         return self.inp.buffers["L1"] // ITEMSIZE
 
     def rows(self, fractals: int) -> int:
-        """Return the most rows of zero-inserted gradOutput that `fractals` fractals of pixels read; whole rows need no more."""
+        """Return an upper bound of the rows of zero-inserted gradOutput that `fractals` fractals of pixels read: exact for
+        whole rows of dx.
+        """
         p, pixels = self.inp.problem, fractals * FRACTAL
         if pixels >= p.w_in and pixels % p.w_in == 0:
             return p.k_h - 1 + pixels // p.w_in
@@ -357,7 +359,9 @@ class _CoreShare:
     # -- L1
 
     def l1_loads(self, m0: int, n0: int, k0: int) -> tuple[_Load, int] | None:
-        """Return (contents of L1, `k0`) with the fewest elements loaded, then the longest K of A, then of B; or None."""
+        """Return (contents of L1, `k0`) with the fewest elements loaded, then the longest K of A, then of B; None where nothing
+        fits.
+        """
         p, inp = self.inp.problem, self.inp
         least = math.lcm(k0, inp.taps) // inp.taps
         a, b = self._first_buffers(m0, n0, least)

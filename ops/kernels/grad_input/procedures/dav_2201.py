@@ -68,7 +68,8 @@ def base_block(inp: TilingInput) -> GradInputTiling:
     """Return the vendor's L0 block: 256 x 128 or, if N is larger than M, 128 x 256, at most M and N, with a K of at most 128
     bytes, aligned.
 
-    If that K is shorter, sides below 256 grow to what L0 holds. At last K is raised to what L0A leaves beside the longer side.
+    If that K is shorter, base_m becomes what L0 holds beside a base_n below 256, then base_n what L0 holds beside a base_m
+    below 256. At last K is raised to the longest that L0A holds beside the longer side.
     """
     m, k, n = gemm(inp)
     whole_m = ceil_to(m, FRACTAL)

@@ -114,7 +114,9 @@ def _with_weights_as_they_are(inp: TilingInput, dtype: str, mode: int | None, cu
 
 
 def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
-    """Return the procedure's tiling for an unsplit kernel, `cut` or None; "stand-in" where our kernel cannot follow."""
+    """Return the procedure's tiling for an unsplit kernel, cut by `cut` (None: as the library cuts it); "stand-in" where our
+    kernel cannot follow.
+    """
     library = DataProblem.of(inp, cut)
     own = replace(library, side=inp.unit, packs=False)
     found = decided(own)
@@ -239,7 +241,9 @@ def small_shape(p: DataProblem) -> GradInputTiling:
 
 
 def _load(p: DataProblem, pixels: int, channels: int) -> int:
-    """Return the bytes of weights and gradOutput that a task of `pixels` x `channels` loads to L1."""
+    """Return the bytes of weights and gradOutput, for one kernel plane and all output channels, that a task of `pixels` x
+    `channels` loads to L1.
+    """
     return (p.itemsize * channels * p.inp.taps + p.gradient_rows(pixels) * p.row_bytes) * p.inp.cout_g
 
 

@@ -90,9 +90,10 @@ def _sound_block(inp: TilingInput) -> GradInputTiling:
 
 
 def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the block with tiles of equal width along N, and with a smaller base_m if there would be fewer tasks than cores.
+    """Return the block with tiles of equal width along N, in whole `unit`, and a base_m of at most M, less if there would be
+    fewer tasks than cores.
 
-    On dav-2201 base_m is not lowered for that, since `spread` deals dX out there.
+    On dav-2201 it is not less for that, since `spread` deals dX out there.
     """
     m, _, n = gemm(inp)
     columns = ceil_div(n, block.base_n)

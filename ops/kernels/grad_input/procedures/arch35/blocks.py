@@ -121,10 +121,12 @@ def k_segment(p: DataProblem) -> int:
 
 
 def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with a core's share of the inner product (single_core_*): a tile's channels, evenly cut, and a
-    tile's pixels, lowered to whole rows if that costs no tile.
+    """Return the block with a core's share of the inner product (single_core_*): one depth, and a tile's channels, evenly cut
+    if their parts divide the cores or tasks are fewer than cores.
 
-    A share smaller than the block makes the block smaller.
+    Pixels are a tile's: in even whole rows if tasks are no more than cores, in whole rows if that costs no tile (always for
+    `whole_rows`), one row if the kernel is taken tap by tap. A share smaller than the block makes the block smaller; tap by tap
+    it has at most CUT_PIXELS pixels.
     """
     flat, (m, n) = p.all_taps == 1, (block.base_m, block.base_n)
     m_parts, n_parts, cores = ceil_div(p.pixels, m), ceil_div(p.n, n), p.inp.cores
@@ -190,7 +192,7 @@ def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _share(blocks: int, buffers: int, p: DataProblem) -> int:
-    """Return the channel blocks of one L1 buffer: `blocks`, but at least 1, at most all channel blocks divided by `buffers`."""
+    """Return the channel blocks of one L1 buffer: `blocks`, but at least 1, at most all divided by `buffers`, rounded up."""
     return min(max(blocks, 1), ceil_div(p.blocks, buffers))
 
 
@@ -228,7 +230,9 @@ def with_steps(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def with_all_weights(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with one buffer for all K of the weights; gradOutput's step is the largest divisor that fits, or 1."""
+    """Return the block with `full_load`, one buffer for all K of the weights, and two of gradOutput, whose step is the largest
+    divisor of the weights' that fits, or 1.
+    """
     steps = ceil_div(p.k, block.base_k)
     block = block.but(step_kb=steps, al1_buffers=2, bl1_buffers=1, full_load=1)
     found = (block.but(step_ka=step) for step in divisors_down(steps, steps))
@@ -288,7 +292,9 @@ def _down(start: int, unit: int) -> Iterable[int]:
 
 
 def _smaller_sides(tiling: GradInputTiling, p: DataProblem) -> Iterable[tuple[int, int]]:
-    """Yield (M, N) with the larger side reduced by one unit each time, M down to a row of dx (or a fractal), N to its unit."""
+    """Yield (M, N) with the larger side (of equal ones N) reduced by one unit each time, M down to a row of dx or a fractal, N
+    to its unit.
+    """
     m, n, least = tiling.base_m, tiling.base_n, max(p.width, FRACTAL)
     while m > least or n > p.side:
         if m > least and (m > n or n == p.side):

@@ -91,7 +91,7 @@ class DividedProblem(DataProblem):
 
     @cached_property
     def fewest(self) -> int:
-        """Return the K of one block (C0) of output channels in the part with the fewest taps."""
+        """Return the K of one block (C0) of output channels in the part with the fewest taps; 0 if that has none."""
         p = self.inp.problem
         return (p.k_h // p.stride_h) * (p.k_w // self.across) * self.c0
 
@@ -124,7 +124,7 @@ class DividedProblem(DataProblem):
         return room > 0 or (room == 0 and self.mode == SPLIT_HW)
 
     def gradient_rows(self, pixels: int) -> int:
-        """Return the most rows of gradOutput that `pixels` pixels of a part read, at most the map's."""
+        """Return an upper bound of the rows of gradOutput that `pixels` pixels of a part read, at most the map's."""
         whole, rest = divmod(pixels, self.width)
         spanned = (whole + 2 if whole else 2) if rest else whole
         return min(spanned + self.rows - 1, self.inp.problem.h_out)
@@ -143,8 +143,8 @@ class DividedProblem(DataProblem):
 def library_split(inp: TilingInput) -> tuple[int, bool]:
     """Return (kernelSplitMode of the library's kernel, True if gradOutput stays in L1 for all parts) by the library's rules.
 
-    (SPLIT_NONE, False) with groups, dilation, uneven padding, a small map of few channels, or a blocked layout; both
-    axes are split only in NCDHW.
+    (SPLIT_NONE, False) with groups, dilation, uneven padding, a map below SMALL_PLANE pixels with one block of output channels,
+    or a blocked layout; both axes are split only in NCDHW.
     """
     p = inp.problem
     # The library asks for equal pads. Those behind are what the sizes need here: less by what a stride leaves over.
@@ -291,7 +291,9 @@ def _block(p: DividedProblem) -> GradInputTiling:
 
 
 def _held_block(p: DividedProblem) -> GradInputTiling:
-    """Return the L0 block for a gradOutput that stays in L1: about square, its K at least the smallest part's channel block."""
+    """Return the L0 block for a gradOutput that stays in L1: sides of at most SIDE, a K of at least the smallest part's channel
+    block.
+    """
     room, half = p.inp.buffers["L0C"] // ACCUMULATOR_BYTES, p.inp.buffers["L0A"] // 2 // p.itemsize
     m, n = min(SIDE, p.m), min(SIDE, p.n)
     if n < SIDE:

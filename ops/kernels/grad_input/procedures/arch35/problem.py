@@ -175,7 +175,9 @@ class DataProblem:
         )
 
     def gradient_rows(self, pixels: int) -> int:
-        """Return the most rows of the zero-inserted gradOutput that `pixels` pixels of dx read for one piece of the kernel."""
+        """Return an upper bound of the rows of the zero-inserted gradOutput that `pixels` pixels of dx read for one piece of
+        the kernel, at most the map's.
+        """
         p = self.inp.problem
         reach = (p.k_h - 1) * p.dilation_h if self.cut == UNCUT else 0
         return min(spanned_rows(pixels, self.width) + reach, dilated_height(p))
