@@ -44,10 +44,10 @@ class Shapes:
         self._extents, self._contiguous = np.empty(0, np.int64), np.empty(0, np.bool_)
 
     def of(self, table: InstructionTable, space: str) -> tuple[RegionColumns, Rows, Rows]:
-        """Return (regions that a table touches in a space, number of each one's shape, number of the format that it adds
-        atomically).
+        """Return (regions that a table touches in a space, number of each one's shape, number of the format that its
+        instruction adds atomically).
 
-        Format 0: it adds nothing.
+        Format 0: it adds nothing. New shapes and formats get the next numbers.
         """
         known = self._tables.get((id(table), space))
         columns = regions_in(table.touches, space)

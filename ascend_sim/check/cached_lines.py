@@ -33,7 +33,8 @@ _MOST = 4
 
 
 def lost_stores(subject: Subject) -> list[tuple[Accesses, Disorder]]:
-    """Return the scalar stores of a task with reads of their bytes, then with writes to their lines, and those in no order.
+    """Return two pairs (accesses to GM, those in no order): a task's scalar stores with the reads of their bytes, then, as
+    whole lines of the data cache, with each other and the writes of other pipes.
 
     A store is over when its line is written back. Stores that race already are left out; [] without stores.
     """
@@ -58,7 +59,10 @@ def lost_stores(subject: Subject) -> list[tuple[Accesses, Disorder]]:
 
 
 def stores_left(subject: Subject) -> list[str]:
-    """Return a remark with the lines of stores that no row of their program writes back; [] if none, or no chip can."""
+    """Return one remark with the source lines of the scalar stores that no row of their program writes back.
+
+    [] if there are none, or if the chip has no instruction for it.
+    """
     a, size = subject.accesses["GM"], subject.chip.scalar.data_cache_line_bytes
     stored = (a.owner[a.footprint] % WIDTH == SCALAR) & a.writes[a.footprint]
     lines: dict[str, None] = {}
@@ -106,9 +110,10 @@ def _written_back(subject: Subject, number: int, rows: Ints, lines: Ints) -> Int
 
 def _in_no_order(subject: Subject, a: Accesses, chosen: Bits, start: Ints, form: Ints) -> tuple[Accesses, Disorder]:
     """Return the accesses of `a` that are `chosen`, each at its `start` with its `form`, and the pairs with a scalar store
-    that nothing orders; the knowledge that orders all others is noted as needed.
+    that nothing orders, at most `MOST_TOLD`.
 
-    Where far too many share bytes, none is returned.
+    If there are none, the subject's needs get the knowledge that orders them (`Subject.need`). No pair is returned where far
+    too many share bytes.
     """
     some = np.flatnonzero(chosen)
     f = a.footprint[some]

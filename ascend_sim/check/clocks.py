@@ -60,7 +60,7 @@ class Clocks:
         return np.where(program == of, own, np.where(there, others, 0))
 
     def levels(self, event: Rows) -> Rows:
-        """Return for each event the depth of its knowledge of other programs: one more than the deepest set it builds on."""
+        """Return for each event the number of sets between cores in the longest chain behind its knowledge; 0 for none."""
         found: Rows = self.level[self.outer[event]].max(axis=1, initial=0)
         return found
 

@@ -116,7 +116,11 @@ class Contents:
         return [one for one in found if one.space not in broken]
 
     def finish(self) -> list[CheckFinding]:
-        """Return findings after the last task: outputs written in part (initcheck), memory never used (memcheck, a remark)."""
+        """Return findings after the last task: outputs that were touched but not written whole (initcheck), and unused memory.
+
+        Unused (memcheck, a remark) is a tensor that nothing touched, and of an input each byte not touched; a spare tensor
+        never is.
+        """
         found = []
         for key, (tensor, task) in self._seen.items():
             role = self.roles.get(tensor.name, "given")

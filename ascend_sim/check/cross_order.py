@@ -109,8 +109,8 @@ class Counter:
 class CrossMatches:
     """Pairs of sets and waits between cores, filled during the walk; rows are numbers in `SyncItems`.
 
-    `released` are the sets that completed a turn of a counter, `of` the counter of each. `partner` has for each wait the place
-    in `released` of the set that ends it.
+    `released` has for each complete turn of a counter its sets, one of each setter, and `of` the counter. `partner` has for
+    each wait the place in `released` of the turn that ends it.
     """
 
     def __init__(self, meetings: Meetings, row: Rows, partner: Rows, faults: SyncFaults) -> None:
@@ -156,20 +156,19 @@ class CrossMatches:
     def wait(self, walk: Walker, item: int, code: int) -> bool:
         """Pass a program's wait for a cross-core flag and return True; return False while the flag is not raised.
 
-        A wait that no core will ever end is recorded as a fault and passes.
+        A disarmed wait always passes. A wait that no core will ever end is recorded as a fault and passes.
         """
         group, counter = self._counter(walk.index, code)
         taken = counter.taken[walk.index]
         turn = len(taken)
-        if turn >= len(counter.released):
-            missing = self.meetings.missing(group, turn)
-            if missing:
+        if self.meetings.synced[walk.index].instructions[code].armed:  # type: ignore[attr-defined]
+            if turn < len(counter.released):
+                self.partner[item] = counter.released[turn]
+            elif missing := self.meetings.missing(group, turn):
                 self.faults.waits.append(Unpaired(walk.index, int(self.row[item]), 1, missing))
             elif not walk.free_pass:
                 counter.asleep.setdefault(turn, set()).add(walk.index)
                 return False
-        elif self.meetings.synced[walk.index].instructions[code].armed:  # type: ignore[attr-defined]
-            self.partner[item] = counter.released[turn]
         taken.append(item)
         return True
 

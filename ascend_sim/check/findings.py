@@ -48,7 +48,7 @@ class FindingPlace:
         return f"{_KINDS.get(self.core, self.core.lower())}({number})"
 
     def where(self) -> str:
-        """Return one text with file, line, instruction, row, cycle and the line's text, as far as they are known."""
+        """Return "#0 " and file, line, instruction, row, cycle and the line's text, as far as they are known."""
         cycle = "" if self.cycle is None else f", cycle {self.cycle}"
         line = f"{shown(self.line)} " if self.line is not None else ""
         call = f": {self.call}" if self.call else ""
@@ -149,7 +149,10 @@ class CheckFinding(Finding):
         return "\n".join((f"====== {self.level}: {self.title}", *(f"======    {line}" for line in self.body())))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dict for JSON, `size` as "bytes"; empty texts are None."""
+        """Return the fields but `text` and `clash` as a dict for JSON, `size` as "bytes".
+
+        An empty space, tensor or advice is None.
+        """
         return {
             "tool": self.tool,
             "level": self.level,
@@ -193,7 +196,7 @@ class CheckReport:
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dict for JSON, `rows` as "instructions", with "passed"."""
+        """Return the fields as a dict for JSON, `rows` as "instructions", with "passed"; without an empty `scalar_code`."""
         return {
             "chip": self.chip,
             "tools": list(self.tools),
@@ -219,7 +222,7 @@ class CheckReport:
 
 
 def shown(line: Line) -> str:
-    """Return "file:line" as messages show it: a file of this package by its path from its parent folder, another as it is."""
+    """Return "file:line" for messages, relative for files in or below the folder that holds this package."""
     path = Path(line[0])
     if path.is_relative_to(_ROOT):
         return f"{path.relative_to(_ROOT)}:{line[1]}"
@@ -227,5 +230,5 @@ def shown(line: Line) -> str:
 
 
 def sort_findings(findings: Sequence[CheckFinding]) -> list[CheckFinding]:
-    """Return the findings, errors before warnings; otherwise the order stays."""
+    """Return the findings, errors before warnings; otherwise the order stays. Raises ValueError for a remark."""
     return sorted(findings, key=lambda one: LEVELS.index(one.level))

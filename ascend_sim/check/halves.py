@@ -54,7 +54,10 @@ class _Runs:
         return self.of(np.repeat(written, np.diff(np.append(first, len(self.low)))))
 
     def once(self) -> _Runs:
-        """Return the ranges without repeated clusters: of those with equal footprints and relative ranges only the first."""
+        """Return the ranges without repeated clusters: of those with equal footprints and relative ranges only the first.
+
+        Sorts these ranges in place.
+        """
         if not len(self.low):
             return self
         first = self.clusters()

@@ -194,7 +194,10 @@ def _strays(subject: Subject) -> Iterator[CheckFinding]:
 
 
 def _in_no_buffer(subject: Subject, a: Accesses) -> NDArray[np.bool_]:
-    """Return for each footprint in UB True if it begins outside all that its program took there, which is something."""
+    """Return for each footprint in UB True if it begins in UB outside all that its program took there.
+
+    False for a program that took nothing by name.
+    """
     held, took = [], set[int]()
     for number, program in enumerate(subject.programs):
         for one in () if program.notes is None else (*program.notes.allocated, *program.notes.shared):
@@ -212,7 +215,10 @@ def _in_no_buffer(subject: Subject, a: Accesses) -> NDArray[np.bool_]:
 
 
 def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on writes whose rows overlap, one for each source line: a row begins before the one before has ended."""
+    """Yield findings on writes whose rows overlap, one for each source line: a row begins before the one before has ended.
+
+    Atomic additions may overlap.
+    """
     found: dict[tuple[object, ...], list[tuple[str, int]]] = {}
     for space, a in subject.accesses.items():
         lost = np.asarray([form.rows > 1 and form.row_stride < form.row_bytes for form in subject.shapes.forms], np.bool_)
@@ -275,7 +281,7 @@ def _limit(subject: Subject, space: str, number: int, row: int, at: int, *, writ
 
 
 def _several_cores(races: Sequence[CheckFinding]) -> Iterator[CheckFinding]:
-    """Yield a finding for each of `races` in which two cores write the same bytes of GM; other races yield none."""
+    """Yield a warning for each of `races` in which two cores write the same bytes of GM; other races yield none."""
     for race in races:
         a, b = race.places
         if race.kind != "WAW" or race.space != "GM" or (a.block, a.core, a.sub_block) == (b.block, b.core, b.sub_block):
@@ -296,9 +302,9 @@ def _several_cores(races: Sequence[CheckFinding]) -> Iterator[CheckFinding]:
 
 
 def _unused_buffers(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on allocated pieces of buffers that no instruction touches in any program of that kind of core.
+    """Yield remarks on allocated pieces of buffers that no instruction touches in any program of that kind of core.
 
-    The buffers of one queue count as one piece.
+    Pieces of one name count as one piece, and so do the buffers of one queue. Programs that broke off do not count.
     """
     touched: dict[tuple[str, str], bool] = {}
     first: dict[tuple[str, str], tuple[int, Allocated]] = {}

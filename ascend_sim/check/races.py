@@ -44,7 +44,8 @@ def find_stream_races(subjects: Sequence[Subject]) -> list[CheckFinding]:
 def tasks_before(tasks: Sequence[Task]) -> list[set[int]]:
     """Return for every task the set of indices of tasks that are over when it starts.
 
-    They are the earlier ones of its stream, those that its events wait for, and all before these.
+    They are the earlier ones of its stream, those that recorded the events it waits for, and all before these. An event that
+    only a later task in the list records does not count; of several records the first does.
     """
     before: list[set[int]] = []
     last: dict[int, int] = {}
@@ -124,7 +125,9 @@ _KINDS = {(True, False): "RAW", (False, True): "WAR", (True, True): "WAW"}
 
 
 def find_races(subject: Subject) -> list[CheckFinding]:
-    """Return the races of a task as findings, one for each pair of source lines, space, kind, and same or other program."""
+    """Return the races of a task as findings, one for each pair of source lines, space, kind, and same or other program; then
+    its scalar stores that the data cache loses or shows too late (`lost_stores`).
+    """
     found = [one for space, a in subject.accesses.items() for one in _race_findings(subject, a, subject.disorder[space])]
     cached = f"the data cache writes lines of {subject.chip.scalar.data_cache_line_bytes} bytes back whole: clean_data_cache "
     cached += "behind the store, then the flag; or store in another line"

@@ -150,7 +150,7 @@ _TRIED = ("barrier", "cross", "flag", "queue")
 
 
 class Proof:
-    """Test of whether a task that is in order stays so without some of its waits."""
+    """Test of whether a task that is in order stays so without some of its waits; it changes the subject's `needs`."""
 
     def __init__(self, subject: Subject) -> None:
         order, self._needs = subject.order, subject.needs

@@ -38,7 +38,7 @@ class RegionColumns:
 
 @lru_cache(maxsize=64)
 def regions_in(touches: Touches, space: str) -> RegionColumns:
-    """Return the regions of a table's `touches` that lie in `space` (a buffer or "GM"), as columns; kept for 64 questions."""
+    """Return the regions of a table's `touches` that lie in `space` (a buffer or "GM"), as columns. Cached, the latest 64."""
     here = np.flatnonzero(touches.columns["space"] == _CODES.index(space))
     owners = np.repeat(np.arange(len(touches.first) - 1), np.diff(touches.first))[here]
     columns = touches.columns[here]

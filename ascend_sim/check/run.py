@@ -54,11 +54,12 @@ def check_tasks(
     disarm: Mapping[str, Collection[str]] | None = None,
 ) -> CheckReport:
     """Build and check tasks in launch order and return the report; `roles` is {tensor's name: role} (`contents.ROLES`, else
-    "given"), `tools` as in `chosen_tools`. `disarm` is {task: its disarmed flags}.
+    "given"), `tools` as in `chosen_tools`.
 
     `strict` also reports unused buffers, and waits and barriers that a kernel for all shapes needs for other shapes. The
     programs are built under inspection, so that a builder's refusal is a finding. If there are findings, their cycles are those
-    of a run in mode "timing", if that comes to an end.
+    of a run in mode "timing", if that comes to an end. `disarm` is {task: flags that its builder disarms}; here it is only
+    tested: SimError for a task or flag that is not there.
     """
     wanted = chosen_tools(tools)
     programs: list[list[Program]] = []

@@ -49,7 +49,10 @@ class Needs:
 
     @cached_property
     def others(self) -> Ints:
-        """Return (programs, events, owners, rows) of all requirements on pipes of other programs, without repetitions."""
+        """Return (programs, events, owners, rows) of all requirements on pipes of other programs, without repetitions.
+
+        Computed at first use: later calls of `add` do not change it.
+        """
         return distinct(np.concatenate([np.empty((4, 0), np.int64), *self._others], axis=1), axis=1)
 
     def enough(self, clocks: Clocks, part: Ints | None = None) -> bool:
@@ -143,7 +146,10 @@ class Subject:
         return [Needs(one) for one in ([order] if order.beside_tiles is order else [order, order.beside_tiles])]
 
     def need(self, space: str, questions: Questions) -> bool:
-        """Add the knowledge that orders the accesses asked about to `needs` and return True; False if some are in no order."""
+        """Add the knowledge that orders the accesses asked about to `needs` and return True.
+
+        Returns False if some are in no order; a part of the knowledge may then have been added.
+        """
         for need in questions.needs(self.order.clocks_in(space)):
             if need is None:
                 return False
@@ -275,7 +281,10 @@ class Subject:
         return np.where(address < np.append(end, 0)[at], numbers[at], -1)
 
     def tensor_at(self, address: int) -> tuple[Allocation | None, int]:
-        """Return (tensor of the task at an address of GM, offset in it); (None, address) where none lies there."""
+        """Return (first tensor of the task at an address of GM, offset in it); (None, address) where none lies there.
+
+        An empty tensor counts as one byte.
+        """
         for tensor in self.task.tensors:
             if tensor.base <= address < tensor.base + max(tensor.size, 1):
                 return tensor, address - tensor.base

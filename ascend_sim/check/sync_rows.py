@@ -44,7 +44,7 @@ class Unpaired:
     row: int
     count: int
     missing: tuple[str, ...] = ()
-    """For cross-core flags: the cores that have not raised their part."""
+    """For cross-core flags: the cores that have not raised their part, or that do not wait."""
 
 
 @mutable
@@ -97,7 +97,7 @@ class SyncRows:
         return self.program.notes is None or self.program.notes.whole
 
     def _unit_waits(self, kind: NDArray[np.int8]) -> tuple[Ints, Ints]:
-        """Return (rows that wait for a unit flag, those whose pipe goes on without a unit flag)."""
+        """Return (rows that wait for a unit flag, those of them behind which the pipe's next work does not use the flag)."""
         program, table = self.program, self.program.table
         found, loose = table.column("by_unit_flag"), [np.empty(0, np.int64)]
         if not found.any():

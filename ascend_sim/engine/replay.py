@@ -18,7 +18,7 @@ from ascend_sim.engine.compiled.values import Workspace, events_for_python
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.events import ValueEvents
 from ascend_sim.engine.task import Task
-from ascend_sim.engine.timeline import ProgramRun, Timeline
+from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
 from ascend_sim.isa.memory import Memory, ValueModel
 
@@ -42,7 +42,6 @@ class Observer(Protocol):
 def replay(
     device: Device,
     tasks: Sequence[Task],
-    timeline: Timeline,
     programs: Sequence[ProgramRun],
     model: ValueModel | None = None,
     progress: Callable[[str, int, int], None] | None = None,

@@ -66,7 +66,7 @@ def run_tasks(
     findings = list(watched(timeline).findings)
     if mode == "full":
         observer = cast("Observer | None", how["observer"])
-        findings += replay(device, tasks, timeline, timeline.programs, model, progress, observer, engine)
+        findings += replay(device, tasks, timeline.programs, model, progress, observer, engine)
     return Outcome(timeline, findings)
 
 
@@ -85,4 +85,4 @@ def run_values(device: Device, tasks: Sequence[Task], timeline: Timeline | None,
 
         FunctionalEngine(device, None, model).run(tasks)
     else:
-        replay(device, tasks, timeline, timeline.programs, model)
+        replay(device, tasks, timeline.programs, model)

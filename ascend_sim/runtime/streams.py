@@ -120,7 +120,7 @@ def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
         if isinstance(task, StreamStep):
             task.happen(timeline.tasks[index].finish)
         else:
-            findings += replay(device, tasks, timeline, programs.get(index, []))
+            findings += replay(device, tasks, programs.get(index, []))
     return StreamRun(list(tasks), timeline, findings)
 
 

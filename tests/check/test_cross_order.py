@@ -14,6 +14,8 @@ from ascend_sim.check.order import TaskOrder
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import WIDTH, SyncRows
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import LOCAL, TRANSFER
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
@@ -230,6 +232,25 @@ def test_what_stands_behind_a_wait_waits_and_the_scalar_unit_too(stop: str) -> N
     assert bool(faults.stuck) == (stop != "MTE2")
     if faults.stuck:
         assert faults.stuck == [(0, 0), (1, 0), (2, 0)]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_disarmed_wait_holds_nothing(comes: bool) -> None:
+    """Armed, all would wait in a circle, or for a set that never comes. The engine comes to the end too."""
+    cube, *vectors = pair()
+    cube = KernelBuilder(cube.table, 0, "AIC", [1 << 16], disarm=("cross-core 1",))
+    cube.cross_core_wait(1, 2, "FIX")
+    cube.cross_core_set(0, 2, "FIX")
+    for k in vectors:
+        k.cross_core_wait(0, 2, "MTE2")
+        if comes:
+            k.cross_core_set(1, 2, "MTE2")
+    programs = [k.finish() for k in (cube, *vectors)]
+    order = order_of(programs)
+    assert not order.faults.stuck and not order.faults.waits and order.matches.partner[0] == -1
+    assert len(order.matches.cross.released) == 1 + comes
+    Engine(Device(ON_ITS_PIPE, with_values=False)).run([Task("m", "T", "MIX", 1, (), lambda block: programs)])
 
 
 @pytest.mark.fast

@@ -329,7 +329,7 @@ def test_random_vector_programs_are_equal(chosen: tuple[ChipSpec, str], actions:
             except DeadlockError as error:
                 found.append(str(error))
                 continue
-            findings = watched(timeline).findings + replay(device, [task], timeline, timeline.programs)
+            findings = watched(timeline).findings + replay(device, [task], timeline.programs)
             tensors, others = functional(chip, kind, vector_writer(actions), VECTOR_SIZES)
             bytes_left = [one.data.tobytes() for one in task.tensors], [one.tobytes() for one in tensors]
             found.append((bytes_left, findings, others, columns(timeline)))

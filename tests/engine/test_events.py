@@ -59,7 +59,7 @@ def outcome(seed: int, engine: str, order: type[ValueEvents]) -> Any:
         return None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ascend_sim.engine.replay, "ValueEvents", order)
-        findings = replay(device, run.tasks, timeline, timeline.programs, engine=engine)
+        findings = replay(device, run.tasks, timeline.programs, engine=engine)
     return [tensor.data.tobytes() for tensor in tensors], sorted(one.text for one in findings)
 
 

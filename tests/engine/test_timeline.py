@@ -175,7 +175,7 @@ def test_values_do_not_change_time() -> None:
         if with_values:
             device_values = random_bytes(device, 64, "unused")
             assert device_values.data is not None
-            replay(device, tasks, timeline, timeline.programs)
+            replay(device, tasks, timeline.programs)
             assert columns(timeline) == before
         timelines.append(before)
     assert timelines[0] == timelines[1]

@@ -65,7 +65,7 @@ def run(name: str, mode: str, disarm: tuple[str, ...] = ()) -> tuple[np.ndarray[
         findings = engine.findings
     else:
         timeline = Engine(device).run([task])
-        findings = watched(timeline).findings + replay(device, [task], timeline, timeline.programs)
+        findings = watched(timeline).findings + replay(device, [task], timeline.programs)
     return task.tensors[1].data.view(np.float32).reshape(-1, COLUMNS), findings  # type: ignore[union-attr]
 
 

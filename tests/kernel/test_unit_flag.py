@@ -200,7 +200,7 @@ def test_values_follow_the_pieces(chip: ChipSpec) -> None:
     tensors[1].data[:] = np.ascontiguousarray(_fractals(right).swapaxes(1, 2)).view(np.uint8).ravel()  # [K / 16][N / 16]
     task = task_of([[program(chip, "AIC", write, sizes)]], tensors)
     timeline, hazards = watched_run(device, [task])
-    assert replay(device, [task], timeline, timeline.programs) == hazards == []
+    assert replay(device, [task], timeline.programs) == hazards == []
     found = tensors[2].data.view(np.float32).reshape(3, N // 16, M, 16).transpose(0, 2, 1, 3).reshape(3, M, N)
     np.testing.assert_array_equal(found, left.astype(np.float32) @ right.astype(np.float32).transpose(0, 2, 1))
 

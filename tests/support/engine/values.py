@@ -26,7 +26,7 @@ def full(chip: ChipSpec, kind: str, write: Writer, sizes: Any = SIZES, **options
     timeline = Engine(device).run([task], watch=True)
     found = watched(timeline).findings
     assert found == from_columns([task], timeline.programs).findings
-    findings = found + replay(device, [task], timeline, timeline.programs)
+    findings = found + replay(device, [task], timeline.programs)
     return [tensor.data for tensor in task.tensors], findings  # type: ignore[misc]
 
 

@@ -53,7 +53,7 @@ def execute(
         findings = engine.findings
     else:
         timeline = Engine(device).run([task], watch=True)
-        findings = replay(device, [task], timeline, timeline.programs)
+        findings = replay(device, [task], timeline.programs)
         findings += watched(timeline).findings
     return outgoing.data.copy(), findings, task
 
