@@ -1,4 +1,4 @@
-"""Predicates that rules of both operators share; each gives None or a Failure that names argument, value and limit."""
+"""Predicates that rules of several operators share; each gives None or a Failure that names argument, value and limit."""
 
 from __future__ import annotations
 

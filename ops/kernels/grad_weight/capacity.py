@@ -76,7 +76,10 @@ def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: 
 
 
 def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
-    """Raise TilingError for the first reason why the grad_weight kernel cannot run with this tiling."""
+    """Raise TilingError for the first reason why the grad_weight kernel cannot run with this tiling.
+
+    Whether the parts of a StreamK tail have cores is not checked (`completed` does).
+    """
     check_walk(tiling.split_wo, tiling.split_kernel, inp)
     inp = walked_input(inp, tiling)
     problem = inp.problem

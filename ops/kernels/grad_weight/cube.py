@@ -125,7 +125,7 @@ class Image(NamedTuple):
 
 
 class Round(Enum):
-    """Step of a program: the begin or end of a round, in which each core computes one tile that goes to its slot."""
+    """Step of a program: the begin or end of a round, in which a core computes at most one tile, which goes to its slot."""
 
     BEGINS = 0
     ENDS = 1

@@ -130,7 +130,9 @@ def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[t
 
 
 def by_tap(inp: TilingInput) -> TilingInput:
-    """Return the problem as a 1x1 convolution with one kernel plane for each tap; one walked tap by tap already stays."""
+    """Return the problem as a 1x1 convolution with one kernel plane for each tap (`_planes_of_taps`); one that is walked tap by
+    tap already is returned itself.
+    """
     return inp if inp.walk == TAPS else replace(inp, problem=_planes_of_taps(inp.problem), walk=TAPS)
 
 
@@ -182,7 +184,9 @@ def inside(indices: range, stride: int, offset: int, size: int) -> range:
 
 
 def _planes_of_taps(p: ConvProblem) -> ConvProblem:
-    """Return the problem as a 1x1 convolution of stride 1 without padding, with one kernel plane for each tap."""
+    """Return the problem as a 1x1 convolution whose H and W have stride 1 and no padding, with one kernel plane for each tap
+    of each plane; stride, dilation and padding along D stay.
+    """
     return replace(
         p,
         h_in=p.h_out,

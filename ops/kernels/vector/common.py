@@ -5,7 +5,7 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 
 | kernel | rule | published counts | mark |
 |---|---|---|---|
-| TransData, features | one block per image; with fewer than half as many images as cores an image is shared | 32 images: 32 | inferred; sharing assumed |
+| TransData, features | one block per image; with at most half as many images as cores an image is shared | 32 images: 32 | inferred; sharing assumed |
 | TransData, filters | tiles of 256-byte runs, as far as a quarter of UB holds them, cut along output channels and dealt out whole | 192x64x5x5: 39, 256x256x3x3, 256x384x3x3, 384x192x3x3: 43, 64x3x11x11: 8 (fp32) | stated (CANN, transdata_dsl_general.cc), the axis inferred |
 | TransData, 16-bit filters, fp32 dW of 16-channel blocks | units of the axis that keeps most cores busy, see `trans_data_units` | none | stated (CANN 8.1.RC1, tbe) |
 | ReduceSum, HW > 1 | ceil(C / cores) channels each | C 64: 32, 192: 48, 256: 43, 384: 48 | inferred |

@@ -102,7 +102,7 @@ class BlockLayout:
     """Layout in channel blocks: `c0` channels of `itemsize` bytes each.
 
     A block is one or more slices of 32 bytes, the width of the vector unit's transposition: fp32 in blocks of 16
-    channels has two slices of 8.
+    channels has two slices of 8. SimError unless it is 8 or 16 channels of 2 or 4 bytes, and whole slices.
     """
 
     c0: int

@@ -66,7 +66,9 @@ def cache_tiling(p: FilterProblem, costs: CycleCosts) -> CacheTiling:
 
 
 def tiling_by_loads(p: FilterProblem) -> CacheTiling:
-    """Return the vendor's tiling by the fewest loads: for signals, and on chips whose results leave L0C through UB."""
+    """Return the vendor's tiling by the fewest loads, for signals and on chips whose results leave L0C through UB; its source
+    is "stand-in". TilingError where nothing fits L1.
+    """
     return _decided(p, *fewest_loads(p), None)
 
 

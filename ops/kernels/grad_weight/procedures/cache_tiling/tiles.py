@@ -155,7 +155,7 @@ def k_steps(p: FilterProblem, share: Share, tile: Tile) -> int:
 
 
 def with_k_of_b(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as much K of B (`k_bl1`, a divisor of all steps) as L1 has room for beside A."""
+    """Return the tile with as much K of B (`k_bl1`, a divisor of all steps) as L1 has room for beside A, in one buffer each."""
     room = p.l1_bytes - a1_bytes(p, tile)
     most = k_steps(p, share, tile)
     times = largest_divisor(most, _steps_in(p, share, tile, room, most))
@@ -191,7 +191,7 @@ def _quotient(number: int, divisor: int) -> int:
 
 
 def with_k_of_a(p: FilterProblem, share: Share, tile: Tile) -> Tile:
-    """Return the tile with as much K of A (`k_al1`, a divisor of all steps) as L1 has room for beside B."""
+    """Return the tile with as much K of A (`k_al1`, a divisor of all steps) as L1 has room for beside B, in one buffer each."""
     room = p.l1_bytes - b1_bytes(p, tile)
     step = a1_bytes(p, tile._replace(k_al1=tile.k_l0))
     return tile._replace(k_al1=largest_divisor(k_steps(p, share, tile), room // step) * tile.k_l0)
