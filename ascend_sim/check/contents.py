@@ -36,7 +36,10 @@ _MARKED = memoryview(b"\1" * (1 << 16))
 
 
 class _Units:
-    """Marks of bytes in units of `size` bytes: `all` has one item for each unit, 1 where it is marked."""
+    """Marks of bytes in units of `size` bytes: `all` has one item for each unit, 1 where it is marked.
+
+    Regions must begin at units and consist of whole ones; nothing checks that.
+    """
 
     def __init__(self, count: int, size: int = 1, marked: bool = False) -> None:
         self.size = size

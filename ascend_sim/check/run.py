@@ -142,7 +142,7 @@ def check_timeline(
     """Check the programs of a finished run and return the report, with the cycles of that run; `roles` and `tools` as in
     `check_tasks`.
 
-    A builder's refusals are not findings here: they ended the run before.
+    A builder's refusals are not findings here: they ended the run before. Nothing that `strict` adds is reported.
     """
     programs = [[run.program for run in timeline.of(index)] for index in range(len(tasks))]
     report = check_programs(chip, tasks, programs, roles=roles, tools=tools)
@@ -159,7 +159,10 @@ def check_programs(
     roles: Mapping[str, str] | None = None,
     tools: Sequence[str] | str | None = None,
 ) -> CheckReport:
-    """Check existing programs, one list for each task, and return the report, without cycles and builders' refusals."""
+    """Check existing programs, one list for each task, and return the report, without cycles and builders' refusals.
+
+    `roles` and `tools` as in `check_tasks`; nothing that `strict` adds is reported.
+    """
     wanted = chosen_tools(tools)
     found, unused, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
     rows = sum(len(one) for built in programs for one in built)
@@ -180,8 +183,9 @@ def _look(
 ) -> tuple[list[CheckFinding], list[CheckFinding], list[str]]:
     """Run the tools on each task in order and return (their findings, findings on unused memory, remarks).
 
-    After a deadlock a task's races and reads are not reported; redundant waits are looked for only in a task without errors,
-    of which the builder `refused` nothing.
+    After a deadlock a task's races and reads are not reported; redundant waits and stores left in the data cache are looked for
+    only in a task without errors, of which the builder `refused` nothing. Outputs not written whole and unused tensors are
+    reported only if every kernel came to its end and no access to GM is at a wrong address.
     """
     found: list[CheckFinding] = []
     remarks: list[str] = []
@@ -259,7 +263,7 @@ def _timed(
 
 
 def _with_cycles(finding: CheckFinding, timeline: Timeline) -> CheckFinding:
-    """Return the finding with the cycles of `timeline` at which its instructions started; one that did not run has none."""
+    """Return the finding with the cycles of `timeline` at which its instructions started; places that did not run get none."""
     if not finding.places:
         return finding
     runs = {(run.task, run.program.block, run.program.core_kind, run.program.sub_block): run for run in timeline.programs}

@@ -122,7 +122,7 @@ class Subject:
 
     @cached_property
     def disorder(self) -> dict[str, Disorder]:
-        """Return {space: the accesses to it that nothing orders}."""
+        """Return {space: the accesses to it that nothing orders}; computing it also fills `needs`."""
         return {space: self._disorder(space) for space in self.accesses}
 
     @cached_property

@@ -18,7 +18,7 @@ _S = PIPES.index("S")
 
 
 def waited_pipes(synced: SyncRows, code: int) -> Sequence[int]:
-    """Return the numbers of the pipes for which the scalar unit waits at this code: that of a ScalarWait, all at a barrier."""
+    """Return the numbers of the pipes for which the scalar unit waits at this code: one at a ScalarWait, else all but S."""
     one = synced.instructions[code]
     return (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, WIDTH)
 

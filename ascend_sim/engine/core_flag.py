@@ -14,8 +14,8 @@ from ascend_sim.kernel.program import Program
 class CoreFlag:
     """The sets and waits of one flag of a program, as cycles; the n-th wait takes the n-th set that was not lost.
 
-    `key` is (source, destination, number), `most` how often it can be set before a wait (`Program.flag_max`), `latency` the
-    cycles from a set to its arrival. Sets run ahead of waits here, so a lost one is found when a wait looks for its set.
+    `key` is (source, destination, number), `most` how often it can be set before a wait (0: no limit), `latency` the cycles
+    from a set to its arrival. Sets run ahead of waits here, so a lost one is found when a wait looks for its set.
     """
 
     __slots__ = ("arrivals", "first_lost", "key", "latency", "lost", "most", "paired", "sleeper", "taken")

@@ -215,7 +215,7 @@ class Engine:
 
     @property
     def hbm_bytes(self) -> int:
-        """Return the bytes that HBM moved in the last run."""
+        """Return the bytes that HBM moved in the last run; 0 without shared GM."""
         return self._machine.hbm_bytes
 
     def _last(self) -> int | None:

@@ -126,7 +126,10 @@ class _Replay:
             self._progress("values", self._finished, len(self._programs))
 
     def happen(self, event: int) -> None:
-        """Run event number `event`: the instruction reads (a start) or commits (a retirement); call its observer, if any."""
+        """Run event number `event`: the instruction reads (a start) or commits (a retirement), and its bytes are checked.
+
+        Then call its observer, if any. Raises as `raise_fault`.
+        """
         columns = self._events
         owner, row, pair, starts = (int(c[event]) for c in (columns.owner, columns.row, columns.pair, columns.starts))
         program = self._values[owner]

@@ -59,9 +59,10 @@ class ProgramRun:
 
     `start`, `end` (of occupancy; of waiting for waits), `retire`; `stall` is the cycles in which the pipe stood still before
     the row or in it, `cause` the reason (index into CAUSES); `l2_wait`, `hbm_wait` are cycles in which others slowed a
-    transfer, `l2_hits` and `l2_misses` its lines that were in the L2 and those that were fetched, `hbm_bytes` the bytes that
-    HBM moved for it (write-backs that it caused included). `core` is the core that ran it,
-    `begin` and `finish` the block's span on it. `columns` has all of `TIMES`, which may be unpacked when they are read.
+    transfer, `l2_hits` and `l2_misses` its lines that were in the L2 and those that got a place there (lines that bypass it are
+    neither), `hbm_bytes` the bytes that HBM moved for it (write-backs that it caused included). `core` is the core that ran
+    it, `begin` and `finish` the program's span on it, `launch` the cycle of its block's dispatch. `columns` has all of `TIMES`,
+    which may be unpacked when they are read.
     """
 
     task: int

@@ -135,7 +135,8 @@ class ProgramValues:
     def _prepare(self, argument: int) -> None:
         """Store the local regions of an instruction: those read at its start, those read at its retirement, and those written.
 
-        Accumulators are read late: the cube interlocks its additions to an L0C tile.
+        Accumulators are read late: the cube interlocks its additions to an L0C tile. Sources from which values choose are left
+        out; `at_start` checks the chosen elements.
         """
         instruction = self.program.table.instructions[argument]
         local = [(_PLACE[r.operand], r) for r in instruction.reads() if r.space != "GM"]

@@ -18,7 +18,7 @@ OFFSET_MASK = (1 << SLOT_SHIFT) - 1
 
 
 def gm_operand(slot: int, offset: int) -> int:
-    """Return the address operand of an instruction for byte `offset` of tensor `slot` of its task."""
+    """Return the address operand of an instruction for byte `offset` of tensor `slot` of its task; `offset` is not checked."""
     return (slot << SLOT_SHIFT) + offset  # not |: a negative offset is to be found out as one of this tensor
 
 
@@ -61,7 +61,10 @@ class Allocation:
 
 
 class GlobalMemory:
-    """First-fit allocator of `capacity` bytes in units of `alignment` (an L2 line); `high_water`: the highest byte reserved."""
+    """First-fit allocator of `capacity` bytes in units of `alignment` (an L2 line).
+
+    `high_water` is the end of the highest range that was ever reserved.
+    """
 
     def __init__(self, capacity: int, alignment: int) -> None:
         self.capacity = capacity

@@ -38,8 +38,8 @@ class Recording:
     def rerun(self, chip: ChipSpec, progress: Progress | None = None) -> Timeline:
         """Return the timeline of the same programs on `chip`. Raises SimError if it lacks a path that they use.
 
-        Only time is simulated, from the same state of the L2. Tilings stay, whatever a kernel would choose on `chip`, and so do
-        the cycles by which a wait for a unit flag ends early.
+        Only time is simulated, with the same lines in the L2 and the same warm code. Tilings stay, whatever a kernel would choose
+        on `chip`, and so do the cycles by which a wait for a unit flag ends early.
         """
         tables = {(id(p.table), p.core_kind): p for p in (run.program for run in self.timeline.programs)}
         faster = {key: _on(chip, program) for key, program in tables.items()}
@@ -81,7 +81,10 @@ def not_built(block: int) -> list[Program]:
 
 
 def _on(chip: ChipSpec, program: Program) -> InstructionTable:
-    """Return the program's instruction table with the costs of `chip`; scalar work scales with the cycles of an issue."""
+    """Return the program's instruction table with the costs of `chip`.
+
+    Scalar work scales with the cycles of an issue, rounded up.
+    """
     table = program.table
     other = InstructionTable(chip, table.kind)
     before, after = program.issue_cycles, chip.scalar.issue_cycles[program.core_kind]  # type: ignore[index]

@@ -104,7 +104,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 @cache
 def load() -> Any:
-    """Return the compiled library, or None where it was not built. Raises SimError if it is broken or from older sources."""
+    """Return the compiled library, cached; None where it was not built. Raises SimError if it is broken or of older sources."""
     path = built_file()
     if path is None:
         return None
@@ -128,7 +128,10 @@ def beside() -> Any:
 
 
 def checked(result: int) -> int:
-    """Return a C call's result of 0 or more; raise MemoryError or SimError for a negative one, by its code."""
+    """Return a C call's result of 0 or more.
+
+    For a negative one raises MemoryError (no memory) or SimError (a clock beyond 2**61 cycles, or a row that points outside).
+    """
     if result >= 0:
         return result
     if result == NO_MEMORY:
