@@ -38,8 +38,8 @@ class Recording:
     def rerun(self, chip: ChipSpec, progress: Progress | None = None) -> Timeline:
         """Return the timeline of the same programs on `chip`. Raises SimError if it lacks a path that they use.
 
-        Only time is simulated, with the same lines in the L2 and the same warm code. Tilings stay, whatever a kernel would choose
-        on `chip`, and so do the cycles by which a wait for a unit flag ends early.
+        Only time is simulated, with the same lines in the L2 and the same warm code. Tilings stay, whatever a kernel would
+        choose on `chip`, and so do the cycles by which a wait for a unit flag ends early.
         """
         tables = {(id(p.table), p.core_kind): p for p in (run.program for run in self.timeline.programs)}
         faster = {key: _on(chip, program) for key, program in tables.items()}
