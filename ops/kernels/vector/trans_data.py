@@ -160,9 +160,9 @@ def plane_runs(start: int, count: int, taps: int) -> Iterator[tuple[int, int, in
         done += run
 
 
-def tile_bytes(k_buffers: int) -> int:
-    """Return the bytes of one side of a tile, a quarter of a UB of `k_buffers` bytes."""
-    return k_buffers // _TILES // BLOCK_BYTES * BLOCK_BYTES
+def tile_bytes(ub: int) -> int:
+    """Return the bytes of one side of a tile: a quarter of a UB of `ub` bytes, in whole 32-byte blocks."""
+    return ub // _TILES // BLOCK_BYTES * BLOCK_BYTES
 
 
 def backed_off(job: TurnTile, itemsize: int) -> TurnTile:

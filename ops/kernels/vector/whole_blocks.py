@@ -44,7 +44,7 @@ def store_end(k: KernelBuilder, target: int, source: int, size: int) -> None:
 
 def load_backed_off(k: KernelBuilder, target: int, source: int, size: int, rows: CopyLoop = ONE) -> None:
     """Append the copy of rows of `size` bytes, a block or more, from GM to UB as `store_rows` takes them: where copies count
-    whole blocks and `size` is none, the row's last 32 bytes once more behind its whole blocks.
+    whole blocks and `size` is no multiple of 32, a row's last 32 bytes once more behind its whole blocks.
     """
     done = _body(k, size)
     k.copy_rows("GM->UB", target, source, done, rows)
@@ -53,8 +53,8 @@ def load_backed_off(k: KernelBuilder, target: int, source: int, size: int, rows:
 
 
 def store_rows(k: KernelBuilder, *moves: tuple[int, int, int, CopyLoop]) -> None:
-    """Append copies of rows to GM; a move is (target, source, bytes of a row, rows). Where copies count whole blocks, rows
-    that are none back off, and must have a block or more.
+    """Append copies of rows to GM; a move is (target, source, bytes of a row, rows). Where copies count whole blocks, rows of
+    other sizes back off, and must have a block or more.
 
     In UB such a row has its last block behind its whole blocks; last blocks are stored after all others, behind a barrier.
     """

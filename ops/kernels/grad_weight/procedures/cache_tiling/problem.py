@@ -153,7 +153,7 @@ class FilterProblem:
 
     @property
     def pads(self) -> tuple[int, ...]:
-        """Return padding above, below, left and right; padding that no pixel reads counts as 0."""
+        """Return padding above, below, left and right; negative ones, which crop, count as 0."""
         p = self.problem
         return tuple(max(pad, 0) for pad in (p.pad_up, p.pad_down, p.pad_left, p.pad_right))
 
