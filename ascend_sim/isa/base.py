@@ -104,7 +104,7 @@ class Instruction:
         raise NotImplementedError
 
     def cost(self, chip: ChipSpec) -> Cost:
-        """Return the cycles of the instruction on `chip`."""
+        """Return the cycles of the instruction on `chip`; 0 everywhere unless a subclass overrides this."""
         return Cost(0, 0, 0, 0)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
@@ -120,7 +120,9 @@ class Instruction:
         return False
 
     def reads(self) -> tuple[Region, ...]:
-        """Return the regions that it reads, each relative to one operand's address."""
+        """Return the regions that it reads, each relative to an operand's address; one without an operand lies at a fixed
+        place.
+        """
         return ()
 
     def writes(self) -> tuple[Region, ...]:

@@ -29,7 +29,7 @@ class ScalarAccess(Instruction):
     """Base of scalar loads and stores of one element of `size` bytes in `space`. Raises SimError for spaces and sizes that are
     not possible.
 
-    `cached`: the data cache already holds its line of GM, so that nothing is fetched.
+    `cached` says that the data cache holds its line of GM. That decides the cycles alone; values follow what the cache holds.
     """
 
     space: str

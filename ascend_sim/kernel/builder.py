@@ -282,7 +282,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
     def vector_duplicate(self, dst: int, dtype: str, count: int, value: float = 0.0) -> None:
         """Set `count` elements of UB to one value, zero unless given.
 
-        Raises SimError for a value that is no number, or that the format cannot hold.
+        Raises SimError for a value that is no number, or that an integer format cannot hold.
         """
         self._emit((Duplicate, dtype, count, scalar_field(real_number("duplicate", value))), dst)
 

@@ -365,12 +365,12 @@ class _LineKernel(Kernel):
 
 @near_names
 def kernel_function(*, core: str | Sequence[str], all_cores: bool = False) -> Callable[[Callable[..., Any]], KernelFunction]:
-    """Make a kernel of a function `f(k, *tensors, **fields)`.
+    """Return a decorator that makes a `KernelFunction` of a function `f(k, *tensors, **fields)`.
 
     `core` is "AIC", "AIV", "MIX" (an AIC with its AIVs), "MIX_1_1" (an AIC with one AIV) or "AI_CORE" (cube and vector unit in
     one core), or several of them, of which the chip's first is taken. `all_cores` says that the kernel has a barrier of all
-    cores (cross-core flags of mode 0), so that all its blocks must run at once. Raises SimError for another core, for a
-    function without `k` and for one whose call would run nothing (a generator, a coroutine).
+    cores (cross-core flags of mode 0), so that all its blocks must run at once. Raises SimError for another core; for a
+    function without `k`, with an option of `launch` as parameter, or whose call would run nothing (a generator, a coroutine).
     """
     cores = (core,) if isinstance(core, str) else tuple(core)
     unknown = [name for name in cores if name not in CORES]
@@ -420,7 +420,7 @@ def kernel_error(error: BaseException, kernel: KernelFunction, k: Kernel, again:
 
 
 def _line(row: int, kernel: KernelFunction, again: Callable[[Maker], Kernel]) -> Line | None:
-    """Return (file, line) that wrote a row of a program; None if the program cannot be written again."""
+    """Return (file, line) that wrote a row of a program; None for no line of the kernel's file, or no second writing."""
     file, _ = kernel.first_line
     try:
         k = again(type("LinesOfFile", (_LineKernel,), {"file": file}))
@@ -441,7 +441,7 @@ def _error_line(error: BaseException, kernel: KernelFunction, line: Line | None 
 
 
 def _error_text(error: BaseException) -> str:
-    """Return an exception's text in one line: for a mistake in a call its explanation, for other errors with the class name."""
+    """Return an exception's text in one line: a SimError's own, a mistake in a call explained, others with the class name."""
     if isinstance(error, SystemExit):
         return f"it ends Python (exit code {error.code})"
     text = " ".join(str(error).split())

@@ -372,6 +372,7 @@ class Kernel(TracedLoops, KernelBuilder):
         """Load part of an NZ matrix in L1 as the left operand [M, K]; with `transpose` the matrix is stored [K, M].
 
         The matrix at `src` has `held` rows; the piece has `rows` and `columns` from `row` and `column` (a multiple of C0).
+        Columns are rounded up to C0. Raises SimError for rows beyond `held`, another first column, and more bytes than L0A has.
         """
         piece = self._piece("l1_to_l0a", dtype, held, Span(row, rows), Span(column, columns))
         self._load_matrix("L0A", dst, src, piece, transpose)

@@ -115,7 +115,9 @@ class TurnLayout(NamedTuple):
 
 
 class CubeProduct(NamedTuple):
-    """Parameters of a product except its addresses, in the order of `KernelBuilder.mmad`; see `Mmad`."""
+    """Parameters of a product except its addresses, in the order of `KernelBuilder.mmad`; see `Mmad`. `gemv` does not follow
+    from `m`.
+    """
 
     m: int
     k: int

@@ -35,7 +35,9 @@ class ScalarMethods:
         def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
 
     def scalar_load(self, src: Element, *, cached: bool = False) -> None:
-        """Append a load of one element; `cached`: its line of GM is in the data cache. A program cannot use the value."""
+        """Append a load of one element (else SimError); `cached`: its line of GM is in the data cache. A program cannot use the
+        value.
+        """
         space, size = _one_element("scalar_load", src)
         self._emit((ScalarLoad, space, size, cached), 0, src.address)
 
@@ -68,7 +70,7 @@ class ScalarMethods:
     def clean_data_cache(self, dst: Tensor | None = None) -> None:
         """Write the line of the first element of `dst` back from the data cache and drop it; without `dst` all lines.
 
-        Raises SimError for what is not a tensor in GM.
+        Raises SimError for what is not a tensor in GM, and on a chip without the instruction.
         """
         if dst is not None and not isinstance(dst, Tensor):
             raise SimError(f"clean_data_cache: {dst!r} is not in GM; the data cache holds lines of GM")

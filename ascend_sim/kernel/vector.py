@@ -90,15 +90,15 @@ class VectorMethods:
         self._binary("div", dst, left, right, mask)
 
     def mul_add(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
-        """dst = left * right + dst."""
+        """dst = left * right + dst; the product is rounded too."""
         self._binary("mul_add", dst, left, right, mask, VectorMulAdd)
 
     def fused_mul_add(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
-        """dst = left * dst + right."""
+        """dst = left * dst + right; the product is rounded too."""
         self._binary("fused_mul_add", dst, left, right, mask, VectorMulAdd)
 
     def fused_mul_add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
-        """dst = max(left * dst + right, 0)."""
+        """dst = max(left * dst + right, 0); the product is rounded too."""
         self._binary("fused_mul_add_relu", dst, left, right, mask, VectorMulAdd)
 
     def add_relu(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
@@ -110,11 +110,11 @@ class VectorMethods:
         self._binary("sub_relu", dst, left, right, mask)
 
     def max(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
-        """dst = the larger of left and right."""
+        """dst = the larger of left and right, NaN if one is."""
         self._binary("max", dst, left, right, mask)
 
     def min(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
-        """dst = the smaller of left and right."""
+        """dst = the smaller of left and right, NaN if one is."""
         self._binary("min", dst, left, right, mask)
 
     def bitwise_and(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
@@ -138,15 +138,15 @@ class VectorMethods:
         self._scalar("muls", dst, src, scalar, mask)
 
     def maxs(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:
-        """dst = the larger of src and scalar."""
+        """dst = the larger of src and scalar, NaN if one is."""
         self._scalar("maxs", dst, src, scalar, mask)
 
     def mins(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:
-        """dst = the smaller of src and scalar."""
+        """dst = the smaller of src and scalar, NaN if one is."""
         self._scalar("mins", dst, src, scalar, mask)
 
     def axpy(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:
-        """dst = dst + src * scalar."""
+        """dst = dst + src * scalar; the product is rounded too."""
         self._scalar("axpy", dst, src, scalar, mask)
 
     def leaky_relu(self, dst: Tensor, src: Tensor, slope: float, *, mask: int | None = None) -> None:
@@ -178,7 +178,7 @@ class VectorMethods:
         self._unary("reciprocal", dst, src, mask)
 
     def relu(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
-        """dst = the larger of src and 0."""
+        """dst = the larger of src and 0; a NaN stays."""
         self._unary("relu", dst, src, mask)
 
     def cast(self, dst: Tensor, src: Tensor, rounding: str | None = None) -> None:
@@ -194,45 +194,45 @@ class VectorMethods:
     # -- fewer elements, more elements, other places ---------------------------------------------------------------------
 
     def reduce_sum(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the sum of row r of src."""
+        """dst[r] = the sum of row r of src, rounded at each addition; dst has an element for each row (else SimError)."""
         self._reduce("sum", dst, src)
 
     def reduce_max(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the largest of row r of src."""
+        """dst[r] = the largest of row r of src, NaN if one is; dst has an element for each row (else SimError)."""
         self._reduce("max", dst, src)
 
     def reduce_min(self, dst: Tensor, src: Tensor) -> None:
-        """dst[r] = the smallest of row r of src."""
+        """dst[r] = the smallest of row r of src, NaN if one is; dst has an element for each row (else SimError)."""
         self._reduce("min", dst, src)
 
     def reduce_max_index(self, dst: Tensor, src: Tensor) -> None:
-        """dst[2 r] = the largest of row r of src, dst[2 r + 1] = its place there, an unsigned number as wide as an element."""
+        """dst[2 r] = the largest of row r of src, dst[2 r + 1] = its first index there, unsigned and as wide as an element."""
         self._reduce("max", dst, src, index=True)
 
     def reduce_min_index(self, dst: Tensor, src: Tensor) -> None:
-        """dst[2 r] = the smallest of row r of src, dst[2 r + 1] = its place there, an unsigned number as wide as an element."""
+        """dst[2 r] = the smallest of row r of src, dst[2 r + 1] = its first index there, unsigned and as wide as an element."""
         self._reduce("min", dst, src, index=True)
 
     def pair_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
-        """dst[i] = src[2 i] + src[2 i + 1]."""
+        """dst[i] = src[2 i] + src[2 i + 1]; src has twice the elements of dst (else SimError)."""
         self.vector("pair_reduce_sum", dst, src)
 
     def block_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
-        """dst[b] = the sum of the 32-byte block b of src."""
+        """dst[b] = the sum of the 32-byte block b of src; the last block may be shorter."""
         self._reduce_blocks("sum", dst, src)
 
     def block_reduce_max(self, dst: Tensor, src: Tensor) -> None:
-        """dst[b] = the largest of the 32-byte block b of src."""
+        """dst[b] = the largest of the 32-byte block b of src, NaN if one is; the last block may be shorter."""
         self._reduce_blocks("max", dst, src)
 
     def block_reduce_min(self, dst: Tensor, src: Tensor) -> None:
-        """dst[b] = the smallest of the 32-byte block b of src."""
+        """dst[b] = the smallest of the 32-byte block b of src, NaN if one is; the last block may be shorter."""
         self._reduce_blocks("min", dst, src)
 
     def duplicate(self, dst: Tensor, value: float = 0.0, *, mask: int | None = None) -> None:
         """Set every element of dst, or those that the mask selects, to `value`.
 
-        Raises SimError for a value that the format cannot hold.
+        Raises SimError for a number that an integer format cannot hold.
         """
         count, rows, (at,) = self._layout("duplicate", dst, ())
         number = scalar_field(real_number("duplicate", value))

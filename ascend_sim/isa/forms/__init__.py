@@ -70,7 +70,7 @@ def form_of(instruction: Instruction, chip: ChipSpec) -> Form | None:
 
 
 def can_say(instruction: Instruction, chip: ChipSpec) -> bool:
-    """Return True if the chip can express the instruction: `form_of` does not refuse it, and nothing declared is no refusal."""
+    """Return True if `form_of` does not refuse the instruction: a form can express it, or none is declared for its class."""
     try:
         form_of(instruction, chip)
     except SimError:

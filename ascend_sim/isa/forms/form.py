@@ -108,9 +108,7 @@ class Form:
 
     @cached_property
     def _limits(self) -> tuple[tuple[int, int, int], ...]:
-        """Return (unit in bytes, lowest, highest raw value) of each field, in the order of the way's `values`; raw values are
-        in bytes.
-        """
+        """Return (unit in bytes, or 1; lowest, highest raw value) of each field, in the order of the way's `values`."""
         by_name = {one.name: one for one in self.fields}
         found = [by_name[name] for name in self.way.names]
         return tuple((one.unit_bytes, one.low * one.unit_bytes, one.high * one.unit_bytes) for one in found)
