@@ -179,7 +179,7 @@ class Tensor:
         if shape.count(-1) == 1:
             known = -prod(shape)
             shape = tuple(self.size // max(known, 1) if size == -1 else size for size in shape)
-        if not self.contiguous or prod(shape) != self.size:
+        if not self.contiguous or min(shape, default=0) < 0 or prod(shape) != self.size:
             raise SimError(f"{self}: cannot be {list(shape)}; that needs contiguous elements, and the same number of them")
         whole = Tensor.at(0, self.name, shape, self.dtype)
         return Tensor(self.name, whole.shape, self.dtype, self.address, whole.strides)

@@ -86,7 +86,7 @@ def test_what_is_no_row_is_refused() -> None:
         tensor[:, :4].rows("gm_to_ub")
     with pytest.raises(SimError, match="rows of contiguous elements"):
         tensor[0, :, ::2].rows("gm_to_ub")
-    for wrong in ((10,), (3, -1), (-1, -1), (0, -1), (-4, 8, 20, -1)):
+    for wrong in ((10,), (3, -1), (-1, -1), (0, -1), (-4, 8, 20, -1), (-4, -160), (4, -8, -20)):
         with pytest.raises(SimError, match=r"cannot be \["):
             tensor.reshape(*wrong)
     assert tensor.reshape(2, -1, 5).shape == (2, 64, 5)

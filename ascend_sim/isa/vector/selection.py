@@ -72,10 +72,10 @@ class Compare(VectorInstruction):
     def pipe(self, chip: ChipSpec) -> str:
         if self.scalar is not None:
             immediate(self.dtype, self.scalar, self.name)
-        dtype, size = self._cost_key()
-        if size // self.rows % chip.vector.repeat_bytes:
+        size, repeat = self.count * size_of(self.dtype), chip.vector.repeat_bytes
+        if size % repeat:
             raise SimError(
-                f"compare: {self.count} {dtype} elements are {size} bytes, not whole repeats of {chip.vector.repeat_bytes} "
+                f"compare: {self.count} {self.dtype} elements are {size} bytes, not whole repeats of {repeat} "
                 f"(asc-devkit, Compare page: what does not fill one takes no part)"
             )
         whole_blocks(chip, self.name, self.src_stride, self.src1_stride, *self.blocks)

@@ -101,6 +101,8 @@ def test_the_910b_compares_int32_for_equality_alone() -> None:
 def test_elements_that_fill_no_repeat_are_refused() -> None:
     with pytest.raises(SimError, match=r"compare: 65 float32 elements are 260 bytes, not whole repeats of 256 .*Compare page"):
         Compare("lt", "float32", 65).pipe(CHIP)
+    with pytest.raises(SimError, match=r"compare: 8 float32 elements are 32 bytes, not whole repeats of 256"):
+        Compare("lt", "float32", 8, rows=4, src_stride=32, src1_stride=32).pipe(CHIP)
 
 
 def test_a_mode_that_there_is_not() -> None:
