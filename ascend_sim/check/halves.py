@@ -80,7 +80,10 @@ class _Runs:
 
 
 def _runs(a: Accesses, shapes: Shapes) -> _Runs:
-    """Return the contiguous byte ranges of all footprints whose overlapping ranges contain a write, repeated ones once."""
+    """Return the contiguous byte ranges of the footprints, but for clusters without a write and repeated clusters.
+
+    A cluster is a chain of overlapping ranges (`_Runs.with_writes`, `_Runs.once`).
+    """
     every = _Runs(np.arange(len(a.start)), a.start, a.start + shapes.extents[a.form]).with_writes(a.writes)
     whole = shapes.contiguous[a.form[every.footprint]]
     parts, rest = [every.of(whole)], every.of(~whole)

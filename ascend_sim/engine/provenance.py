@@ -1,8 +1,8 @@
 """Origin of values: bytes followed backwards through the programs that ran.
 
 Inside a program the last writer of a byte is the last row before the reader that writes it. In GM it is the last instruction of
-any program that retired before the reader started. `engine.flow` finds the source bytes of a writer. GM addresses are absolute
-here, so a tensor's name plays no part and reused workspace does no harm.
+any program that had retired when the reader started, in that cycle at the latest. `engine.flow` finds the source bytes of a
+writer. GM addresses are absolute here, so a tensor's name plays no part and reused workspace does no harm.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class ColumnWatch:
         return ProgramTotals(_numbers(run), Hazards(local[:LIMIT], len(local)))
 
     def in_gm(self) -> dict[int, Hazards]:
-        """Return {index of the later access's task: hazards in GM} among all programs added."""
+        """Return {index of the later access's task: hazards in GM} among all programs added, the first LIMIT as records."""
         if not self._gm:
             return {}
         records = TimedAccesses.joined(self._gm).hazards()

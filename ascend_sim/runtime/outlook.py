@@ -1,4 +1,4 @@
-"""Estimate of the time that tasks take to simulate: one block of each is tried before all of them run.
+"""Estimate of the time that tasks take to simulate: one block of each task with enough blocks is tried before all of them run.
 
 outlook = look_ahead(chip, tasks, "timing")
 outlook.instructions, outlook.seconds

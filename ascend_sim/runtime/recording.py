@@ -36,7 +36,7 @@ class Recording:
         return f"<Recording on {self.chip.name}: {len(self.tasks)} kernels, {rows:,} instructions>"
 
     def rerun(self, chip: ChipSpec, progress: Progress | None = None) -> Timeline:
-        """Return the timeline of the same programs on `chip`. Raises SimError if it lacks a path that they use.
+        """Return the timeline of the same programs on `chip`; `progress` as in `Engine`. Raises SimError if it lacks a path.
 
         Only time is simulated, with the same lines in the L2 and the same warm code. Tilings stay, whatever a kernel would
         choose on `chip`, and so do the cycles by which a wait for a unit flag ends early.

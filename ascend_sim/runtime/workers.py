@@ -246,7 +246,9 @@ def _work(function: Callable[[Any], Any], connection: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait until the parent process has ended or memory is over the limit, then end; exit code 1 or _TOO_MUCH_MEMORY."""
+    """Wait until the parent has ended or this process holds more than the memory limit, then end it with exit code 1 or
+    _TOO_MUCH_MEMORY.
+    """
     parent, limit = parent_process(), memory_limit()
     assert parent is not None
     while not _gone(parent):

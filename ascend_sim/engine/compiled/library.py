@@ -120,7 +120,7 @@ def load() -> Any:
 
 @cache
 def beside() -> Any:
-    """Return the library as `load` does, but None also if it cannot be used; numpy does the work then."""
+    """Return the library as `load` does, but None also if it cannot be used; numpy does the work then. Cached."""
     try:
         return load()
     except SimError:

@@ -27,7 +27,8 @@ class Table:
     """One instruction table in C, with the shapes of its transfers; `flags` lists flags (source, destination, number) by their
     number in C.
 
-    `chip_of_gm` is the chip whose L2 line rules count where the GM is shared; None: every transfer runs alone.
+    `chip_of_gm` is the chip whose L2 line rules count where the GM is shared; None: every transfer runs alone. The table is
+    passed to C by `extend`. Raises MemoryError.
     """
 
     def __init__(self, machine: c.Handle, table: InstructionTable, chip_of_gm: ChipSpec | None) -> None:

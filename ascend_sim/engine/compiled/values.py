@@ -181,7 +181,7 @@ class Workspace:
 
 @cache
 def _decoded(name: str) -> NDArray[np.float32]:
-    """Return the float32 values of the codes of an 8-bit format; C keeps the array's address."""
+    """Return the float32 values of the 256 codes of an 8-bit format; cached for good, because C keeps the array's address."""
     return np.ascontiguousarray(decode(np.arange(256, dtype=np.uint8), name))
 
 
