@@ -135,8 +135,9 @@ class FilterProblem:
         return ceil_div(self.problem.w_out, self.k0)
 
     def k_cut(self, most: int) -> int:
-        """Return the largest number of parts of K up to `most`. For fp32, unless `load` is SPLIT_W, each part, rounded up, has an
-        even number of units; 0 if no number of parts does so.
+        """Return the largest number of parts of K up to `most`.
+
+        For fp32, unless `load` is SPLIT_W, each part, rounded up, has an even number of units; 0 if no number of parts does so.
         """
         most = min(most, self.k)
         if not self.fp32 or self.load is Load.SPLIT_W:
