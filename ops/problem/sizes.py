@@ -21,7 +21,7 @@ def divisors(number: int, limit: int) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def is_prime(number: int) -> bool:
-    """Return True if `number` is a prime, by Miller and Rabin's test, which is exact below 3.3e24."""
+    """Return True if `number` is a prime, by Miller and Rabin's test: certain below 3.3e24, beyond for all that is known."""
     if number < 2:
         return False
     if any(number % prime == 0 for prime in _WITNESSES):

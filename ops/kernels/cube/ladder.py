@@ -86,7 +86,7 @@ class LadderAnswer(Generic[T]):
 
     @property
     def warnings(self) -> list[str]:
-        """Return the messages of refusals that the caller of the operator must see."""
+        """Return the messages of refusals before the answer that the caller of the operator must see."""
         return [step.refusal.reason for step in self.steps if step.refusal is not None and step.refusal.warns]
 
     def rows(self) -> list[dict[str, str | None]]:

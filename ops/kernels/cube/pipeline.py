@@ -215,11 +215,11 @@ class CubePipeline:
         dst_stride: int,
         atomic_add: bool = False,
     ) -> None:
-        """Store pieces of the finished tile (`height` rows, `n` columns) to GM in `dtype`: whole rows, each piece from
-        a fractal's first row on.
+        """Store pieces of the finished tile (`height` rows, `n` columns) to GM in `dtype`: whole rows, each piece from a
+        fractal's first row on.
 
         Blocks of `c0` columns lie `dst_stride` bytes apart; `atomic_add` adds to the values in GM. Results leave by the
-        Fixpipe, or through UB on coupled chips; the tile is then free.
+        Fixpipe, or through UB on coupled chips, in blocks of 16 columns whatever `c0` says; the tile is then free.
         """
         k, m_padded = self._k, ceil_to(height, self.row_unit)
         if isinstance(self.tiles, UnitFlagTiles) and [piece.row for piece in pieces] == [0] and pieces[0].rows == height:
@@ -357,7 +357,7 @@ def zero_l1(k: KernelBuilder, address: int, size: int) -> None:
 
 
 class HeldOperand:
-    """L1 buffers of one operand, filled by `producer` and read by MTE1; an operand that L1 holds is not loaded again."""
+    """L1 buffers of one operand, filled by `producer` and read by MTE1; the part loaded last is held, and not loaded again."""
 
     def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int, producer: str = "MTE2") -> None:
         size = max(ceil_to(size, BLOCK_BYTES), k.fill_unit("L1"))
@@ -373,7 +373,9 @@ class HeldOperand:
             zero_l1(self._k, address, self._size)
 
     def begin(self, key: object) -> int | None:
-        """Return the address to load operand part `key` to, None if L1 holds it already; the part held before is released."""
+        """Release the part held before, wait for a free buffer and return its address to load part `key` to; None if `key` is
+        held.
+        """
         if key == self._held:
             return None
         if self._held is not None:
@@ -382,7 +384,7 @@ class HeldOperand:
         return self.queue.acquire()
 
     def loaded(self) -> int:
-        """Hand the buffer that the last `begin` returned over to MTE1, after its load was issued; return its address."""
+        """Hand the buffer that the last `begin` returned over to MTE1, which waits for the issued load; return its address."""
         self.queue.publish()
         return self.queue.take()
 

@@ -69,7 +69,7 @@ class PingPong(HeldOperand):
         self._held = None
 
     def begin(self, key: object) -> int | None:
-        """Return the address in the chosen buffer to load `key` to; None if it is held already."""
+        """Wait for the chosen buffer and return its address to load `key` to; None if `key` is the part that was begun last."""
         if key == self._held:
             return None
         self._held = key

@@ -130,15 +130,17 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     if tiling.single_core_cin % inp.unit or tiling.single_core_cin < 1:
         raise TilingError(f"singleCoreCin = {tiling.single_core_cin} is not a multiple of {inp.unit}")
     check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k, inp)
-    check_l1(
-        grad_input_l1(tiling, inp),
-        inp,
-        lambda: (
-            f"A1 {_held_rows(tiling, inp)} rows * Wo*sw {problem.w_out * problem.stride_w} * "
-            f"{tiling.step_ka * tiling.base_k // inp.taps} channels * {inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
-            f"B1 stepN*baseN {tiling.step_n * tiling.base_n} * stepKb*baseK {tiling.step_kb * tiling.base_k} * {inp.itemsize} "
-            f"* bl1Pbuffer {tiling.bl1_buffers}",
-        ),
+    check_l1(grad_input_l1(tiling, inp), inp, lambda: _l1_words(tiling, inp))
+
+
+def _l1_words(tiling: GradInputTiling, inp: TilingInput) -> tuple[str, str]:
+    """Return the products of fields (of A1, of B1) that make the bytes of `grad_input_l1`, for L1 steps of whole slices."""
+    row, (a, b) = inp.problem.w_out * inp.problem.stride_w, (_held(k, tiling, inp) for k in (tiling.step_ka, tiling.step_kb))
+    span = "stepKb*baseK" if b == tiling.step_kb * tiling.base_k else "all of K"
+    return (
+        f"A1 {_held_rows(tiling, inp)} rows * Wo*sw {row} * {a // inp.taps} channels * {inp.itemsize} "
+        f"* al1Pbuffer {tiling.al1_buffers}",
+        f"B1 stepN*baseN {tiling.step_n * tiling.base_n} * {span} {b} * {inp.itemsize} * bl1Pbuffer {tiling.bl1_buffers}",
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from math import prod
 
 import pytest
 
@@ -84,3 +86,20 @@ def test_weights_of_several_kernel_planes_do_not_stay() -> None:
     tiling = tiling.but(bl1_buffers=1, step_kb=-(-16 // tiling.base_k), step_n=1, base_n=16, single_core_cin=16)
     assert is_resident(tiling, flat)
     assert not is_resident(tiling, replace(flat, problem=replace(flat.problem, k_d=2, d_in=2)))
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_a_refusal_of_l1_is_right_about_its_products(times: int) -> None:
+    """Also where L1 steps are longer than all of K, of which the kernel of dav-3510 holds no more than there is."""
+    inp = on_950(conv2d(2, 64, 64, 14, 3, pad=1))
+    tiling = GradInputQuestion(inp).tiling()
+    steps = {name: times * getattr(tiling, name) for name in ("step_ka", "step_kb")}
+    with pytest.raises(TilingError, match="L1: A1 ") as refused:
+        check_grad_input(tiling.but(**steps), replace(inp, buffers={**inp.buffers, "L1": 1000}))
+    a1, b1, total = str(refused.value).split("; ")
+    held = []
+    for part in (a1, b1):
+        product, said = part.removeprefix("L1: ").split(" = ")
+        held.append(prod(int(number) for number in re.findall(r"(?<= )\d+", product)))
+        assert held[-1] == int(said)
+    assert total == f"sum {sum(held)} > 1000 bytes"
