@@ -77,7 +77,10 @@ class Pace(NamedTuple):
 
 @frozen
 class Instruction:
-    """Base of all instructions. Subclasses are frozen dataclasses whose fields are the instruction's parameters."""
+    """Base of all instructions: subclasses are frozen dataclasses whose fields are the instruction's parameters.
+
+    Its methods describe an instruction that waits for nothing, touches nothing and costs nothing; `pipe` has to be overridden.
+    """
 
     name: ClassVar[str] = ""
     kind: ClassVar[int] = LOCAL
@@ -100,7 +103,10 @@ class Instruction:
     _told_by_moves: ClassVar[tuple[Any, Any] | None] = None
 
     def pipe(self, chip: ChipSpec) -> str:
-        """Return the pipe whose queue takes the instruction. Raises SimError if the chip lacks the path or operation."""
+        """Return the pipe whose queue takes the instruction.
+
+        Subclasses raise SimError if the chip lacks the path or operation, or if fields do not go together.
+        """
         raise NotImplementedError
 
     def cost(self, chip: ChipSpec) -> Cost:

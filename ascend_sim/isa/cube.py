@@ -47,6 +47,8 @@ class Mmad(Instruction):
 
     `gemv` is the mode of m = 1: L0A holds the one row as it is, k elements one behind the other, and of each fractal of L0C the
     first row alone is written (asc-devkit, GEMV page). That it takes the time of a fractal of rows is assumed.
+
+    `pipe` raises SimError for a dtype or `hf32_bits` that the chip lacks, and for `bias` with `accumulate`.
     """
 
     m: int
@@ -328,7 +330,7 @@ class Fixpipe(Drain):
         return fixpipe_moves(model, self.dtype, take, self._put(), self.atomic_add, self.pre, scales)
 
     def _put(self) -> Place:
-        """Return the place in GM of the numbers, fractal by fractal of L0C."""
+        """Return the place in GM (`FixpipeToL1`: in L1) of the numbers, fractal by fractal of L0C."""
         fractals, steps = ceil_div(self.n, self._width), (self.c0 * self.itemsize, self.itemsize)
         if self.c0 <= FRACTAL:
             return loops("dst", "GM", (fractals, self.m, self.c0), (self.dst_stride, *steps), self.itemsize)
@@ -403,12 +405,16 @@ class FixpipeNd(Drain):
 
 @frozen
 class FixpipeExtreme(KeepsExtreme, Fixpipe):
-    """A drain to blocks of GM (`Fixpipe`) that keeps the larger or smaller of the new and the stored number."""
+    """A drain to blocks of GM (`Fixpipe`) with `atomic_add`, which keeps the larger or smaller of the new and the stored
+    number.
+    """
 
 
 @frozen
 class FixpipeNdExtreme(KeepsExtreme, FixpipeNd):
-    """A drain to rows of GM (`FixpipeNd`) that keeps the larger or smaller of the new and the stored number."""
+    """A drain to rows of GM (`FixpipeNd`) with `atomic_add`, which keeps the larger or smaller of the new and the stored
+    number.
+    """
 
 
 def fixpipe_rates(chip: ChipSpec) -> FixpipeUnit:

@@ -27,7 +27,8 @@ class DataCopyDn2Nz(Instruction):
 
     Element (channel, pixel) of matrix i is in GM at i * `src_step` + channel * `channel_stride` + pixel * `itemsize` and goes
     to i * `dst_step` + channel // C0 * `block_stride` + pixel * `pixel_stride` + channel % C0 * `itemsize` in L1 (bytes).
-    `most_bytes_per_cycle` is a rate that it does not exceed, 0 for that of the path. `operand` labels the counted bytes.
+    `most_bytes_per_cycle` is a rate that it does not exceed, 0 for that of the path (SimError below). `operand` labels the
+    counted bytes.
     """
 
     channels: int
@@ -97,7 +98,8 @@ class DataCopyDn2Nz(Instruction):
 
 @frozen
 class FixpipeDn(Instruction):
-    """`m` x `n` of an L0C tile of `m_padded` rows, from row `row` and column `first` (below 16) on, to single elements of GM.
+    """`m` x `n` of an L0C tile of `m_padded` rows, from row `row` and column `first` (below 16, else SimError) on, to single
+    elements of GM.
 
     Element (i, j) goes to i * `row_stride` + j * `column_stride` (bytes), as `dtype`. `atomic_add` adds to what GM holds. The
     rate is that of the Fixpipe's other layouts: a separate one for this is not in the chip files.

@@ -31,7 +31,8 @@ class LoadData2D(Instruction):
 
     With `transpose` squares are moved instead, each transposed: a fractal of 16 x 16 2-byte items, or two consecutive fractals
     of other items: 32 x 32 of 1 byte, one below the other, or 16 x 16 of 4 bytes, side by side. The square is split into
-    fractals again, which lie `fractal_stride` fractals apart (asc-devkit, LoadDataWithTranspose).
+    fractals again, which lie `fractal_stride` fractals apart (asc-devkit, LoadDataWithTranspose). Raises SimError if they
+    overlap.
     """
 
     destination: str

@@ -126,7 +126,8 @@ class ScalarCopy(ScalarAccess):
 class CleanDataCache(Instruction):
     """Write the line of GM at dst back from the data cache and drop it, or all lines (DataCacheCleanAndInvalid).
 
-    Only changed lines are written, but whole: other cores' writes to a line's other bytes since it was fetched are lost.
+    Only changed lines are written, but whole: other cores' writes to a line's other bytes since it was fetched are lost. `pipe`
+    raises SimError for a chip without the instruction.
     """
 
     all_lines: bool

@@ -182,7 +182,7 @@ class KernelFunction:
         )
 
     def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {parameter: tensor}, those of `*names` as "names[0]"; SimError if the signature does not take them."""
+        """Return {parameter: tensor}, those of `*names` as "names[0]"; SimError if the signature refuses tensors or fields."""
         try:
             bound = self.signature.bind(None, *tensors, **fields)
         except TypeError as error:
@@ -420,7 +420,7 @@ def kernel_error(error: BaseException, kernel: KernelFunction, k: Kernel, again:
 
 
 def _line(row: int, kernel: KernelFunction, again: Callable[[Maker], Kernel]) -> Line | None:
-    """Return (file, line) that wrote a row of a program; None for no line of the kernel's file, or no second writing."""
+    """Return (file, line) that wrote a row of a program; None if the file is not the kernel's, or a second writing fails."""
     file, _ = kernel.first_line
     try:
         k = again(type("LinesOfFile", (_LineKernel,), {"file": file}))

@@ -126,12 +126,12 @@ class BufferQueue(Generic[Place]):
 
     @property
     def filling(self) -> Place:
-        """Return the address of the buffer that was acquired last."""
+        """Return the address of the buffer that was acquired last; the last buffer before any was."""
         return self._addresses[(self._acquired - 1) % len(self._addresses)]
 
     @property
     def reading(self) -> Place:
-        """Return the address of the buffer that was taken last."""
+        """Return the address of the buffer that was taken last; the last buffer before any was."""
         return self._addresses[(self._taken - 1) % len(self._addresses)]
 
     def write(self) -> _Turn[Place]:

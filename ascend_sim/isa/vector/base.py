@@ -308,8 +308,9 @@ class RowsInstruction(VectorInstruction):
 class Elementwise(RowsInstruction):
     """`rows` rows of `count` elements of `dtype`; each element of dst is computed from the elements at its place.
 
-    Strides are bytes from row to row; `row_cost` is the cost of several rows. `blocks` are the bytes from block to block of
-    dst and of each source, empty where all blocks adjoin; gaps between blocks cost nothing (assumed).
+    Strides are bytes from row to row; `row_cost` is the cost of several rows. `blocks` are the bytes from block to block of dst
+    and of each source, empty where all blocks adjoin; gaps between blocks cost nothing (assumed). `pipe` raises SimError for
+    rows or blocks of dst that overlap and strides that are not whole blocks.
     """
 
     operation: str

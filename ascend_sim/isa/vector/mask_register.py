@@ -43,7 +43,10 @@ def _fits_repeat(name: str, chip: ChipSpec, dtype: str, count: int) -> None:
 
 @frozen
 class CompareToRegister(VectorInstruction):
-    """Bit i of the mask register = src0[i] `mode` src1[i], for `count` elements of one repeat; others become 0 (assumed)."""
+    """Bit i of the mask register = src0[i] `mode` src1[i], for `count` elements of one repeat; others become 0 (assumed).
+
+    Raises SimError for another mode than those of COMPARISONS, `pipe` for more elements than a repeat.
+    """
 
     mode: str
     dtype: str
@@ -151,7 +154,8 @@ class SelectRegisterScalar(Select):
 class SelectByRegister(RowsInstruction):
     """dst[i] = src0[i] where bit i of the mask register is set, else src1[i]; every repeat, a row here, takes the same bits.
 
-    `count` elements of a row fit one repeat; strides, `mask` and `blocks` are those of element-wise instructions.
+    `count` elements of a row fit one repeat (else SimError by `pipe`); strides, `mask` and `blocks` are those of element-wise
+    instructions.
     """
 
     dtype: str

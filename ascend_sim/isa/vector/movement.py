@@ -67,7 +67,7 @@ class Duplicate(RowsInstruction):
 class VectorCopy(RowsInstruction):
     """`rows` rows of `count` elements from src0 to dst, both in UB; a `src_stride` of 0 broadcasts one row to all.
 
-    `blocks` are the bytes from block to block of dst and of src0, as for element-wise instructions.
+    `mask`, `blocks` and refusals are those of element-wise instructions.
     """
 
     dtype: str

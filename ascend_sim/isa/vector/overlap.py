@@ -134,7 +134,8 @@ def _read_again(operand: str, distance: int, written: Pieces, read: Pieces) -> s
 def _of_blocks(i: _ByElements, operand: str, distance: int) -> str:
     """Return the reason why a source may not begin `distance` bytes behind dst where blocks do not adjoin; "" if it may.
 
-    Each row counts as a repeat, and its blocks are compared one by one with those written so far.
+    Each row counts as a repeat, and its blocks are compared one by one with those written so far. A block of dst may be its own
+    source if both have elements of one width.
     """
     target, source = _sizes(i)
     strides = _strides(i)

@@ -119,7 +119,7 @@ class TransposeBlocks(VectorInstruction):
     from zeros or goes to waste). All of it `repeats` times, `plain_step` and `block_step` bytes apart. The unit turns squares
     of 16 pixels, with one address per block: pixels behind the last one fill up the last block of a plain row with zeros, or go
     to waste. Rows that do not start on a 32-byte block are first copied to such, 32 bytes at a time; of them only the pixels
-    are written.
+    are written. `pipe` raises SimError for other items, rows beyond a block, and plain rows that would overlap.
     """
 
     to_c0: bool
@@ -206,7 +206,9 @@ class TransposeBlocks(VectorInstruction):
 
 @frozen
 class Interleave(VectorInstruction):
-    """dst[2 * i] = src0[i] and dst[2 * i + 1] = src1[i], for `count` elements of `itemsize` bytes each."""
+    """dst[2 * i] = src0[i] and dst[2 * i + 1] = src1[i], for `count` elements of `itemsize` bytes each (1, 2, 4, 8; else
+    SimError).
+    """
 
     itemsize: int
     count: int

@@ -57,7 +57,7 @@ class ReduceRows(VectorInstruction):
     """dst[r] = sum, max or min of row r of src0: `rows` rows of `columns` elements, `row_stride` bytes apart.
 
     Stands for a sequence of WholeReduceSum (Max, Min) repeats; the results lie one behind the other, from any element on
-    (stated: asc-devkit, ReduceRepeat).
+    (stated: asc-devkit, ReduceRepeat). Raises SimError for another operation, and for rows that do not begin at whole blocks.
     """
 
     rows: int
@@ -110,7 +110,7 @@ class ReduceRows(VectorInstruction):
 
 @frozen
 class ReduceWithIndex(ReduceRows):
-    """The largest or smallest element of each row of src0, and its index in the row.
+    """The largest or smallest element of each row of src0, and its index in the row; SimError for a sum or another order.
 
     `order`: "value index" or "index value" in turn, or "index" alone. An index beside its value is an unsigned number as wide
     as an element, an index alone has 4 bytes; of equal elements the first counts. A mask leaves elements out (WholeReduceMax,
@@ -172,7 +172,7 @@ def extremes(operation: str, rows: NDArray[Any], chosen: NDArray[np.int64], orde
 
 @frozen
 class ReduceBlocks(VectorInstruction):
-    """dst[b] = sum, max or min of the 32-byte block b of src0, for `count` elements of src0.
+    """dst[b] = sum, max or min (else SimError) of the 32-byte block b of src0, for `count` elements of src0.
 
     Of a last block that is not full only its elements count. (BlockReduceSum, BlockReduceMax, BlockReduceMin.)
     """

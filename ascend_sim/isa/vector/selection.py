@@ -44,7 +44,8 @@ class Compare(VectorInstruction):
 
     `count` elements must fill whole repeats (asc-devkit, Compare page: others take no part). Comparisons with NaN are false,
     but "ne" is true. The bits of `rows` rows of `count` elements lie one behind the other in dst (assumed: the page has no
-    stride for them); strides and `blocks` are those of the sources, as for element-wise instructions.
+    stride for them); strides and `blocks` are those of the sources, as for element-wise instructions. Raises SimError for
+    another mode, `pipe` for a part of a repeat.
     """
 
     mode: str
@@ -112,9 +113,10 @@ class Select(RowsInstruction):
     """dst[i] = src0[i] where bit i of the mask is set, else element i of a second tensor, or `scalar`.
 
     A row has addresses for two sources, this instruction has three: src1 is the lower of the addresses of mask and second
-    tensor, and `mask_offset` and `other_offset` say where behind it each begins (the vendor hands the third address over in a
-    register). `rows`, strides, `mask` and `blocks` (of dst, src0 and the second tensor) are those of element-wise instructions;
-    the bits of a row lie `bits_stride` bytes behind those of the row before, which is 0 where every repeat takes the same bits.
+    tensor, and `mask_offset` and `other_offset` say where behind it each begins, at whole blocks (the vendor hands the third
+    address over in a register). `rows`, strides, `mask` and `blocks` (of dst, src0 and the second tensor) are those of
+    element-wise instructions; the bits of a row lie `bits_stride` bytes behind those of the row before, which is 0 where every
+    repeat takes the same bits.
     """
 
     dtype: str

@@ -64,7 +64,7 @@ class _TwoFormats(RowsInstruction):
 
 @frozen
 class VectorBinaryCast(_TwoFormats):
-    """dst = (src0 operation src1) in another format; `operation` is one of `CASTING`.
+    """dst = (src0 operation src1) in another format; `operation` is one of `CASTING` (else SimError).
 
     The result has the rounding of the sources' format, then that of the cast, to nearest even; integers take the nearest of
     their range (asc-devkit, rules of conversions without a mode: stated).
