@@ -183,7 +183,7 @@ class StampedLoops:
         return made
 
     def _leave_turn(self) -> None:
-        """End the tracing of the running turn: its rows so far become a stamp of the program, and later rows go there directly."""
+        """End the tracing of the running turn: its rows so far become a stamp of the program, and later rows follow singly."""
         assert self._turn is not None
         place = self._turn
         stamp = self.table.stamps.add(self._end_turn())
