@@ -54,6 +54,8 @@ from ascend_sim.keywords import near_names
 
 _TOGETHER, _ENDLESS, _SCALAR = "recorded together", "a program did not end", "turns and calls of each core"
 _REGISTERED = re.compile(r"^[^/#\n]*\bREGISTER_TILING_DEFAULT\s*\(([^)]*)\)", re.MULTILINE)
+_COPIED = re.compile(r"//[^\n]*|/\*.*?\*/|#[^\n]*|\bGET_TILING_DATA_(?:WITH_STRUCT|MEMBER)\s*\(([^,)]*),", re.DOTALL)
+"""A comment, a directive, or the structure of tiling data that is copied from its pointer."""
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _ABOUT_CUBE = re.compile(
     r"\b(?:Mmad|Matmul\w*|REGIST_MATMUL_OBJ|LoadData\w*|Fixpipe|Nd2NzParams|InitConstValue|ASCEND_IS_AIC|AIC|g_coreType|__DAV_\w*CUBE__|KERNEL_TASK_TYPE\w*)\b"
@@ -324,7 +326,7 @@ class CppKernel(KernelFunction):
         core = core or self.kinds[0]
         found = self._recorders.get((core, fields))
         if found is None:
-            stub = _stub(self.named, fields, self._tiling_structure)
+            stub = _stub(self.named, fields, self._tiling_structure if fields else "")
             found = ProgramRecorder(compiler.library(self.sources, stub, self.include, self.defines, core))
             self._recorders[core, fields] = found
         return found
@@ -335,16 +337,20 @@ class CppKernel(KernelFunction):
 
     @cached_property
     def _tiling_structure(self) -> str:
-        """Return the structure that the kernel's files register for the pointer `tiling`, in or outside of a function; "" for
-        none.
+        """Return the structure behind the pointer `tiling`: the one that the kernel's files register, else the only one that
+        they copy from it by name; "" for none.
         """
-        return next((found[1].strip() for text in self._texts() if (found := _REGISTERED.search(text))), "")
+        registered = next((found[1] for text in self._texts() if (found := _REGISTERED.search(text))), None)
+        if registered is not None:
+            return registered.strip()
+        copied = {name.strip() for text in self._texts() for name in _COPIED.findall(text)} - {""}
+        return copied.pop() if len(copied) == 1 else ""
 
 
 def _stub(named: str, fields: Sequence[StructureField], tiling_structure: str) -> str:
     """Return the C++ source that exports the entry `named` for the recorder and sets the `fields` before the call.
 
-    `tiling_structure`: the structure that the kernel's files register for the tiling data, or "".
+    `tiling_structure`: the structure of the tiling data whose fields are set, or "".
     """
     assigned = " ".join(
         f"if constexpr (asim_index == {parameter}) asim::assign(asim_data.{name}, asim_given[{number}]);"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import ascend_sim as asim
 from tests.support.ascend_c.kernels import OUT, floats, made, needs_compiler, refusal, vector_kernel
@@ -102,6 +103,28 @@ def test_a_structure_is_registered_in_a_function_or_in_a_header(tmp_path: Path) 
         assert (asim.launch(kernel, 1, asim.empty(8, "float32"), **given).outputs["z"] == 7).all()
 
 
+@pytest.mark.parametrize(
+    "copied",
+    ["GET_TILING_DATA_WITH_STRUCT(Tiling, t, tiling);", "GET_TILING_DATA_MEMBER( Tiling , big, big, tiling); Tiling t = {8};"],
+)
+def test_a_structure_that_is_copied_by_name_needs_no_registration(tmp_path: Path, copied: str) -> None:
+    body = f"{copied} // GET_TILING_DATA_WITH_STRUCT(Other, t, tiling);\nDuplicate(d, (float)t.count, 64); {OUT}"
+    kernel = made(tmp_path, TILING + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling"))
+    assert (asim.launch(kernel, 1, asim.empty(64, "float32"), count=8, big=6).outputs["z"] == 8).all()
+
+
+def test_two_structures_that_are_copied_need_a_registration_or_bytes(tmp_path: Path) -> None:
+    two = "if (!tiling) { GET_TILING_DATA_WITH_STRUCT(Other, t, tiling); } GET_TILING_DATA_WITH_STRUCT(Tiling, t, tiling);"
+    text = f"{TILING} struct Other {{ int n; }}; " + vector_kernel(
+        f"{two} Duplicate(d, (float)t.count, 64); {OUT}", tensors="z", numbers="GM_ADDR tiling"
+    )
+    kernel, z = made(tmp_path, text), asim.empty(64, "float32")
+    assert "fields by name need REGISTER_TILING_DEFAULT(structure)" in refusal(kernel, z, count=8)
+    given = np.zeros(8, np.uint32)
+    given[0] = 8
+    assert (asim.launch(kernel, 1, z, tiling=given.tobytes()).outputs["z"] == 8).all()
+
+
 def test_tiling_data_by_the_macros_of_the_host(tmp_path: Path) -> None:
     text = """#include "register/tilingdata_base.h"
 namespace optiling {
@@ -127,14 +150,6 @@ def test_a_cube_tiling_by_its_fields_needs_no_registration(tmp_path: Path) -> No
     kernel = made(tmp_path, vector_kernel(body, tensors="z", numbers="GM_ADDR tilingGm"))
     run = asim.launch(kernel, 1, asim.empty(64, "float32"), tilingGm={"baseM": 5, "mxTypePara": 2})
     assert (run.outputs["z"] == 7).all()
-
-
-def test_tiling_data_of_no_known_structure(tmp_path: Path) -> None:
-    body = f"GET_TILING_DATA_WITH_STRUCT(Tiling, t, tiling); {WRITE}"
-    kernel = made(tmp_path, TILING + vector_kernel(body, tensors="z", numbers="GM_ADDR tiling"))
-    data = TILING_BYTES
-    assert (asim.launch(kernel, 1, asim.empty(8, "float32"), tiling=data).outputs["z"] == 7).all()
-    assert "fields by name need REGISTER_TILING_DEFAULT(structure)" in refusal(kernel, asim.empty(8, "float32"), count=8)
 
 
 def test_numbers_are_what_the_kernel_takes(tmp_path: Path) -> None:

@@ -67,3 +67,43 @@ def test_the_users_own_comes_first(tmp_path: Path) -> None:
     (tmp_path / "lib" / "math" / "tanh.h").write_text("#error mine\n")
     with pytest.raises(CompileError, match=r"lib/math/tanh\.h:1: error: mine"):
         made(tmp_path, '#include "lib/math/tanh.h"\n' + vector_kernel("", tensors="x"))
+
+
+WITHOUT_NAMESPACE = """#include "kernel_operator.h"
+#include "lib/matmul_intf.h"
+constexpr MatmulConfig EXCEEDING = GetNormalConfig(true), SHALLOW = GetMDLConfig(true);
+constexpr MatmulFuncParams PARAMS{.iterateOrder = IterateOrder::ORDER_M, .scheduleType = ScheduleType::INNER_PRODUCT};
+constexpr MatmulConfig MADE = GetMMConfig<MatmulConfigMode::CONFIG_NORM>(PARAMS);
+template <const MatmulConfig &config = CFG_NORM> struct Product {};
+Product<CFG_MDL> product;
+struct Copier {
+    __aicore__ inline void Run(AscendC::GlobalTensor<float> x, AscendC::GlobalTensor<float> z) {
+        if (g_coreType == AscendC::AIC || GetSysWorkSpacePtr() == nullptr) return;
+        AscendC::TBuf<> buffer;
+        GetTPipePtr()->InitBuffer(buffer, 256);
+        auto local = buffer.Get<float>();
+        int32_t event = static_cast<int32_t>(GetTPipePtr()->FetchEventID(AscendC::HardEvent::MTE2_MTE3));
+        AscendC::DataCopy(local, x, 64);
+        AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE3>(event);
+        AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE3>(event);
+        AscendC::DataCopy(z, local, 64);
+    }
+};
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR z, GM_ADDR workspace) {
+    AscendC::SetSysWorkspace(workspace);
+    AscendC::TPipe pipe;
+    AscendC::GlobalTensor<float> from, to;
+    from.SetGlobalBuffer((__gm__ float *)x);
+    to.SetGlobalBuffer((__gm__ float *)z);
+    Copier().Run(from, to);
+}
+"""
+
+
+def test_a_kernel_may_do_without_using_namespace(tmp_path: Path) -> None:
+    """Public kernels write these names alone even where AscendC:: stands before all others."""
+    path = tmp_path / "kernel.cpp"
+    path.write_text(WITHOUT_NAMESPACE)
+    x = floats(64)
+    tensors = x, asim.empty(64, "float32"), asim.empty(8, "uint8", workspace=True)
+    np.testing.assert_array_equal(asim.launch(cpp_kernel(path), 1, *tensors).outputs["z"], x)

@@ -70,6 +70,8 @@ inline void SetSysWorkspace(GM_ADDR workspace) { asim_system_workspace = workspa
 inline __gm__ uint8_t *GetSysWorkSpacePtr() { return asim_system_workspace; }
 
 }  // namespace AscendC
+// Public kernels write these names without their namespace, also where they write it before all others.
+using AscendC::g_coreType, AscendC::GetSysWorkSpacePtr, AscendC::GetTPipePtr;
 
 // The key is a macro of the command (--define TILING_KEY_VAR=2), as a build defines it for each variant.
 #ifndef TILING_KEY_VAR

@@ -114,3 +114,7 @@ template <const auto &config> struct asim_checked {
 };
 
 }  // namespace AscendC
+// Public kernels write these names without their namespace.
+using AscendC::BatchMode, AscendC::BatchOutMode, AscendC::CFG_MDL, AscendC::CFG_NORM, AscendC::GetMDLConfig, AscendC::GetMMConfig;
+using AscendC::GetNormalConfig, AscendC::IterateOrder, AscendC::MatmulBatchParams, AscendC::MatmulConfig, AscendC::MatmulConfigMode;
+using AscendC::MatmulFuncParams, AscendC::MatmulQuantParams, AscendC::MatmulShapeParams, AscendC::ScheduleType;
