@@ -111,28 +111,41 @@ def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
         raise
 
 
-def arguments(
-    kernel: CppKernel,
-    options: CppOptions,
-    path: Path,
-    seed: int,
-    read: Callable[[Path], ModuleType],
-    call: Callable[..., Any],
-) -> tuple[list[Any], dict[str, Any], ModuleType | None]:
-    """Return (tensors in order, numbers by name, module of the Python file beside the kernel or None).
+def file_beside(path: Path, options: CppOptions) -> Path | None:
+    """Return the Python file beside a C++ file; None if there is none, or options give a tensor or number in its place."""
+    beside = path.with_suffix(".py")
+    return None if options.tensor or options.output or options.arg or not beside.is_file() else beside
 
-    The arguments come from the options if a tensor or number was given, or there is no such file; else from its
-    `arguments(rng)`. `read` loads a file as a module, `call` calls a function of it so that its errors name the line.
+
+def with_settings(options: CppOptions, name: str | None, module: ModuleType) -> CppOptions:
+    """Return the options with ENTRY of the Python file `module` unless a kernel is named, and its DEFINES before their macros.
+
+    Raises SimError where one of them is of another type.
+    """
+    entry, defines = getattr(module, "ENTRY", None), getattr(module, "DEFINES", {})
+    if entry is not None and not isinstance(entry, str):
+        raise SimError(f"{module.__file__}: ENTRY is {entry!r}; a text is allowed, the name of a kernel")
+    if not isinstance(defines, Mapping):
+        raise SimError(f"{module.__file__}: DEFINES is {defines!r}; a dictionary of macros is allowed")
+    macros = [f"{macro}={value}" for macro, value in defines.items()]
+    return replace(options, entry=options.entry or name or entry, define=[*macros, *(options.define or ())])
+
+
+def arguments(
+    kernel: CppKernel, options: CppOptions, seed: int, module: ModuleType | None, call: Callable[..., Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return (tensors in order, numbers by name): those of `arguments(rng)` of the Python file `module`, without one those of
+    the options.
+
+    `call` calls a function of the file so that its errors name the line.
     """
     rng = np.random.default_rng(seed)
-    beside = path.with_suffix(".py")
-    if options.tensor or options.output or options.arg or not beside.is_file():
-        return *_from_options(kernel, options, rng), None
-    module = read(beside)
+    if module is None:
+        return _from_options(kernel, options, rng)
+    beside = Path(str(module.__file__))
     if not callable(getattr(module, "arguments", None)):
         raise SimError(f"{beside}: no function arguments(rng); it makes the kernel's arguments, in order")
-    given = call(beside, module.arguments, rng)
-    return *_from_file(kernel, given, beside), module
+    return _from_file(kernel, call(beside, module.arguments, rng), beside)
 
 
 def _from_file(kernel: CppKernel, given: Any, file: Path) -> tuple[list[Any], dict[str, Any]]:

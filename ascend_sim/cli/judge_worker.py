@@ -58,15 +58,14 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     from ascend_sim.checking import check_kernel
     from ascend_sim.chip import chip_of
     from ascend_sim.cli.cpp import CppOptions
-    from ascend_sim.cli.kernel import default_blocks, expected_of, run_file, subject_of
+    from ascend_sim.cli.kernel import default_blocks, expected_of, subject_of
     from ascend_sim.cli.verdict import failed_run, not_compiled, scalar_computed, verdict_of
     from ascend_sim.errors import SimError
     from ascend_sim.launching import launch
 
     spec = chip_of(chip)
     try:
-        entry = getattr(run_file(file.with_suffix(".py")), "ENTRY", None)
-        subject = subject_of(file, None, {}, seed, CppOptions(entry=entry, auto_sync=auto_sync))
+        subject = subject_of(file, None, {}, seed, CppOptions(auto_sync=auto_sync))
         kernel, given, fields = subject.kernel, subject.tensors, subject.fields
         blocks = default_blocks(subject.file, subject.module, kernel.core_on(spec), spec)
         checked = check_kernel(kernel, blocks, *given, chip=spec, **fields).to_dict()

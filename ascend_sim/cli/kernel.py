@@ -16,7 +16,7 @@ import numpy as np
 import typer
 
 from ascend_sim.cli.app import errors
-from ascend_sim.cli.cpp import CppOptions, arguments, compiled, is_cpp, tensors_among_files
+from ascend_sim.cli.cpp import CppOptions, arguments, compiled, file_beside, is_cpp, tensors_among_files, with_settings
 from ascend_sim.cli.options import command
 from ascend_sim.cli.page import RunFiles
 from ascend_sim.cli.progress import Progress, announce
@@ -185,9 +185,11 @@ def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, 
     The file is run or compiled. Raises SimError for C++ options with a Python file.
     """
     if is_cpp(file):
-        kernel = compiled(file, name, cpp)
-        tensors, numbers, beside = arguments(kernel, cpp, file, seed, run_file, called)
-        return KernelSubject(kernel, tensors, {**numbers, **fields}, file.with_suffix(".py"), beside)
+        beside = file_beside(file, cpp)
+        module = None if beside is None else run_file(beside)
+        kernel = compiled(file, name, cpp if module is None else with_settings(cpp, name, module))
+        tensors, numbers = arguments(kernel, cpp, seed, module, called)
+        return KernelSubject(kernel, tensors, {**numbers, **fields}, file.with_suffix(".py"), module)
     cpp.refuse(file)
     module = load_file(file)
     return subject_of_module(file, module, name, fields, seed)

@@ -83,6 +83,30 @@ def test_a_wrong_value_ends_in_1(file: Path) -> None:
     assert code == 1 and "WRONG" in text.upper()
 
 
+def test_the_file_beside_names_a_kernel_and_macros(file: Path) -> None:
+    beside(file)
+    other = vector_kernel("", name="other", tensors="x z")
+    file.write_text(file.read_text().replace("(float)factor + more", "FACTOR + MORE") + other)
+    settings = 'ENTRY = "scale"\nDEFINES = {"FACTOR": 2.5, "MORE": 1}\n'
+    file.with_suffix(".py").write_text(file.with_suffix(".py").read_text() + settings)
+    for name in ("kernel", "check"):
+        assert command(name, file)[0] == 0
+        assert "several kernels" in command(name, file, *OPTIONS)[2]
+        assert "kernel other takes x, z" in command(name, file, "--entry", "other")[2]
+    assert "values: WRONG" in command("kernel", file, "--define", "MORE=2")[1]
+    done = json.loads(command("judge", file)[1])
+    assert done["passed"], done
+
+
+@pytest.mark.parametrize("wrong", ["ENTRY = 3", 'DEFINES = ["MORE"]'])
+def test_wrong_settings_are_one_line(file: Path, wrong: str) -> None:
+    beside(file)
+    file.with_suffix(".py").write_text(f"{file.with_suffix('.py').read_text()}{wrong}\n")
+    name, value = wrong.split(" = ")
+    code, _, said = command("kernel", file)
+    assert code == 2 and said.startswith(f"ascend-sim: scale.py: {name} is {value.replace(chr(34), chr(39))}; a "), said
+
+
 def test_options_give_arguments(file: Path) -> None:
     for numbers in (
         ("--arg", 2.5, "--arg", 1),
