@@ -197,12 +197,16 @@ class ProgramValues:
 
 
 def raise_fault(error: Exception, values: ProgramValues, row: int) -> NoReturn:
-    """Raise `error`, met while computing a row's values, as SimError with core and row; a fault of the simulator unchanged."""
+    """Raise `error`, met while computing a row's values, as SimError with core, line and row; a fault of the simulator
+    unchanged.
+    """
+    from ascend_sim.engine.deadlock import ShownRows  # an error alone needs it
+
     program = values.program
     instruction = program.table.instructions[program.rows[row][0]]
-    where = f"{values.task.name}: {program.where}: {program[row]}"
+    if not isinstance(error, SimError) and type(instruction).__module__.split(".")[0] == "ascend_sim":
+        raise error
+    where = f"{values.task.name}: {program.where}: {ShownRows().shown(values.task, program, row)}"
     if isinstance(error, SimError):
         raise SimError(f"{where}: {error}") from error
-    if type(instruction).__module__.split(".")[0] == "ascend_sim":
-        raise error
     raise SimError(f"{where}: its values: {type(error).__name__}: {error}") from error
