@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.engine.compiled.values import CompiledValues, Workspace, rows_for_python
-from ascend_sim.engine.deadlock import ShownRows
 from ascend_sim.engine.device import Device
+from ascend_sim.engine.shown_rows import ShownRows
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, local_memory, raise_fault
 from ascend_sim.errors import DeadlockError

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.engine.shown_rows import ShownRows
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
@@ -200,8 +201,6 @@ def raise_fault(error: Exception, values: ProgramValues, row: int) -> NoReturn:
     """Raise `error`, met while computing a row's values, as SimError with core, line and row; a fault of the simulator
     unchanged.
     """
-    from ascend_sim.engine.deadlock import ShownRows  # an error alone needs it
-
     program = values.program
     instruction = program.table.instructions[program.rows[row][0]]
     if not isinstance(error, SimError) and type(instruction).__module__.split(".")[0] == "ascend_sim":
