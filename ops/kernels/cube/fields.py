@@ -27,10 +27,11 @@ def _unknown(names: list[str], allowed: list[str], whose: str = "") -> str:
 
 @frozen
 class BlockTiling:
-    """Fields that all cube kernels share: the block of L0, L1 steps of K, numbers of buffers (1 single, 2 double).
+    """Fields that the tilings of MatMul and of convolution backward share: the block of L0, L1 steps of K, numbers of buffers
+    (1 single, 2 double), a task's M, the number of blocks, and the tiling's source.
 
-    `VENDOR` maps our names of fields to the vendor's. A user cannot give the fields in `DERIVED`; those in
-    `MAY_BE_ZERO` may be 0.
+    `VENDOR` maps our names of fields to the vendor's. A user cannot give the fields in `DERIVED`; those in `MAY_BE_ZERO` may be
+    0.
     """
 
     base_m: int

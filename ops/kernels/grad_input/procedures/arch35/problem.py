@@ -43,8 +43,8 @@ class DataProblem:
 
     @property
     def may_be_so(self) -> bool:
-        """Return True if the kernel can be taken as `cut` says: L1 holds the gradOutput rows that MOST_PIXELS pixels of
-        dx read, beside a fractal of weights, and load3d has fields for pads and dilation.
+        """Return True if the kernel can be taken as `cut` says: L1 holds one channel block of the gradOutput rows that
+        MOST_PIXELS pixels of dx read, beside its weights for 16 input channels, and load3d has fields for pads and dilation.
 
         Tap by tap is always possible.
         """
