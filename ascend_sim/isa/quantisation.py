@@ -14,7 +14,7 @@ SUMS = ("float32", "int32")
 """Formats that sums in L0C can have."""
 SCALE_BYTES = 8
 """Bytes of a column's scale in the Fixpipe buffer; the lower four are a float32 (asc-devkit, Fixpipe L0C to GM)."""
-_DROPPED = 0xFFFFE000
+_KEPT_BITS = 0xFFFFE000
 """Bits of a float32 that a scale keeps: 1 sign, 8 exponent, 10 mantissa (asc-devkit, Fixpipe L0C to GM: stated)."""
 
 
@@ -70,4 +70,4 @@ class Scaling:
 
 def kept(scale: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Return float32 scales without their lower 13 bits, as the unit uses them, in float64."""
-    return (scale.view(np.uint32) & np.uint32(_DROPPED)).view(np.float32).astype(np.float64)
+    return (scale.view(np.uint32) & np.uint32(_KEPT_BITS)).view(np.float32).astype(np.float64)

@@ -184,7 +184,9 @@ class DataCopyPadded(DataCopy):
 
 @frozen
 class DataCopyPlanes(DataCopy):
-    """Copy of `planes` planes of rows, `src_plane` and `dst_plane` bytes apart (asc-devkit, SetLoopModePara); never atomic."""
+    """Copy of `planes` planes of rows, `src_plane` and `dst_plane` bytes apart (asc-devkit, SetLoopModePara), without
+    `atomic_add`.
+    """
 
     planes: int = 1
     src_plane: int = 0

@@ -216,13 +216,16 @@ class Kernel(TracedLoops, KernelBuilder):
     def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
         """Raise a cross-core flag from `pipe`: mode 0 all cores of this kind, 1 the AIVs of a block, 2 cube <-> vector.
 
-        Mode 4 joins the AIC and one AIV, on chips that have it: the second AIV's flags are 16 to 26 on the AIC.
+        Mode 4 joins the AIC and one AIV, on chips that have it: the second AIV's flags are 16 to 26 on the AIC. Raises SimError
+        for a flag or mode that the chip or a kernel of this kind lacks.
         """
         if self._fits_kernel(flag, mode):
             super().cross_core_set(flag, mode, pipe)
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
-        """Hold `pipe` until all cores of the mode have raised the flag, whose name in `disarm` is "cross-core N"."""
+        """Hold `pipe` until all cores of the mode have raised the flag ("cross-core N" in `disarm`); SimError as
+        `cross_core_set`.
+        """
         if self._fits_kernel(flag, mode):
             super().cross_core_wait(flag, mode, pipe)
 

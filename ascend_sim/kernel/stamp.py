@@ -174,7 +174,10 @@ def distance(steps: Place, where: Sequence[int]) -> int:
 
 
 def relative(value: Any, where: Place) -> Any:
-    """Return a carried value with each moving number, also in tuples, relative to `where`, so that phases compare equal."""
+    """Return a carried value with each moving number, also in tuples, relative to `where`, so that phases compare equal.
+
+    A `Placed` of a loop with another number of axes counts as a plain integer.
+    """
     if isinstance(value, Moving):
         return _Relative(value.steps, value.start)
     if type(value) is Placed and len(value.steps) == len(where):

@@ -280,7 +280,9 @@ def _split_all(items: Sequence[Any], snapshots: Snapshots) -> Iterable[tuple[Has
 
 
 def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
-    """Return (fixed part, place) of each item, column by column, for slices or for tuples of equal types; None for others."""
+    """Return (fixed part, place) of each item, column by column, for slices or for tuples of equal types with a number that can
+    move; None for others.
+    """
     kinds = {*map(type, items)}
     if len(kinds) > 1 or not (kinds == {slice} or (isinstance(items[0], tuple) and len({*map(len, items)}) == 1)):
         return None

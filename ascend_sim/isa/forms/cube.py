@@ -216,7 +216,7 @@ class DrainPieceRows(Way):
 
 
 class DrainPieceColumns(DrainPieceRows):
-    """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back; columns adjoin in GM."""
+    """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back; elements of a column adjoin."""
 
     def says(self, instruction: Any) -> bool:
         return True
@@ -233,7 +233,7 @@ class DrainPieceColumns(DrainPieceRows):
 class DrainPieceMatrices(DrainPieceRows):
     """Translation of a store of part of a tile of L0C to GM (FixpipeDn) to fields and back, each row as a matrix of its own.
 
-    Neither rows nor columns need to adjoin.
+    Elements need to adjoin neither along rows nor along columns.
     """
 
     names = ("n_size", "dst_stride", "src_stride", "dn_num", "dst_dn_stride")

@@ -26,7 +26,9 @@ from ascend_sim.isa.vector.base import (
 from ascend_sim.memory.regions import Region
 
 PATTERNS = ((0, 1), (0, 2), (1, 2), (0, 4), (1, 4), (2, 4), (3, 4), (0, 1))
-"""The first element that pattern 1 to 7 takes, and the distance to the next (asc-devkit, GatherMask page: stated)."""
+"""The first element that a pattern takes, and the distance to the next (asc-devkit, GatherMask page: stated); for pattern 0 all
+elements, of which bits choose.
+"""
 
 
 @frozen
