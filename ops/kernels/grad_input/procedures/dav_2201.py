@@ -304,11 +304,11 @@ def needs_clearing(inp: TilingInput) -> bool:
 
 
 def step_candidates(tiling: GradInputTiling, inp: TilingInput, given: Collection[str] = ()) -> Iterator[GradInputTiling]:
-    """Yield the tiling with each choice of L1 steps (one divides the other) and buffers for its block, best first,
-    whether it fits or not; fields named in `given` stay.
+    """Yield the tiling with each choice of L1 steps (one divides the other) and L1 buffers for its block, best first, whether
+    it fits or not; those of these fields that `given` names stay.
 
-    Weights that stay in L1 (kernels of one plane) come first, then two buffers of both operands, of A, of B, of none;
-    in each of these the most channel blocks first.
+    Weights that stay in L1 (kernels of one plane) come first, then two buffers of both operands, of A, of B, of none; in each
+    of these the most channel blocks first. A's step is at most load3d's K field.
     """
     whole = k_slice(inp)
     blocks = ceil_div(inp.cout_g, k_unit(inp))

@@ -280,7 +280,9 @@ def _stage(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def _smaller_k(tiling: GradInputTiling, p: DataProblem, start: int) -> Attempt:
-    """Return (tiling with the longest base_k below `start`, in steps of C0, that fits, True), or (the last tried, False)."""
+    """Return (tiling with the longest base_k below `start`, in steps of C0, that fits with L1 steps of `ladder` or `equal`,
+    True), or (the last tried, False).
+    """
     return _first_that_fits(tiling, ((tiling.base_m, k, tiling.base_n) for k in _down(start, p.c0)), p)
 
 
