@@ -58,8 +58,8 @@ def check_tasks(
 
     `strict` also reports unused buffers, and waits and barriers that a kernel for all shapes needs for other shapes. The
     programs are built under inspection, so that a builder's refusal is a finding. If there are findings, their cycles are those
-    of a run in mode "timing", if that comes to an end. `disarm` is {task: flags that its builder disarms}; here it is only
-    tested: SimError for a task or flag that is not there. `engine` as in `Engine`.
+    of a run in mode "timing" on `engine`, if that comes to an end. `disarm` is {task: flags that its builder disarms}; here it
+    is only tested: SimError for a task or flag that is not there, unless a builder refused something.
     """
     wanted = chosen_tools(tools)
     programs: list[list[Program]] = []
