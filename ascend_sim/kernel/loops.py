@@ -211,9 +211,11 @@ class StampedLoops:
         self._balance = dict(zip(self._balance, balance, strict=True))
 
     def _emit_moving(self, row: list[Any]) -> None:
-        """Append a row of a stamp whose addresses may move with the place; tensors stand for their addresses.
+        """Append a row of which operands are no plain integers: tensors stand for their addresses, places of a loop may move in
+        its stamp.
 
-        Raises SimError for a place of a stamped loop that is used after it, and for numbers beyond 64 bits.
+        Raises SimError for a place of a stamped loop that is used after it, for what is no address, and for numbers beyond 64
+        bits.
         """
         first = len(self._sheet.written)
         try:

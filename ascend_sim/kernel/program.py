@@ -279,7 +279,7 @@ class Program:
         return np.repeat(rows, counts[which]), np.flatnonzero(chosen)[ranges(first[which], counts[which])]
 
     def with_rows(self, rows: NDArray[np.int64]) -> Program:
-        """Return a copy of the program with other rows, which share its table and flags."""
+        """Return a copy of the program with other rows; table, flags, tiles and notes stay those of this one."""
         return replace(self, sheet=Sheet.of(rows))
 
     def counts(self) -> NDArray[np.int64]:

@@ -101,7 +101,8 @@ class BroadcastColumn(VectorInstruction):
     """dst[r, c] = src0[r]: `rows` elements, one behind the other, each over `count` elements of its row of dst.
 
     Stands for Brcb (each element over a 32-byte block, eight a repeat) and, where rows are longer than a block, one copy that
-    reads each block again and again (a block stride of 0).
+    reads each block again and again (a block stride of 0). `pipe` raises SimError for rows of dst that overlap or do not begin
+    at blocks.
     """
 
     dtype: str
@@ -187,8 +188,8 @@ class Gather(VectorInstruction):
 class GatherBlocks(VectorInstruction):
     """Block j of row i of dst = the 32 bytes of src0 at byte offset src1[8 i + j] (uint32), for `rows` repeats of 8 blocks.
 
-    Blocks of dst lie `block` bytes apart, rows `dst_stride`; src0 has `source_bytes` (asc-devkit, Gatherb: stated). An offset
-    outside src0 or inside a block is a SimError when the instruction runs.
+    Blocks of dst lie `block` bytes apart, rows `dst_stride` (SimError by `pipe` if they overlap); src0 has `source_bytes`
+    (asc-devkit, Gatherb: stated). An offset outside src0 or inside a block is a SimError when the instruction runs.
     """
 
     dtype: str

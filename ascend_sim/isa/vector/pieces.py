@@ -31,7 +31,8 @@ class ReducePieces(VectorInstruction):
     A repeat has `count` elements, `src_stride` bytes apart from the one before; its results begin `dst_stride` bytes behind
     those of the one before. `mask` leaves elements out; a piece without an element has no result, and its place in dst is
     unchanged (stated: asc-devkit, ReduceDataBlock). `blocks` are the bytes from block to block of dst (not used) and of src0.
-    `order` is that of ReduceWithIndex for max or min of a repeat, "" for the value alone. Raises SimError for others.
+    `order` is that of ReduceWithIndex for max or min of a repeat, "" for the value alone. Raises SimError for another piece or
+    order, `pipe` for another operation.
     """
 
     piece: str

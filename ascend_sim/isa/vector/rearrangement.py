@@ -21,7 +21,7 @@ class Transpose(VectorInstruction):
     apart.
 
     Stands for TransDataTo5HD on squares of 16 x 16 elements. The rows of dst are whole blocks of 32 bytes; the rest of their
-    last block becomes zero.
+    last block becomes zero. `pipe` raises SimError for rows of dst that overlap and rows that do not begin at blocks.
     """
 
     dtype: str
@@ -62,7 +62,8 @@ class Transpose(VectorInstruction):
 class TransposeHalves(VectorInstruction):
     """Transpose 16 x 16 elements of 1 byte between halves of 32-byte blocks (TransDataTo5HD of 8 bits).
 
-    Each row is the lower or the upper half of a block, by `dst_upper` and `src_upper`. The other halves of dst stay.
+    Each row is the lower or the upper half of a block, by `dst_upper` and `src_upper`. The other halves of dst stay. `pipe`
+    raises SimError for strides that are not whole blocks.
     """
 
     dtype: str
