@@ -23,8 +23,9 @@ class TensorArg:
     """One aclTensor without its data.
 
     `shape`, `strides`, `offset` in elements; `dtype` a canonical name ("float32", "float16", "bfloat16", "hifloat8",
-    "float8_e4m3fn"; any other name is kept so that a check can refuse it); `format` the label that the caller gave
-    ("NCL", "NCHW", "NCDHW", "ND", ...). `strides=None`: contiguous; `storage_shape=None`: as large as the view.
+    "float8_e4m3fn"; any other name is kept so that a check can refuse it); `format` the label that the caller gave ("NCL",
+    "NCHW", "NCDHW", "ND", ...). `strides=None`: contiguous; `storage_shape=None`: as large as the view. Nothing is checked but
+    that shapes and strides hold integers (TypeError); they become tuples of Python ints.
     """
 
     shape: IntArray
@@ -55,7 +56,9 @@ class TensorArg:
 
     @property
     def is_contiguous(self) -> bool:
-        """Return True if the elements stand in row-major order without gaps, or are none; a size of 1 may have any stride."""
+        """Return True if the elements stand in row-major order without gaps, or are none; a size of 1 may have any stride, and
+        the offset does not count. False if there is not one stride for each axis.
+        """
         if self.strides is None or self.is_empty:
             return True
         if len(self.strides) != len(self.shape):
@@ -69,7 +72,9 @@ class TensorArg:
 
 
 def freeze_integers(owner: object, name: str) -> None:
-    """Replace field `name` of `owner`, an iterable of integers (numpy's too), by a tuple of Python ints; None stays."""
+    """Replace field `name` of `owner` (also of a frozen one), an iterable of integers (numpy's too), by a tuple of Python ints;
+    None stays. TypeError for other items.
+    """
     value: Iterable[int] | None = getattr(owner, name)
     if value is not None:
         object.__setattr__(owner, name, tuple(index(item) for item in value))

@@ -14,11 +14,11 @@ from ascend_sim.ops.arguments import TensorArg
 class AcceptedCall:
     """Accepted call of an operator, with everything that planning, running, judging and reporting need.
 
-    `inputs` and `outputs` (wanted ones only) are the tensors by their names in the plan. `returned` has the outputs as
-    the caller gave them, where `outputs` holds another view of the same memory (TBC). `compute_dtype` is the dtype that
-    the cube multiplies; `tiling` the user's fields per cube kernel in the vendor's spelling; `block_dim` a launch size
-    per cube kernel; `disarm` flags whose waits hold nothing, per kernel (an experiment); `library` the version of the
-    vendor's kernels ("" for the newest).
+    `inputs` and `outputs` (wanted ones only) are the tensors by their names in the plan. `returned` has an output as the caller
+    gave it, where `outputs` holds another view of the same memory (TBC); empty elsewhere. `compute_dtype` is the dtype that the
+    cube multiplies; `conformance` the profile whose rules accepted the call; `tiling` the user's fields per cube kernel in the
+    vendor's spelling; `block_dim` a launch size per cube kernel; `disarm` flags whose waits hold nothing, per kernel (an
+    experiment); `library` the version of the vendor's kernels ("" for the newest).
     """
 
     operator: str

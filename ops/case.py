@@ -37,11 +37,14 @@ def case_names() -> list[str]:
 
 
 def load_case(name_or_path: str | Path, *, as_given: bool = False) -> Case:
-    """Return the case of that name, the case file at that path, or the layer at that address (`resnet50:conv1`).
+    """Return the case of that name (in any case of letters), the case file at that path, or the layer at that address
+    (`resnet50:conv1`). A shipped name comes before a file of that name; a `.npz` file that the case names is sought beside the
+    case file.
 
-    Raises ConfigError (one line: file, field, given value, allowed values): no such case, file or layer, a whole network,
-    broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given` faults that a call would
-    refuse with a status raise nothing: shapes that contradict each other, values of attributes and dtypes that no rule allows.
+    Raises ConfigError (one line: file, field, given value, allowed values): no such case, file or layer, a whole network, a
+    Python file, broken YAML, an unknown key, a value that is not allowed, shapes that do not fit. With `as_given`, which does
+    nothing for the layer of a network, faults that a call would refuse with a status raise nothing: shapes that contradict each
+    other, values of attributes and dtypes that no rule allows.
     """
     if not isinstance(name_or_path, str | Path):
         raise ConfigError(f"a {type(name_or_path).__name__} given; allowed are a case's name, the path of its file, and a Case")
@@ -117,7 +120,9 @@ def _as_given(kind: type[Case], entries: Mapping[str, Any], attributes: Sequence
 
 
 def case_label(name: str | Path) -> str:
-    """Return a short name of a case for titles and folders: its own, its file's, or NETWORK-LAYER for an address."""
+    """Return a short name of a case for titles and folders: its own, its file's without folder and suffix, or for an address
+    NETWORK-LAYER, with `-` for each further `:` and `/`.
+    """
     network, layer = address_of(str(name)) or (name, "")
     return "-".join([Path(network).stem, *layer.replace("/", "-").split(":")]) if layer else Path(network).stem
 
@@ -131,12 +136,12 @@ def _is_a_network(name: str, layer: str) -> ConfigError:
 
 
 def make_tensors(case: Case) -> dict[str, NDArray[Any]]:
-    """Return name -> array for the tensors of a case: read from its `.npz` file, or drawn (bfloat16 as ml_dtypes
-    arrays, 8-bit formats as uint8 codes).
+    """Return name -> array for the tensors of a case: read from its `.npz` file, or drawn (bfloat16 as ml_dtypes arrays, 8-bit
+    formats as uint8 codes).
 
-    Every drawn tensor has a PCG64 stream of its own, seeded with the case's seed and the tensor's name, so that the
-    shape of one changes no other; values are multiplied by the case's `scale`. Raises TensorFileError when the case's
-    file does not hold what the case needs.
+    Every drawn tensor has a PCG64 stream of its own, seeded with the case's seed and the tensor's name, so that the shape of
+    one changes no other; values are multiplied by the case's `scale` in float32, then rounded to the dtype, where they may
+    overflow. Raises TensorFileError when the case's file does not hold what the case needs.
     """
     if case.data.file is not None:
         return {name: array for name, (array, _) in load_tensors(case.data.file, case.tensors).items()}

@@ -32,7 +32,9 @@ Dtype = Literal["float32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn"]
 
 
 def _canonical(value: Any) -> Any:
-    """Return the name of a number format that has others, like fp16 and half; other values stay, to be refused."""
+    """Return the canonical name of a number format for any of its names, such as fp16 and half; other values stay, to be
+    refused.
+    """
     try:
         return canonical(value) if isinstance(value, str) else value
     except SimError:
@@ -60,8 +62,8 @@ PerAxisFromZero = Annotated[tuple[CountedFromZero, ...], _EACH]
 def by_kernel(what: str, kernels: Any = None) -> BeforeValidator:
     """Return a validator of a mapping by cube kernel, which replaces the short kernel names of its keys by full ones.
 
-    A bare integer becomes a mapping with that value for each of `kernels`, a Literal of their names. `what` names the
-    entry in the ValueError for an unknown kernel.
+    A bare integer becomes a mapping with that value for each of `kernels`, a Literal of their names (None: it stays, to be
+    refused, as unknown kernels do). ValueError, which begins with `what`, if a kernel is named twice.
     """
 
     def named(value: Any) -> Any:
@@ -164,7 +166,7 @@ class Case(FileEntry):
         return f"<Case of {self.operator} on {self.chip}: {given}>"
 
     def __str__(self) -> str:
-        """Return the case as the text of a case file; entries with usual values are left out."""
+        """Return the case as the text of a case file; entries with usual values are left out, but for operator and chip."""
         import yaml  # printing alone needs it
 
         entries = {"operator": self.operator, "chip": self.chip}
@@ -190,12 +192,16 @@ class Case(FileEntry):
         return {name: dtype for name, (_, dtype) in self.tensors.items() if dtype in EIGHT_BIT}
 
     def in_dtype(self, dtype: str) -> Case:
-        """Return a copy of the case in which every tensor entry has `dtype`."""
+        """Return a copy of the case in which every tensor entry has `dtype`, which is not validated; the case's own field
+        `dtype` stays.
+        """
         entries = {name: entry for name, entry in self if isinstance(entry, TensorEntry)}
         return self.model_copy(update={name: e.model_copy(update={"dtype": dtype}) for name, e in entries.items()})
 
     def with_file(self, path: str | Path) -> Case:
-        """Return a copy of the case that takes its tensors from the `.npz` file at `path`, not drawn ones."""
+        """Return a copy of the case that takes its tensors from the `.npz` file at `path`; distribution, seed and scale are
+        dropped. The file is not read here.
+        """
         return self.model_copy(update={"data": DataEntry(file=Path(path))})
 
     @model_validator(mode="after")
@@ -217,7 +223,8 @@ def output_size(
     """Return (size of a convolution's output along one axis, its formula as text "H = floor(...) + 1").
 
     `size` is the input's, `pads` is (low, high). The convolution is transposed unless `output_padding` is None. Raises
-    ValueError where the size would be below 1; in a case that keeps its entries as given the size is then 1.
+    ValueError where the size or `kernel` would be below 1. In a case that keeps its entries as given a size below 1 is returned
+    as 1, and a stride below 1 gives (1, "").
     """
     if case.as_given and stride < 1:
         return 1, ""
@@ -236,11 +243,11 @@ def output_size(
 
 
 def agreed(case: Any, name: str, given: Shape | None, shape: list[int], formulas: list[str]) -> Shape:
-    """Return `shape`, which follows from the other arguments for tensor `name`, after comparing it with the case's own
-    entry `given` (None: no entry).
+    """Return `shape`, which follows from the other arguments for tensor `name`, after comparing it with the case's own entry
+    `given` (None: no entry).
 
-    Raises ValueError if they differ, with the formula of the first axis that does. A case that keeps its entries as
-    given returns `given`.
+    Raises ValueError if they differ, with the formula of the first axis that does. A case that keeps its entries as given
+    returns `given` then.
     """
     if given is None or list(given) == shape:
         return tuple(shape)
@@ -272,9 +279,9 @@ _REQUIREMENTS = {
 
 
 def explain_error(kind: type[BaseModel], errors: ValidationError) -> str:
-    """Return the first error of a file of model `kind` as one line: field, what was given, what is allowed.
+    """Return one error of a file of model `kind` as one line: field, what was given, what is allowed.
 
-    An unknown key comes first: a misspelled one is also missing by its right name.
+    It is the first unknown key, else the first error: a misspelled key is also missing by its right name.
     """
     error = min(errors.errors(), key=lambda one: one["type"] != "extra_forbidden")
     location = [part for part in error["loc"] if part != "[key]"]
@@ -316,11 +323,15 @@ def _owner(kind: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
 
 
 def spelled(given: str, names: Iterable[str]) -> str:
-    """Return the one of `names` that equals `given` in any case, the same case before others; `given` if none does."""
+    """Return the one of `names` that equals `given` when upper and lower case do not count, an exact match before others;
+    `given` if none does.
+    """
     return min((name for name in names if name.lower() == given.lower()), key=lambda name: name != given, default=given)
 
 
 def choices(given: str, allowed: Mapping[str, Any] | list[str], title: str = "allowed") -> str:
-    """Return the end of an error message: "; did you mean ...?" if a name is like `given`, then `title` and the names."""
+    """Return the end of an error message, from its semicolon: "; did you mean ...?" if a name is like `given`, then `title` and
+    all names.
+    """
     near = get_close_matches(given, list(allowed), n=1)
     return (f"; did you mean {near[0]!r}?" if near else "") + f"; {title}: {', '.join(allowed)}"

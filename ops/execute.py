@@ -45,10 +45,10 @@ def execute(
 ) -> Execution:
     """Run a placed plan on a fresh device; return its tasks, outcome and outputs.
 
-    `inputs` are flat storages by tensor name (None in timing mode). `l2` and `launches` are those of `CacheOptions`:
-    `l2` "warm" brings the inputs into the L2 before, "step" replays the kernels `before` (earlier launches of the
-    training step, whose buffers have the names of the plan's tensors); `launches` "warm" means that the same tasks ran
-    just before. SimError for other values.
+    `inputs` are flat storages by tensor name (None in timing mode). `l2` and `launches` are those of `CacheOptions`: `l2`
+    "warm" brings the inputs into the L2 before, "step" replays the kernels `before` (earlier launches of the training step,
+    whose buffers have the names of the plan's tensors; not used otherwise); `launches` "warm" means that the same tasks ran
+    just before. SimError for other values of the two.
     """
     check_choices(CacheOptions, {"l2": l2, "launches": launches})
     device = Device(chip, with_values=options.get("mode") != "timing")
@@ -62,7 +62,9 @@ def execute(
 
 
 def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tuple[list[Task], dict[str, Allocation]]:
-    """Allocate the plan's tensors and workspace on a fresh device and copy `inputs` in; return (launches, name -> tensor)."""
+    """Allocate the plan's tensors and workspace on `device` and copy `inputs` in (None: nothing is copied); return (launches,
+    name -> tensor without those of the workspace).
+    """
     tensors = [tensor for tensor in plan.tensors.values() if tensor.role != "workspace"]
     allocations = {tensor.name: device.allocate(tensor.size, tensor.name) for tensor in tensors}
     fill(allocations, inputs)
@@ -80,7 +82,8 @@ def fill(allocations: Mapping[str, Allocation], inputs: Mapping[str, Array | Non
 def values_again(
     plan: Plan, chip: ChipSpec, model: ValueModel, timeline: Timeline | None, inputs: Mapping[str, Array]
 ) -> dict[str, Allocation]:
-    """Compute only the values of a plan's tasks, without timing, on a fresh device with `inputs`; return output -> tensor.
+    """Compute only the values of a plan's tasks, without timing, on a fresh device with `inputs`; return output name -> device
+    tensor.
 
     Instructions run in the order of `timeline`; None means block by block.
     """
@@ -91,7 +94,7 @@ def values_again(
 
 
 def outputs_of(plan: Plan, allocations: Mapping[str, Allocation]) -> dict[str, Allocation]:
-    """Return output -> tensor, from the tensors that `place` returns."""
+    """Return output name -> device tensor, from the tensors that `place` returns."""
     return {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
 
 
@@ -103,7 +106,7 @@ def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspac
 
 
 def tasks_without_values(plan: Plan, chip: ChipSpec) -> tuple[Device, list[Task]]:
-    """Return (a fresh device, the launches of a plan on it), with tensors that hold no values."""
+    """Return (a fresh device, the launches of a plan on it); the tensors have addresses and no values."""
     device = Device(chip, with_values=False)
     return device, place(plan, device, {})[0]
 
@@ -122,7 +125,9 @@ def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:
 
 
 def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
-    """Return a copy of an output as an array in the caller's shape and dtype; 8-bit formats as uint8 codes."""
+    """Return a copy of an output as an array in the caller's shape and dtype; 8-bit formats as uint8 codes. The device must
+    hold values.
+    """
     tensor = call.returned.get(name, call.outputs[name])
     assert allocation.data is not None
     dtype = numpy_dtype(tensor.dtype)
@@ -131,7 +136,9 @@ def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
 
 
 def view_of(storage: Array, tensor: TensorArg) -> Array:
-    """Return a tensor's elements, in its shape, as a view of flat `storage`, by its offset and strides (None: contiguous)."""
+    """Return a tensor's elements, in its shape, as a view of flat `storage`, by its offset and strides (None: contiguous).
+    Strides are not checked against the storage's end.
+    """
     if tensor.strides is None:
         count = int(np.prod(tensor.shape, dtype=np.int64))
         return storage[tensor.offset : tensor.offset + count].reshape(tensor.shape)

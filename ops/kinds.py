@@ -19,7 +19,9 @@ class ArgumentKind(NamedTuple):
 
 
 def is_whole_numbers(value: Any) -> bool:
-    """Return True if `value` is a list, tuple or 1-D array of integers."""
+    """Return True if `value` is a sequence (list, tuple, range) or 1-D array of integers, booleans not among them; also if it
+    is empty.
+    """
     flat = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
     return flat and not isinstance(value, str | bytes) and all(is_whole_number(number) for number in value)
 

@@ -35,7 +35,9 @@ class Layer(ConvolutionFields, FileEntry):
 
     @property
     def given(self) -> dict[str, Any]:
-        """Return the entries that the layer gives, by case fields, without name and kind; a bias of none is {"bias": False}."""
+        """Return the entries that the layer or the network's defaults give, by case fields, without name and kind; tensors are
+        entry objects. Entries of None are left out, but a bias of none is {"bias": False}.
+        """
         found = {name: getattr(self, name) for name in self.model_fields_set - {"name", "kind"}}
         return {name: value for name, value in found.items() if value is not None} | (
             {"bias": False} if self.bias is None else {}

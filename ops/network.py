@@ -55,7 +55,8 @@ class NetworkFile(FileEntry):
 class Network:
     """A named list of layers in forward order, with the batch that their shapes hold; `source` names their origin.
 
-    `address` is the name or path of the network for commands; `rescaled` is True after `at` has changed the batch.
+    `address` is the name or path of the network for commands, as it was given; `rescaled` is True after `at` has changed the
+    batch.
     """
 
     name: str
@@ -69,7 +70,8 @@ class Network:
         return f"<Network {self.name}: {len(self.layers)} layers, batch {self.batch}>"
 
     def at(self, batch: int) -> Network:
-        """Return the network with every layer's batch axis scaled to `batch`.
+        """Return the network with every layer's batch axis scaled by `batch` over the network's own batch; the network itself
+        for its own batch.
 
         Raises ConfigError for a batch below 1 or above its limit, and if a scaled size is not whole.
         """
@@ -92,13 +94,17 @@ class Network:
 
 
 def cases_of(layer: Layer) -> dict[str, Case]:
-    """Return pass ("forward", "backward") -> case of a layer, for the operators of its kind. ValidationError if invalid."""
+    """Return pass ("forward", "backward") -> case of a layer, for the operators of its kind; "backward" also for a layer that
+    does not train. ValidationError if invalid.
+    """
     operators = [one for one in OPERATORS.values() if one.layer_direction and one.layer_kind == layer.kind]
     return {str(operator.layer_direction): operator.of_layer(layer) for operator in operators}
 
 
 def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, Any]) -> str:
-    """Return a short text with the shapes of input and weight and attributes that are no defaults: "1x3x8x8 * 4x3x3x3 s2"."""
+    """Return a short text with the shapes of input and weight and each attribute that is no default, by its first letter:
+    "1x3x8x8 * 4x3x3x3 s2". Equal values of all axes are written once; " transposed" comes last.
+    """
     text = " * ".join("x".join(map(str, tensors[name])) for name in ("input", "weight"))
     usual = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "pad": 0, "groups": 1}
     for name, plain in usual.items():
@@ -116,9 +122,10 @@ def text_of(layer: Layer) -> str:
 
 
 def address_of(name: str) -> tuple[str, str] | None:
-    """Return (NETWORK, LAYER) of an address; None for a text without a colon, and for an existing file.
+    """Return (NETWORK, LAYER) of an address; None for a text without a colon, and for the path of anything that exists.
 
-    NETWORK is the shortest part before a colon that is a network or a file, else all before the first colon.
+    NETWORK is the shortest part before a colon that is a network or a file, else all before the first colon; LAYER is the rest,
+    which may end in `:batch=8` and `:forward`. That either exists is not checked.
     """
     if ":" not in name or Path(name).exists():
         return None
@@ -129,14 +136,18 @@ def address_of(name: str) -> tuple[str, str] | None:
 
 
 def around_batch(network: str, layer: str) -> tuple[str, str]:
-    """Return the address of a layer without a batch: what stands before `:batch=8` and behind it."""
+    """Return the two parts of a layer's address between which `:batch=8` stands: ("resnet50:conv1", ":forward" or ""). A batch
+    in `layer` is dropped.
+    """
     given = _LAYER.fullmatch(layer)
     assert given is not None  # every text is a name
     return f"{network}:{given['name']}", given["forward"] or ""
 
 
 def case_of_layer(network: str, layer: str) -> Case:
-    """Return the case that `run-network` runs for a layer, which `place_of_layer` finds."""
+    """Return the case that `run-network` runs for a layer, of the network, pass and batch that `place_of_layer` finds, with its
+    errors.
+    """
     loaded, place, direction = place_of_layer(network, layer)
     found = loaded.layers[place]
     case: Case = OPERATORS.of_pass(direction, found.kind).of_layer(found)
@@ -144,11 +155,12 @@ def case_of_layer(network: str, layer: str) -> Case:
 
 
 def place_of_layer(network: str, layer: str) -> tuple[Network, int, str]:
-    """Return (network, place among its layers, pass) of a layer, given by its name or its number from 1: its backward pass,
-    or with ":forward" behind `layer` its forward pass. ":batch=8" before that scales the network.
+    """Return (network, index of a layer in it, pass "forward" or "backward"). The layer is given by its name or its number from
+    1; its pass is backward, or with ":forward" behind `layer` forward. ":batch=8" before that scales the network that is
+    returned.
 
-    Raises ConfigError for an empty name, for an unknown layer (with similar names), for a batch that is not possible, and for
-    the backward pass of a layer without gradients.
+    Raises ConfigError for an empty name, for an unknown network or layer (with similar names), for a batch that is not
+    possible, and for the backward pass of a layer without gradients.
     """
     if not network.strip():
         listed = choices("", network_names(), "shipped networks")
@@ -190,9 +202,9 @@ def network_names() -> list[str]:
 
 
 def load_network(name_or_path: str | Path) -> Network:
-    """Return the network that ships under that name, or that of the file at that path.
+    """Return the network that ships under that name (in any case of letters), or that of the file at that path.
 
-    Raises ConfigError, one line with file, layer and field: no such file, the address of a single layer, an unknown
+    Raises ConfigError, one line with file, layer and field: no such file, a case, the address of a single layer, an unknown
     key, an invalid layer, two layers of one name.
     """
     name = str(name_or_path)

@@ -129,7 +129,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
-        """Return the result of all rules for a call; no argument makes them raise."""
+        """Return the result of all rules for a call: no values in `arguments` raise, a failure is in the result."""
 
     @property
     @abstractmethod
@@ -154,7 +154,11 @@ class Operator(ABC, Generic[Arguments, Call]):
         return load_product(self.name, chip.identity.product)
 
     def accept(self, arguments: Arguments, chip: ChipSpec, **options: Unpack[AcceptOptions]) -> Call:
-        """Check a call's arguments; return the accepted call. AclnnError with the status of the first rule that fails."""
+        """Check a call's arguments; return the accepted call. AclnnError with the status of the first rule that fails; SimError
+        for a tiling, block_dim, disarm or library that the operator does not take.
+
+        `deterministic` None means the default of product and profile.
+        """
         how = filled(AcceptOptions, options)
         product, conformance, deterministic = self.product(chip), how["conformance"], how["deterministic"]
         if deterministic is None:
@@ -191,10 +195,11 @@ class Operator(ABC, Generic[Arguments, Call]):
         raise SimError(f"{self.name}: graph calls of {op_type} are not simulated")
 
     def plan(self, call: Call, chip: ChipSpec) -> Plan:
-        """Return the plan of an accepted call on this chip (`kernels`), with its limits checked.
+        """Return the plan of an accepted call on this chip (`kernels`), after checking that a uint64 holds its bytes of
+        workspace.
 
-        Where no tiling fits, raises TilingError if the user gave a tiling, else AclnnError with `failure_status`;
-        AclnnError too for a workspace beyond a uint64.
+        Where no tiling fits, raises TilingError if the user gave a tiling, else AclnnError with `failure_status`; AclnnError
+        with that status too for a larger workspace.
         """
         status = self.failure_status(call.conformance)
         try:
@@ -213,7 +218,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         return Status.INNER_NULLPTR
 
     def per_kernel(self, what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return cube kernel -> the user's value of option `what`, under full names; SimError for an unknown kernel."""
+        """Return cube kernel -> the user's value of option `what`, under full names. SimError for an unknown kernel, and for
+        one named twice; values are not checked.
+        """
         named = with_full_names(what, values)
         for name in named:
             if name not in self.cube_kernels:
@@ -270,16 +277,16 @@ class Operator(ABC, Generic[Arguments, Call]):
         *,
         absolute: bool = False,
     ) -> tuple[Array, ...]:
-        """Return (sum ab, sum (ab)^2) of one output in float64 and, with `absolute`, sum |ab|.
+        """Return (sum ab, sum (ab)^2) of one output in float64 and, with `absolute`, sum |ab| as a third array.
 
-        `operands` are the inputs that the cube multiplies, as it sees them, `inputs` all of them as the caller gave
-        them; both have their axes in the order of the problem.
+        `operands` are the inputs that the cube multiplies, as it sees them, `inputs` all of them as the caller gave them; both
+        have their axes in the order of the problem, and so have the results.
         """
 
     def factors(self, call: Call, output: str) -> tuple[str, ...]:
         """Return the names, in plans, of the two tensors whose elements an output's products multiply.
 
-        (): the output is not a sum of products, and its infinities and NaN are those of `sums` itself.
+        () (the default): the output is not a sum of products, and its infinities and NaN are those of `sums` itself.
         """
         return ()
 
@@ -300,7 +307,9 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def roundings(self, call: Call, output: str) -> list[str]:
-        """Return the dtypes to which an output's fp32 sum is rounded on its way out of the cube, in order."""
+        """Return the dtypes to which an output's float32 sum is rounded on its way out of the cube, in order; float32 itself is
+        not listed first.
+        """
 
     def summed(self, output: str) -> str | None:
         """Return the one tensor that an output sums in its own dtype; None (the default) for the cube's sums of products."""
@@ -313,11 +322,15 @@ class Operator(ABC, Generic[Arguments, Call]):
         return call.compute_dtype
 
     def saturates(self, call: Call, output: str, model: ValueModel) -> bool:
-        """Return True if a value beyond the output's format becomes its largest number, not infinity."""
+        """Return True if a value beyond the output's format becomes its largest number, not infinity; here as the model says
+        for all outputs.
+        """
         return model.saturate
 
     def rounded(self, call: Call, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]) -> Array:
-        """Return an output without errors of summation, in float64: exact sums `total` with `roundings` and `saturates`."""
+        """Return an output without errors of summation, in float64: exact sums `total` rounded to float32 and by `roundings`,
+        clamped if the output `saturates`. `inputs` serves operators that override it.
+        """
         return chain(total, self.roundings(call, output), self.saturates(call, output, model))
 
     def in_problem_order(self, call: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -334,7 +347,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         *,
         inputs: Mapping[str, Array],
     ) -> Verdict:
-        """Return the verdict on the array `result` of one output: errors against the bound of `sums` and roundings."""
+        """Return the verdict on the array `result` of one output: errors against the bound of `sums` and roundings. `sums` may
+        have another shape of as many elements; `inputs` serves operators that override it.
+        """
         own = sums.shaped(result.shape)
         return check_correct(
             result,
@@ -351,7 +366,9 @@ class Operator(ABC, Generic[Arguments, Call]):
     # -- questions -----------------------------------------------------------------------------------------------------
 
     def formula(self, call: Call, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]) -> Formula:
-        """Return the products of element `index` of an output; `shapes` and `index` in the caller's order. Here SimError."""
+        """Return the products of element `index` of an output; `shapes` and `index` in the caller's order. This default raises
+        SimError.
+        """
         raise SimError(f"explain: {self.name} has no formula to follow")
 
     def matrix_product(self, call: Call, output: str) -> MatrixProduct | None:
@@ -359,7 +376,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         return None
 
     def cube_call(self, call: Call, chip: ChipSpec, kernel: str) -> CubeCall:
-        """Return the cube call (problem, dtype, options) of a kernel of an accepted call; SimError if nothing is searched."""
+        """Return the cube call (problem, dtype, options) of a kernel of an accepted call, for a search of tilings. This default
+        raises SimError: nothing is searched.
+        """
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
     def of_layer(self, layer: Layer) -> Case:
@@ -375,7 +394,9 @@ class Operator(ABC, Generic[Arguments, Call]):
 
 
 def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
-    """Return `values` rounded to float32, then to each format in order, as float64; `saturate`: to finite numbers."""
+    """Return `values` rounded to float32, then to each format in order, as float64. With `saturate` every step clamps to the
+    largest number instead of infinity.
+    """
     for name in ("float32", *formats):
         values = round_to(values, name, saturate=saturate)
     return values.astype(np.float64)
@@ -398,7 +419,9 @@ class Settings:
     library: str = ""
 
     def compute_dtype(self, promoted: str | None, cube_math_type: int) -> str:
-        """Return the dtype in which the cube multiplies inputs of dtype `promoted`; AclnnError where the product has none."""
+        """Return the dtype in which the cube multiplies inputs whose common dtype is `promoted` (None: they have none);
+        AclnnError where the product has none.
+        """
         choice = self.product.compute_dtype(promoted, cube_math_type, self.conformance)
         if choice.compute_dtype is None:
             raise AclnnError(choice.status, f"cubeMathType = {cube_math_type}: {choice.source}")
@@ -418,5 +441,5 @@ class Settings:
 
 
 def itemsize_in_memory(compute_dtype: str) -> int:
-    """Return the bytes of a number that the cube multiplies as `compute_dtype`."""
+    """Return the bytes in memory of a number that the cube multiplies as `compute_dtype`: 4 for hf32."""
     return int(numpy_dtype(stored_as(compute_dtype)).itemsize)

@@ -51,7 +51,7 @@ class PlanStep:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """Return the names of all tensors that the kernel touches."""
+        """Return the names of all tensors that the kernel touches: inputs, then outputs, then scratch."""
         return (*self.inputs, *self.outputs, *self.scratch)
 
 
@@ -69,7 +69,9 @@ class Plan:
     warnings: list[str] = field(default_factory=list)
 
     def tensor(self, name: str, dtype: str, format: str, size: int, role: str = "workspace") -> str:
-        """Add a tensor to the plan, by default an intermediate one in the workspace; return its name."""
+        """Add a tensor to the plan, by default an intermediate one in the workspace, and return its name; it replaces one of
+        the same name.
+        """
         self.tensors[name] = PlanTensor(name, dtype, format, size, role)
         return name
 
@@ -86,8 +88,9 @@ class Plan:
         """Append a launch: a kernel function with its work, a loop that is made when the launch is built (as a partial: its
         pieces may be many), or a function that makes the task once tensors have addresses.
 
-        A kernel function gets inputs, outputs and scratch tensors in this order; SimError if it takes another number.
-        Its waits on flags in `disarm` hold nothing.
+        A kernel function or loop gets inputs, outputs and scratch tensors in this order, and its waits on flags in `disarm`
+        hold nothing; SimError if a kernel function takes another number of tensors. A function that makes the task disarms
+        flags itself: `disarm` does not reach it.
         """
         if isinstance(make, KernelWork | partial):
             make = self._task_of(make, TaskWords(op_type, name, disarm), (*inputs, *outputs, *scratch))
@@ -109,9 +112,10 @@ class Plan:
 
     def place(self, slack: bool = False) -> None:
         """Place each workspace tensor at the first free offset, from its first use to its last; sets `offsets` and
-        `workspace_bytes`.
+        `workspace_bytes`. A tensor that no step uses gets no place.
 
-        Sizes are rounded up to `WORKSPACE_ALIGNMENT`; `slack` leaves the spare bytes of an allocation (`room_of`) behind each.
+        Sizes are rounded up to `WORKSPACE_ALIGNMENT`, at least one unit; `slack` leaves the spare bytes of an allocation
+        (`room_of`) behind each.
         """
         last = {name: index for index, step in enumerate(self.steps) for name in step.tensors}
         live: dict[str, tuple[int, int]] = {}
@@ -128,7 +132,9 @@ class Plan:
                 del live[name]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the launches for the report and for printing: dicts of "op_type", "name", "inputs", "outputs"."""
+        """Return the launches for the report and for printing: dicts of "op_type", "name", and "inputs" and "outputs" as lists
+        of texts "name dtype format". Scratch tensors are left out.
+        """
         return [
             {
                 "op_type": step.op_type,

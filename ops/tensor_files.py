@@ -47,12 +47,12 @@ class TensorFileError(SimError):
 def load_tensors(
     path: str | Path, expected: Mapping[str, tuple[tuple[int, ...], str | None]] | None = None
 ) -> dict[str, tuple[Array, str]]:
-    """Return the tensors of a `.npz` file as name -> (array, dtype name).
+    """Return the tensors of a `.npz` file as name -> (array, dtype name); arrays are contiguous and in the machine's byte
+    order.
 
-    With `expected` (name -> (shape, dtype name)) only those are read, and each must be there with that shape and dtype
-    (None: any); a file that has others is refused by its headers, before the values are read.
-    Raises TensorFileError: no such file, not an npz, a missing array, an object array, a dtype that is not allowed,
-    a shape or dtype other than the expected one.
+    With `expected` (name -> (shape, dtype name)) only those are read, and each must be there with that shape and dtype (None:
+    any), which is checked before values are read; further arrays of the file are ignored. Raises TensorFileError: no such file,
+    not an npz, a missing array, an object array, a dtype that is not allowed, a shape or dtype other than the expected one.
     """
     path = Path(path)
     try:
@@ -82,8 +82,9 @@ def load_tensors(
 def save_tensors(path: str | Path, tensors: Mapping[str, tuple[Array, str]]) -> None:
     """Write name -> (array, dtype name) as a `.npz` file; an older file is replaced at once or not at all.
 
-    An 8-bit tensor is given as uint8 codes or as an ml_dtypes array. Raises TensorFileError: a dtype that is not
-    allowed, an array that is not of its dtype, a file that cannot be written. Integer arrays are written as they are.
+    An 8-bit tensor is given as uint8 codes or as an ml_dtypes array. Integer arrays (results of users' kernels) are written as
+    they are; `load_tensors` refuses them. Raises TensorFileError: a dtype that is not allowed, an array that is not of its
+    dtype, a file that cannot be written.
     """
     path = Path(path)
     entries: dict[str, Array] = {}

@@ -73,10 +73,11 @@ class ConvolutionCall(AcceptedCall):
         return self.maps.like if self.forward else self.maps.read
 
     def volume(self, name: str) -> tuple[int, int, int, int, int]:
-        """Return (N, C, D, H, W) of map `name` in the 3-D problem: the sizes of x if `name` is x, else those of y.
+        """Return (N, C, D, H, W) of map `name` in the 3-D problem. `name` is `x`, or `y` for the other sizes; an output of the
+        size of x must be asked for by the name of x.
 
-        N is the batch of the call's own input `name`, since maps may have different batches where only the bias
-        gradient is wanted. For outputs, and for TBC on dav-3510, it is the problem's.
+        N is the batch of the call's own input `name`, since maps may have different batches where only the bias gradient is
+        wanted. For outputs, and for TBC on dav-3510, it is the problem's.
         """
         p = self.problem
         # Where only the bias gradient is wanted, the library takes two batches that differ.
@@ -107,7 +108,9 @@ class ConvolutionCall(AcceptedCall):
         return self.inputs[output.removeprefix("grad_")].dtype
 
     def in_problem_order(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return name -> the caller's array with its axes in the order of the problem (only TBC has another order)."""
+        """Return name -> the caller's array, or a view of it with its axes in the order of the problem (only TBC has another
+        order).
+        """
         if self.axes is None:
             return dict(arrays)
         return {name: _reordered(name, array, self.axes) for name, array in arrays.items()}

@@ -40,7 +40,8 @@ class ConvolutionFields(FileEntry):
 def attributes_of(case: Any) -> dict[str, Any]:
     """Return name -> value of stride, padding, dilation, transposed, output_padding and groups.
 
-    One number, or the default of a left-out attribute, is repeated for each spatial axis.
+    A single number, or the default of a left-out attribute, is repeated for each spatial axis; other lengths stay, to be
+    refused. ValueError if the case has no shape of input.
     """
     dims = len(needed("input.shape", case.input.shape)) - 2
 
@@ -59,10 +60,12 @@ def attributes_of(case: Any) -> dict[str, Any]:
 
 
 def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
-    """Return the output's shape, which follows from input, weight and attributes. ValueError where the case contradicts itself.
+    """Return the output's shape, which follows from input, weight and attributes. ValueError where the case contradicts itself,
+    or lacks the shape of input or weight.
 
-    `given` is the shape that the case gives tensor `name`, which must be the same; None if it gives none. A case that
-    keeps its entries as given raises nothing: `given` stands, else the shape of the input.
+    `given` is the shape that the case gives tensor `name`, which must be the same; None if it gives none. In a case that keeps
+    its entries as given contradictions raise nothing: `given` stands; without it the formula's shape with sizes of at least 1,
+    or where ranks and lengths allow no formula the shape of the input.
     """
     input, weight = needed("input.shape", case.input.shape), needed("weight.shape", case.weight.shape)
     dims = len(input) - 2

@@ -30,9 +30,9 @@ class Formula:
     """Products of one output element: product i is element `left[i]` of tensor `left_name` times element `right[i]` of
     `right_name` (flat indices into the caller's tensors).
 
-    `place` is the element's position in the problem: (n, c, d, h, w), in dW (co, ci, kd, kh, kw). `kind` is "forward"
-    (y from x), "data" (x from y) or "filter" (dW from x and y). `added` is (tensor, flat index) of an element that is
-    added to the products, or None.
+    `place` is the element's position in the problem: (n, c, d, h, w), in dW (co, ci, kd, kh, kw). `kind` is "forward" (y from
+    x), "data" (x from y) or "filter" (dW from x and y). `added` is (tensor, flat index) of an element that is added to the
+    products, or None. Products with padding are left out.
     """
 
     output: str
@@ -50,7 +50,8 @@ class Formula:
 
 
 def formula(call: ConvolutionCall, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]) -> Formula:
-    """Return the products of element `index` of `output`: the map that the data kernel makes, or the weight's gradient.
+    """Return the products of element `index` of `output`: the map that the data kernel makes, or the weight's gradient. A bias
+    that is added is not in it.
 
     `shapes` are those of the caller's tensors, and `index` counts in the caller's order of axes.
     """

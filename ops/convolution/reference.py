@@ -100,7 +100,8 @@ def grad_bias_reference(grad_output: Array, *, absolute: bool = False) -> tuple[
 
 
 def products_per_element(problem: ConvProblem) -> dict[str, int]:
-    """Return gradient -> number of products in its longest sum, the K of the error bound.
+    """Return gradient -> number of products in its longest sum, the K of the error bound, of a convolution that is not
+    transposed.
 
     A sum of grad_input has only every (stride / gcd(stride, dilation))-th tap of an axis; near a border fewer.
     """
@@ -118,7 +119,9 @@ def products_per_element(problem: ConvProblem) -> dict[str, int]:
 
 
 def _mirrored(problem: ConvProblem) -> ConvProblem:
-    """Return the convolution of grad_output, with its taps mirrored, that gives grad_input where all strides are 1."""
+    """Return the problem whose forward convolution of grad_output, with mirrored taps, gives grad_input; right only where all
+    strides are 1. Paddings may be negative.
+    """
     p = problem
     reach = [(taps - 1) * dilation for taps, dilation in zip((p.k_d, p.k_h, p.k_w), _dilations(p), strict=True)]
     return replace(

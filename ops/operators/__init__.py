@@ -26,10 +26,10 @@ SHIPPED = (
 
 
 class Register(Mapping[str, "Operator[Any, Any]"]):
-    """Mapping from operator name to operator. Those of the package are imported when they are first asked for; others
-    can be added.
+    """Mapping from operator name to operator. Those of the package are imported when they are first asked for; others can be
+    added.
 
-    Raises SimError for an unknown name.
+    Raises SimError for an unknown name, from `get` too.
     """
 
     def __init__(self, shipped: tuple[str, ...] = ()) -> None:
@@ -61,7 +61,9 @@ class Register(Mapping[str, "Operator[Any, Any]"]):
         self._added[operator.name] = operator
 
     def of_pass(self, direction: str, kind: str = "conv") -> Operator[Any, Any]:
-        """Return the operator for the "forward" or "backward" pass of a layer of kind `kind`. SimError where there is none."""
+        """Return the first registered operator for the "forward" or "backward" pass of a layer of kind `kind`. SimError where
+        there is none.
+        """
         known: dict[str, Operator[Any, Any]] = {}
         for operator in self.values():
             if operator.layer_kind == kind and operator.layer_direction is not None:
