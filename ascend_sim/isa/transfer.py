@@ -277,8 +277,8 @@ class DataCopyNd2Nz(Instruction):
 
 @frozen
 class Fill(Instruction):
-    """Set `size` bytes of the buffer `destination` to copies of one number: `itemsize` bytes with the bits `value`, zeros by
-    default.
+    """Set `size` bytes of the buffer `destination`, whole numbers of `itemsize` bytes, to copies of the one with the bits
+    `value`; zeros by default.
     """
 
     destination: str

@@ -312,10 +312,9 @@ Steps = dict[tuple[Hashable, int, Place], Stamp]
 class Stamps:
     """All stamps of a task's programs, which the builders of its blocks share, and the numbered phases between them.
 
-    `known` has the stamps by number; `longest` is the most by which one of their numbers moves when every number of the place
-    grows by one. `repeated` has a program and its place for each outline, while the program exists
-    (`KernelBuilder.repeated_at`). `of_traced` has the traced loops, `turn_counts` the turns of each source line that ran
-    (`kernel.traced`).
+    `known` has the stamps by number; `longest` bounds how far one of their numbers moves when every number of the place grows
+    by one. `repeated` has a program and its place for each outline, while the program exists (`KernelBuilder.repeated_at`).
+    `of_traced` has the traced loops, `turn_counts` the turns of each source line that ran (`kernel.traced`).
     """
 
     def __init__(self) -> None:

@@ -64,7 +64,8 @@ class UnitFlagTiles(BufferQueue[int]):
         self._waits = index  # its first Mmad does
 
     def before(self, product: CubeProduct) -> None:
-        """Append the wait for the flag that lets `product` overwrite the tile, if it is the tile's first product.
+        """Append the wait for the flag that lets `product` overwrite the tile, if it is the first product in a tile that is
+        used again.
 
         To be called before every product: `drain` needs the tile's last one, which is noted here.
         """
