@@ -36,7 +36,7 @@ TIME_MARGIN = 62
 EDGE = "rgba(127,127,127,0.6)"
 """Around boxes and markers, on light and on dark ground."""
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
-
+_STEPS = {"shape": "hv", "width": 1.5}
 LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0}
 
 Figure: TypeAlias = go.Figure
@@ -109,54 +109,39 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
     intensities = [one[2] for one in points]
     low, high = min(intensities) / 4, max(*intensities, 2 * max(peaks.values()) / levels["HBM"]) * 2
     for dtype, peak in peaks.items():
-        figure.add_scatter(
-            x=[low, high],
-            y=[peak, peak],
-            mode="lines",
-            name=f"cube {dtype}: {peak:.0f} TFLOP/s",
-            line={"color": COLORS["M"], "width": 2},
-            hoverinfo="name",
-        )
+        _add_limit(figure, ([low, high], [peak, peak]), f"cube {dtype}: {peak:.0f} TFLOP/s", {"color": COLORS["M"]})
     top = max(peaks.values())
     colors = {"MTE1": COLORS["MTE1"], "L2": COLORS["MTE2"], "HBM": COLORS["FIX"]}
     for name, rate in levels.items():
         level, dash = name.partition(" ")[0], "dash" if name.endswith("L0A") else "dot"
-        figure.add_scatter(
-            x=[low, top / rate],
-            y=[low * rate, top],
-            mode="lines",
-            name=f"{name}: {rate:.1f} TB/s",
-            line={"color": colors[level], "width": 2, "dash": dash},
-            legendgroup=level,
-            hoverinfo="name",
-        )
+        ends, line = ([low, top / rate], [low * rate, top]), {"color": colors[level], "dash": dash}
+        _add_limit(figure, ends, f"{name}: {rate:.1f} TB/s", line, level)
         mine = [one for one in points if one[0] == level and not name.endswith("L0B")]  # MTE1 has two lines
+        marks = [symbols.get(one[1], _SYMBOLS[-1]) for one in mine]
         figure.add_scatter(
             x=[one[2] for one in mine],
             y=[one[3] for one in mine],
             text=[one[1] for one in mine],
             mode="markers",
-            marker={
-                "color": colors[level],
-                "size": 11,
-                "line": {"width": 1, "color": EDGE},
-                "symbol": [symbols.get(one[1], _SYMBOLS[-1]) for one in mine],
-            },
+            marker={"color": colors[level], "size": 11, "line": {"width": 1, "color": EDGE}, "symbol": marks},
             legendgroup=level,
             showlegend=False,
             hovertemplate=f"%{{text}}<br>%{{x:.1f}} FLOP per byte through {level}<br>%{{y:.1f}} TFLOP/s<extra></extra>",
         )
     for name, symbol in symbols.items():
-        figure.add_scatter(
-            x=[None],
-            y=[None],
-            mode="markers",
-            name=name,
-            marker={"color": NOTHING, "size": 11, "symbol": symbol},
-        )
+        marker = {"color": NOTHING, "size": 11, "symbol": symbol}
+        figure.add_scatter(x=[None], y=[None], mode="markers", name=name, marker=marker)
     figure.update_xaxes(type="log", title="FLOP per byte", dtick=1)
     figure.update_yaxes(type="log", title="TFLOP/s", tickvals=[n * 10**e for e in range(-6, 5) for n in (1, 2, 5)])
     return figure
+
+
+def _add_limit(
+    figure: Figure, ends: tuple[Sequence[float], Sequence[float]], name: str, line: Mapping[str, Any], group: str | None = None
+) -> None:
+    """Add a straight line between two points, `ends` (x of both, y of both), that nothing goes beyond."""
+    x, y = ends
+    figure.add_scatter(x=x, y=y, mode="lines", name=name, line={"width": 2, **line}, legendgroup=group, hoverinfo="name")
 
 
 def _level_bytes(recording: Recording, kernel: Mapping[str, Any], task: int) -> dict[str, int]:
@@ -201,14 +186,11 @@ def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> 
     moved = {path: count for path, count in kernel["counts"]["bytes"].items() if ":" not in path}
     moved["HBM"] = hbm_bytes(recording, task)
     figure = new_figure(70 + 26 * len(moved), xaxis_title="MB", showlegend=False)
-    parts = {
-        path: "<br>".join(
-            f"{key.partition(':')[2]}: {count:,} bytes"
-            for key, count in kernel["counts"]["bytes"].items()
-            if key.startswith(f"{path}:")
-        )
-        for path in moved
-    }
+    parts = dict.fromkeys(moved, "")
+    for key, count in kernel["counts"]["bytes"].items():
+        path, colon, part = key.partition(":")
+        if colon:
+            parts[path] += f"{'<br>' * bool(parts[path])}{part}: {count:,} bytes"
     figure.add_bar(
         y=list(moved),
         x=[count / 1e6 for count in moved.values()],
@@ -244,22 +226,25 @@ def waterfall_figure(chip: ChipSpec, kernel: Mapping[str, Any]) -> Figure:
     return figure
 
 
+def _cores(recording: Recording, task: int) -> dict[str, list[ProgramRun]]:
+    """Return {core, such as "AIC 3": its blocks of kernel `task`}, by kind and number."""
+    found: dict[tuple[str, int], list[ProgramRun]] = {}
+    for run in recording.timeline.of(task):
+        found.setdefault((run.program.core_kind, run.core), []).append(run)
+    return {f"{kind} {core}": found[kind, core] for kind, core in sorted(found)}
+
+
 def utilisation_figure(recording: Recording, task: int) -> Figure:
     """Return a heat map of pipes by cores: per cent of the time of the core's blocks of kernel `task` in which it was busy."""
-    spans: dict[tuple[str, int], int] = {}
-    busy: dict[tuple[str, int], dict[str, int]] = {}
-    for run in recording.timeline.of(task):
-        core = (run.program.core_kind, run.core)
-        spans[core] = spans.get(core, 0) + run.finish - run.launch
-        into = busy.setdefault(core, {})
-        for pipe, cycles in run.busy().items():
-            into[pipe] = into.get(pipe, 0) + cycles
-    cores = sorted(spans)
-    pipes = [pipe for pipe in PIPES if any(busy[core][pipe] for core in cores)]
-    shares = [[100 * busy[core][pipe] / max(spans[core], 1) for core in cores] for pipe in pipes]
+    cores = _cores(recording, task)
+    busy = [[run.busy() for run in runs] for runs in cores.values()]
+    spans = [max(sum(run.finish - run.launch for run in runs), 1) for runs in cores.values()]
+    cycles = {pipe: [sum(each[pipe] for each in blocks) for blocks in busy] for pipe in PIPES}
+    pipes = [pipe for pipe in PIPES if any(cycles[pipe])]
+    shares = [[100 * each / span for each, span in zip(cycles[pipe], spans, strict=True)] for pipe in pipes]
     figure = new_figure(90 + 26 * len(pipes), xaxis_title="core")
     figure.add_heatmap(
-        x=[f"{kind} {core}" for kind, core in cores],
+        x=list(cores),
         y=pipes,
         z=np.round(shares, 2),
         zmin=0,
@@ -276,15 +261,13 @@ def utilisation_figure(recording: Recording, task: int) -> Figure:
 def balance_figure(recording: Recording, task: int) -> Figure:
     """Return a bar figure: us of every core in kernel `task`, from dispatch to end, summed over its blocks."""
     chip = recording.chip
-    cycles: dict[tuple[str, int], list[int]] = {}
-    for run in recording.timeline.of(task):
-        cycles.setdefault((run.program.core_kind, run.core), []).append(run.finish - run.launch)
-    cores = sorted(cycles)
+    cores = _cores(recording, task)
+    cycles = [[run.finish - run.launch for run in runs] for runs in cores.values()]
     figure = new_figure(220, yaxis_title="us", xaxis_title="core", showlegend=False)
     figure.add_bar(
-        x=[f"{kind} {core}" for kind, core in cores],
-        y=[round(chip.us(sum(cycles[core])), 3) for core in cores],
-        customdata=[[len(cycles[core]), f"{sum(cycles[core]):,}"] for core in cores],
+        x=list(cores),
+        y=[round(chip.us(sum(each)), 3) for each in cycles],
+        customdata=[[len(each), f"{sum(each):,}"] for each in cycles],
         marker_color=COLORS["core start"],
         hovertemplate="%{x}: %{y:.2f} us<br>%{customdata[1]} cycles in %{customdata[0]} blocks<extra></extra>",
     )
@@ -294,7 +277,7 @@ def balance_figure(recording: Recording, task: int) -> Figure:
 
 def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
     """Return a figure of the bytes held in each buffer while a block runs, in per cent of the buffer; None if it uses none."""
-    chip, origin = recording.chip, origin_of(recording)
+    chip, origin = recording.chip, recording.timeline.launch
     figure = new_figure(260, yaxis={"title": "% of the buffer", "range": [0, 105]}, xaxis_title="us", legend=LEGEND)
     colors = {"L1": "MTE2", "L0A": "MTE1", "L0B": "M", "L0C": "FIX", "UB": "V"}
     for name in chip.cores.kinds[run.program.core_kind].buffers:  # type: ignore[index]
@@ -308,12 +291,11 @@ def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
             y=np.round(100 * held / capacity, 2),
             name=name,
             mode="lines",
-            line={"shape": "hv", "width": 1.5, "color": COLORS.get(colors.get(name, ""), NOTHING)},
+            line=_STEPS | {"color": COLORS.get(colors.get(name, ""), NOTHING)},
             customdata=held,
             hovertemplate=f"{name} %{{customdata:,}} of {capacity:,} bytes<br>%{{x}} us<extra></extra>",
         )
-    figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False).update_xaxes(ticks="outside")
-    return figure if figure.data else None
+    return _over_time(figure) if figure.data else None
 
 
 def bandwidth_figure(recording: Recording, task: int) -> Figure:
@@ -335,20 +317,18 @@ def bandwidth_figure(recording: Recording, task: int) -> Figure:
             y=np.append(rates, rates[-1]),
             name=level,
             mode="lines",
-            line={"shape": "hv", "width": 1.5, "color": colors[level]},
+            line=_STEPS | {"color": colors[level]},
             hovertemplate=f"{level} %{{y:,.0f}} GB/s<br>%{{x}} us<extra></extra>",
         )
     limit = chip.hbm_bytes_per_cycle() * to_gb
-    figure.add_scatter(
-        x=[us[0], us[-1]],
-        y=[limit, limit],
-        name=f"HBM at most: {limit:,.0f} GB/s",
-        mode="lines",
-        line={"width": 1, "dash": "dot", "color": colors["HBM"]},
-        hoverinfo="name",
-    )
-    figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False).update_xaxes(ticks="outside")
-    return figure
+    line = {"width": 1, "dash": "dot", "color": colors["HBM"]}
+    _add_limit(figure, ([us[0], us[-1]], [limit, limit]), f"HBM at most: {limit:,.0f} GB/s", line)
+    return _over_time(figure)
+
+
+def _over_time(figure: Figure) -> Figure:
+    """Return the figure with the margin and the ticks of all that share an axis of time."""
+    return figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False).update_xaxes(ticks="outside")
 
 
 def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -361,8 +341,3 @@ def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[
     least, most = np.minimum.reduceat(held, edges), np.maximum.reduceat(held, edges)
     middle = time[np.minimum(edges + np.diff(edges, append=len(time)) // 2, len(time) - 1)]
     return np.stack([time[edges], middle], 1).ravel(), np.stack([most, least], 1).ravel()
-
-
-def origin_of(recording: Recording) -> int:
-    """Return the cycle from which the figures count time: the launch of the first task."""
-    return recording.timeline.launch

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import StringIO
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryFile, mkdtemp
@@ -137,6 +139,17 @@ def _remove_left(folder: Path) -> None:
 
 def write_json(path: str | Path, data: Any) -> None:
     """Write plain values as indented JSON. Raises ValueError for NaN and infinity, since JSON has neither."""
-    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(path, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text in UTF-8. Raises SimError as `atomic_write`."""
     with atomic_write(path) as file:
-        file.write(text.encode() + b"\n")
+        file.write(text.encode())
+
+
+def as_csv(rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as CSV, a line each; None is an empty cell."""
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -12,15 +12,13 @@ Column names are the vendor's (configs/msprof.yaml), figures the model's; what i
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,13 +30,12 @@ from ascend_sim.engine.flags import flag_pairs
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.errors import SimError
-from ascend_sim.frozen import mutable
-from ascend_sim.isa.base import CROSS_SET, DISARMED, PIPES, SET, WAIT
+from ascend_sim.isa.base import CROSS_SET, PIPES, SET
 from ascend_sim.report.counts import bytes_of
-from ascend_sim.report.files import atomic_write
+from ascend_sim.report.files import as_csv, atomic_write, write_text
 from ascend_sim.report.lines import line_table
 from ascend_sim.report.msprof_figures import Value, WorkFigures, figures
-from ascend_sim.report.trace import THREADS
+from ascend_sim.report.trace import THREADS, core_name, cores_of
 from ascend_sim.shipped import read_config
 
 FOLDER = "msprof"
@@ -53,14 +50,6 @@ _US_DECIMALS = 4
 _TS_DECIMALS = 9
 
 
-@mutable
-class _ProfiledCore:
-    """One core of a kernel: its name in the tree of folders and the programs that it ran, in the order of time."""
-
-    name: str
-    runs: list[ProgramRun] = field(default_factory=list)
-
-
 def write_msprof(
     out: str | Path, timeline: Timeline, tasks: Sequence[Task], chip: ChipSpec, trace_limit: int = 500_000
 ) -> Path:
@@ -73,10 +62,11 @@ def write_msprof(
     check_msprof(out)
     temporary = folder.with_name(f".{FOLDER}.{secrets.token_hex(4)}.tmp")  # another run may write here at this moment
     try:
-        heads = _heads()
+        heads = read_config("msprof.yaml")
         width = len(str(max(len(tasks) - 1, 0)))
         for number, task in enumerate(tasks):
-            kernel = temporary / f"OPPROF_{number:0{width}d}_{_in_a_path(task.name)}"
+            name = re.sub(r"[^\w.-]", "_", task.name, flags=re.ASCII)[:_NAME]
+            kernel = temporary / f"OPPROF_{number:0{width}d}_{name}"
             kernel.mkdir(parents=True)
             _write_kernel(kernel, timeline, number, task, chip, heads, trace_limit)
         temporary.mkdir(exist_ok=True)
@@ -87,11 +77,6 @@ def write_msprof(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
-
-
-def _in_a_path(name: str) -> str:
-    """Return a kernel's name as a part of a path: "_" but for ASCII letters, digits, "_", "-" and ".", at most 120 of them."""
-    return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:_NAME]
 
 
 def replace_msprof(temporary: Path, folder: Path) -> None:
@@ -134,10 +119,6 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def _heads() -> dict[str, Any]:
-    return read_config("msprof.yaml")  # type: ignore[no-any-return]
-
-
 def _write_kernel(
     folder: Path, timeline: Timeline, number: int, task: Task, chip: ChipSpec, heads: Mapping[str, Any], limit: int
 ) -> None:
@@ -151,19 +132,19 @@ def _write_kernel(
         _write_csv(folder / f"{name}.csv", columns, [_basic(task, span.finish - span.launch, chip)] if basic else rows)
     simulator = folder / "simulator"
     simulator.mkdir()
-    shown: list[_ProfiledCore] = []
+    shown: dict[str, Sequence[ProgramRun]] = {}
     events = 0
-    for core in _cores(runs, chip):
-        place = simulator / core.name
+    for core, own in cores_of(runs, chip).items():
+        name = f"{core_name(core, own)}{'' if core[1] >= 0 else 0}"
+        place = simulator / name
         place.mkdir()
-        instructions = _instruction_rows(core, chip)
-        _write_csv(place / f"{core.name}_instr_exe.csv", heads["instr_exe"], instructions)
-        _write_csv(place / f"{core.name}_code_exe.csv", heads["code_exe"], _code_rows(core, chip))
-        events += sum(len(run.program) for run in core.runs)
+        _write_csv(place / f"{name}_instr_exe.csv", heads["instr_exe"], _instruction_rows(own, chip))
+        _write_csv(place / f"{name}_code_exe.csv", heads["code_exe"], _code_rows(own, chip))
+        events += sum(len(run.program) for run in own)
         if not shown or events <= limit:
-            shown.append(core)
-            _write_trace(place / "trace.json", [core], task, span.launch, chip, heads["colours"], whole=False)
-    _write_trace(simulator / "trace.json", shown, task, span.launch, chip, heads["colours"], whole=True)
+            shown[name] = own
+            _write_trace(place / "trace.json", {name: own}, span.launch, chip, heads["colours"], whole=False)
+    _write_trace(simulator / "trace.json", shown, span.launch, chip, heads["colours"], whole=True)
 
 
 # -- tables of blocks --------------------------------------------------------------------------------------------------
@@ -174,11 +155,8 @@ def _block_rows(runs: Sequence[ProgramRun], chip: ChipSpec, per_block: bool) -> 
     or none if nothing ran.
     """
     if not per_block:
-        work = WorkFigures()
-        for run in runs:
-            work = work + WorkFigures.of(run)
         if runs:
-            yield figures(work, chip, "aic")
+            yield figures(sum(map(WorkFigures.of, runs), WorkFigures()), chip, "aic")
         return
     for run in runs:
         program = run.program
@@ -204,37 +182,18 @@ def _basic(task: Task, cycles: int, chip: ChipSpec) -> dict[str, Value]:
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Value]]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    with atomic_write(path) as file:
-        file.write(text.getvalue().encode())
+    write_text(path, as_csv([columns, *([row.get(name) for name in columns] for row in rows)]))
 
 
 # -- tables of instructions --------------------------------------------------------------------------------------------
 
 
-def _cores(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[_ProfiledCore]:
-    """Return the cores that ran something, sorted by number, an AIC before its AIVs, each with its programs by time."""
-    per_core = max(chip.cores.aiv_per_aic, 1)
-    found: dict[tuple[int, int], _ProfiledCore] = {}
-    for run in runs:
-        kind = run.program.core_kind
-        group, part = divmod(run.core, per_core) if kind == "AIV" else (run.core, -1)
-        unit = {"AIC": "cubecore0", "AIV": f"veccore{part}"}.get(kind, "aicore0")
-        found.setdefault((group, part), _ProfiledCore(f"core{group}.{unit}")).runs.append(run)
-    for core in found.values():
-        core.runs.sort(key=lambda run: run.begin)
-    return [found[key] for key in sorted(found)]
-
-
-def _instruction_rows(core: _ProfiledCore, chip: ChipSpec) -> list[dict[str, Value]]:
+def _instruction_rows(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[dict[str, Value]]:
     """Return a row for every distinct instruction that a core executed (calls, cycles, parameters), in the table's order."""
-    table = core.runs[0].program.table
+    table = runs[0].program.table
     size = len(table.instructions)
-    arguments = np.concatenate([run.program.rows[:, 0] for run in core.runs])
-    length = np.concatenate([run.end - run.start for run in core.runs])
+    arguments = np.concatenate([run.program.rows[:, 0] for run in runs])
+    length = np.concatenate([run.end - run.start for run in runs])
     calls = np.bincount(arguments, minlength=size).tolist()
     cycles = np.bincount(arguments, weights=length, minlength=size).astype(np.int64).tolist()
     return [
@@ -256,26 +215,26 @@ def _fields(instruction: Any) -> str:
     return " ".join(f"{name}={value}" for name, value in instruction.parameters().items())
 
 
-def _code_rows(core: _ProfiledCore, chip: ChipSpec) -> list[dict[str, Value]]:
+def _code_rows(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[dict[str, Value]]:
     """Return a row with calls and cycles for each source line of a core's instructions; where no line was noted, for each
     instruction name.
     """
-    instructions = core.runs[0].program.table.instructions
-    lines, columns = line_table([run.program for run in core.runs])
+    instructions = runs[0].program.table.instructions
+    lines, columns = line_table([run.program for run in runs])
     names = [*(line.place for line in lines), *(instruction.name for instruction in instructions)]
     calls, cycles = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
-    for run, column in zip(core.runs, columns, strict=True):
+    for run, column in zip(runs, columns, strict=True):
         code = np.where(column >= 0, column, len(lines) + run.program.rows[:, 0])
         np.add.at(calls, code, 1)
         np.add.at(cycles, code, run.end - run.start)
-    found: dict[str, tuple[int, int]] = {}
-    for name, often, length in zip(names, calls.tolist(), cycles.tolist(), strict=True):
-        if often:
-            known = found.get(name, (0, 0))
-            found[name] = known[0] + often, known[1] + length
+    often, length = Counter[str](), Counter[str]()
+    for name, times, took in zip(names, calls.tolist(), cycles.tolist(), strict=True):
+        often[name] += times
+        length[name] += took
     return [
-        {"code": code, "call_count": often, "cycles": length, "running_time(us)": round(chip.us(length), _US_DECIMALS)}
-        for code, (often, length) in found.items()
+        {"code": code, "call_count": n, "cycles": length[code], "running_time(us)": round(chip.us(length[code]), _US_DECIMALS)}
+        for code, n in often.items()
+        if n
     ]
 
 
@@ -284,8 +243,7 @@ def _code_rows(core: _ProfiledCore, chip: ChipSpec) -> list[dict[str, Value]]:
 
 def _write_trace(
     path: Path,
-    cores: Sequence[_ProfiledCore],
-    task: Task,
+    cores: Mapping[str, Sequence[ProgramRun]],
     origin: int,
     chip: ChipSpec,
     colours: Mapping[str, str],
@@ -296,15 +254,14 @@ def _write_trace(
 
     With `whole` processes are cores and threads pipes, else processes are pipes.
     """
-    numbers = count()
+    numbers, before = count(), ""
     with atomic_write(path) as file:
         file.write(b'{"profilingType": "op", "displayTimeUnit": "ns", "traceEvents": [\n')
-        first = True
-        for core in cores:
-            for run in core.runs:
-                for event in _events(core.name, run, origin, chip, colours, numbers, whole):
-                    file.write((("" if first else ",\n") + json.dumps(event)).encode())
-                    first = False
+        for name, runs in cores.items():
+            for run in runs:
+                for event in _events(name, run, origin, chip, colours, numbers, whole):
+                    file.write((before + json.dumps(event)).encode())
+                    before = ",\n"
         file.write(b"\n]}\n")
 
 
@@ -318,34 +275,24 @@ def _events(
     whole: bool,
 ) -> Iterator[dict[str, Any]]:
     program, table = run.program, run.program.table
-    arrows = _flag_arrows(run, numbers)
+    arrows: dict[int, int] = {}  # number of the arrow that begins or ends at a row; a disarmed wait has none
+    for wait_row, set_row in flag_pairs(run).items():
+        arrows[set_row] = arrows[wait_row] = next(numbers)
     shared: dict[int, dict[str, Any]] = {}
-    flag_cycles = 1  # the vendor draws a set one cycle long, at its end
     for row, (argument, start, end) in enumerate(
         zip(program.rows[:, 0].tolist(), (run.start - origin).tolist(), (run.end - origin).tolist(), strict=True)
     ):
         if argument not in shared:
             shared[argument] = _shared(table, argument, name, colours, whole)
         kind = table.kinds[argument]
-        if kind in (SET, CROSS_SET):
-            start = end - flag_cycles
+        if kind in (SET, CROSS_SET):  # the vendor draws a set one cycle long, at its end
+            start = end - 1
         ts, duration = _us(chip, start), _us(chip, end - start)
         yield {**shared[argument], "ts": ts, "dur": duration}
-        for number in arrows.get(row, ()) if kind in (SET, WAIT, DISARMED) else ():
+        if row in arrows:
             place = {key: shared[argument][key] for key in ("pid", "tid")}
             side = {"ph": "s", "ts": ts} if kind == SET else {"ph": "t", "ts": _us(chip, end)}
-            yield {"name": "flag", "cat": "flag", "id": number, **side, **place}
-
-
-def _flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> dict[int, list[int]]:
-    """Return {row: numbers of the trace's arrows at it}: an arrow joins the k-th set of a flag to its k-th wait.
-
-    A disarmed wait has no arrow.
-    """
-    arrows: dict[int, list[int]] = {}
-    for wait_row, set_row in flag_pairs(run).items():
-        arrows[set_row] = arrows[wait_row] = [next(numbers)]
-    return arrows
+            yield {"name": "flag", "cat": "flag", "id": arrows[row], **side, **place}
 
 
 def _shared(table: Any, argument: int, core: str, colours: Mapping[str, str], whole: bool) -> dict[str, Any]:

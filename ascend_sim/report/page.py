@@ -8,6 +8,7 @@ It needs Plotly to be made and nothing to be read: script, style and figures are
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -20,7 +21,7 @@ from ascend_sim.npz_file import one_line
 from ascend_sim.report.advice import layer_words
 from ascend_sim.report.blocks import EXPLAINED, costs_part, timeline_part, words_part
 from ascend_sim.report.columns import counted
-from ascend_sim.report.files import atomic_write
+from ascend_sim.report.files import write_text
 from ascend_sim.report.html import cards, output_table, problem_table, results_name, summary_html, table
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.packed import LIMIT, PackedBlocks
@@ -35,11 +36,13 @@ from ascend_sim.runtime import Recording
 
 _KERNELS = 12
 """Kernels with figures of their own, the longest first; every kernel has a timeline."""
-
-
 _BANDWIDTH = (
     "All cores together: what they load from global memory (GM) and write there, the L2 lines that these bytes touch, and what "
     "HBM moves. The dotted line is the highest rate of HBM."
+)
+_FOOT = (
+    '<footer class="faint">Made by ascend-sim. Times follow from published instruction costs and measured bandwidths; '
+    "<code>ascend-sim chips NAME</code> says of every number where it is from and which are assumed.</footer>"
 )
 
 
@@ -59,12 +62,24 @@ def write_page(
     other rates. Blocks beyond `limit` bytes, packed, are left out, and it says so. Raises
     SimError without Plotly and for a report of another run.
     """
+    check_plotly()
+    kernels, title = report["kernels"], title_of(report, name)
+    if report["total_us"] is None or [kernel["name"] for kernel in kernels] != [task.name for task in recording.tasks]:
+        raise SimError("the report does not belong to the run in the timeline: its kernels differ, or it has no times")
     steps = critical_path(recording.timeline)
     said = words(recording, report, steps, outcomes)
-    title = title_of(report, name)
-    text = _page(recording, report, title, outcomes, steps, said, limit)
-    with atomic_write(path) as file:
-        file.write(text.encode())
+    figures, found = Figures(), Findings(recording, report)
+    kernels_text, packed = _one_kernel(recording, report, steps, figures, limit)
+    parts = [
+        _head(report, title, found.part()),
+        kernels_text,
+        _kernels(kernels, report["total_us"]),
+        _bottleneck(recording, report, steps, outcomes, said, figures),
+        _rooflines(recording, report, figures),
+        _FOOT,
+    ]
+    blocks = None if packed is None else {**packed.to_dict(), "clashes": found.clashes}
+    write_text(path, framed(title, parts, figures, blocks))
     return said
 
 
@@ -119,69 +134,27 @@ def _stored_report(path: Path, digest: str) -> dict[str, Any]:
     return report
 
 
-def _page(
-    recording: Recording,
-    report: Mapping[str, Any],
-    title: str,
-    outcomes: Sequence[ChangedRun] | None,
-    path: Sequence[PathStep],
-    said: Sequence[str],
-    limit: int | None,
-) -> str:
-    check_plotly()
-    kernels = report["kernels"]
-    names = [task.name for task in recording.tasks]
-    if report["total_us"] is None or [kernel["name"] for kernel in kernels] != names:
-        raise SimError("the report does not belong to the run in the timeline: its kernels differ, or it has no times")
-    figures = Figures()
-    found = Findings(recording, report)
-    kernels_text, packed = _one_kernel(recording, report, path, figures, limit)
-    parts = [
-        _head(report, title, found.part()),
-        kernels_text,
-        _kernels(kernels, report["total_us"]),
-        _bottleneck(recording, report, path, outcomes, said, figures),
-        _rooflines(recording, report, figures),
-        _foot(),
-    ]
-    return framed(title, parts, figures, None if packed is None else {**packed.to_dict(), "clashes": found.clashes})
-
-
-def _head(report: Mapping[str, Any], title: str, told: str) -> str:
+def _head(report: Mapping[str, Any], title: str, hazards: str) -> str:
     problem, outputs, findings = report["problem"], report["outputs"], report["findings"]
     kind = results_name(outputs)
     wrong = [name for name, figures in outputs.items() if figures.get("correct") is False]
     if wrong or findings:
-        verdict = f'<span class="bad">{escape(", ".join([*(f"{name} wrong" for name in wrong), *_found(findings)]))}</span>'
+        told = [*(f"{name} wrong" for name in wrong), *([counted(len(findings), "finding")] if findings else [])]
+        verdict = f'<span class="bad">{escape(", ".join(told))}</span>'
     elif outputs:
         verdict = '<span class="good">correct</span>'
     else:
         verdict = "not checked"
     compared = f"{kind}s" if outputs else f"mode {report['mode']}, nothing to compare"
-    facts = [
-        (f"{report['total_us']:,.2f} us", counted(len(report["kernels"]), "kernel")),
-        (verdict, compared),
-        (escape(report["chip"]), f"mode {report['mode']}"),
-    ]
-    lines = [
-        f"<h1>{escape(title)}</h1>",
-        cards(facts),
-        summary_html(report),
-        told,
-    ]
+    time = f"{report['total_us']:,.2f} us", counted(len(report["kernels"]), "kernel")
+    facts = [time, (verdict, compared), (escape(report["chip"]), f"mode {report['mode']}")]
+    lines = [f"<h1>{escape(title)}</h1>", cards(facts), summary_html(report), hazards]
     lines += [f'<p class="faint">warning: {escape(one)}</p>' for one in report["warnings"]]
-    call = [problem_table(problem)]
+    more = f", and its {kind}s against float64" if outputs else ""
+    lines += [f'<details id="call"><summary>The call{more}</summary>', problem_table(problem)]
     if outputs:
-        call += [f"<h3>{kind.capitalize()}s against float64</h3>", output_table(outputs)]
-    lines.append(
-        '<details id="call"><summary>The call' + (f", and its {kind}s against float64" if outputs else "") + "</summary>"
-    )
-    lines += [*call, "</details>"]
-    return "\n".join(lines)
-
-
-def _found(findings: Sequence[Mapping[str, str]]) -> list[str]:
-    return [f"{len(findings)} finding{'s' if len(findings) > 1 else ''}"] if findings else []
+        lines += [f"<h3>{kind.capitalize()}s against float64</h3>", output_table(outputs)]
+    return "\n".join([*lines, "</details>"])
 
 
 def _bottleneck(
@@ -216,14 +189,8 @@ def _bottleneck(
 
 def _what_if_table(kernels: Sequence[Mapping[str, Any]], outcomes: Sequence[ChangedRun]) -> str:
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])[:4]
-    rows = [
-        [
-            escape(one.words),
-            _change(one.saved),
-            *(_change(one.saved_by_task[i]) for i in order),
-        ]
-        for one in sorted(outcomes, key=lambda one: -one.saved)
-    ]
+    ranked = sorted(outcomes, key=lambda one: -one.saved)
+    rows = [[escape(one.words), *map(_change, (one.saved, *(one.saved_by_task[i] for i in order)))] for one in ranked]
     head = ["change of the chip", ">whole call", *(f">{kernels[i]['name']}" for i in order)]
     caption = "How much longer (+) or shorter (-) the call and its longest kernels get; tilings stay as they are."
     return table(head, rows, caption=caption, identity="what-if")
@@ -235,16 +202,12 @@ def _change(saved: float) -> str:
 
 
 def _path_table(path: Sequence[PathStep], total: int) -> str:
-    held: dict[str, dict[str, int]] = {}
-    for step in path:
-        if step.because:
-            reasons = held.setdefault(step.what, {})
-            reasons[step.because] = reasons.get(step.because, 0) + 1
     rows = []
     for what, cycles in by_what(path).items():
-        count = sum(step.rows for step in path if step.what == what)
-        ranked = sorted(held.get(what, {}).items(), key=lambda item: -item[1])
-        told = ", ".join(f"{because} {number:,}" for because, number in ranked)
+        steps = [step for step in path if step.what == what]
+        held = Counter(step.because for step in steps if step.because)
+        told = ", ".join(f"{because} {number:,}" for because, number in held.most_common())
+        count = sum(step.rows for step in steps)
         rows.append([what, f"{cycles:,}", f"{100 * cycles / total:.1f} %", f"{count:,}", told])
     head = ["what takes the time", ">cycles", ">share", ">steps", "and what each began after"]
     return f"<details><summary>The path by what takes the time</summary>{table(head, rows)}</details>"
@@ -306,15 +269,12 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures
     figure = roofline_figure(recording, report)
     if figure is None:
         return ""
-    return "\n".join(
-        [
-            "<h2>Rooflines</h2>",
-            '<p class="faint">A line is the highest speed that a level of memory, or the cube, allows. A cube kernel has a '
-            "point for each level (MTE1, L2, HBM): to the right, its operations per byte there; upwards, the "
-            "operations per second that it reached, launch included. MTE1 fills L0A and L0B by turns; its limit lies between "
-            "its two lines.</p>",
-            figures.add(figure, "roofline", "rooflines of the cube kernels"),
-        ]
+    drawn = figures.add(figure, "roofline", "rooflines of the cube kernels")
+    return (
+        '<h2>Rooflines</h2>\n<p class="faint">A line is the highest speed that a level of memory, or the cube, allows. A cube '
+        "kernel has a point for each level (MTE1, L2, HBM): to the right, its operations per byte there; upwards, the "
+        "operations per second that it reached, launch included. MTE1 fills L0A and L0B by turns; its limit lies between "
+        f"its two lines.</p>\n{drawn}"
     )
 
 
@@ -348,9 +308,8 @@ def _one_kernel(
             "<code>ascend-sim report OUT --all-blocks</code> draws them all, from the folder of <code>run --out OUT"
             "</code>.</p>"
         )
-    for index in shown:
-        drawn = shown.index(index) < _KERNELS
-        lines.append(_kernel(recording, kernels[index], index, chosen[index], path, figures if drawn else None))
+    for place, index in enumerate(shown):
+        lines.append(_kernel(recording, kernels[index], index, chosen[index], path, figures if place < _KERNELS else None))
     return "\n".join(lines), packed
 
 
@@ -373,17 +332,18 @@ def _kernel(
         f"<h3>Timeline of {escape(kernel['name'])}</h3>",
         f'<p class="faint">{EXPLAINED}</p>',
         timeline_part(task, place, kernel["name"]),
-        *(_waterfall(recording, kernel, task, figures) if figures is not None else ()),
-        costs_part(recording, task, path),
     ]
+    if figures is not None and kernel.get("waterfall"):
+        cycles, figure = sum(kernel["waterfall"].values()), drawings.waterfall_figure(recording.chip, kernel)
+        lines.append(f"<h3>From the ideal to the {cycles:,} cycles of {escape(kernel['name'])}</h3>")
+        lines.append(figures.add(figure, f"waterfall-{task}", f"waterfall of {kernel['name']}"))
+    lines.append(costs_part(recording, task, path))
     if figures is not None:
         where = f"{run.program.where}, on core {run.core}"
         curve = drawings.occupancy_figure(recording, run)
         if curve is not None:
-            title = f"<h3>Buffers of {escape(where)}</h3>"
-            lines.append(f'<div data-block-only="{place}">{title}')
-            name = f"buffers of {kernel['name']}, {where}"
-            lines.append(f"{figures.add(curve, f'occupancy-{task}', name, time=f'{task}')}</div>")
+            drawn = figures.add(curve, f"occupancy-{task}", f"buffers of {kernel['name']}, {where}", time=f"{task}")
+            lines.append(f'<div data-block-only="{place}"><h3>Buffers of {escape(where)}</h3>\n{drawn}</div>')
         cells = [
             ("Pipes of every core", drawings.utilisation_figure(recording, task), "pipes"),
             ("Balance of the cores", drawings.balance_figure(recording, task), "balance"),
@@ -399,18 +359,6 @@ def _kernel(
             lines.append(f"<div><h3>{title}</h3>{drawn}</div>")
         lines.append("</div>")
     return "\n".join([*lines, _tiling(kernel), "</section>"])
-
-
-def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figures: Figures) -> list[str]:
-    """Return the HTML of a kernel's waterfall; [] for a kernel without one."""
-    from ascend_sim.report.figures import waterfall_figure
-
-    if not kernel.get("waterfall"):
-        return []
-    return [
-        f"<h3>From the ideal to the {sum(kernel['waterfall'].values()):,} cycles of {escape(kernel['name'])}</h3>",
-        figures.add(waterfall_figure(recording.chip, kernel), f"waterfall-{task}", f"waterfall of {kernel['name']}"),
-    ]
 
 
 def chosen_block(recording: Recording, task: int, path: Sequence[PathStep]) -> int:
@@ -438,10 +386,3 @@ def _tiling(kernel: Mapping[str, Any]) -> str:
     )
     why = f"<p>Chosen by {escape(ladder_words(kernel['ladder']))}.</p>" if "ladder" in kernel else ""
     return f"<details><summary>Tiling ({escape(chosen)})</summary><p>{escape(fields)}</p>{why}{surrogates}</details>"
-
-
-def _foot() -> str:
-    return (
-        '<footer class="faint">Made by ascend-sim. Times follow from published instruction costs and measured bandwidths; '
-        "<code>ascend-sim chips NAME</code> says of every number where it is from and which are assumed.</footer>"
-    )

@@ -9,8 +9,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.flags import cross_pairs, flag_pairs
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
-from ascend_sim.frozen import mutable
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, PIPES, SET, WAIT
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -54,16 +53,19 @@ _Arrows = dict[int, list[int]]
 """Numbers of the arrows that begin or end in a row."""
 
 
-@mutable
+@frozen
 class _TraceProcess:
-    """One process of the trace: a core with its pipes and its programs (`runs`) in the order of time; `events` is the number of
-    events that it takes in the file.
-    """
+    """One process of the trace: a core with its pipes and its programs (`runs`) in the order of time."""
 
     name: str
     pipes: tuple[str, ...]
-    runs: list[ProgramRun] = field(default_factory=list)
-    events: int = 0
+    runs: Sequence[ProgramRun]
+
+    @property
+    def events(self) -> int:
+        """Return the number of events that it takes in the file; arrows have two ends, and so have blocks."""
+        waits = (np.isin(run.program.per_row("kind"), (WAIT, CROSS_WAIT)) for run in self.runs)
+        return sum(len(some) + 2 * int(np.count_nonzero(some)) + 2 for some in waits)
 
 
 def write_trace(
@@ -73,7 +75,7 @@ def write_trace(
 
     Beyond `limit` events (metadata apart) whole cores are left out, the highest first; the lowest is always shown.
     """
-    cores = _cores(timeline, chip)
+    cores = _processes(timeline, chip)
     shown: dict[int, _TraceProcess] = {}
     events = 0
     for process, core in cores.items():
@@ -98,24 +100,29 @@ def write_trace(
     return len(shown), len(cores)
 
 
-def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _TraceProcess]:
-    """Return {process number: core} of the cores that ran something, lowest first: a core's AIVs follow its AIC."""
+def cores_of(runs: Iterable[ProgramRun], chip: ChipSpec) -> dict[tuple[int, int], list[ProgramRun]]:
+    """Return {(AIC or AI Core, its AIV or -1): programs in the order of time} of the cores that ran something, lowest first."""
     per_core = max(chip.cores.aiv_per_aic, 1)
-    found: dict[int, _TraceProcess] = {}
-    for run in timeline.programs:
-        kind = run.program.core_kind
-        group, part = divmod(run.core, per_core) if kind == "AIV" else (run.core, -1)
-        process = group * (per_core + 1) + part + 1
-        if process not in found:
-            unit = {"AIC": "cubecore", "AIV": f"veccore{part}"}.get(kind, "aicore")
-            found[process] = _TraceProcess(f"core{group}.{unit}", chip.cores.kinds[kind].pipes)  # type: ignore[index]
-        core = found[process]
-        core.runs.append(run)
-        waits = np.isin(run.program.per_row("kind"), (WAIT, CROSS_WAIT))
-        core.events += len(run.program) + 2 * int(np.count_nonzero(waits)) + 2  # arrows have two ends, blocks too
-    for core in found.values():
-        core.runs.sort(key=lambda run: run.begin)
+    found: dict[tuple[int, int], list[ProgramRun]] = {}
+    for run in sorted(runs, key=lambda run: run.begin):
+        place = divmod(run.core, per_core) if run.program.core_kind == "AIV" else (run.core, -1)
+        found.setdefault(place, []).append(run)
     return dict(sorted(found.items()))
+
+
+def core_name(place: tuple[int, int], runs: Sequence[ProgramRun]) -> str:
+    """Return the name of the core that ran these programs, such as "core3.cubecore", "core3.veccore1" or "core3.aicore"."""
+    unit = {"AIC": "cubecore", "AIV": f"veccore{place[1]}"}.get(runs[0].program.core_kind, "aicore")
+    return f"core{place[0]}.{unit}"
+
+
+def _processes(timeline: Timeline, chip: ChipSpec) -> dict[int, _TraceProcess]:
+    """Return {process number: core} of the cores that ran something."""
+    found, together = {}, max(chip.cores.aiv_per_aic, 1) + 1
+    for place, runs in cores_of(timeline.programs, chip).items():
+        pipes = chip.cores.kinds[runs[0].program.core_kind].pipes  # type: ignore[index]
+        found[place[0] * together + place[1] + 1] = _TraceProcess(core_name(place, runs), pipes, runs)
+    return found
 
 
 class _Writer:
