@@ -174,9 +174,6 @@ class _Speaker:
     def _share(self, cycles: int, calls: int = 1) -> str:
         return f"{100 * cycles / (calls * self._elapsed):.0f} %"
 
-    def _run(self, change: Mapping[str, Any]) -> str:
-        return self.commands.run(change) if self.commands is not None else ""
-
     def _added(self, change: Mapping[str, Any], *, whole: bool = True) -> Added | None:
         """Return the cycles that the kernel takes more with a change of the call, below zero for a gain; None without trials or
         if unknown.
@@ -195,7 +192,8 @@ class _Speaker:
         return None if added.cycles > -_WORTH_DOING * self._elapsed else _Best(chosen, -added.cycles, not added.whole)
 
     def _advised(self, parts: tuple[str, ...], words: str, best: _Best) -> Statement:
-        return self._statement(parts, words, self._run(best.change), best.change, best.gain, estimated=best.estimated)
+        command = self.commands.run(best.change) if self.commands is not None else ""
+        return self._statement(parts, words, command, best.change, best.gain, estimated=best.estimated)
 
     def _less(self, best: _Best) -> str:
         return _noted(f"takes {self._share(best.gain)} less", best.estimated)
@@ -225,19 +223,16 @@ class _Speaker:
         gain = (factor - 1) * self._elapsed - added.cycles
         times = "twice" if factor == 2 else f"{factor} times"
         change = f"{self._share(abs(gain), factor)} {'less' if gain > 0 else 'more'}"
-        words = f"takes {change} than {'two' if factor == 2 else factor} of these"
-        words = f"{listed(causes)}. It comes once a launch: {times} the batch in one launch {_noted(words, not added.whole)}"
+        takes = _noted(f"takes {change} than {'two' if factor == 2 else factor} of these", not added.whole)
+        words = f"{listed(causes)}. It comes once a launch: {times} the batch in one launch {takes}"
         batches = [self.trials.batch, factor * self.trials.batch]
         command = self.commands.sweep("batch", batches) if self.commands is not None else ""
         return self._statement(parts, words, command, {"batch": factor}, gain, estimated=not added.whole)
 
     def _of_part(self, part: str) -> Statement:
         """Return the statement on a part of the waterfall."""
-        if part == "zeros":
-            return self._zeros()
-        if part == "padded channels":
-            return self._channels()
-        return self._tiled(part)
+        special = {"zeros": self._zeros, "padded channels": self._channels}
+        return special[part]() if part in special else self._tiled(part)
 
     def _cause(self, part: str) -> str:
         kernel, work = self.kernel, self.kernel["cube_work_cycles"]
@@ -351,15 +346,9 @@ def layer_words(problem: Mapping[str, Any]) -> str:
     grouped = problem.get("groups", 1)
     first, second = weight[0], weight[1] * grouped
     channels = f"{first} -> {second}" if problem.get("transposed") else f"{second} -> {first}"
-    words = [
-        f"{channels} channels",
-        f"kernel {_by(weight[2:])}",
-        f"stride {_by(problem['stride'])}",
-        f"maps {_by(maps[2:])}",
-    ]
-    if grouped != 1:
-        words.append(f"{grouped} groups")
-    return ", ".join([*words, f"batch {maps[0]}"])
+    sizes = f"kernel {_by(weight[2:])}, stride {_by(problem['stride'])}, maps {_by(maps[2:])}"
+    groups = f", {grouped} groups" if grouped != 1 else ""
+    return f"{channels} channels, {sizes}{groups}, batch {maps[0]}"
 
 
 def _by(extents: Any) -> str:

@@ -71,12 +71,9 @@ def costs(recording: Recording, task: int, path: Sequence[PathStep]) -> list[Lin
             name = " ".join(part for part in (instruction.name, instruction.path(), instruction.label()) if part)
             key = (name, PIPES[program.table.pipes[argument]], number)
             into = found.setdefault(key, [0, 0, 0, 0, index, int(first[place])])
-            into[0] += int(count[place])
-            for at, one in enumerate(sums, 1):
+            for at, one in enumerate((count, *sums)):
                 into[at] += int(one[place])
-    made = [
-        LineCost(name, pipe, lines[number] if number >= 0 else None, *totals) for (name, pipe, number), totals in found.items()
-    ]
+    made = [LineCost(name, pipe, lines[at] if at >= 0 else None, *totals) for (name, pipe, at), totals in found.items()]
     return sorted(made, key=lambda one: (-one.cycles, -one.stalled, one.instruction, one.line.place if one.line else ""))
 
 
@@ -150,7 +147,7 @@ def costs_part(recording: Recording, task: int, path: Sequence[PathStep]) -> str
         cycles[one.pipe] = cycles.get(one.pipe, 0) + one.cycles
     rows = [
         [
-            f"{escape(one.instruction)}{_source(one.line)}" if one.line else escape(one.instruction),
+            f"{escape(one.instruction)}{_source(one.line) if one.line else ''}",
             one.pipe,
             f"{one.count:,}",
             f"{one.cycles:,}",

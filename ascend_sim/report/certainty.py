@@ -136,32 +136,16 @@ class Interval(NamedTuple):
 @cache
 def kinds() -> tuple[ErrorKind, ...]:
     """Return the measured kinds of errors.yaml; read once."""
-    return tuple(
-        ErrorKind(
-            one["arch"],
-            tuple(one["op_types"]),
-            one["grouped"],
-            one["library"],
-            _by_chip(one["errors"]),
-        )
-        for one in read_config("measurements/errors.yaml")["kinds"]
-    )
-
-
-def _by_chip(errors: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]) -> Errors:
-    """Return {network: kernels} from {chip: {network: rows}}, as the file has them.
-
-    A network that ran on several chips remains one.
-    """
-    found: dict[str, list[MeasuredError]] = {}
-    for chip, networks in errors.items():
-        for network, rows in networks.items():
-            found.setdefault(network, []).extend(_measured(chip, *numbers) for numbers in rows)
-    return found
-
-
-def _measured(chip: str, us: float, ratio: float, left_out: float | None = None) -> MeasuredError:
-    return MeasuredError(chip, us, math.log(ratio), math.log(left_out or ratio))
+    found = []
+    for one in read_config("measurements/errors.yaml")["kinds"]:
+        errors: dict[str, list[MeasuredError]] = {}  # a network that ran on several chips remains one
+        for chip, networks in one["errors"].items():
+            for network, rows in networks.items():
+                ratios = ((us, ratio, *left_out, ratio) for us, ratio, *left_out in rows)
+                measured = [MeasuredError(chip, us, math.log(ratio), math.log(left)) for us, ratio, left, *_ in ratios]
+                errors.setdefault(network, []).extend(measured)
+        found.append(ErrorKind(one["arch"], tuple(one["op_types"]), one["grouped"], one["library"], errors))
+    return tuple(found)
 
 
 def interval(
@@ -205,7 +189,6 @@ def nearest(
     Compared are, in this order: the unit that works, the architecture, the computation, the operator, groups, the library's
     version. `cube` as in `interval`. Of equally near kinds the one with the most kernels is taken (chosen, not fitted).
     """
-
     cube = _of_cube(op_type) if cube is None else cube
 
     def distance(kind: ErrorKind) -> tuple[bool | int, ...]:

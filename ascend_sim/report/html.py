@@ -93,18 +93,26 @@ def by_probe(figures: Mapping[str, Any]) -> str:
 
 def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
     """Return an HTML table of every output with its errors and verdict, and a line below for each wrong one."""
-    rows = []
+    heads, *rows = output_rows(outputs)
+    for row, figures in zip(rows, outputs.values(), strict=True):
+        correct = figures.get("correct")
+        style = "" if correct is None else f' class="{"good" if correct else "bad"}"'
+        row[:] = [*map(escape, row[:-1]), f"<b{style}>{row[-1]}</b>"]
+    wrong = [wrong_words(name, figures) for name, figures in outputs.items() if figures.get("wrong")]
+    return table(heads, rows) + "".join(f'<p class="bad">{escape(text)}.</p>' for text in wrong)
+
+
+def output_rows(outputs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """Return heads of columns, then a row of texts for each output: its errors, and last its verdict."""
+    rows = [[results_name(outputs), "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict"]]
     for name, figures in outputs.items():
         correct = figures.get("correct")
         verdict = "not checked" if correct is None else ("correct" if correct else "WRONG") + by_probe(figures)
-        style = "" if correct is None else f' class="{"good" if correct else "bad"}"'
-        errors = [error_figure(figures, key) for key in ("max_abs_error", "worst_error_over_bound")]
         shape = "x".join(map(str, figures.get("shape", ())))
-        dtypes = [escape(str(figures.get(key, "-"))) for key in ("dtype", "compute_dtype")]
-        rows.append([escape(name), shape, *dtypes, *errors, f"<b{style}>{verdict}</b>"])
-    heads = (results_name(outputs), "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict")
-    wrong = [wrong_words(name, figures) for name, figures in outputs.items() if figures.get("wrong")]
-    return table(heads, rows) + "".join(f'<p class="bad">{escape(text)}.</p>' for text in wrong)
+        errors = [figures.get(key, "-") for key in ("max_abs_error", "worst_error_over_bound")]
+        told = ["not finite" if one is None else one if isinstance(one, str) else f"{one:.3g}" for one in errors]
+        rows.append([name, shape, *(str(figures.get(key, "-")) for key in ("dtype", "compute_dtype")), *told, verdict])
+    return rows
 
 
 def summary_html(report: Mapping[str, Any]) -> str:
@@ -115,14 +123,12 @@ def summary_html(report: Mapping[str, Any]) -> str:
     parts = [(f"{100 * one['share']:.0f} %", f"{one['part']}, {one['us']:,.1f} us") for one in summary["parts"][:5]]
     sure = head_words(summary["total_us"], summary["interval"])
     l2 = f"; {before_words(summary)}" if summary["l2"] else ""
-    advice = [
-        f"<li>{escape(', '.join(one['kernels']))}: {escape(one['what'])} "
-        + (f"<b>{words}</b> " if (words := gain_words(one)) else "")
-        + f'<span class="faint">({escape(kind_words(one))})</span>'
-        + command_html(one["command"])
-        + "</li>"
-        for one in summary["statements"]
-    ]
+    advice = []
+    for one in summary["statements"]:
+        gain = f"<b>{words}</b> " if (words := gain_words(one)) else ""
+        known = f'<span class="faint">({escape(kind_words(one))})</span>'
+        command = f"<br>{code_html(one['command'])}" if one["command"] else ""
+        advice.append(f"<li>{escape(', '.join(one['kernels']))}: {escape(one['what'])} {gain}{known}{command}</li>")
     lines = [cards(parts), f'<p class="faint">{escape(sure + l2)}.</p>']
     if advice:
         lines.append(f'<ol id="advice">{"".join(advice[:ADVICE])}</ol>')
@@ -130,11 +136,6 @@ def summary_html(report: Mapping[str, Any]) -> str:
         listed = f'<ol start="{ADVICE + 1}">{"".join(rest)}</ol>'
         lines.append(f"<details><summary>{len(rest)} more</summary>{listed}</details>")
     return "\n".join(lines)
-
-
-def command_html(command: str) -> str:
-    """Return a command as HTML on a line of its own, to which the page adds a copy button; "" for no command."""
-    return f"<br>{code_html(command)}" if command else ""
 
 
 def code_html(line: str) -> str:
@@ -148,21 +149,13 @@ def report_html(report: Mapping[str, Any], summary: str) -> str:
     """
     total = report["total_us"]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}, mode {report['mode']}"
+    found = [f"<b>{escape(one['kind'])}</b> in {escape(one['task'])}: {escape(one['text'])}" for one in report["findings"]]
     lines = [
         f"<h4>{escape(title)}{'' if total is None else f': {total:,.2f} us'}</h4>",
         f"<pre>{escape(summary)}</pre>",
         problem_table(report["problem"]),
+        kernel_table(report["kernels"], total),
+        output_table(report["outputs"]) if report["outputs"] else "",
+        *(f"<p>{one}</p>" for one in (*found, *(f"warning: {escape(one)}" for one in report["warnings"]))),
     ]
-    lines.append(kernel_table(report["kernels"], total))
-    if report["outputs"]:
-        lines.append(output_table(report["outputs"]))
-    for one in report["findings"]:
-        lines.append(f"<p><b>{escape(one['kind'])}</b> in {escape(one['task'])}: {escape(one['text'])}</p>")
-    lines += [f"<p>warning: {escape(one)}</p>" for one in report["warnings"]]
     return f'<div class="ascend-sim">{"".join(lines)}</div>'
-
-
-def error_figure(figures: Mapping[str, Any], key: str) -> str:
-    """Return an error of an output as text: "-" if there is none, "not finite" for None, which stands for infinity or NaN."""
-    value = figures.get(key, "-")
-    return "not finite" if value is None else value if isinstance(value, str) else f"{value:.3g}"

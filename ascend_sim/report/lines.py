@@ -61,15 +61,10 @@ def note_lines(recording: Recording) -> None:
         with inspect():
             again = recording.tasks[task].build(block)
         for program, other in zip(programs, again, strict=True):
-            if not _alike(program, other):
+            same = len(program) == len(other) and np.array_equal(program.per_row("pipe"), other.per_row("pipe"))
+            if not same or not np.array_equal(program.rows[:, 1:], other.rows[:, 1:]):
                 raise SimError(f"lines: {recording.tasks[task].name} does not write the same program when it is built again")
             program.notes = other.notes
-
-
-def _alike(one: Program, other: Program) -> bool:
-    return len(one) == len(other) and bool(
-        np.array_equal(one.per_row("pipe"), other.per_row("pipe")) and np.array_equal(one.rows[:, 1:], other.rows[:, 1:])
-    )
 
 
 def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDArray[np.int64]]]:

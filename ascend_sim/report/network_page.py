@@ -5,7 +5,6 @@ NetworkPage(title, columns, layers, kernels=...).write("page.html")
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from html import escape
@@ -15,7 +14,7 @@ from typing import Any
 
 from ascend_sim.frozen import frozen
 from ascend_sim.report.colors import PART_COLORS
-from ascend_sim.report.files import atomic_write
+from ascend_sim.report.files import write_text
 from ascend_sim.report.html import cards, code_html, table
 from ascend_sim.report.layer_pages import linked
 from ascend_sim.report.ranking import MOST
@@ -87,9 +86,7 @@ class NetworkPage:
 
         Without Plotly it has no figure. Raises SimError where the file cannot be written.
         """
-        text = self.html()
-        with atomic_write(path) as file:
-            file.write(text.encode())
+        write_text(path, self.html())
 
     def html(self) -> str:
         """Return the page as HTML: facts, notes, figure and table of layers, ranking, kinds of kernels, calls; parts without
@@ -126,13 +123,10 @@ class NetworkPage:
     def _most(self) -> str:
         """Return a table of the layers that cost most, and the line that opens the first one."""
         total, rows = self.totals["total"], self.ranked[:MOST]
-        lines = [
-            [
-                linked(row["layer"], self.links), f"{row['all']:,.1f}", _share(row["all"], total), f"{row['copies']} x",
-                f"{row['us']:,.1f}", _share(row["layout"], row["us"]),
-            ]
-            for row in rows
-        ]  # fmt: skip
+        lines = []
+        for row in rows:
+            times = f"{row['all']:,.1f}", _share(row["all"], total), f"{row['copies']} x", f"{row['us']:,.1f}"
+            lines.append([linked(row["layer"], self.links), *times, _share(row["layout"], row["us"])])
         found = table(("most time", ">us in all", ">share", ">copies", ">us of one", ">layout"), lines, identity="most")
         first = self.opens.get(rows[0]["layer"])
         return found + (f"<p>Next: {code_html(first)}</p>" if first else "")
@@ -193,13 +187,13 @@ class NetworkPage:
         )
 
     def _kinds(self) -> str:
-        launches = Counter(name for name, _ in self.kernels)
-        times: Counter[str] = Counter()
+        of_kind: dict[str, list[float]] = {}
         for name, us in self.kernels:
-            times[name] += us  # type: ignore[assignment]
-        whole = sum(times.values())
-        rows = [[escape(name), f"{launches[name]}", f"{us:,.1f}", _share(us, whole)] for name, us in times.most_common()]
-        marks = [_bar(us, whole) for _, us in times.most_common()]
+            of_kind.setdefault(name, []).append(us)
+        whole = sum(us for _, us in self.kernels)
+        ranked = sorted(((sum(times), name) for name, times in of_kind.items()), key=lambda one: -one[0])
+        rows = [[escape(name), f"{len(of_kind[name])}", f"{us:,.1f}", _share(us, whole)] for us, name in ranked]
+        marks = [_bar(us, whole) for us, _ in ranked]
         return table(("op_type", ">launches", ">us", ">share"), rows, marks=marks, bar=3, identity="kinds")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,14 +44,17 @@ class PackedBlocks:
         self._recording = recording
         self._tables: dict[int, int] = {}
         self._told: list[list[Any]] = []
-        self._critical = _rows_on(path)
+        critical: dict[int, set[int]] = {}  # rows on the critical path, by program
+        for step in path:
+            if step.program >= 0 and step.what in (*PIPES, SCALAR_TIME):
+                critical.setdefault(step.program, set()).add(step.row)
         runs = recording.timeline.programs
         self._lines, of_rows = line_table([run.program for run in runs])
         order = dict.fromkeys([*first, *range(len(runs))])
         self.blocks: dict[int, str] = {}
         size = 0
         for index in order:
-            text = _packed(runs[index], self._critical.get(index, []), of_rows[index])
+            text = _packed(runs[index], sorted(critical.get(index, ())), of_rows[index])
             size += len(text)
             if self.blocks and limit is not None and size > limit:
                 break
@@ -184,12 +187,3 @@ def _since_last(column: NDArray[np.int64], instruction: NDArray[np.int64]) -> ND
     back = np.empty_like(difference)
     back[order] = difference
     return back
-
-
-def _rows_on(path: Sequence[PathStep]) -> Mapping[int, list[int]]:
-    """Return {program: its rows on the critical path, ascending}."""
-    rows: dict[int, set[int]] = {}
-    for step in path:
-        if step.program >= 0 and step.what in (*PIPES, SCALAR_TIME):
-            rows.setdefault(step.program, set()).add(step.row)
-    return {index: sorted(found) for index, found in rows.items()}

@@ -12,6 +12,8 @@ from ascend_sim.errors import binary_size
 from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.report.grid import Grid, say
 
+_STYLES = {"fail": "bold red", "pass": "green"}
+
 
 def plan_table(rows: Sequence[Mapping[str, Any]], workspace_bytes: int) -> Grid:
     """Return a table of a plan's kernels in launch order with the tensors that each reads and writes (`Plan.rows`)."""
@@ -19,11 +21,8 @@ def plan_table(rows: Sequence[Mapping[str, Any]], workspace_bytes: int) -> Grid:
     for row in rows:
         for word, tensors in (("reads", row["inputs"]), ("writes", row["outputs"])):
             for number, tensor in enumerate(tensors):
-                table.row(
-                    "" if number or (word == "writes" and row["inputs"]) else row["name"],
-                    "" if number else word,
-                    tensor,
-                )
+                named = not number and (word == "reads" or not row["inputs"])
+                table.row(row["name"] if named else "", "" if number else word, tensor)
     return table
 
 
@@ -32,8 +31,7 @@ def status_table(result: CheckResult, rules: Sequence[Rule]) -> Grid:
     sources = {rule.id: rule.source for rule in rules}
     table = Grid(f"status {result.status}", ("rule", "verdict", "~source"))
     for identity, verdict in result.trace:
-        style = {"fail": "bold red", "pass": "green"}.get(verdict, "dim")
-        table.row(identity, Text(verdict, style=style), sources.get(identity, ""))
+        table.row(identity, Text(verdict, style=_STYLES.get(verdict, "dim")), sources.get(identity, ""))
     return table
 
 
@@ -54,6 +52,5 @@ def status_summary(result: CheckResult) -> Grid:
     title = "" if result.failure else f"status {result.status}"  # a failure has its own line
     table = Grid(title, ("verdict", ">rules", "~which"))
     for name in sorted(rules, key=lambda one: one != "fail"):
-        style = {"fail": "bold red", "pass": "green"}.get(name, "dim")
-        table.row(Text(name, style=style), str(len(rules[name])), ", ".join(rules[name]))
+        table.row(Text(name, style=_STYLES.get(name, "dim")), str(len(rules[name])), ", ".join(rules[name]))
     return table

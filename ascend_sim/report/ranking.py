@@ -24,7 +24,10 @@ def costs_of(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, float], tota
     layout time over all copies, or None.
     """
     longest = sorted(((us, part) for part, us in parts.items()), reverse=True)
-    converting = max(rows, key=lambda row: row["layout"] * row["copies"], default=None)
+    most_layout, row = None, max(rows, key=lambda row: row["layout"] * row["copies"], default=None)
+    if row and row["layout"]:
+        us = row["layout"] * row["copies"]  # of all copies
+        most_layout = {"layer": row["layer"], "copies": row["copies"], "us": round(us, 4), "share": round(us / layout, 4)}
     return {
         "parts": [{"part": part, "us": round(us, 4), "share": round(us / total, 4)} for us, part in longest if us],
         "most": [
@@ -32,16 +35,8 @@ def costs_of(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, float], tota
             | {"share": round(row["all"] / total, 4)}
             for row in rows[:MOST]
         ],
-        "most_layout": _converts(converting, layout) if converting and converting["layout"] else None,
+        "most_layout": most_layout,
     }
-
-
-def _converts(row: Mapping[str, Any], layout: float) -> dict[str, Any]:
-    """Return {"layer": its name, "copies", "us" of its layout kernels over all copies, "share" of `layout`}; `layout` is the
-    layout time of all layers.
-    """
-    us = row["layout"] * row["copies"]
-    return {"layer": row["layer"], "copies": row["copies"], "us": round(us, 4), "share": round(us / layout, 4)}
 
 
 def ranking_lines(summary: Mapping[str, Any]) -> list[str]:

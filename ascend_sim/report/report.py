@@ -98,13 +98,13 @@ class Report:
             facts = RunFacts(chip)
             for run in timeline.programs if timeline is not None else ():
                 facts.add(run.task, tasks[run.task], run.program)
-        total = None
-        if timeline is not None:
-            origin = min((task.launch for task in timeline.tasks), default=0)
-            kernels = _timed_kernels(chip, timeline, tasks, facts, origin, cold=l2 == "cold")
-            total = _us(chip, timeline.finish - origin) if tasks else 0.0
-        else:
+        if timeline is None:
+            total = None
             kernels = [_kernel(chip, task, facts.of(index, task).counts) for index, task in enumerate(tasks)]
+        else:
+            origin = min((task.launch for task in timeline.tasks), default=0)
+            total = _us(chip, timeline.finish - origin) if tasks else 0.0
+            kernels = _timed_kernels(chip, timeline, tasks, facts, origin, cold=l2 == "cold")
         return cls(
             chip=chip.name,
             mode="functional" if total is None else "full",
@@ -142,7 +142,7 @@ class Report:
             "plan": plain(self.plan),
             "kernels": plain(kernels),
             "outputs": (outputs := plain(self.outputs)),
-            **({"gradients": outputs} if _are_gradients(outputs) else {}),
+            **({"gradients": outputs} if outputs and all(name.startswith("grad_") for name in outputs) else {}),
             "findings": plain(self.findings),
             "warnings": plain(self.warnings),
             **({} if self.has_timeline else {"timeline": NO_TIMELINE}),
@@ -191,11 +191,6 @@ class Report:
     def gradients(self) -> Outputs:
         """Return `outputs`, under the name that fits outputs which are gradients."""
         return self.outputs
-
-
-def _are_gradients(outputs: Outputs) -> bool:
-    """Return True if there are outputs and all of their names begin with "grad_"."""
-    return bool(outputs) and all(name.startswith("grad_") for name in outputs)
 
 
 def plain(value: Any) -> Any:
@@ -297,32 +292,24 @@ def _timed_kernels(
     kernels = []
     rooflines = Rooflines(chip, cold=cold and len({task.stream for task in tasks}) == 1)
     for index, (task, totals) in enumerate(zip(tasks, watched(timeline).of_task, strict=True)):
-        work = facts.of(index, task)
-        row = _kernel(chip, task, work.counts) | _times(chip, timeline.tasks[index], totals, origin)
+        work, span = facts.of(index, task), timeline.tasks[index]
+        row = _kernel(chip, task, work.counts) | _times(chip, span, totals, origin)
         row["interval"] = interval_of(chip, task, row["task_us"])
         bounds = rooflines.of(work)
         row["roofline"] = {"bound_by": max(bounds, key=bounds.__getitem__) if bounds else None, "cycles": bounds}
-        row["buffers"] = _buffers(chip, totals)
+        row["buffers"] = {
+            name: {"capacity": chip.buffers[name], "peak_bytes": found.peak, "mean_bytes": found.mean}  # type: ignore[index]
+            for name, found in totals.buffers.items()
+            if found.peak
+        }
         if "ideal_cycles" in row and row["core_cycles_max"]:
             row["cube_efficiency"] = round(row["ideal_cycles"] / row["core_cycles_max"], _SHARE_DECIMALS)
             if timeline.kept:
-                span = timeline.tasks[index]
                 from ascend_sim.report.waterfall import waterfall  # products alone have one
 
                 row["waterfall"] = dict(waterfall(chip, task, timeline.of(index), span.finish - span.launch))
         kernels.append(row)
     return kernels
-
-
-def _buffers(chip: ChipSpec, totals: TaskTotals) -> dict[str, dict[str, Any]]:
-    """Return {buffer: {"capacity", "peak_bytes", "mean_bytes"}}: the most that any core held, the mean over cores and time;
-    unused ones are left out.
-    """
-    return {
-        name: {"capacity": chip.buffers[name], "peak_bytes": found.peak, "mean_bytes": found.mean}  # type: ignore[index]
-        for name, found in totals.buffers.items()
-        if found.peak
-    }
 
 
 def _times(chip: ChipSpec, span: TaskRun, totals: TaskTotals, origin: int) -> dict[str, Any]:

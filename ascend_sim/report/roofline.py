@@ -17,7 +17,7 @@ from ascend_sim.engine.lines import LinesOf, Marks
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.sync import Scalar
-from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.program import Program
 from ascend_sim.report.counts import Counts
 
 PIPE_KEYS = {
@@ -67,7 +67,12 @@ class LeastWork:
         table = program.table
         least = self._least.get(id(table))
         if least is None or len(least) < len(counts):
-            least = self._least[id(table)] = _least_cycles(table)
+            least = self._least[id(table)] = table.column("work").astype(np.float64)
+            for index, (instruction, access) in enumerate(zip(table.instructions, table.accesses, strict=True)):
+                if access is not None:
+                    least[index] += access.region.total / access.rate
+                elif isinstance(instruction, Scalar):
+                    least[index] = instruction.cycles
         some = slice(len(counts))
         cycles = np.bincount(table.column("pipe")[some], weights=counts * least[some], minlength=len(PIPES))
         cycles[0] += program.issue_cycles * len(program)
@@ -134,14 +139,3 @@ class Rooflines:
         used |= read
         used |= written
         return missed
-
-
-def _least_cycles(table: InstructionTable) -> NDArray[np.float64]:
-    """Return the cycles of each instruction of a table on its pipe, without its head and without its issue."""
-    work = table.column("work").astype(np.float64)
-    for index, (instruction, access) in enumerate(zip(table.instructions, table.accesses, strict=True)):
-        if access is not None:
-            work[index] += access.region.total / access.rate
-        elif isinstance(instruction, Scalar):
-            work[index] = instruction.cycles
-    return work

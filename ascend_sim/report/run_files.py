@@ -52,7 +52,18 @@ def write_run(
         except OSError as error:
             raise SimError(f"{out}: cannot write in that folder: {error.strerror or error}") from None
         try:
-            written = _write_files(folder, report, recording, results, arrays, trace_limit, msprof)
+            written, told = [folder / "report.json"], report.to_dict()
+            write_json(written[0], told)
+            if recording is not None:
+                written += [folder / "trace.json.gz", folder / "timeline.npz"]
+                write_trace(written[1], recording.timeline, list(recording.tasks), recording.chip, trace_limit)
+                write_timeline(written[2], recording, told)
+            if arrays:
+                written.append(folder / f"{results}.npz")
+                save_tensors(written[-1], arrays)
+            if msprof and recording is not None:
+                tasks = list(recording.tasks)
+                written.append(write_msprof(folder, recording.timeline, tasks, recording.chip, trace_limit))
             with only_writer(out):  # of runs that end at once the files of one stay, not some of each
                 for name in _FILES:
                     if folder / name not in written:
@@ -66,27 +77,3 @@ def write_run(
             return [out / path.name for path in written]
         except (SimError, OSError) as error:
             raise SimError(str(error).replace(str(folder), str(out))) from None
-
-
-def _write_files(
-    folder: Path,
-    report: Report,
-    recording: Recording | None,
-    results: str,
-    arrays: Mapping[str, tuple[NDArray[Any], str]],
-    trace_limit: int,
-    msprof: bool,
-) -> list[Path]:
-    written = [folder / "report.json"]
-    told = report.to_dict()
-    write_json(written[0], told)
-    if recording is not None:
-        written += [folder / "trace.json.gz", folder / "timeline.npz"]
-        write_trace(written[1], recording.timeline, list(recording.tasks), recording.chip, trace_limit)
-        write_timeline(written[2], recording, told)
-    if arrays:
-        written.append(folder / f"{results}.npz")
-        save_tensors(written[-1], arrays)
-    if msprof and recording is not None:
-        written.append(write_msprof(folder, recording.timeline, list(recording.tasks), recording.chip, trace_limit))
-    return written

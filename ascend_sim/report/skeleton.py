@@ -31,12 +31,10 @@ class Figures:
         Figures of one `time` always show the same cycles.
         """
         self._texts.append(figure.to_json())
-        height = figure.layout.height
         follows = f' data-time="{time}"' if time else ""
         return (
             f'<div class="figure" role="figure" aria-label="{escape(name)}" id="{identity}" '
-            f'data-figure="{len(self._texts) - 1}"{follows} '
-            f'style="height:{height}px"></div>'
+            f'data-figure="{len(self._texts) - 1}"{follows} style="height:{figure.layout.height}px"></div>'
         )
 
     def __len__(self) -> int:
@@ -54,29 +52,26 @@ def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = Non
     `blocks` is what `timeline.js` draws (`packed.PackedBlocks`, or a list of several runs'), for a page that has elements of
     class "blocks".
     """
+    scripts, drawing = [], ""
+    if blocks is not None:
+        data = in_script(json.dumps(blocks, separators=(",", ":")))
+        scripts = [f'<script type="application/json" id="blocks">{data}</script>', f"<script>\n{_own('timeline.js')}</script>"]
+    if figures:
+        from plotly.offline import get_plotlyjs
+
+        drawing = f"<script>{get_plotlyjs()}</script>\n"
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title>\n<style>\n{_own('page.css')}</style>",
-            f"{_plotly() if figures else ''}</head>\n<body>\n<main>",
+            f"{drawing}</head>\n<body>\n<main>",
             *(part for part in parts if part),
             f'</main>\n<script type="application/json" id="figures">{figures.text()}</script>',
-            *([] if blocks is None else [_data("blocks", blocks), f"<script>\n{_own('timeline.js')}</script>"]),
+            *scripts,
             f"<script>\n{_own('page.js')}</script>\n</body>\n</html>\n",
         ]
     )
-
-
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return f"<script>{get_plotlyjs()}</script>\n"
-
-
-def _data(identity: str, data: Any) -> str:
-    text = json.dumps(data, separators=(",", ":"))
-    return f'<script type="application/json" id="{identity}">{in_script(text)}</script>'
 
 
 def in_script(text: str) -> str:

@@ -298,15 +298,13 @@ def _change(report: Mapping[str, Any], kernel: Mapping[str, Any], change: Mappin
         if name == "block_dim":
             return f"{value[kernel['name']]} blocks (now {kernel['block_dim']})"
         if name == "batch":
-            return f"batch {value * _batch(report)} in one launch, for this call's work"
+            from ascend_sim.ops.operators import OPERATORS
+
+            problem = report["problem"]
+            axes, tensors = OPERATORS[problem["operator"]].batch_axes, problem["tensors"]
+            batch = next(int(tensors[tensor]["shape"][axis]) for tensor, axis in axes.items() if tensor in tensors)
+            return f"batch {value * batch} in one launch, for this call's work"
         if name == "channels":
             return f"channels in multiples of {value} take no longer"
         return f"{name}={value}"
     return ""
-
-
-def _batch(report: Mapping[str, Any]) -> int:
-    from ascend_sim.ops.operators import OPERATORS
-
-    operator, tensors = OPERATORS[report["problem"]["operator"]], report["problem"]["tensors"]
-    return next(int(tensors[name]["shape"][axis]) for name, axis in operator.batch_axes.items() if name in tensors)

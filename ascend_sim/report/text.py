@@ -15,7 +15,7 @@ from ascend_sim.report.advice import layer_words
 from ascend_sim.report.certainty import words
 from ascend_sim.report.columns import GAP
 from ascend_sim.report.grid import Grid, say
-from ascend_sim.report.html import by_probe, error_figure, results_name
+from ascend_sim.report.html import output_rows
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.report import Report
 from ascend_sim.report.summary import code_words, wrong_words
@@ -56,8 +56,7 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
 
 
 def _problem(console: Console, problem: Mapping[str, Any]) -> None:
-    tensors = problem.get("tensors", {})
-    if tensors:
+    if tensors := problem.get("tensors"):
         table = Grid("", ("", "", ""))
         for name, tensor in tensors.items():
             table.row(f"  {name}", str(tensor.get("shape", "")), str(tensor.get("dtype", "")))
@@ -65,8 +64,7 @@ def _problem(console: Console, problem: Mapping[str, Any]) -> None:
     rest = {key: value for key, value in problem.items() if key not in ("operator", "tensors", "macs")}
     if rest:
         say(console, "  " + ", ".join(f"{key} {value}" for key, value in rest.items()))
-    macs = problem.get("macs")
-    if macs:
+    if macs := problem.get("macs"):
         each = macs if isinstance(macs, Mapping) else {"": macs}
         say(console, "  MACs: " + ", ".join(f"{name} {count:,}".strip() for name, count in each.items()))
 
@@ -87,8 +85,7 @@ def _kernels(console: Console, data: Mapping[str, Any]) -> None:
         table.row(*cells)
     console.print()
     console.print(table)
-    untimed = "no times in functional mode"
-    say(console, f"Total: {f'{total:.2f} us' if timed else untimed}", style="bold")
+    say(console, f"Total: {f'{total:.2f} us' if timed else 'no times in functional mode'}", style="bold")
     if timed:
         say(console, words(data["interval"]))
     if "timeline" in data:
@@ -104,17 +101,10 @@ def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Grid:
     heads = ("kernel", "bound by", ">bound", ">longest core", ">ideal cube", ">cube")
     table = Grid("\nAgainst the bounds, in cycles", heads)
     for kernel in kernels:
-        bounds = kernel["roofline"]
-        least = bounds["cycles"].get(bounds["bound_by"], 0)
-        ideal = kernel.get("ideal_cycles")
-        table.row(
-            kernel["name"],
-            bounds["bound_by"] or "-",
-            f"{least:,}",
-            f"{kernel['core_cycles_max']:,}",
-            "-" if ideal is None else f"{ideal:,}",
-            _percent(kernel["cube_efficiency"]) if "cube_efficiency" in kernel else "-",
-        )
+        bounds, ideal = kernel["roofline"], kernel.get("ideal_cycles")
+        cycles = f"{bounds['cycles'].get(bounds['bound_by'], 0):,}", f"{kernel['core_cycles_max']:,}"
+        cube = _percent(kernel["cube_efficiency"]) if "cube_efficiency" in kernel else "-"
+        table.row(kernel["name"], bounds["bound_by"] or "-", *cycles, "-" if ideal is None else f"{ideal:,}", cube)
     return table
 
 
@@ -123,10 +113,9 @@ def _waterfall(console: Console, data: Mapping[str, Any], kernel: Mapping[str, A
     commands.
     """
     elapsed = sum(kernel["waterfall"].values())
-    heads = ("", ">cycles", ">share")
-    table = Grid(f"\n{kernel['name']}: from the ideal to its {elapsed:,} cycles", (*heads, ""))
+    table = Grid(f"\n{kernel['name']}: from the ideal to its {elapsed:,} cycles", ("", ">cycles", ">share", ""))
     rows = [(WORDS[name], f"{cycles:,}", _percent(cycles / elapsed)) for name, cycles in kernel["waterfall"].items()]
-    beside = sum(max(map(len, cells)) + GAP for cells in zip([one.lstrip(">") for one in heads], *rows, strict=True))
+    beside = sum(max(map(len, cells)) + GAP for cells in zip(("", "cycles", "share"), *rows, strict=True))
     width, before = min(_BAR, _LINE - beside), 0
     for cells, cycles in zip(rows, kernel["waterfall"].values(), strict=True):
         ends = sorted((width * before // elapsed, -(-width * (before + cycles) // elapsed)))
@@ -143,18 +132,12 @@ def _waterfall(console: Console, data: Mapping[str, Any], kernel: Mapping[str, A
 
 
 def _outputs(outputs: Mapping[str, Mapping[str, Any]]) -> Grid:
-    kind = results_name(outputs)
-    columns = (kind, "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict")
-    table = Grid(f"\n{kind.capitalize()}s against float64", columns)
-    for name, figures in outputs.items():
+    heads, *rows = output_rows(outputs)
+    table = Grid(f"\n{heads[0].capitalize()}s against float64", heads)
+    for (*cells, verdict), figures in zip(rows, outputs.values(), strict=True):
         correct = figures.get("correct")
-        said = "not checked" if correct is None else ("correct" if correct else "WRONG") + by_probe(figures)
-        verdict = Text(said)
-        verdict.stylize("green" if correct else "bold red" if correct is False else "")
-        shape = "x".join(str(extent) for extent in figures.get("shape", ()))
-        errors = [error_figure(figures, key) for key in ("max_abs_error", "worst_error_over_bound")]
-        dtypes = [str(figures.get(key, "-")) for key in ("dtype", "compute_dtype")]
-        table.row(name, shape, *dtypes, *errors, verdict)
+        style = "green" if correct else "bold red" if correct is False else ""
+        table.row(*cells, Text(verdict, style=style))
     return table
 
 

@@ -13,7 +13,6 @@ import json
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -127,8 +126,10 @@ def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, 
     counts = [len(run.program) for run in runs]
     length = sum(counts)
     rows = {name: _Joined(runs, length, attrgetter(name), np.uint8 if name == "cause" else np.int64) for name in _TIMES}
-    rows |= {name: _Joined(runs, length, partial(_property, name), np.uint8) for name in ("pipe", "kind")}
-    rows |= {name: _Joined(runs, length, partial(_number, place)) for place, name in enumerate(COLUMNS)}
+    for name in ("pipe", "kind"):
+        rows[name] = _Joined(runs, length, lambda run, name=name: run.program.per_row(name), np.uint8)  # type: ignore[misc]
+    for place, name in enumerate(COLUMNS):
+        rows[name] = _Joined(runs, length, lambda run, place=place: run.program.rows[:, place])  # type: ignore[misc]
     rows["instruction"] = _Joined(runs, length, lambda run: run.program.rows[:, 0] + offsets[id(run.program.table)])
     lines, of_rows = line_table([run.program for run in runs])
     rows["line"] = _Joined(of_rows, length, np.asarray, np.int32)
@@ -377,11 +378,3 @@ class _Joined:
     def parts(self) -> Iterator[NDArray[Any]]:
         """Return an iterator over the column's part of each program."""
         return (self._column_of(one).astype(self.dtype) for one in self._owners)
-
-
-def _property(name: str, run: ProgramRun) -> NDArray[np.int64]:
-    return run.program.per_row(name)
-
-
-def _number(place: int, run: ProgramRun) -> NDArray[np.int64]:
-    return run.program.rows[:, place]

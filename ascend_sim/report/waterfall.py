@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
-from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import BARRIER, CROSS_WAIT, PIPE_INDEX, WAIT
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.sync import WaitFlag
@@ -75,43 +74,36 @@ class WaterfallPart(NamedTuple):
     cycles: int
 
 
-@frozen
-class _Core:
-    """The blocks of one core: `cycles` sums their spans from dispatch to end."""
-
-    runs: Sequence[ProgramRun]
-
-    @property
-    def cycles(self) -> int:
-        return sum(run.finish - run.launch for run in self.runs)
-
-
 def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: int) -> list[WaterfallPart]:
     """Return the parts of a cube kernel's waterfall that are not zero, in order, adding up to `elapsed`; [] for a kernel
     without products.
 
     `runs` are its programs, `elapsed` the cycles of the task.
     """
-    cube = [run for run in runs if _multiplies(run)]
+    cube = [run for run in runs if run.program.counts()[_mmads(run.program.table)].any()]
     if not cube:
         return []
-    by_core: dict[int, list[ProgramRun]] = {}
+    cores: dict[int, list[ProgramRun]] = {}
     for run in cube:
-        by_core.setdefault(run.core, []).append(run)
-    cores = [_Core(found) for found in by_core.values()]
-    longest = max(cores, key=lambda core: core.cycles)
+        cores.setdefault(run.core, []).append(run)
+    of_core = {core: sum(run.finish - run.launch for run in own) for core, own in cores.items()}
+    longest = max(cores, key=of_core.__getitem__)
     rate = chip.cube.macs_per_cycle(task.info["compute_dtype"]) * chip.cores.aic
     counts = Counts(task, (run.program for run in cube))
     work = sum(counts.cube_work_cycles())
+    named = 0
+    for table, index, count in counts.instructions():
+        one = table.instructions[index]
+        named += count * one.m * one.k * one.n if isinstance(one, Mmad) else 0
     macs, needed = task.info["macs"], task.info.get("needed_macs", task.info["macs"])
     levels = {
         "ideal": -(-macs // rate),
         "left out": -(-min(macs, needed) // rate),
         "zeros": -(-needed // rate),
-        "padded channels": -(-_named_products(counts) // rate),
+        "padded channels": -(-named // rate),
         "tile edges": -(-work // chip.cores.aic),
         "idle cores": -(-work // len(cores)),
-        "uneven cores": sum(Counts(task, (run.program for run in longest.runs)).cube_work_cycles()),
+        "uneven cores": sum(Counts(task, (run.program for run in cores[longest])).cube_work_cycles()),
     }
     parts: dict[str, int] = {}
     before = 0
@@ -120,25 +112,19 @@ def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: i
     if parts["uneven cores"] < 0:
         parts["less work"] = parts.pop("uneven cores")
     busy = 0
-    for run in longest.runs:
+    for run in cores[longest]:
         for name, cycles in _block(run).items():
             if name == "busy":
                 busy += cycles
             else:
                 parts[name] = parts.get(name, 0) + cycles
     parts["heads"] = busy - before
-    parts["launch"] = elapsed - longest.cycles
+    parts["launch"] = elapsed - of_core[longest]
     return [WaterfallPart(name, parts[name]) for name in WORDS if parts.get(name)]
 
 
-def _multiplies(run: ProgramRun) -> bool:
-    return bool((_mmads(run.program.table) & (run.program.counts() > 0)).any())
-
-
-def _named_products(counts: Counts) -> int:
-    """Return m * k * n summed over all Mmads."""
-    found = ((table.instructions[index], count) for table, index, count in counts.instructions())
-    return sum(count * one.m * one.k * one.n for one, count in found if isinstance(one, Mmad))
+def _mmads(table: InstructionTable) -> NDArray[np.bool_]:
+    return np.array([isinstance(one, Mmad) for one in table.instructions], np.bool_)
 
 
 def _block(run: ProgramRun) -> dict[str, int]:
@@ -146,7 +132,7 @@ def _block(run: ProgramRun) -> dict[str, int]:
     PIPE", "issue"; they add up.
     """
     pipe, kind = run.program.per_row("pipe"), run.program.per_row("kind")
-    mmads = np.flatnonzero(_is_mmad(run) & (pipe == PIPE_INDEX[CUBE]))
+    mmads = np.flatnonzero(_mmads(run.program.table)[run.program.rows[:, 0]] & (pipe == PIPE_INDEX[CUBE]))
     first, last = int(run.start[mmads].min()), int(run.end[mmads].max())
     busy = int((run.end[mmads] - run.start[mmads]).sum())
     found = {"start": first - run.launch, "busy": busy, "drain": run.finish - last}
@@ -158,14 +144,6 @@ def _block(run: ProgramRun) -> dict[str, int]:
     waited = sum(cycles for name, cycles in found.items() if name.startswith("wait "))
     found["issue"] = last - first - busy - waited
     return found
-
-
-def _mmads(table: InstructionTable) -> NDArray[np.bool_]:
-    return np.array([isinstance(one, Mmad) for one in table.instructions], np.bool_)
-
-
-def _is_mmad(run: ProgramRun) -> NDArray[np.bool_]:
-    return _mmads(run.program.table)[run.program.rows[:, 0]]
 
 
 class _Waits:

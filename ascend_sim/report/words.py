@@ -84,14 +84,12 @@ def words(
     total = path[-1].end - path[0].begin
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])
     longest = [i for i in order[:_KERNELS] if kernels[i]["task_us"] >= _KERNEL_SHARE * report["total_us"]] or order[:1]
-    named = [f"{_name(kernels[i])} ({kernels[i]['task_us']:.1f} us)" for i in longest]
+    named = [f"{kernels[i]['name']} ({kernels[i]['task_us']:.1f} us)" for i in longest]
     text = f"The call takes {report['total_us']:.1f} us in {counted(len(kernels), 'kernel')}, the longest being "
     paragraphs = [f"{text}{listed(named)}. On its critical path, {_path(by_what(path), total)}."]
     if outcomes:
         paragraphs[0] += f" {_moves('the call', [(one, one.saved) for one in outcomes])}"
-    for task in longest:
-        paragraphs.append(_kernel(recording, kernels[task], task, path, outcomes))
-    return paragraphs
+    return paragraphs + [_kernel(recording, kernels[task], task, path, outcomes) for task in longest]
 
 
 def _kernel(
@@ -101,10 +99,9 @@ def _kernel(
     path: Sequence[PathStep],
     outcomes: Sequence[ChangedRun] | None,
 ) -> str:
-    text = _name(kernel)
-    parts = by_what(path, task)
+    name, parts = kernel["name"], by_what(path, task)
     own = sum(parts.values())
-    sentences = [f"In {text} {_path(parts, own)} of the critical path."] if own else [f"{text} is not on the critical path."]
+    sentences = [f"In {name} {_path(parts, own)} of the critical path." if own else f"{name} is not on the critical path."]
     if outcomes:
         sentences.append(_moves("the kernel", [(one, one.saved_by_task[task]) for one in outcomes]))
     waits = [wait for wait in flag_waits(recording, task) if wait.share >= 2 * _WORTH_SAYING][:2]
@@ -139,7 +136,3 @@ def _change(saved: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _name(kernel: Mapping[str, Any]) -> str:
-    return str(kernel["name"])
