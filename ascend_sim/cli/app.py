@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -89,9 +89,9 @@ class CommandGroup(TyperGroup):
             # Its paragraphs: the lines are those of the code.
             command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
             command.rich_help_panel = _PANEL_OF[cmd_name]
-            options: list[Any] = command.get_params(ctx)
+            options: list[Any] = command.get_params(ctx) if cmd_name in _USUAL else []
             for option in options:
-                if cmd_name in _USUAL and option.param_type_name == "option" and option.name not in _USUAL[cmd_name]:
+                if option.param_type_name == "option" and option.name not in _USUAL[cmd_name]:
                     option.rich_help_panel = "Advanced"
         return command
 
@@ -129,14 +129,13 @@ class CommandGroup(TyperGroup):
                 sys.exit(error.exit_code)
             context = getattr(error, "ctx", None)
             text = " ".join(error.format_message().split()).rstrip(".")
-            if context is not None and _is_of_the_program(context, getattr(error, "option_name", None)):
-                text = f"{error.option_name} stands before the command: ascend-sim {error.option_name} ... {context.info_name}"
-            elif context is not None:
-                option = getattr(error, "option_name", None)
+            if context is not None:
+                option, shared = getattr(error, "option_name", None), context.find_root()
                 better = [_extra_arguments(context, text)]
                 better += [about(context, option) for about in (_missing_result, _output, _field)]
-                text = next(filter(None, better), text)
-                text += f"; {context.command_path} --help has more"
+                text = f"{next(filter(None, better), text)}; {context.command_path} --help has more"
+                if context is not shared and any(option in one.opts for one in shared.command.params):
+                    text = f"{option} stands before the command: ascend-sim {option} ... {context.info_name}"
             if "--json" in given:
                 print(json.dumps({"status": None, "error": text}))
             else:
@@ -153,12 +152,6 @@ class CommandGroup(TyperGroup):
             print(f"ascend-sim: {ended}", file=sys.stderr)  # the limit of memory, where no command has begun
             sys.exit(2)
         sys.exit(code or 0)
-
-
-def _is_of_the_program(context: Any, option: str | None) -> bool:
-    """Return True if `option`, unknown to the command of `context`, is an option of `ascend-sim` itself."""
-    shared = context.find_root()
-    return context is not shared and any(option in one.opts for one in shared.command.params)
 
 
 def _extra_arguments(context: Any, text: str) -> str:
@@ -329,7 +322,7 @@ def _whole_program(
 class OptionalValues(TyperCommand):
     """Command with options that may be given without a value; `alone` maps such an option to the value that it then gets."""
 
-    alone: ClassVar[dict[str, str]] = {}
+    alone: ClassVar[Mapping[str, str]] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         filled = []

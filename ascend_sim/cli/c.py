@@ -9,19 +9,16 @@ from typing import Annotated
 
 import typer
 
-from ascend_sim.cli.app import OptionalValues, app, errors
+from ascend_sim.cli.app import errors
+from ascend_sim.cli.options import command
 from ascend_sim.errors import SimError
 
 HOME = "ASCEND_HOME_PATH"
 """Environment variable with the folder of the vendor's toolkit; the build files of many programs read it."""
 
 
-class _Command(OptionalValues):
-    alone = {"--compile-flags": f"${HOME}"}  # noqa: RUF012 - as in the base class
-
-
-@app.command(
-    cls=_Command,
+@command(
+    alone={"--compile-flags": f"${HOME}"},
     epilog="Example:  ascend-sim c --build acl && g++ main.cpp $(ascend-sim c --compile-flags acl) && ./a.out",
 )
 def c(

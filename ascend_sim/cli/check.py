@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +23,7 @@ from ascend_sim.cli.kernel import (
 )
 from ascend_sim.cli.options import command
 from ascend_sim.cli.progress import ProgressLine, announce
-from ascend_sim.cli.terminal import print_text
+from ascend_sim.cli.terminal import print_json, print_text
 from ascend_sim.cli.values import fields_of, parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.cli.verdict import verdict_of
 from ascend_sim.errors import SimError
@@ -107,13 +105,15 @@ def check(
                 raise SimError(f"NAME: {subject} is {kind}, which does not take it")
             if path.is_dir():
                 asked.refuse(subject, kind, ["chip", "blocks", "block_dim", "tiling", "disarm"])
-                report = _folder(path, tool)
+                from ascend_sim.checking import check_folder
+
+                report = check_folder(path, tools=tool)
             else:
                 asked.refuse(subject, kind, ["blocks"])
                 report = _case(subject, asked, tool)
     if json_output:
         told = report.to_dict()
-        print(json.dumps({**told, "verdict": verdict_of(told)}, indent=1))
+        print_json({**told, "verdict": verdict_of(told)})
     else:
         for line in report.render().splitlines():  # errors and warnings have the vendor's form, which programs read too
             ours = line.startswith(("====== REMARK", "====== SUMMARY"))
@@ -178,12 +178,6 @@ def _program(path: Path, devices: list[DeviceRecorder], tools: list[str] | None,
     return whole
 
 
-def _folder(path: Path, tools: list[str] | None) -> CheckReport:
-    from ascend_sim.checking import check_folder
-
-    return check_folder(path, tools=tools)
-
-
 def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
     from ascend_sim.calls.cases import of_this_case
     from ascend_sim.calls.checks import check_call, tasks_of_call
@@ -207,5 +201,5 @@ def _case(name: str, asked: Checked, tools: list[str] | None) -> CheckReport:
     spec = chip_of(how["chip"])
     tasks = partial(tasks_of_call, case, spec, **filled(PlanOptions, how))
     announce(case_label(name), lambda: look_ahead(spec, tasks()[1], lambda task: check_tasks(spec, [task], tools=tools)))
-    with closing(ProgressLine(f"checking {case_label(name)}")):
+    with ProgressLine(f"checking {case_label(name)}"):
         return check_call(case, spec, tools=tools, **filled(PlanOptions, how))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +12,7 @@ from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.completing import CASES, CHIPS, KERNELS, RUNS
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress
-from ascend_sim.cli.terminal import console, print_text
+from ascend_sim.cli.terminal import console, print_json, print_written
 
 
 @app.command(
@@ -60,25 +57,21 @@ def compare(
     from ascend_sim.studies.compare.text import chosen_kernels, render
 
     with errors(json_output):
+        found: Any
         if runs and any(map(has_layers, runs)):
-            layers = compare_layers(*runs, options={"case": case, "chip": chip, "kernel": kernel, "html": html})
-            _print(layers, json_output, partial(render_layers, everything=everything or full))
-            return
-        if html is not None:
-            check_html(html)
-        with closing(Progress()) as progress:
-            comparison = compare_calls(runs or (), case, chip, progress)
-        chosen_kernels(comparison, kernel or (), everything)
-        if html is not None:
-            write_page(html, comparison)
-    _print(comparison, json_output, partial(render, kernels=kernel or (), full=full, everything=everything))
-    if html is not None and not json_output:
-        print_text(f"wrote {html}")
-
-
-def _print(found: Any, json_output: bool, render: Callable[..., None]) -> None:
-    """Print a comparison: JSON, or what `render` draws."""
+            found = compare_layers(*runs, options={"case": case, "chip": chip, "kernel": kernel, "html": html})
+            draw = partial(render_layers, everything=everything or full)
+        else:
+            if html is not None:
+                check_html(html)
+            with Progress() as progress:
+                found = compare_calls(runs or (), case, chip, progress)
+            chosen_kernels(found, kernel or (), everything)
+            if html is not None:
+                write_page(html, found)
+            draw = partial(render, kernels=kernel or (), full=full, everything=everything)
     if json_output:
-        print(json.dumps(found.to_dict(), indent=1))
+        print_json(found.to_dict())
     else:
-        render(found, console())
+        draw(found, console())
+        print_written([html])

@@ -153,17 +153,15 @@ def _from_file(kernel: CppKernel, given: Any, file: Path) -> tuple[list[Any], di
 
     That result maps the names of the kernel's parameters, or lists their values in order. Raises SimError for a missing tensor.
     """
-    names = [one.name for one in kernel.parameters]
+    names, tensors = [one.name for one in kernel.parameters], [one.name for one in _tensors(kernel)]
     if not isinstance(given, Mapping):
         listed = given if isinstance(given, tuple | list) else (given,)
         if len(listed) > len(names):
             raise SimError(f"{file}: arguments(rng) gives {len(listed)}; kernel {kernel.name} takes {', '.join(names)}")
         given = dict(zip(names, listed, strict=False))
-    numbers = {name: value for name, value in given.items() if name not in {one.name for one in _tensors(kernel)}}
-    missing = [one.name for one in _tensors(kernel) if one.name not in given]
-    if missing:
+    if missing := [name for name in tensors if name not in given]:
         raise SimError(f"{file}: arguments(rng) gives nothing for {missing[0]} of kernel {kernel.name}")
-    return [given[one.name] for one in _tensors(kernel)], numbers
+    return [given[name] for name in tensors], {name: value for name, value in given.items() if name not in tensors}
 
 
 def _tensors(kernel: CppKernel) -> list[EntryParameter]:
@@ -185,7 +183,10 @@ def _from_options(kernel: CppKernel, options: CppOptions, rng: np.random.Generat
                 listed = ", ".join(one.name for one in _tensors(kernel)) or "none"
                 raise SimError(f"{flag} {text}: kernel {kernel.name} has no tensor {name}; it has {listed}")
             if flag == "--tensor" and rest.endswith(".npy"):
-                found[name] = _loaded(Path(rest))
+                try:
+                    found[name] = np.load(rest, allow_pickle=False)
+                except (OSError, ValueError) as error:
+                    raise SimError(f"--tensor {rest}: cannot be read: {error}") from None
             else:
                 dtype, shape = _form(flag, text, rest)
                 found[name] = _random(rng, dtype, shape) if flag == "--tensor" else empty(shape, dtype)
@@ -229,13 +230,6 @@ def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any
     if dtype in INTEGERS:
         return rng.integers(0 if dtype.startswith("u") else -9, 10, shape).astype(storage_dtype(dtype))
     return rng.standard_normal(shape).astype(storage_dtype(dtype))
-
-
-def _loaded(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise SimError(f"--tensor {path}: cannot be read: {error}") from None
 
 
 def _numbers(kernel: CppKernel, texts: Sequence[str]) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +12,7 @@ from ascend_sim.cli.app import errors
 from ascend_sim.cli.options import Case, command
 from ascend_sim.cli.page import check_place
 from ascend_sim.cli.progress import Progress, ProgressLine
-from ascend_sim.cli.terminal import console, print_text
+from ascend_sim.cli.terminal import console, print_json, print_text
 from ascend_sim.cli.values import parse_index
 from ascend_sim.options.run_options import ExplainOptions
 
@@ -31,7 +29,7 @@ def explain_command(
     json_output: Annotated[bool, typer.Option("--json", help="Print what the page shows as JSON.")] = False,
 ) -> None:
     """Follow one number of a result from the formula through tiles, loads and mmads to the result."""
-    from ascend_sim.report.files import atomic_write
+    from ascend_sim.report.files import write_text
     from ascend_sim.studies.explain.page import explain_data, explain_html
     from ascend_sim.studies.explain.run import explain
     from ascend_sim.studies.explain.text import explain_page
@@ -39,25 +37,18 @@ def explain_command(
     with errors(json_output):
         if html is not None:
             check_place(html)
-        with closing(Progress()) as progress:
-            explanation = explain(
-                case,
-                element=parse_index("--element", element),
-                weight=parse_index("--weight", weight),
-                tiles=html is not None,
-                progress=progress,
-                **asked,
-            )
-        with closing(ProgressLine("following the loads back to the tensors")):
+        with Progress() as progress:
+            first, second = parse_index("--element", element), parse_index("--weight", weight)
+            explanation = explain(case, element=first, weight=second, tiles=html is not None, progress=progress, **asked)
+        with ProgressLine("following the loads back to the tensors"):
             text = "" if json_output else explain_page(explanation, console().width).rstrip("\n")
             data = explain_data(explanation) if json_output else None
             page = explain_html(explanation) if html is not None else ""
         if json_output:
-            print(json.dumps(data, indent=1))
+            print_json(data)
         else:
             print_text(text)
         if html is not None:
-            with atomic_write(html) as file:
-                file.write(page.encode())
+            write_text(html, page)
             print(f"wrote {html}", file=sys.stderr if json_output else sys.stdout)
     raise typer.Exit(0 if explanation.agrees else 1)

@@ -50,11 +50,13 @@ def judge(
     """Judge kernels that a machine wrote: one line of JSON for each as it ends. Exit code 1 where one fails."""
     with errors(False):
         chip_of(chip)
-        known = _judged_before(results)
+        known = set()
+        for line in results.read_text(encoding="utf-8").splitlines() if results is not None and results.is_file() else ():
+            with suppress(ValueError, KeyError, TypeError):  # a line that was cut off
+                known.add(str(json.loads(line)["case"]))
         files = [one for one in _files(cases) if str(one) not in known]
         passed = True
-        many = min(jobs or os.cpu_count() or 1, max(len(files), 1))
-        free: SimpleQueue[JudgeWorker] = SimpleQueue()
+        many, free = min(jobs or os.cpu_count() or 1, max(len(files), 1)), SimpleQueue[JudgeWorker]()
         workers = [JudgeWorker() for _ in range(many)]
         for worker in workers:
             free.put(worker)
@@ -112,18 +114,6 @@ def _append(results: Path, line: str) -> None:
             out.seek(-1, os.SEEK_END)
         cut_off = begun and out.read(1) != b"\n"
         out.write(f"{chr(10) if cut_off else ''}{line}\n".encode())
-
-
-def _judged_before(results: Path | None) -> set[str]:
-    """Return the cases that a file of results already has (the field "case" of each line); cut-off lines and a missing file
-    count as none.
-    """
-    found = set()
-    if results is not None and results.is_file():
-        for line in results.read_text(encoding="utf-8").splitlines():
-            with suppress(ValueError, KeyError, TypeError):
-                found.add(str(json.loads(line)["case"]))
-    return found
 
 
 class JudgeWorker:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -20,7 +19,7 @@ from ascend_sim.cli.cpp import CppOptions, arguments, compiled, file_beside, is_
 from ascend_sim.cli.options import command
 from ascend_sim.cli.page import RunFiles
 from ascend_sim.cli.progress import Progress, announce
-from ascend_sim.cli.terminal import console, print_paragraphs, print_summary, print_text
+from ascend_sim.cli.terminal import console, print_json, print_paragraphs, print_summary, print_text, print_written
 from ascend_sim.cli.values import fields_of
 from ascend_sim.errors import SimError, why_no_file
 from ascend_sim.frozen import frozen
@@ -82,7 +81,7 @@ def kernel(
             return look_ahead(spec, [made.task], asked["mode"])
 
         announce(chosen.name, ahead)
-        with closing(Progress()) as progress:
+        with Progress() as progress:
             more = LaunchOptions(chip=spec, expected=expected_of(subject), progress=progress, timeline=files.timeline)
             try:
                 run = launch(chosen, count, *given, **{**asked, **more}, **fields)
@@ -100,7 +99,8 @@ def kernel(
             data = None if checked is None else checked.data
             verdict = verdict_of(data, told, scalar_computed(run.programs, run.outputs))
             told |= {"check": data} if data is not None else {}
-            print(json.dumps({**told, "verdict": verdict}, indent=1), file=stdout)
+            with redirect_stdout(stdout):
+                print_json({**told, "verdict": verdict})
         else:
             line = [] if checked is None else [checked.line]
             if files.full:
@@ -111,8 +111,7 @@ def kernel(
                 print_text("\n".join(line))
             else:
                 print_summary(run.report, line, () if checked is None else checked.findings)
-            if written:
-                print_text(f"wrote {', '.join(str(path) for path in written)}")
+            print_written(written)
     raise typer.Exit(0 if run.passed and (checked is None or checked.passed) else 1)
 
 
@@ -212,7 +211,9 @@ def expected_of(subject: KernelSubject) -> Any:
     expected = getattr(subject.module, "expected", None)
     if not callable(expected):
         return expected
-    return lambda **inputs: called(subject.file, expected, **_wanted(expected, inputs))
+    from ascend_sim.expected import arguments_of
+
+    return lambda **inputs: called(subject.file, expected, **arguments_of(expected, inputs))
 
 
 def load_file(
@@ -308,12 +309,6 @@ def called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords
         if text.endswith("'module' object is not callable"):  # as `ascend_sim.kernel` is
             text += "; the decorator of a kernel is ascend_sim.kernel_function(core=...)"
         raise SimError(f"{file}:{lines[-1]}: {text}" if lines else f"{file}: {text}") from None
-
-
-def _wanted(expected: Callable[..., Any], inputs: dict[str, Any]) -> dict[str, Any]:
-    from ascend_sim.expected import arguments_of
-
-    return arguments_of(expected, inputs)
 
 
 def default_blocks(file: Path, module: ModuleType | None, core: str, chip: Any) -> int:

@@ -9,7 +9,7 @@ command; it gets what was given, read from the text. A parameter whose type is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, signature
@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints, is_typeddict
 import typer
 
 from ascend_sim.cli import completing, values
-from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.app import OptionalValues, app, errors
 from ascend_sim.cli.completing import CASES, CHIPS, among
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
@@ -55,15 +55,16 @@ class Printed:
             check_png(self.plot)
 
 
-def command(name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
+def command(name: str | None = None, alone: Mapping[str, str] = {}, **settings: Any) -> Callable[[Function], Function]:
     """Return a decorator that registers a function as command `name` (default: the function's, with dashes).
 
-    Parameters that are classes of options become an option each; `settings` are those of `typer.Typer.command`.
+    Parameters that are classes of options become an option each; `alone` maps an option that may be given without a value to
+    the value that it then gets; `settings` are those of `typer.Typer.command`.
     """
 
     def decorate(function: Function) -> Function:
-        own = name or function.__name__.replace("_", "-")
-        return app.command(own, **settings)(_spread(function, own))
+        own, kind = name or function.__name__.replace("_", "-"), type("Command", (OptionalValues,), {"alone": alone})
+        return app.command(own, cls=kind, **settings)(_spread(function, own))
 
     return decorate
 
@@ -80,9 +81,13 @@ def _spread(function: Function, command: str) -> Function:
         kind = hints[one.name]
         made = [one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)]
         if is_typeddict(kind) or is_dataclass(kind):
-            described = _options(kind, command) if is_typeddict(kind) else []
-            made = [_parameter(one) for one in described] if is_typeddict(kind) else list(_fields(kind))
-            make = partial(_read, described) if is_typeddict(kind) else partial(_made, kind)
+            if is_typeddict(kind):
+                told = [(option, option.option.shell) for option in options_in(kind)]
+                described = [(option, shell) for option, shell in told if shell is not None and command in shell.commands]
+                made, make = list(map(_parameter, described)), partial(_read, described)
+            else:
+                own = get_type_hints(kind, include_extras=True)
+                made, make = [_field(field, own[field.name]) for field in fields(kind)], partial(_made, kind)
             groups.append((one.name, [parameter.name for parameter in made], make))
         parameters += made
 
@@ -98,22 +103,14 @@ def _spread(function: Function, command: str) -> Function:
     return run  # type: ignore[return-value]
 
 
-def _fields(kind: Any) -> Iterator[Parameter]:
-    """Yield a typer parameter for each field of a dataclass."""
-    hints = get_type_hints(kind, include_extras=True)
-    for one in fields(kind):
-        default = Parameter.empty if one.default is MISSING else one.default
-        yield Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[one.name])
+def _field(one: Any, annotation: Any) -> Parameter:
+    """Return the typer parameter of a field of a dataclass."""
+    default = Parameter.empty if one.default is MISSING else one.default
+    return Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _made(kind: Any, given: dict[str, Any]) -> Any:
     return kind(**given)
-
-
-def _options(kind: Any, command: str) -> list[tuple[Described, Shell]]:
-    """Return (option, its shell description) for each option of the class `kind` that `command` takes."""
-    told = [(one, one.option.shell) for one in options_in(kind)]
-    return [(one, shell) for one, shell in told if shell is not None and command in shell.commands]
 
 
 def _parameter(described: tuple[Described, Shell]) -> Parameter:

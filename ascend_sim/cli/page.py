@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -106,7 +106,7 @@ class RunFiles:
                 note_lines(run.recording)
         if self.folder is not None:
             progress.close()
-            with closing(ProgressLine(f"writing to {self.folder}")):
+            with ProgressLine(f"writing to {self.folder}"):
                 written = run.write(self.folder, msprof=self.msprof, trace_limit=self.trace_limit)
         if self.html is not None:
             report = run.report.to_dict()

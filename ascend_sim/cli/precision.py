@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import closing
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
-from ascend_sim.cli.app import OptionalValues, errors
+from ascend_sim.cli.app import errors
 from ascend_sim.cli.completing import INPUTS, SEVERAL_CHIPS
 from ascend_sim.cli.options import Case, Printed, command
 from ascend_sim.cli.progress import Progress
-from ascend_sim.cli.terminal import console, print_text
+from ascend_sim.cli.terminal import console, print_json, print_written
 from ascend_sim.studies.precision.options import PrecisionOptions
 
 
-class _PrecisionCommand(OptionalValues):
-    alone: ClassVar = {"--accumulate": "all", "--plot": "precision.png"}
-
-
 @command(
-    cls=_PrecisionCommand,
+    alone={"--accumulate": "all", "--plot": "precision.png"},
     epilog="Example:  ascend-sim precision fp32_keep --chips ascend910b3,ascend910_9391 --inputs normal --accumulate all",
 )
 def precision(
@@ -43,25 +37,19 @@ def precision(
 
     with errors(printed.json_output):
         printed.check()
-        with closing(Progress("rows", at_once=True)) as progress:
-            table = run.precision(
-                case,
-                chips=chips.split(",") if chips else None,
-                inputs=inputs,
-                progress=progress,
-                **asked,
-            )
+        with Progress("rows", at_once=True) as progress:
+            named = chips.split(",") if chips else None
+            table = run.precision(case, chips=named, inputs=inputs, progress=progress, **asked)
         if printed.plot is not None:
             pages.plot(table, printed.plot)
         if printed.json_output:
             answer = {"rows": summary.rows_of(table), "sentences": summary.sentences(table)}
-            print(json.dumps({**table.to_dict(), "notes": pages.notes(table), "summary": answer}, indent=1))
+            print_json({**table.to_dict(), "notes": pages.notes(table), "summary": answer})
         elif printed.csv_output:
             print(pages.csv_text(table), end="")
         else:
             (pages.render if full else summary.render_summary)(table, console())
-            if printed.plot is not None:
-                print_text(f"wrote {printed.plot}")
+            print_written([printed.plot])
         if not table.complete:
             raise KeyboardInterrupt
     raise typer.Exit(0 if table.passed else 1)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -26,21 +25,31 @@ def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
     """
     if not sys.stderr.isatty():
         return
-    with closing(ProgressLine(f"{name}: trying a block of each kernel")):
+    with ProgressLine(f"{name}: trying a block of each kernel"):
         outlook = ahead()
     if outlook.seconds is not None and outlook.seconds > LONG_SECONDS:
         lasting = f"{about(outlook.seconds)} at the pace of a block of each kernel"
-        say(f"{name}: {outlook.instructions:,} instructions, {lasting}{then} (Ctrl-C ends it)")
+        from rich.console import Console
+
+        text = f"{name}: {outlook.instructions:,} instructions, {lasting}{then} (Ctrl-C ends it)"
+        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def say(text: str) -> None:
-    """Print a line on stderr that stays, above any progress line."""
-    from rich.console import Console
+class Closing:
+    """Base of the lines of progress, which close at the end of a `with` block."""
 
-    Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the line."""
+        raise NotImplementedError
 
 
-class Progress:
+class Progress(Closing):
     """A progress line on a terminal: work done, elapsed time, time left; shows nothing in a log.
 
     Call it with (name, done, total). `at_once` shows it from the start; else after `PROGRESS_AFTER_SECONDS`. If more than
@@ -65,18 +74,13 @@ class Progress:
             self._counted = (name, done, now)  # what was done before is not a measure of the rate
         self._show(f"{name}: {self._unit}")
         assert self._bar is not None
-        left = self._left(done, total, now)
+        _, first, since = self._counted
+        left = None if done <= first or now <= since else (total - done) * (now - since) / (done - first)
         self._bar.update(self._task, description=f"{name}: {self._unit}", completed=done, total=total, left=words(left))
         if left is not None and left > LONG_SECONDS and not self._told:
             self._told = True
             said = f"{name}: {done} of {total} {self._unit} done; {words(left)} (Ctrl-C ends it)"
             self._bar.console.print(said, highlight=False, markup=False)
-
-    def _left(self, done: int, total: int, now: float) -> float | None:
-        """Return the seconds left at the rate since the first counted step; None before a second step."""
-        assert self._counted is not None
-        _, first, since = self._counted
-        return None if done <= first or now <= since else (total - done) * (now - since) / (done - first)
 
     def _show(self, text: str) -> None:
         if self._bar is not None:
@@ -97,7 +101,6 @@ class Progress:
         self._bar.start()
 
     def close(self) -> None:
-        """Remove the progress line."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -115,7 +118,7 @@ def about(seconds: float) -> str:
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
-class ProgressLine:
+class ProgressLine(Closing):
     """A line on a terminal that shows a text and the time left; shows nothing in a log.
 
     If more than `LONG_SECONDS` are left when a time is first given, a line that stays says so.
@@ -149,7 +152,6 @@ class ProgressLine:
         return time.monotonic() - self._begin
 
     def close(self) -> None:
-        """Remove the line."""
         if self._status is not None:
             self._status.stop()
             self._status = None

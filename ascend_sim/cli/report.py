@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.page import check_html, write_html
 from ascend_sim.cli.progress import Progress
-from ascend_sim.cli.terminal import print_paragraphs, print_summary_lines, print_text
+from ascend_sim.cli.terminal import print_paragraphs, print_summary_lines, print_written
 
 
 @app.command(epilog="Example:  ascend-sim run resnet50_conv2_3x3 --mode timing --out out/ && ascend-sim report out/")
@@ -33,10 +32,10 @@ def report(
         html = html or folder / "report.html"
         recording, stored = open_run(folder)
         check_html(html)
-        with closing(Progress("runs")) as progress:
+        with Progress("runs") as progress:
             said = write_html(html, recording, stored, progress, other_rates=what_if, all_blocks=all_blocks)
         if full or "summary" not in stored:
             print_paragraphs(said)
         else:
             print_summary_lines(stored["summary"], "more: --full")
-        print_text(f"wrote {html}")
+        print_written([html])

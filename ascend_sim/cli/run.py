@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,14 +14,12 @@ from ascend_sim.cli.app import errors
 from ascend_sim.cli.options import Case, command
 from ascend_sim.cli.page import RunFiles
 from ascend_sim.cli.progress import Progress, ProgressLine, announce
-from ascend_sim.cli.terminal import console, print_paragraphs, print_summary, print_text
+from ascend_sim.cli.terminal import console, print_json, print_paragraphs, print_summary, print_written
 from ascend_sim.errors import SimError
 from ascend_sim.options.description import filled, names_of
 from ascend_sim.options.run_options import CaseOptions, PlanOptions
 
 if TYPE_CHECKING:
-    from ascend_sim.report.report import Report
-    from ascend_sim.runtime import Recording
     from ascend_sim.runtime.outlook import Outlook
 
 
@@ -64,7 +61,7 @@ def run(
 
             found = flags_of_call(loaded, chip, **filled(PlanOptions, how))
             names = [shlex.quote(f"{kernel}.{flag}") for kernel, flags in found.items() for flag in flags]
-            print(json.dumps(found, indent=1) if files.json_output else "\n".join(names))
+            print(json.dumps(found, indent=1) if files.json_output else "\n".join(names))  # not wrapped, to be copied
             return
         files.make_folder()
 
@@ -76,19 +73,33 @@ def run(
             return look_ahead(chip, tasks_of_call(loaded, chip, **plan)[1], how["mode"])
 
         announce(case_label(case), ahead, "" if how["mode"] == "timing" else ", then the check of its results")
-        with closing(Progress()) as progress:
+        with Progress() as progress:
             result = run_case(
                 case, input, **CaseOptions({**asked, "chip": chip, "progress": progress, "timeline": files.timeline})
             )
             commands = commands_of(case, loaded, asked, "" if input is None else str(input))
             result.report = replace(result.report, commands=commands)
             written, said = files.write(result, progress)
-        with closing(ProgressLine("checking the results against float64")):
+        with ProgressLine("checking the results against float64"):
             passed = result.report.passed
         if files.json_output:
-            print(json.dumps(result.report.to_dict(), indent=1))
+            print_json(result.report.to_dict())
         else:
-            _print(result.report, result.recording, full=files.full, with_plan=plan, said=said, written=written)
+            report, recording = result.report, result.recording
+            if files.full:
+                from ascend_sim.report.text import render
+                from ascend_sim.report.what_if import faster_chip
+
+                render(report, console(), None if recording is None or said else faster_chip(recording, report.kernels))
+            else:
+                print_summary(report)
+            if plan:
+                from ascend_sim.report.pages import plan_table
+
+                console().print(plan_table(report.plan, report.workspace_bytes))
+            if files.full:
+                print_paragraphs(said)
+            print_written(written)
     raise typer.Exit(0 if passed else 1)
 
 
@@ -101,32 +112,3 @@ def _check_alone(context: typer.Context) -> None:
         source = context.get_parameter_source(option.name or "")
         if option.name not in deciding and source is not None and source.name == "COMMANDLINE":
             raise SimError(f"--flags runs nothing and does not take {option.opts[0]}: give one of them")
-
-
-def _print(
-    report: Report,
-    recording: Recording | None,
-    *,
-    full: bool,
-    with_plan: bool,
-    said: list[str],
-    written: list[Path],
-) -> None:
-    """Print a run's summary or, with `full`, all tables and the page's lines `said`; then the plan and the names of the files
-    `written`.
-    """
-    if full:
-        from ascend_sim.report.text import render
-        from ascend_sim.report.what_if import faster_chip
-
-        render(report, console(), None if recording is None or said else faster_chip(recording, report.kernels))
-    else:
-        print_summary(report)
-    if with_plan:
-        from ascend_sim.report.pages import plan_table
-
-        console().print(plan_table(report.plan, report.workspace_bytes))
-    if full:
-        print_paragraphs(said)
-    if written:
-        print_text(f"wrote {', '.join(str(path) for path in written)}")

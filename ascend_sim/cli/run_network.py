@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,7 +14,7 @@ from ascend_sim.cli.completing import NETWORKS
 from ascend_sim.cli.options import Jobs, command
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress, ProgressLine
-from ascend_sim.cli.terminal import console, print_text
+from ascend_sim.cli.terminal import console, print_json, print_written
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.options.description import filled
@@ -100,7 +98,7 @@ def run_network(
     goes on from there.
     """
     from ascend_sim.ops.network import load_network
-    from ascend_sim.report.files import atomic_write, write_json
+    from ascend_sim.report.files import write_json, write_text
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.network import pages
     from ascend_sim.studies.network import run as networks
@@ -130,7 +128,7 @@ def run_network(
         runs, tuned = [], None
         if tilings.tile:
             assert files.out is not None
-            with closing(ProgressLine(f"{loaded.name}: preparing layers")) as status:
+            with ProgressLine(f"{loaded.name}: preparing layers") as status:
                 tuned = tune(
                     loaded,
                     out=files.out,
@@ -149,21 +147,16 @@ def run_network(
                 )
             runs.append(tuned.after)
         for direction in () if tilings.tile else passes.directions:
-            with closing(Progress("layers", at_once=True)) as bar:
+            with Progress("layers", at_once=True) as bar:
                 run = networks.run_network(
-                    loaded,
-                    batch=batch,
-                    direction=direction,
-                    tilings=found,
-                    out=files.out,
-                    jobs=jobs,
-                    progress=bar,
-                    **asked,
+                    loaded, batch=batch, direction=direction, tilings=found, out=files.out, jobs=jobs, progress=bar, **asked
                 )
             runs.append(run)
-        written = _data(runs) if tuned is None else runs[0].to_dict() | {"before_us": tuned.before.totals["total"]}
+        told = {run.direction: run.to_dict() for run in runs}
+        written = told if passes.training else told[runs[0].direction]
+        written |= {} if tuned is None else {"before_us": tuned.before.totals["total"]}
         if files.json_output:
-            print(json.dumps(written, indent=1))
+            print_json(written)
         else:
             screen = console()
             for run in runs:
@@ -178,23 +171,17 @@ def run_network(
             write_json(paths[0], written)
             for run in runs:
                 paths.append(files.out / (f"layers-{run.direction}.csv" if passes.training else "layers.csv"))
-                with atomic_write(paths[-1]) as file:
-                    file.write(pages.csv_text(run).encode())
+                write_text(paths[-1], pages.csv_text(run))
             if tuned is not None:
                 write_tilings(tuned.tilings, files.out)
         if files.html is not None:
             links = write_layer_pages(files.html, runs[-1], files.layer_pages, **asked) if files.layer_pages else {}
             write_page(files.html, runs[-1], tuned, links)
             paths.append(files.html)
-        if paths and not files.json_output:
-            print_text(f"wrote {', '.join(map(str, paths))}")
+        if not files.json_output:
+            print_written(paths)
         for run in runs:
             print(pages.cost_line(run, time.monotonic() - begin, jobs), file=sys.stderr)
         if not all(run.complete for run in runs) or (tuned is not None and not tuned.complete):
             raise KeyboardInterrupt
     raise typer.Exit(1 if any(run.findings for run in runs) else 0)
-
-
-def _data(runs: list[Any]) -> dict[str, Any]:
-    """Return the JSON data of the only run, or {direction: JSON data} of several."""
-    return runs[0].to_dict() if len(runs) == 1 else {run.direction: run.to_dict() for run in runs}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +13,7 @@ from ascend_sim.cli.app import errors, make_folder
 from ascend_sim.cli.completing import varied_fields
 from ascend_sim.cli.options import Case, Jobs, command
 from ascend_sim.cli.progress import Progress
-from ascend_sim.cli.terminal import console, print_text
+from ascend_sim.cli.terminal import console, print_json, print_written
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.options.short_names import full_column
@@ -108,40 +105,30 @@ def sweep(
             chosen_axes = pages.axes_of(
                 fields if chosen_axes else {group[0]: given for group, given in groups.items()}, chosen_axes
             )
+        known = [*fields, *known]
         for option, names in (("--columns", shown), ("--of", [column]), ("--pareto", front_of)):
-            _check_columns(option, names, [*fields, *known])
+            for name in names:
+                if name not in known:
+                    raise SimError(f"{option} {name}: no such column; there are {', '.join(known)}")
         folder = out or Path(f"sweep-{case_label(case)}")
         make_folder(folder)
         if scheduler is not None and sys.stderr.isatty():  # as all that tells of progress
             print(f"asking the scheduler {scheduler} ...", file=sys.stderr)
-        with closing(Progress("points", at_once=True)) as progress:
-            found = run_sweep(
-                case,
-                dict(varied),
-                out=folder,
-                jobs=jobs or usable_cores(),
-                scheduler=scheduler,
-                progress=progress,
-                **asked,
-            )
+        with Progress("points", at_once=True) as progress:
+            jobs = jobs or usable_cores()
+            found = run_sweep(case, dict(varied), out=folder, jobs=jobs, scheduler=scheduler, progress=progress, **asked)
         front = found.front(*(front_of or ("us", "l1"))) if front_of or pictures.pareto_plot else []
-        written = []
         if rows.table is not None:
             pages.write_table(found, rows.table)
-            written.append(rows.table)
         if pictures.heat_map is not None:
             pages.heat_map(found, pictures.heat_map, column=column, axes=chosen_axes)
-            written.append(pictures.heat_map)
         if pictures.pareto_plot is not None:
             pages.pareto_plot(found, pictures.pareto_plot, *(front_of or ("us", "l1")))
-            written.append(pictures.pareto_plot)
         if rows.json_output:
-            print(json.dumps(found.to_dict(), indent=1))
+            print_json(found.to_dict())
         else:
-            screen = console()
-            pages.render(found, screen, top=rows.top, columns=shown or None, front=front)
-            if written:
-                print_text(f"wrote {', '.join(str(path) for path in written)}")
+            pages.render(found, console(), top=rows.top, columns=shown or None, front=front)
+            print_written([rows.table, pictures.heat_map, pictures.pareto_plot])
         again = f"; {counted(found.reused, 'result')} {'was' if found.reused == 1 else 'were'} there before"
         again *= bool(found.reused)
         print(f"took {time.monotonic() - begin:.1f} s; results are kept in {folder}{again}", file=sys.stderr)
@@ -149,13 +136,6 @@ def sweep(
             raise KeyboardInterrupt
         if not found.ran:
             raise typer.Exit(2)
-
-
-def _check_columns(option: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Raise SimError, before anything runs, for the first of `names` that is not a known column."""
-    for name in names:
-        if name not in known:
-            raise SimError(f"{option} {name}: no such column; there are {', '.join(known)}")
 
 
 def _pair(option: str, text: str) -> tuple[str, str] | tuple[()]:

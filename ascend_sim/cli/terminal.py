@@ -5,9 +5,11 @@ rich, which takes long to import, prints tables and colours; plain text goes wit
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ascend_sim.report.columns import text_width, wrapped
@@ -25,15 +27,21 @@ def console() -> Console:
     return Console(width=text_width())
 
 
-def _may_have_colours() -> bool:
-    """Return True if rich may colour stdout: a terminal, or a variable that asks rich for colours in a pipe."""
-    return sys.stdout.isatty() or any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))
-
-
 def print_text(text: str, indent: str = "    ") -> None:
     """Print lines of text to stdout; a line wider than the terminal is wrapped with an indent."""
     for line in text.split("\n"):
         print("\n".join(wrapped(line, text_width(), indent)))
+
+
+def print_json(data: Any) -> None:
+    """Print plain data as JSON on stdout."""
+    print(json.dumps(data, indent=1))
+
+
+def print_written(paths: Iterable[Path | None]) -> None:
+    """Print the names of the files that a command wrote; nothing for None and without any."""
+    if named := [str(path) for path in paths if path is not None]:
+        print_text(f"wrote {', '.join(named)}")
 
 
 def print_summary(report: Report, check: Sequence[str] = (), findings: Sequence[str] = ()) -> None:
@@ -53,11 +61,12 @@ def print_summary_lines(summary: Mapping[str, Any], more: str, check: Sequence[s
     from ascend_sim.report.summary import lines_of
 
     bad = summary["values"] == "wrong" or summary["findings"]
+    coloured = sys.stdout.isatty() or any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))
     for number, line in enumerate(lines_of(summary, more, check)):
         style = "bold" if number == 0 else "red" if bad and number == 2 else ""
         if line.startswith("   ") or line in check:
             print(line)
-        elif style and _may_have_colours():
+        elif style and coloured:
             from ascend_sim.report.grid import say
 
             say(console(), line, style=style, indent="   ")

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from contextlib import closing
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
-from ascend_sim.cli.app import OptionalValues, errors, make_folder
+from ascend_sim.cli.app import errors, make_folder
 from ascend_sim.cli.completing import KERNELS, SEVERAL_CHIPS
 from ascend_sim.cli.options import Case, Jobs, command
 from ascend_sim.cli.progress import ProgressLine
-from ascend_sim.cli.terminal import console, print_text
+from ascend_sim.cli.terminal import console, print_json, print_written
 from ascend_sim.frozen import frozen
 from ascend_sim.options.description import filled
 from ascend_sim.options.run_options import ChoiceOptions
 from ascend_sim.studies.tiles.options import LimitOptions, SearchOptions
-
-
-class _TileCommand(OptionalValues):
-    alone: ClassVar = {"--plot": "tilings.png"}
 
 
 @frozen
@@ -35,7 +29,7 @@ class TilingsShown:
 
 
 @command(
-    cls=_TileCommand,
+    alone={"--plot": "tilings.png"},
     epilog="Examples:  ascend-sim tile resnet50_conv2_3x3 --kernel grad_input --out tilings/   |   "
     "ascend-sim tile fp32_keep --chip ascend910b3,ascend910a --time-limit 60 --plot",
 )
@@ -73,7 +67,7 @@ def tile(
         kernels = searches.kernels_of(loaded, chips, kernel, **state, **filled(ChoiceOptions, how))
         if out is not None:
             make_folder(out)
-        with closing(ProgressLine("preparing tilings")) as line:
+        with ProgressLine("preparing tilings") as line:
             began: dict[str, float] = {}
 
             def tell(name: str, state: State) -> None:
@@ -83,21 +77,13 @@ def tile(
                     left = min(left, max(how["seconds"] - since, 0.0))
                 line(pages.progress_text(name, state), left)
 
-            outcomes = searches.run_searches(
-                kernels,
-                how["fields"],
-                out,
-                jobs=jobs or usable_cores(),
-                progress=tell,
-                **filled(LimitOptions, how),
-            )
+            limits = filled(LimitOptions, how)
+            outcomes = searches.run_searches(kernels, how["fields"], out, jobs=jobs or usable_cores(), progress=tell, **limits)
         best = searches.write_best(outcomes, out) if out is not None else {}
-        written = list(best)
         if shown.plot is not None:
             pages.plot(outcomes, shown.plot)
-            written.append(shown.plot)
         if shown.json_output:
-            print(json.dumps([outcome.to_dict(shown.top) for outcome in outcomes], indent=1))
+            print_json([outcome.to_dict(shown.top) for outcome in outcomes])
         else:
             screen = console()
             for outcome in outcomes:
@@ -105,8 +91,7 @@ def tile(
                 screen.print()
             if len({outcome.kernel.chip.name for outcome in outcomes}) > 1:
                 pages.compare_chips(outcomes, screen)
-            if written:
-                print_text(f"wrote {', '.join(str(path) for path in written)}")
+            print_written([*best, shown.plot])
         for path, kept in best.items():
             if kept is not None:
                 print(f"{path} held other tilings; they are in {kept} now", file=sys.stderr)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ import typer
 from ascend_sim.cli.app import errors, make_folder
 from ascend_sim.cli.options import Jobs, command
 from ascend_sim.cli.progress import Progress
-from ascend_sim.cli.terminal import console, print_text
+from ascend_sim.cli.terminal import console, print_json, print_text, print_written
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 
@@ -68,7 +67,7 @@ def validate(
     jobs: Jobs = None,
 ) -> None:
     """Compare simulated with measured kernels: errors of task, core and pipe times by chip and operator."""
-    from ascend_sim.report.files import atomic_write
+    from ascend_sim.report.files import write_text
     from ascend_sim.report.png import check_png
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.validate import pages, scatter, summary
@@ -84,7 +83,7 @@ def validate(
             raise SimError(f"--csv {files.csv_output}: there is no folder {files.csv_output.parent}")
         if files.out is not None:
             make_folder(files.out)
-        with closing(Progress("kernels", at_once=True)) as progress:
+        with Progress("kernels", at_once=True) as progress:
             compared = run_rows(
                 rows,
                 chips=chip.split(",") if chip else (),
@@ -96,8 +95,7 @@ def validate(
                 out=files.out,
             )
         if files.csv_output is not None:
-            with atomic_write(files.csv_output) as file:
-                file.write(pages.csv_text(compared).encode())
+            write_text(files.csv_output, pages.csv_text(compared))
         if files.plot is not None:
             scatter.plot(compared, files.plot)
         # Published points are of architectures: they belong to the whole table.
@@ -106,13 +104,12 @@ def validate(
         if files.json_output:
             verdict = summary.ValidationSummary.of(compared)
             figures = {"summary": verdict and verdict.to_dict(), **pages.to_dict(compared)}
-            print(json.dumps(figures | ({"points": pages.points_dict(points)} if shipped else {}), indent=1))
+            print_json(figures | ({"points": list(map(asdict, points))} if shipped else {}))
         else:
             (pages.render if full else summary.render_summary)(compared, console())
             for line in pages.points_text(points) if full else ():
                 print_text(line)
-            if written := [str(path) for path in (files.csv_output, files.plot) if path is not None]:
-                print_text(f"wrote {', '.join(written)}")
+            print_written([files.csv_output, files.plot])
         print(f"took {time.monotonic() - begin:.1f} s", file=sys.stderr)
         if any(one.prediction.skipped == INTERRUPTED for one in compared):
             raise KeyboardInterrupt

@@ -20,7 +20,15 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
     Raises ConfigError.
     """
     if "=" not in text:
-        return _tiling_file(Path(text))
+        from ascend_sim.yaml_file import read_yaml
+
+        form = "must map grad_input and grad_weight to fields, like grad_input: {baseM: 256}"
+        if not Path(text).is_file():
+            raise ConfigError(f"--tiling {text}: {why_no_file(Path(text))}, and not of the form KERNEL.FIELD=VALUE,...")
+        data = read_yaml(Path(text), form)
+        if not all(isinstance(fields, dict) for fields in data.values()):
+            raise ConfigError(f"--tiling {text}: {form}")
+        return data
     fields: dict[str, dict[str, Any]] = {}
     for part in text.split(","):
         key, _, value = part.partition("=")
@@ -31,17 +39,6 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
             raise ConfigError(f"--tiling: {kernel}.{field} is given twice")
         fields[kernel][field] = int(value)
     return fields
-
-
-def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
-    from ascend_sim.yaml_file import read_yaml
-
-    if not path.is_file():
-        raise ConfigError(f"--tiling {path}: {why_no_file(path)}, and not of the form KERNEL.FIELD=VALUE,...")
-    data = read_yaml(path, "must map grad_input and grad_weight to fields, like grad_input: {baseM: 256}")
-    if not all(isinstance(fields, dict) for fields in data.values()):
-        raise ConfigError(f"--tiling {path}: must map grad_input and grad_weight to fields, like grad_input: {{baseM: 256}}")
-    return data
 
 
 def parse_block_dim(text: str) -> int | dict[str, int]:
