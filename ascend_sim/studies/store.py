@@ -78,10 +78,9 @@ class Store:
             place = ":memory:" if path is None else str(path)
             self._database = sqlite3.connect(place, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
             self._open()
-            self._database.execute(
-                "insert or ignore into studies (identity, what) values (?, ?)", (self._identity, json.dumps(whole))
-            )
-            row = self._database.execute("select id from studies where identity = ?", (self._identity,)).fetchone()
+            told = (self._identity, json.dumps(whole))
+            self._database.execute("insert or ignore into studies (identity, what) values (?, ?)", told)
+            row = self._one("select id from studies where identity = ?", self._identity)
         except sqlite3.Error as error:
             raise SimError(f"{path}: cannot be used to store results: {error}") from None
         self._study = int(row[0])
@@ -93,9 +92,7 @@ class Store:
         """
         self._database.execute("begin immediate")  # two processes may make the file at once
         try:
-            application, version = (
-                self._database.execute(f"pragma {name}").fetchone()[0] for name in ("application_id", "user_version")
-            )
+            application, version = (self._one(f"pragma {name}")[0] for name in ("application_id", "user_version"))
             tables = {name for (name,) in self._database.execute("select name from sqlite_master where type = 'table'")}
             if not tables and not application:
                 for statement in _SCHEMA:
@@ -122,9 +119,8 @@ class Store:
         Raises SimError for a result that was changed after it was written.
         """
         with self._locked("read"):
-            rows = self._database.execute(
-                "select name, data, digest, begun from results where study = ?", (self._study,)
-            ).fetchall()
+            told = "select name, data, digest, begun from results where study = ?"
+            rows = self._database.execute(told, (self._study,)).fetchall()
         return {name: self._checked(name, *rest) for name, *rest in rows}
 
     def result(self, name: str) -> dict[str, Any] | None:
@@ -133,9 +129,7 @@ class Store:
         Raises SimError for a result that was changed after it was written.
         """
         with self._locked("read"):
-            row = self._database.execute(
-                "select data, digest, begun from results where study = ? and name = ?", (self._study, name)
-            ).fetchone()
+            row = self._one("select data, digest, begun from results where study = ? and name = ?", self._study, name)
         return None if row is None else self._checked(name, *row)
 
     def add(self, name: str, data: Mapping[str, Any]) -> bool:
@@ -170,8 +164,7 @@ class Store:
         The claim counts how often the result was begun: once, and once more for every process that died over it.
         """
         with self._locked("written"), self._transaction():
-            done = "select 1 from results where study = ? and name = ?"
-            if self._database.execute(done, (self._study, name)).fetchone():
+            if self._one("select 1 from results where study = ? and name = ?", self._study, name):
                 return "done"
             owner, begun = self._claimed(name)
             if owner and owner != self._own_name() and self._lives(owner):
@@ -183,10 +176,11 @@ class Store:
             return "mine"
 
     def _claimed(self, name: str) -> tuple[str, int]:
-        row = self._database.execute(
-            "select owner, begun from claims where study = ? and name = ?", (self._study, name)
-        ).fetchone()
+        row = self._one("select owner, begun from claims where study = ? and name = ?", self._study, name)
         return ("", 0) if row is None else (str(row[0]), int(row[1]))
+
+    def _one(self, query: str, *values: str | int) -> Any:
+        return self._database.execute(query, values).fetchone()
 
     def _own_name(self) -> str:
         """Return this store's name for claims; the first call locks a file beside the store, a sign that its process lives."""

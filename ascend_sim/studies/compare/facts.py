@@ -45,8 +45,11 @@ class Fact:
     @property
     def differences(self) -> tuple[int | float | None, ...]:
         """Return each run's difference from the first, at 12 digits; None for words and where a run lacks the fact."""
-        first = self.values[0]
-        return tuple(_difference(first, value) for value in self.values)
+        first, found = self.values[0], list[int | float | None]()
+        for value in self.values:
+            more = value - first if _is_number(first) and _is_number(value) else None  # type: ignore[operator]
+            found.append(float(f"{more:.{_DIGITS}g}") if isinstance(more, float) else more)
+        return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
         """Return name, values and `differs` as plain data, and `differences` if any value is a number."""
@@ -153,10 +156,3 @@ class RunComparison(ShownResult):
 
 def _is_number(value: Value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _difference(first: Value, value: Value) -> int | float | None:
-    if not (_is_number(first) and _is_number(value)):
-        return None
-    more = value - first  # type: ignore[operator]
-    return float(f"{more:.{_DIGITS}g}") if isinstance(more, float) else more

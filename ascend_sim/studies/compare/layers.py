@@ -7,7 +7,7 @@ found.rows[0]["layer"], found.to_dict()
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -170,29 +170,22 @@ def _read(run: object) -> LayersOfRun:
 
 
 def _layers_of(label: str, said: Mapping[str, Any]) -> LayersOfRun:
-    passes = {name: said[name] for name in ("forward", "backward") if name in said} or {"": said}
-    rows = [row for name, one in passes.items() for row in _layers(one, name, training=len(passes) > 1)]
-    title = ", ".join(dict.fromkeys(_title(one) for one in passes.values()))
-    us = {name: parts for name, parts, _ in rows}
-    return LayersOfRun(label, title, us, {name: text for name, _, text in rows})
-
-
-def _title(said: Mapping[str, Any]) -> str:
-    if "network" in said:
-        return f"{said['network']}, batch {said['batch']}, on {said['chip']}"
-    return f"a model on {said['chip']}, cubeMathType {said['cube_math_type']}"
-
-
-def _layers(said: Mapping[str, Any], direction: str, *, training: bool) -> Iterator[tuple[str, dict[str, float], str]]:
-    """Yield (name, us by part, shapes as text) of each layer in a file's data; a repeated name gets "#2", "#3" and so on.
-
-    In the file of a training step forward layers get ":forward".
+    """Return the layers of a file's data; a repeated name gets "#2", "#3" and so on, a forward layer of a training step
+    ":forward".
     """
-    key = "name" if "network" in said else "layer"
-    for name, row in zip(numbered(row[key] for row in said["layers"]), said["layers"], strict=True):
-        if training and direction == "forward":
-            name += ":forward"
-        yield name, dict(row["us"]), _text(row)
+    passes = {name: said[name] for name in ("forward", "backward") if name in said} or {"": said}
+    titles, us, texts = list[str](), dict[str, dict[str, float]](), dict[str, str]()
+    for direction, one in passes.items():
+        after = ":forward" if len(passes) > 1 and direction == "forward" else ""
+        if "network" in one:
+            title, key = f"{one['network']}, batch {one['batch']}, on {one['chip']}", "name"
+        else:
+            title, key = f"a model on {one['chip']}, cubeMathType {one['cube_math_type']}", "layer"
+        titles.append(title)
+        names = numbered(row[key] for row in one["layers"])
+        for name, row in zip(names, one["layers"], strict=True):
+            us[name + after], texts[name + after] = dict(row["us"]), _text(row)
+    return LayersOfRun(label, ", ".join(dict.fromkeys(titles)), us, texts)
 
 
 def _text(row: Mapping[str, Any]) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.report.blocks import EXPLAINED, timeline_part
-from ascend_sim.report.files import atomic_write
+from ascend_sim.report.columns import counted
+from ascend_sim.report.files import write_text
 from ascend_sim.report.html import cards, table
 from ascend_sim.report.packed import LIMIT, PackedBlocks
 from ascend_sim.report.page import chosen_block
@@ -34,26 +35,18 @@ def write_page(path: str | Path, comparison: RunComparison) -> None:
     check_plotly()
     figures = Figures()
     title = f"{', '.join(run.label for run in comparison.runs)} side by side"
-    kernels, blocks = _kernels(comparison, figures)
-    text = framed(title, [f"<h1>{escape(title)}</h1>", _runs(comparison), _whole_call(comparison), *kernels], figures, blocks)
-    with atomic_write(path) as file:
-        file.write(text.encode())
-
-
-def _runs(comparison: RunComparison) -> str:
-    facts = [
-        (f"{letter}: {shown_value(run.report['total_us'])} us", run.title)
-        for letter, run in zip(LETTERS, comparison.runs, strict=False)
-    ]
+    runs = zip(LETTERS, comparison.runs, strict=False)
     said = "Nothing differs." if comparison.same else "What differs is marked with * and set in bold."
-    return f"{cards(facts)}\n<p>{said}</p>"
-
-
-def _whole_call(comparison: RunComparison) -> str:
-    lines = ["<h2>The whole call</h2>", _facts(comparison, comparison.call)]
-    if comparison.outputs:
-        lines += ["<h2>Results</h2>", _facts(comparison, comparison.outputs)]
-    return "\n".join(lines)
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        cards((f"{letter}: {shown_value(run.report['total_us'])} us", run.title) for letter, run in runs),
+        f"<p>{said}</p>",
+        "<h2>The whole call</h2>",
+        _facts(comparison, comparison.call),
+    ]
+    parts += ["<h2>Results</h2>", _facts(comparison, comparison.outputs)] if comparison.outputs else []
+    kernels, blocks = _kernels(comparison, figures)
+    write_text(path, framed(title, [*parts, *kernels], figures, blocks))
 
 
 def _kernels(comparison: RunComparison, figures: Figures) -> tuple[list[str], list[dict[str, Any]]]:
@@ -132,11 +125,6 @@ def _timelines(comparison: RunComparison, kernel: KernelFacts, index: int, first
     return lines
 
 
-def _cell(text: str) -> str:
-    """Return the text of a cell as HTML; a long one may take several lines."""
-    return f'<span class="long">{escape(text)}</span>' if len(text) > _LONG else escape(text)
-
-
 def _longest_us(kernel: KernelFacts) -> float:
     return max(float(value) for value in kernel.fact("kernel", "us").values if value is not None)
 
@@ -154,11 +142,9 @@ def _facts(comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[boo
         cells: list[Any] = [f"{_MARK if differs else ''}{fact.name}", *shown_values(fact)]
         cells += shown_difference(fact) if two and differs else ()
         mark = [*(['class="differs"'] if differs else []), *([f'data-kernel="{number}"'] if kernels else [])]
-        found[differs].append((list(map(_cell, cells)), " ".join(mark)))
-    head = [
-        "kernel" if kernels else "quantity",
-        *(f">{letter}" for letter in LETTERS[: len(comparison.runs)]),
-    ]
+        wrapped = [f'<span class="long">{escape(text)}</span>' if len(text) > _LONG else escape(text) for text in cells]
+        found[differs].append((wrapped, " ".join(mark)))
+    head = ["kernel" if kernels else "quantity", *(f">{letter}" for letter in LETTERS[: len(comparison.runs)])]
     heads = {True: [*head, *((">B - A", ">relative") if two else ())], False: head}
     tables = {
         differs: table(heads[differs], [cells for cells, _ in rows], marks=[mark for _, mark in rows])
@@ -166,6 +152,6 @@ def _facts(comparison: RunComparison, facts: Sequence[Fact], marks: Sequence[boo
         if rows
     }
     if False in tables:
-        folded = f"{len(found[False])} equal {'row' if len(found[False]) == 1 else 'rows'}"
+        folded = counted(len(found[False]), "equal row")
         tables[False] = f'<details class="equal"><summary>{folded}</summary>{tables[False]}</details>'
     return "\n".join(tables.values())

@@ -49,8 +49,7 @@ def render(
     those to show, alone. `everything` shows all kernels, and equal facts as well. Raises SimError for a kernel that no run has.
     """
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
-        total = run.report["total_us"]
-        say(console, f"{letter}  {run.title}, {shown_value(total)} us")
+        say(console, f"{letter}  {run.title}, {shown_value(run.report['total_us'])} us")
     befores = [before_words(run.report["problem"]) for run in comparison.runs if run.report["problem"].get("l2")]
     say(console, "; ".join(dict.fromkeys(befores)))
     if comparison.without_values:
@@ -110,9 +109,8 @@ def _causes(comparison: RunComparison, kernel: KernelFacts) -> str:
     words = [f"{fact.name} {' -> '.join(map(shown_value, fact.values))}" for fact in changed]
     gaps = []
     for fact in kernel.groups.get("waterfall", ()):
-        before, after = (
-            run.recording.chip.us(float(cycles or 0)) for run, cycles in zip(comparison.runs, fact.values, strict=True)
-        )
+        of_runs = zip(comparison.runs, fact.values, strict=True)
+        before, after = (run.recording.chip.us(float(cycles or 0)) for run, cycles in of_runs)
         gaps.append((after - before, fact.name))
     most = sorted((gap for gap in gaps if round(gap[0], 2)), key=lambda gap: -abs(gap[0]))[:_MOST_CAUSES]
     return ", ".join([*words, *(f"{name} {us:+,.2f} us" for us, name in most)])
@@ -204,23 +202,16 @@ class _FactRows:
 
     def add(self, fact: Fact, differs: bool, difference: str = "") -> None:
         """Add the row of a fact; `difference` replaces that of two runs."""
-        style = "yellow" if differs else ""
-        cells = [Text(f"{'*' if differs else ' '} {fact.name}", style=style)]
         if self._two:
             texts = [*shown_values(fact), *((difference, "") if difference else shown_difference(fact))]
         else:
-            others = ["*" if _is_other(value, fact) else " " for value in fact.values]
+            others = [" " if None in (value, fact.values[0]) or value == fact.values[0] else "*" for value in fact.values]
             texts = [f"{text}{mark}" for text, mark in zip(shown_values(fact), others, strict=True)]
-        self._table.row(*cells, *(Text(text, style=style) for text in texts))
+        self._table.row(f"{'*' if differs else ' '} {fact.name}", *texts, style="yellow" if differs else "")
 
     def print(self) -> None:
         if self._table.row_count:
             self._console.print(self._table)
-
-
-def _is_other(value: Value, fact: Fact) -> bool:
-    """Return True if a run's `value` of the fact differs from the first run's; False if either is None."""
-    return value is not None and fact.values[0] is not None and value != fact.values[0]
 
 
 def shown_value(value: Value) -> str:

@@ -23,7 +23,9 @@ def formula_lines(explanation: Explanation) -> list[str]:
     count, everything = len(explanation.formula.left), _all_terms(explanation)
     lines = [*_symbols(explanation), "", counted(count, "product")]
     if not everything:
-        lines[-1] = f"no products: {_runs_over_nothing(explanation)}, so the sum is 0"
+        no_image = explanation.formula.kind == "filter" and not explanation.call.problem.n
+        nothing = "the batch" if no_image else explanation.name(explanation.call.maps.read)
+        lines[-1] = f"no products: {nothing} is empty, so the sum is 0"
     elif not count:
         lines[-1] = "no products: every term falls into padding or between strides, so the sum is 0"
     elif count < everything:
@@ -40,14 +42,6 @@ def _all_terms(explanation: Explanation) -> int:
     if explanation.formula.kind == "filter":
         return p.n * p.d_out * p.h_out * p.w_out
     return (p.c_in if call.forward else p.c_out) // p.groups * p.k_d * p.k_h * p.k_w
-
-
-def _runs_over_nothing(explanation: Explanation) -> str:
-    """Return the reason why a sum has no terms: the batch or the tensor that it runs over is empty."""
-    p = explanation.call.problem
-    if explanation.formula.kind == "filter" and not p.n:
-        return "the batch is empty"
-    return f"{explanation.name(explanation.call.maps.read)} is empty"
 
 
 def _product_lines(explanation: Explanation) -> list[str]:
@@ -71,13 +65,10 @@ def _symbols(explanation: Explanation) -> list[str]:
     axes = _axes(explanation)
     letters = [axis for axis, _ in axes]
     numbers = [place[2 + number] for _, number in axes]
-    if explanation.formula.kind == "filter":
-        outer, inner = _channels(explanation)
-        return [
-            _weight_line(explanation, outer, inner, [f"k{axis}" for axis in letters]),
-            _weight_line(explanation, place[0], place[1], numbers),
-        ]
     outer, inner = _channels(explanation)
+    if explanation.formula.kind == "filter":
+        taps = [f"k{axis}" for axis in letters]
+        return [_weight_line(explanation, outer, inner, taps), _weight_line(explanation, place[0], place[1], numbers)]
     own = outer if explanation.call.forward else inner
     lines = [_input_line(explanation, "n", own, letters), _input_line(explanation, place[0], place[1], numbers)]
     if explanation.call.forward:
@@ -140,7 +131,8 @@ def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Ind
             channel = f"{_group(own, p.c_out // p.groups, p.c_in // p.groups)} + {inner}"
     else:
         met = [_met(explanation, *entry) for entry in zip(axes, at, taps, strict=True)]
-        local = own if p.groups == 1 else _rest(own, p.c_in // p.groups)
+        size = p.c_in // p.groups
+        local = own if p.groups == 1 else own % size if isinstance(own, int) else f"{own} mod {size}"
         weight = _filter(explanation, "weight", outer, local, taps)
     made = _feature(explanation, explanation.tensor, n, own, at)
     given = _feature(explanation, call.maps.read, n, channel, met)
@@ -155,10 +147,6 @@ def _group(channel: Index, size: int, other: int) -> Index:
     A group has `size` channels on the axis of `channel` and `other` on the other axis.
     """
     return channel // size * other if isinstance(channel, int) else f"{channel} div {size} x {other}"
-
-
-def _rest(channel: Index, size: int) -> Index:
-    return channel % size if isinstance(channel, int) else f"{channel} mod {size}"
 
 
 def _feature(explanation: Explanation, name: str, n: Index, c: Index, positions: Sequence[Index]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.flow import CONSTANT
-from ascend_sim.engine.follow import ItemStep, MmadOperand, Multiplication, SumPart
+from ascend_sim.engine.follow import ItemStep, Multiplication, SumPart
 from ascend_sim.engine.replay import Row
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
@@ -30,10 +30,12 @@ from ascend_sim.studies.explain.text import (
     explain_page,
     gemm_lines,
     origins_of_load,
+    pipe_of,
     real_products,
     result_lines,
     side_box,
     tensor_of,
+    times,
 )
 
 _MOST_MMADS = 600
@@ -222,21 +224,18 @@ def _part(explanation: Explanation, part: SumPart, maps: dict[str, _Map]) -> dic
     begin, end = int(run.start[rows].min()), int(run.retire[rows].max())
     first = int(run.start[part.mmads[0].row[1]])
     window = max(begin, 2 * first - end), end  # earlier rows are shown only if the element needs them
+    tiles, tile = _tiles(part)
+    most = 64 if sum(len(real_products(m)) for m in part.mmads) <= 4000 else 12  # products that each mmad shows
     return {
         "owner": part.owner,
         "where": f"{run.program.where} on core {run.core}",
         "window": window,
         "loads": [_load(explanation, row, maps) for row in loads],
-        "mmads": _mmads(explanation, part, maps, loads),
+        "mmads": {"list": [_mmad(explanation, m, maps, loads, most) for m in part.mmads], "tile": tile, "tiles": tiles},
         "out": _step(explanation, out),
         "buffers": _buffers(explanation, part, window, followed),
         "timeline": _timeline(explanation, part.owner, window, followed),
     }
-
-
-def _times(explanation: Explanation, row: Row) -> list[int]:
-    run = explanation.provenance.programs[row[0]]
-    return [int(run.start[row[1]]), int(run.retire[row[1]])]
 
 
 def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str, Any]:
@@ -249,11 +248,9 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
         name, base = found
         side = next(s for s in ("left", "right") if maps[s].tensor == name)
         area = maps[side].area((real - base) // explanation.itemsize(name))
-    run = explanation.provenance.programs[row[0]]
-    pipe = PIPES[int(run.program.per_row("pipe")[row[1]])]
     return {
-        "time": _times(explanation, row),
-        "pipe": pipe,
+        "time": times(explanation, row),
+        "pipe": pipe_of(explanation, row),
         "name": instruction.name,
         "what": box(explanation, origins),
         "side": side,
@@ -263,39 +260,23 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
     }
 
 
-def _mmads(explanation: Explanation, part: SumPart, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
-    """Return the mmads of one part as plain data: "list" with a dict for each, and their L0C tiles as "tiles" (base64) with
-    their sizes as "tile", both from `_tiles`.
-
-    Each mmad shows at most 64 products, or 12 if the part's mmads have over 4,000 together.
-    """
-    tiles, tile = _tiles(part)
-    products = [len(real_products(m)) for m in part.mmads]
-    most = 64 if sum(products) <= 4000 else 12
-    return {
-        "list": [_mmad(explanation, m, maps, loads, most) for m in part.mmads],
-        "tile": tile,
-        "tiles": tiles,
-    }
-
-
 def _mmad(explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map], loads: list[Row], most: int) -> dict[str, Any]:
     real = real_products(mmad)
     instruction = explanation.provenance.instruction(mmad.row)
     sides = {}
     for side, given in (("left", mmad.left), ("right", mmad.right)):
-        flat = explanation.indices(given, real)
+        flat, loaded = explanation.indices(given, real), [times(explanation, load.row) for load in given.loads]
         sides[side] = {
             "cells": maps[side].cells(flat) if len(flat) else [],
             "box": side_box(explanation, given, real),
             "bytes": [int(given.addresses.min()), int(given.addresses.max())],
-            "time": _span_of(explanation, given),
+            "time": [min(loaded)[0], max(end for _, end in loaded)],
             "loads": [loads.index(load.row) for load in given.l1_loads],
             "names": [explanation.subscript(maps[side].tensor, i) for i in flat[:most].tolist()],
             "values": [f"{v:.5g}" for v in given.values[real[:most]].tolist()],
         }
     return {
-        "time": _times(explanation, mmad.row),
+        "time": times(explanation, mmad.row),
         "size": [getattr(instruction, name) for name in ("m", "k", "n")],
         "place": [mmad.m, mmad.n],
         "accumulate": getattr(instruction, "accumulate", False),
@@ -307,12 +288,6 @@ def _mmad(explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map],
         "bits": f"0x{int(mmad.partial.view(np.uint32)):08X}",
         **sides,
     }
-
-
-def _span_of(explanation: Explanation, operand: MmadOperand) -> list[int]:
-    """Return [first start, last retirement] in cycles of the loads that brought an operand to L0."""
-    times = [_times(explanation, load.row) for load in operand.loads]
-    return [min(t[0] for t in times), max(t[1] for t in times)]
 
 
 def _tiles(part: SumPart) -> tuple[str, dict[str, Any]]:
@@ -341,12 +316,12 @@ def _step(explanation: Explanation, step: ItemStep) -> dict[str, Any]:
     instruction = explanation.provenance.instruction(step.row)
     run = explanation.provenance.programs[step.row[0]]
     return {
-        "time": _times(explanation, step.row),
+        "time": times(explanation, step.row),
         "name": instruction.name,
         "adds": instruction.atomic,
         "kernel": explanation.task(step.row).name,
         "where": f"{run.program.where} on core {run.core}",
-        "pipe": PIPES[int(run.program.per_row("pipe")[step.row[1]])],
+        "pipe": pipe_of(explanation, step.row),
         "space": step.space,
         "dtype": step.dtype,
         "value": f"{step.value:.9g}",
@@ -358,7 +333,7 @@ def _outer_step(explanation: Explanation, step: ItemStep) -> dict[str, Any]:
     """Return a step on the way to the output with its program as "owner", and the pipes of that program around it as
     "window" and "timeline".
     """
-    start, end = _times(explanation, step.row)
+    start, end = times(explanation, step.row)
     around = _AROUND * max(end - start, 1)
     window = start - around, end + around
     timeline = _timeline(explanation, step.row[0], window, {step.row[1]})

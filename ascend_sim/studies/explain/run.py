@@ -176,7 +176,11 @@ def explain_all(
     spec = chip_of(how["chip"])
     check_fits(case.tensors, spec)
     values = make_tensors(case)
-    followers = [_follower(case, output, index, tiles) for output, index in elements]
+    followers = []
+    for output, index in elements:
+        shape, dtype = case.results[output]
+        offset = int(np.ravel_multi_index(index, shape)) * int(numpy_dtype(dtype).itemsize)
+        followers.append(Follower(output, offset, dtype, tiles=tiles))
     result = call_case(case, values, **options, progress=progress, observer=_Together(followers))
     call, operator = result.call, OPERATORS[case.operator]
     assert call is not None
@@ -220,12 +224,6 @@ def _left_of(follower: Follower, names: Sequence[str]) -> str | None:
             for origin in mmad.left.origins[mmad.left.origins != CONSTANT][:1]:
                 return next((t.name for t in inputs if t.base <= origin < t.base + t.size), None)
     return None
-
-
-def _follower(case: Case, output: str, index: tuple[int, ...], tiles: bool) -> Follower:
-    shape, dtype = case.results[output]
-    offset = int(np.ravel_multi_index(index, shape)) * int(numpy_dtype(dtype).itemsize)
-    return Follower(output, offset, dtype, tiles=tiles)
 
 
 class _Together:

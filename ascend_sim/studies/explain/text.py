@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _MOST_PARTS, _MOST_MMADS, _MOST_LOADS = 2, 12, 12
+_PART_HEAD = ("core", "cycles", "mmads", "products", "last partial sum")
 Array = NDArray[Any]
 
 
@@ -37,8 +38,11 @@ def explain_page(explanation: Explanation, width: int | None = None) -> str:
 
     Of four parts of the sum or more, two are shown in full and the others as a table.
     """
+    value, reference = explanation.value, explanation.reference
+    error = _error(value - reference, reference, explanation.output.dtype)
+    head = [f"{element(explanation)} = {_number(value)}   float64 {reference:.12g}: {error}", about(explanation)]
     sections = [
-        ("", _head(explanation)),
+        ("", head),
         ("1. The formula", formula_lines(explanation)),
         ("2. As a matrix product", gemm_lines(explanation)),
     ]
@@ -50,8 +54,10 @@ def explain_page(explanation: Explanation, width: int | None = None) -> str:
     for number, part in enumerate(shown):
         which = "" if len(parts) == 1 else f", part {parts.index(part) + 1} of {len(parts)}"
         sections.append((f"{3 + number}. The cube{which}", part_lines(explanation, part, inner)))
-    if len(shown) < len(parts):
-        sections[-1][1].extend(["", *_other_parts(explanation, [part for part in parts if part not in shown])])
+    if others := [part for part in parts if part not in shown]:
+        rows = [_PART_HEAD, *middle_out(others, _MOST_MMADS, partial(_part_row, explanation))]
+        told = f"the other {len(others)} parts, in the order in which they were added"
+        sections[-1][1].extend(["", told, *(f"  {line}" for line in columns(rows, ">>>>>"))])
     sections.append((f"{3 + len(shown)}. The way out", out_lines(explanation, inner)))
     sections.append((f"{4 + len(shown)}. The result", result_lines(explanation)))
     text = []
@@ -68,12 +74,6 @@ def draw_explanation(explanation: Explanation, console: Console) -> None:
 def element(explanation: Explanation) -> str:
     """Return the followed element's name, "grad_input[0, 3, 5, 5]"."""
     return f"{explanation.tensor}[{', '.join(map(str, explanation.index))}]"
-
-
-def _head(explanation: Explanation) -> list[str]:
-    value, reference = explanation.value, explanation.reference
-    error = _error(value - reference, reference, explanation.output.dtype)
-    return [f"{element(explanation)} = {_number(value)}   float64 {reference:.12g}: {error}", about(explanation)]
 
 
 def about(explanation: Explanation) -> str:
@@ -100,11 +100,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         rows = [
             ("M", f"{c_out:,}", f"channels of {y}{group}"),
             ("K", f"{images * p.h_out * p.w_out:,}", f"pixels of {y}: {counted(images, 'map')} of {p.h_out} x {p.w_out}"),
-            (
-                "N",
-                f"{c_in * taps:,}",
-                f"columns of im2col({x}): {counted(c_in, 'channel')}{group} x {counted(taps, 'tap')}",
-            ),
+            ("N", f"{c_in * taps:,}", f"columns of im2col({x}): {counted(c_in, 'channel')}{group} x {counted(taps, 'tap')}"),
         ]
         here = f"the element is row {co % c_out}, and column channel {ci}, tap {(kd * p.k_h + kh) * p.k_w + kw}"
     else:
@@ -112,17 +108,14 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         height, width = (p.h_out, p.w_out) if call.forward else (p.h_in, p.w_in)
         out, inner = (c_out, c_in) if call.forward else (c_in, c_out)
         source, made = explanation.name(call.maps.read), explanation.tensor
+        columns_of = f"columns of im2col({source}): {counted(inner, 'channel')}{group} x {counted(taps, 'tap')}"
+        if not call.forward and max(p.stride_h, p.stride_w) > 1:
+            columns_of += f", {_stride_words(explanation)}"
         rows = [
             ("M", f"{height * width:,}", f"pixels of {made}, {height} x {width}, for each image"),
-            (
-                "K",
-                f"{inner * taps:,}",
-                f"columns of im2col({source}): {counted(inner, 'channel')}{group} x {counted(taps, 'tap')}",
-            ),
+            ("K", f"{inner * taps:,}", columns_of),
             ("N", f"{out:,}", f"channels of {made}{group}"),
         ]
-        if not call.forward and max(p.stride_h, p.stride_w) > 1:
-            rows[1] = (*rows[1][:2], f"{rows[1][2]}, {_stride_words(explanation)}")
         depth = f", depth {d}" if p.d_in * p.d_out > 1 else ""
         here = f"the element is row {h * width + w} of image {n}{depth}, column {c % out}"
     if p.k_d > 1:
@@ -150,11 +143,9 @@ def _stride_words(explanation: Explanation) -> str:
     """Return a text on a stride, by the tiling's kernelSplitMode: zeros inserted, or the filter split by the stride."""
     tasks = (explanation.task(part.mmads[0].row) for part in explanation.parts if part.mmads)
     mode = next((task.info["tiling"].get("kernelSplitMode", 0) for task in tasks), 0)
-    words = {
-        1: "the kernel split by the stride",
-        2: "the kernel split by the stride of rows, zeros inserted for columns",
-    }
-    return str(words.get(mode, "zeros inserted for the stride"))
+    if mode == 1:
+        return "the kernel split by the stride"
+    return "the kernel split by the stride of rows, zeros inserted for columns" if mode else "zeros inserted for the stride"
 
 
 # -- the cube ----------------------------------------------------------------------------------------------------------
@@ -216,7 +207,7 @@ def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
     address = explanation.provenance.address(row, "dst", space)
     return (
         _cycles(explanation, row),
-        _pipe(explanation, row),
+        pipe_of(explanation, row),
         instruction.name,
         box(explanation, origins_of_load(explanation, row)),
         f"{total:,} bytes",
@@ -335,13 +326,6 @@ def _as_multiplied(explanation: Explanation, mmad: Multiplication) -> Iterable[s
     return columns(rows, " >  >")
 
 
-def _other_parts(explanation: Explanation, parts: Sequence[SumPart]) -> list[str]:
-    lines = [f"the other {len(parts)} parts, in the order in which they were added"]
-    head = ("core", "cycles", "mmads", "products", "last partial sum")
-    rows = [head, *middle_out(parts, _MOST_MMADS, partial(_part_row, explanation))]
-    return [*lines, *(f"  {line}" for line in columns(rows, ">>>>>"))]
-
-
 def _part_row(explanation: Explanation, part: SumPart) -> tuple[str, ...]:
     last = part.mmads[-1]
     count = sum(len(real_products(m)) for m in part.mmads)
@@ -378,7 +362,7 @@ def _step_row(explanation: Explanation, step: ItemStep) -> tuple[str, ...]:
     digits = format_of(step.dtype).bits // 4
     return (
         _cycles(explanation, step.row),
-        _pipe(explanation, step.row),
+        pipe_of(explanation, step.row),
         what,
         explanation.task(step.row).name,
         where,
@@ -425,12 +409,18 @@ def _error(error: float, reference: float, dtype: str) -> str:
 # -- small things ------------------------------------------------------------------------------------------------------
 
 
-def _cycles(explanation: Explanation, row: Row) -> str:
+def times(explanation: Explanation, row: Row) -> list[int]:
+    """Return [start, retirement] of an instruction in cycles."""
     run = explanation.provenance.programs[row[0]]
-    return f"{run.start[row[1]]:,}-{run.retire[row[1]]:,}"
+    return [int(run.start[row[1]]), int(run.retire[row[1]])]
 
 
-def _pipe(explanation: Explanation, row: Row) -> str:
+def _cycles(explanation: Explanation, row: Row) -> str:
+    return "-".join(f"{cycle:,}" for cycle in times(explanation, row))
+
+
+def pipe_of(explanation: Explanation, row: Row) -> str:
+    """Return the pipe of an instruction."""
     return PIPES[int(explanation.provenance.programs[row[0]].program.per_row("pipe")[row[1]])]
 
 

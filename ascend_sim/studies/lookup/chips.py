@@ -25,7 +25,6 @@ def chips_table() -> Grid:
     title = "Chips (peaks derived: 2 x MAC/cycle x AIC x clock)"
     table = Grid(title, ("chip", "product", "arch", *(f">{column}" for column in columns)))
     for spec in map(load_chip, chip_names()):
-        peaks = [_peak(spec, dtype) for _, dtype in _PEAKS]
         table.row(
             spec.name,
             spec.identity.product,
@@ -33,7 +32,7 @@ def chips_table() -> Grid:
             str(spec.cores.aic),
             str(spec.cores.aiv),
             f"{spec.clock.cube_mhz:g}",
-            *("-" if peak is None else f"{peak:.1f}" for peak in peaks),
+            *(f"{spec.peak_tflops(dtype):.1f}" if dtype in spec.cube.rates else "-" for _, dtype in _PEAKS),
             f"{spec.memory.hbm_bytes / 2**30:.4g}",
             f"{spec.memory.hbm_gb_per_s:g}",
             f"{spec.memory.l2_bytes / 2**20:g}",
@@ -48,7 +47,16 @@ def chip_detail(spec: ChipSpec) -> RenderableType:
     identity = spec.identity
     shape = "coupled" if spec.cores.coupled else "split"
     head = Text(f"{spec.name}: {identity.soc}, {identity.series}, {identity.arch} ({shape})", style="bold")
-    return Group(head, *_cores(spec), *_sections(spec), _derived(spec), _references(spec))
+    cores = [
+        Text(f"  {kind}: pipes {' '.join(parts.pipes)}; buffers {' '.join(parts.buffers)}")
+        for kind, parts in spec.cores.kinds.items()
+    ]
+    derived, references = Grid("derived", _NUMBER), Grid("references", ("short", "~source"))
+    for row in _derived_rows(spec):
+        derived.row(*row)
+    for name, citation in spec.references.items():
+        references.row(name, citation)
+    return Group(head, *cores, *_sections(spec), derived, references)
 
 
 def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
@@ -66,8 +74,9 @@ def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
     for name, unit in sorted(figures, key=lambda figure: figure[1] == "GB/s"):
         table.row(name, *(rows[name][0] if name in rows else "-" for rows in derived), unit)
     numbers = [spec.numbers() for spec in specs]
-    equal = 0
-    for place in _places(specs):
+    equal, order = 0, [section.name for section in fields(ChipSpec)]
+    places = dict.fromkeys(place for spec in specs for place in spec.sources)
+    for place in sorted(places, key=lambda place: order.index(place.partition(".")[0])):
         unit = next(spec.sources[place].unit for spec in specs if place in spec.sources)
         figure = binary_size if unit == "bytes" else _number
         shown = [figure(of_chip[place]) if place in of_chip else "-" for of_chip in numbers]
@@ -78,20 +87,6 @@ def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
     return Group(table, Text(f"{equal} numbers are equal in all of them; ascend-sim chips NAME shows each with its source"))
 
 
-def _places(specs: Sequence[ChipSpec]) -> list[str]:
-    """Return the dotted paths of all numbers that any of the chips has, section by section."""
-    found = dict.fromkeys(place for spec in specs for place in spec.sources)
-    order = {section.name: index for index, section in enumerate(fields(ChipSpec))}
-    return sorted(found, key=lambda place: order[place.partition(".")[0]])
-
-
-def _cores(spec: ChipSpec) -> list[Text]:
-    return [
-        Text(f"  {kind}: pipes {' '.join(parts.pipes)}; buffers {' '.join(parts.buffers)}")
-        for kind, parts in spec.cores.kinds.items()
-    ]
-
-
 def _sections(spec: ChipSpec) -> list[Grid]:
     tables, numbers = [], spec.numbers()
     for section in [one.name for one in fields(ChipSpec)]:
@@ -99,31 +94,21 @@ def _sections(spec: ChipSpec) -> list[Grid]:
         if places:
             table = Grid(section, _NUMBER)
             for place in places:
-                source = spec.sources[place]
-                name = place.removeprefix(f"{section}.")
-                table.row(name, *_figure(numbers[place], source.unit), source.text)
+                source, text = spec.sources[place], _number(numbers[place])
+                if source.unit == "bytes" and numbers[place] >= 1024:
+                    text = binary_size(numbers[place])
+                text, _, unit = text.partition(" ")
+                table.row(place.removeprefix(f"{section}."), text, unit or source.unit, source.text)
             tables.append(table)
     return tables
 
 
-def _derived(spec: ChipSpec) -> Grid:
-    table = Grid("derived", _NUMBER)
-    for name, text, unit, how in _derived_rows(spec):
-        table.row(name, text, unit, how)
-    return table
-
-
 def _derived_rows(spec: ChipSpec) -> list[tuple[str, str, str, str]]:
     """Return (name, value, unit, formula) of the figures that follow from a chip: cube peak of each dtype, HBM and L2 rates."""
-    rows = [
-        (
-            f"{_SHORT.get(dtype, dtype)} peak",
-            f"{spec.peak_tflops(dtype):.1f}",
-            "TOPS" if dtype.startswith("int") else "TFLOPS",
-            "2 x MAC/cycle x AIC x clock",
-        )
-        for dtype in spec.cube.rates
-    ]
+    rows = []
+    for dtype in spec.cube.rates:
+        peak, unit = f"{spec.peak_tflops(dtype):.1f}", "TOPS" if dtype.startswith("int") else "TFLOPS"
+        rows.append((f"{_SHORT.get(dtype, dtype)} peak", peak, unit, "2 x MAC/cycle x AIC x clock"))
     for name, rate, how in (
         ("HBM, long linear stream", spec.hbm_bytes_per_cycle(), "hbm_gb_per_s x hbm_efficiency"),
         ("L2 read, all cores", spec.l2_read_bytes_per_cycle(), "per AIC x AIC"),
@@ -133,26 +118,7 @@ def _derived_rows(spec: ChipSpec) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _references(spec: ChipSpec) -> Grid:
-    table = Grid("references", ("short", "~source"))
-    for name, citation in spec.references.items():
-        table.row(name, citation)
-    return table
-
-
-def _figure(value: float, unit: str) -> tuple[str, str]:
-    """Return (text, unit) of a number; 1,024 bytes or more in KiB, MiB or GiB."""
-    if unit == "bytes" and value >= 1024:
-        text, _, unit = binary_size(value).partition(" ")
-        return text, unit
-    return _number(value), unit
-
-
 def _number(value: float) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int) else f"{value:g}"
-
-
-def _peak(spec: ChipSpec, dtype: str) -> float | None:
-    return spec.peak_tflops(dtype) if dtype in spec.cube.rates else None

@@ -37,10 +37,13 @@ def explain_format(
     """
     fmt = format_of(name, mantissa_bits)
     rounding_mode(fmt, rounding)  # refuses a wrong one also where there is nothing to round
+    bits = f"{fmt.bits}: sign 1, exponent {fmt.exponent_bits} (bias {fmt.bias}), mantissa {fmt.mantissa_bits}"
+    if fmt.taper:
+        bits = f"{fmt.bits}: sign 1, prefix 2-4, exponent 0-4 (sign-magnitude, no bias), mantissa 1-3"
     lines = [
         f"{fmt.name}  ({', '.join(fmt.aliases)})",
         f"  layout   {fmt.layout}",
-        f"  bits     {_bits_line(fmt)}",
+        f"  bits     {bits}",
         f"  source   {fmt.source}",
         "",
         "Range",
@@ -61,12 +64,6 @@ def explain_format(
     if value is not None:
         lines[:0] = [*_rounding_steps(fmt, value, rounding), ""]
     return "\n".join(lines) + "\n"
-
-
-def _bits_line(fmt: Format) -> str:
-    if fmt.taper:
-        return f"{fmt.bits}: sign 1, prefix 2-4, exponent 0-4 (sign-magnitude, no bias), mantissa 1-3"
-    return f"{fmt.bits}: sign 1, exponent {fmt.exponent_bits} (bias {fmt.bias}), mantissa {fmt.mantissa_bits}"
 
 
 def _prefix_table() -> list[str]:
@@ -147,25 +144,18 @@ def _one_rounding(fmt: Format, value: Fraction, mode: str, step: int) -> list[st
         lines.append(f"     {where} {low!r} and {high!r}, {float(parts.remainder):.6g} of the way up")
     else:
         lines.append("     nothing is dropped: the value is exact")
-    lines += _decision(fmt, value, mode, parts, step + 2)
-    lines.append(f"  {step + 3}. {_result_line(fmt, value, mode)}")
-    return lines
+    return [*lines, _decision(fmt, value, mode, parts, step + 2), f"  {step + 3}. {_result_line(fmt, value, mode)}"]
 
 
-def _decision(fmt: Format, value: Fraction, mode: str, parts: reference.Split, step: int) -> list[str]:
+def _decision(fmt: Format, value: Fraction, mode: str, parts: reference.Split, step: int) -> str:
     rounded = abs(reference.round_value(value, fmt, mode))
     low = parts.units * reference.power_of_two(parts.quantum_exponent)
     up = not math.isfinite(rounded) or Fraction(rounded) > low
+    moves = "the magnitude goes up" if up else "the magnitude stays below"
     if mode == "hybrid" and abs(parts.exponent) > fmt.taper[0][0] and parts.exponent >= fmt.min_exponent - 1:
         frac, thr = reference.hybrid_window(value, "float32")
-        return [f"  {step}. hybrid: frac {frac:014b} {'>=' if frac >= thr else '<'} thr {thr:014b}: {_moves(up)}"]
-    if parts.remainder == 0:
-        return [f"  {step}. Nothing to round."]
-    return [f"  {step}. {mode}: {_moves(up)}"]
-
-
-def _moves(up: bool) -> str:
-    return "the magnitude goes up" if up else "the magnitude stays below"
+        return f"  {step}. hybrid: frac {frac:014b} {'>=' if frac >= thr else '<'} thr {thr:014b}: {moves}"
+    return f"  {step}. {mode}: {moves}" if parts.remainder else f"  {step}. Nothing to round."
 
 
 def _result_line(fmt: Format, value: float | Fraction, mode: str) -> str:

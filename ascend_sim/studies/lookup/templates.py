@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ascend_sim.errors import SimError
 from ascend_sim.keywords import near_names
-from ascend_sim.report.files import atomic_write
+from ascend_sim.report.files import write_text
 
 TEMPLATES = {"case": "case.yaml", "network": "network.yaml", "chip": "chip.yaml", "kernel": "kernel.py"}
 """Kind of template -> its file below configs/templates."""
@@ -35,6 +35,5 @@ def write_template(kind: str, path: str | Path | None = None) -> Path:
         raise SimError(f"{target}: there is a file of that name already; give another")
     if not target.parent.is_dir():
         raise SimError(f"{target}: there is no folder {target.parent}")
-    with atomic_write(target) as file:
-        file.write(text.encode())
+    write_text(target, text)
     return target

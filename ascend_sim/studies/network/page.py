@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ascend_sim.calls.cases import run_case
-from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.network import text_of
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.options.description import filled
@@ -43,11 +42,8 @@ def write_layer_pages(page: str | Path, run: NetworkRun, most: int, **options: U
         result = run_case(address_in(run, name) or case, **{**given, "mode": "timing", "tiling": run.tilings.get(name)})
         result.write_html(folder / page_name(name), name=f"{run.network.name}:{name}")
         links[name] = f"{folder.name}/{page_name(name)}"
-    found: dict[str, str] = {}
-    for copies in run.copies:
-        names = [run.network.layers[number].name for number in copies]
-        found |= {name: links[one] for name in names for one in names if one in links}
-    return found
+    copies = [[run.network.layers[number].name for number in numbers] for numbers in run.copies]
+    return {name: links[one] for names in copies for name in names for one in names if one in links}
 
 
 def write_page(path: str | Path, run: NetworkRun, tuned: Tuned | None = None, links: Mapping[str, str] | None = None) -> None:
@@ -59,24 +55,20 @@ def write_page(path: str | Path, run: NetworkRun, tuned: Tuned | None = None, li
     saved = None if tuned is None else {name: before - after for name, before, after in tuned.ranked}
     calls = "1+0" if run.direction == "forward" else "0+1"
     layers = list(zip(run.network.layers, run.layers, run.same_as, strict=True))
+    shown = []
+    for layer, times, same in layers:
+        dtype = str(OPERATORS.of_pass(run.direction, layer.kind).of_layer(layer).tensors["input"][1])
+        refused = f"refused with {times.status or 'no status'}" if times.refused else ""
+        shown.append(PageLayer(layer.name, text_of(layer), dtype, calls, times.times, times.kernels, same or "", refused))
+    notes = [] if run.complete else ["Interrupted: only the layers that were finished stand here."]
+    notes += [f"{layout_line(run)}."] if run.layout else []
+    notes += [f"{words(run.interval)}.", *(f"refused: {refusal}" for refusal in run.refused), *run.findings]
     NetworkPage(
         f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}",
         heads(run),
-        [
-            PageLayer(
-                layer.name,
-                text_of(layer),
-                _dtype(run, layer),
-                calls,
-                times.times,
-                times.kernels,
-                same or "",
-                f"refused with {times.status or 'no status'}" if times.refused else "",
-            )
-            for layer, times, same in layers
-        ],
+        shown,
         run.distinct,
-        _notes(run),
+        notes,
         [(kernel["op_type"], kernel["task_us"]) for times in run.layers for kernel in times.kernels],
         [
             (f"{layer.name}: {text_of(layer)}, {times.times['total']:,.2f} us", times.kernels)
@@ -91,14 +83,3 @@ def write_page(path: str | Path, run: NetworkRun, tuned: Tuned | None = None, li
         saved,
         "" if tuned is None else tuned.sentence,
     ).write(path)
-
-
-def _dtype(run: NetworkRun, layer: Layer) -> str:
-    return str(OPERATORS.of_pass(run.direction, layer.kind).of_layer(layer).tensors["input"][1])
-
-
-def _notes(run: NetworkRun) -> list[str]:
-    notes = [] if run.complete else ["Interrupted: only the layers that were finished stand here."]
-    notes += [f"{layout_line(run)}."] if run.layout else []
-    notes.append(f"{words(run.interval)}.")
-    return [*notes, *(f"refused: {refusal}" for refusal in run.refused), *run.findings]

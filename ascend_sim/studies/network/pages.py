@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
+from contextlib import suppress
+from typing import Any
 
 from rich.console import Console
 
@@ -12,6 +12,7 @@ from ascend_sim.ops.network import load_network, network_names, text_of
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.certainty import words
 from ascend_sim.report.columns import counted
+from ascend_sim.report.files import as_csv
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.ranking import print_lines
 from ascend_sim.report.summary import LAYOUT
@@ -120,36 +121,28 @@ def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:
     memory, layers, instructions.
     """
     instructions = sum(times.instructions for times, same in zip(run.layers, run.same_as, strict=True) if same is None)
-    processes = min(jobs, run.simulated)
+    usage = ""
+    with suppress(ImportError):  # on Windows
+        import resource
+
+        all_of = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        cpu = sum(one.ru_utime + one.ru_stime for one in all_of)
+        peak = max(one.ru_maxrss for one in all_of) * (1 if sys.platform == "darwin" else 1024)
+        usage = f" ({cpu:.0f} s of CPU, at most {peak / 1e6:.0f} MB each)"
     return (
-        f"took {seconds:.1f} s on {counted(processes, 'process', 'processes')}{_usage()}: "
+        f"took {seconds:.1f} s on {counted(min(jobs, run.simulated), 'process', 'processes')}{usage}: "
         f"{counted(run.simulated, 'layer')} simulated, {instructions:,} instructions"
     )
-
-
-def _usage() -> str:
-    """Return CPU time and peak memory of this process and its ended children, as text in parentheses after a space; "" where
-    the system has no figures.
-    """
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return ""
-    all_of = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    cpu = sum(one.ru_utime + one.ru_stime for one in all_of)
-    peak = max(one.ru_maxrss for one in all_of) * (1 if sys.platform == "darwin" else 1024)
-    return f" ({cpu:.0f} s of CPU, at most {peak / 1e6:.0f} MB each)"
 
 
 def csv_text(run: NetworkRun) -> str:
     """Return the layers as CSV, a line each: shapes, us of each part and in total (empty where refused), the equal layer,
     the refusal.
     """
-    text = io.StringIO()
-    writer, parts = csv.writer(text, lineterminator="\n"), (*run.parts, "total")
-    writer.writerow(["layer", "kind", "input", "weight", *(f"{part}_us" for part in parts), "same_as", "refused"])
+    parts = (*run.parts, "total")
+    rows: list[list[Any]] = [["layer", "kind", "input", "weight", *(f"{part}_us" for part in parts), "same_as", "refused"]]
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
         sizes = ["x".join(map(str, entry.shape or ())) for entry in (layer.input, layer.weight)]
-        figures = ["" if times.refused else times.times[part] for part in parts]
-        writer.writerow([layer.name, layer.kind, *sizes, *figures, same or "", times.refused])
-    return text.getvalue()
+        figures = [None if times.refused else times.times[part] for part in parts]
+        rows.append([layer.name, layer.kind, *sizes, *figures, same, times.refused])
+    return as_csv(rows)

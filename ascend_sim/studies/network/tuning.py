@@ -108,12 +108,7 @@ def tune(
         searches += len(outcomes)
         unfinished += sum(outcome.open > 0 or not outcome.listed for outcome in outcomes)
         complete = all(outcome.reason != "interrupted" for outcome in outcomes)
-        better = {
-            outcome.kernel.name: dict(outcome.best["fields"])
-            for outcome in outcomes
-            if outcome.best["fields"] and outcome.best["cycles"] < outcome.call["cycles"]
-        }
-        if better:
+        if better := {one.kernel.name: dict(one.best["fields"]) for one in outcomes if one.best["fields"] and one.faster}:
             found[layer.name] = better
     after = run(before.network, batch=batch, tilings=found)
     kept = _faster(before, after, found)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,14 @@ from rich.text import Text
 from ascend_sim.numerics import format_of
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.columns import listed
+from ascend_sim.report.files import as_csv
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, results_name
 from ascend_sim.report.png import png_figure, write_png
 from ascend_sim.report.summary import before_words
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
 from ascend_sim.studies.precision.summary import SHORT as _SHORT
+from ascend_sim.studies.precision.summary import short as _short
 
 _ROW_FIELDS = ("chip", "dtype", "cube_math_type", "accumulate", "status", "compute_dtype", "total_us", "same_as")
 _FIGURES = (
@@ -35,11 +35,8 @@ _FIGURES = (
 
 def render(table: PrecisionTable, console: Console) -> None:
     """Print the table, the chips side by side where there are several, and the notes."""
-    say(
-        console,
-        f"{table.operator} {table.case}: inputs {table.inputs}; {table.conformance}; {before_words({'l2': table.l2})}",
-        style="bold",
-    )
+    title = f"{table.operator} {table.case}: inputs {table.inputs}; {table.conformance}; {before_words({'l2': table.l2})}"
+    say(console, title, style="bold")
     console.print(detail(table))
     if len(table.overflow) > 1:
         console.print(_side_by_side(table))
@@ -88,7 +85,7 @@ def _cells(figures: Mapping[str, Any]) -> list[Text | str]:
         Text(("yes" if right else "WRONG") + by_probe(figures), style="green" if right else "bold red"),
         _share(figures["vendor_matched_ratio"]),
         "-" if figures["vendor_pass"] is None else "pass" if figures["vendor_pass"] else "fail",
-        *(_number(figures[key]) for key in ("max_abs_error", "mere", "mare", "rmse")),
+        *("-" if (value := figures[key]) is None else f"{value:.2e}" for key in ("max_abs_error", "mere", "mare", "rmse")),
         f"{figures['cosine']:.8f}" if figures["cosine"] is not None else "-",
         _left(figures),
         _share(figures["bit_equal_share"]),
@@ -124,14 +121,6 @@ def _side_by_side(table: PrecisionTable) -> Grid:
     return grid
 
 
-def _short(dtype: str | None) -> str:
-    return "-" if dtype is None else _SHORT.get(dtype, dtype)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2e}"
-
-
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f}%"
 
@@ -159,7 +148,11 @@ def notes(table: PrecisionTable) -> list[str]:
     lines = []
     several = len(table.overflow) > 1
     models = list(dict.fromkeys(row.accumulate for row in table.rows))
-    for rows in _computations(table):
+    groups: dict[tuple[str, str, str | None], list[PrecisionRow]] = {}
+    for row in table.rows:
+        if row.outputs and row.accumulate == models[0]:
+            groups.setdefault((row.dtype, row.chip, row.compute_dtype), []).append(row)
+    for rows in groups.values():
         row = rows[0]
         types = listed([str(number) for number in dict.fromkeys(one.cube_math_type for one in rows)])
         where = f" on {row.chip}" if several else ""
@@ -179,19 +172,6 @@ def notes(table: PrecisionTable) -> list[str]:
             "`correct` is the verdict."
         )
     return lines
-
-
-def _computations(table: PrecisionTable) -> Iterator[list[PrecisionRow]]:
-    """Yield one list for each (dtype, chip, compute dtype): the rows with outputs that differ only in cubeMathType.
-
-    Only rows of the table's first model of additions are in it.
-    """
-    groups: dict[tuple[str, str, str | None], list[PrecisionRow]] = {}
-    first = table.rows[0].accumulate if table.rows else ""
-    for row in table.rows:
-        if row.outputs and row.accumulate == first:
-            groups.setdefault((row.dtype, row.chip, row.compute_dtype), []).append(row)
-    yield from groups.values()
 
 
 def _operands(row: PrecisionRow, table: PrecisionTable) -> str:
@@ -236,19 +216,14 @@ def _output(name: str, figures: Mapping[str, Any], summed: str | None) -> str:
 
 
 def _refusals(table: PrecisionTable, several: bool) -> list[str]:
-    groups: dict[tuple[str, int | None, str], list[str]] = {}
-    for row in table.rows:
-        if row.status != 0:
-            where = row.chip if several else ""
-            cell = f"{_SHORT[row.dtype]} with {row.cube_math_type}"
-            cells = groups.setdefault((where, row.status, row.message), [])
-            if cell not in cells:
-                cells.append(cell)
-    lines = []
-    for (where, status, message), cells in groups.items():
-        what = "Not simulated" if status is None else f"Refused with {status}"
-        lines.append(f"{what}{f' on {where}' if where else ''}: {', '.join(cells)}: {message}")
-    return lines
+    groups: dict[tuple[str, int | None, str], dict[str, None]] = {}
+    for row in (row for row in table.rows if row.status != 0):
+        cells = groups.setdefault((f" on {row.chip}" if several else "", row.status, row.message), {})
+        cells[f"{_SHORT[row.dtype]} with {row.cube_math_type}"] = None
+    return [
+        f"{'Not simulated' if status is None else f'Refused with {status}'}{where}: {', '.join(cells)}: {message}"
+        for (where, status, message), cells in groups.items()
+    ]
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -258,14 +233,12 @@ def csv_text(table: PrecisionTable) -> str:
     """Return the table as CSV: a line per row and gradient, and one for a row without outputs; figures in full precision,
     non-finite ones empty.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_ROW_FIELDS, "gradient", *_FIGURES, "message"])
+    rows = [[*_ROW_FIELDS, "gradient", *_FIGURES, "message"]]
     for row in table.to_dict()["rows"]:
         lead = [row[name] for name in _ROW_FIELDS]
         for name, figures in (row["outputs"] or {"": {}}).items():
-            writer.writerow([*lead, name, *(figures.get(key) for key in _FIGURES), row["message"]])
-    return out.getvalue()
+            rows.append([*lead, name, *(figures.get(key) for key in _FIGURES), row["message"]])
+    return as_csv(rows)
 
 
 def plot(table: PrecisionTable, path: str | Path) -> None:

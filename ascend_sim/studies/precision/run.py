@@ -159,7 +159,8 @@ def precision(
     if tensors is not None and inputs is not None:
         raise SimError("inputs and tensors: give only one of them")
     base = base_tensors(named) if tensors is None else given_tensors(named, tensors)
-    bench = _Bench(named, base, how, progress, _steps(len(dtypes), models))
+    steps = len(dtypes) * len(CUBE_MATH_TYPES) * sum(map(len, models))
+    bench = _Bench(named, base, how, progress, steps)
     rows: list[PrecisionRow] = []
     complete = True
     try:
@@ -181,11 +182,6 @@ def precision(
         complete=complete,
         l2=named.l2,
     )
-
-
-def _steps(dtypes: int, models: Sequence[Sequence[ValueModel]]) -> int:
-    """Return the most rows that a table can have: dtypes x cubeMathTypes x models of each chip, for the progress bar."""
-    return sum(dtypes * len(CUBE_MATH_TYPES) * len(own) for own in models)
 
 
 class _Bench:
@@ -339,9 +335,13 @@ class _Bench:
             outputs = self.operator.in_problem_order(call, returned)
             operands = self._operands(inputs, call.compute_dtype, model)
             figures = {name: self._figures(call, name, array, inputs, operands, model) for name, array in outputs.items()}
-        if self.probe:
-            for name, reported in result.report.outputs.items():
-                figures[name] |= _probed(figures[name]["correct"], reported["probe"])
+        for name, reported in result.report.outputs.items() if self.probe else ():
+            # Both tests must find the output correct; a wrong one is decided by the bound, any other by the probe.
+            probe, correct = reported["probe"], figures[name]["correct"]
+            if probe["ran"]:
+                decided_by = "probe" if correct else "bound"
+                figures[name] |= {"correct": correct and probe["correct"], "decided_by": decided_by}
+            figures[name]["probe"] = probe
         return replace(
             row,
             status=0,
@@ -408,15 +408,3 @@ class _Bench:
             found = sums_of(self.operator, call, name, operands, inputs, absolute=self.absolute)
             self._truths[name, key] = found
         return found
-
-
-def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of an output's figures that a probe of the row's programs adds: "probe", and if it ran "correct"
-    and "decided_by".
-
-    Both tests must find the output correct; a wrong one is decided by the "bound", any other by the "probe".
-    """
-    if not probe["ran"]:
-        return {"probe": probe}
-    decided_by = "probe" if correct else "bound"
-    return {"correct": correct and probe["correct"], "decided_by": decided_by, "probe": probe}

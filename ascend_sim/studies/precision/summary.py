@@ -51,13 +51,15 @@ def rows_of(table: PrecisionTable) -> list[dict[str, Any]]:
 
 def _line(row: PrecisionRow) -> dict[str, Any]:
     biases = [figures["bias"] for figures in row.outputs.values() if figures.get("bias") is not None]
+    bits = {name: figures["effective_bits"] for name, figures in row.outputs.items()}
+    known = {name: round(value, 2) for name, value in bits.items() if value is not None and math.isfinite(value)}
     return {
         "chip": row.chip,
         "dtype": row.dtype,
         "computed_in": row.compute_dtype,
         "sums": row.accumulate,
         "cube_math_types": [row.cube_math_type],
-        "bits": {name: _finite(figures["effective_bits"]) for name, figures in row.outputs.items()},
+        "bits": {name: known.get(name) for name in bits},
         "cube_cycles": row.cube_cycles,
         "us": row.total_us,
         "underflows": {name: effect["to_zero"] for name, effect in row.operands.items() if effect["to_zero"]},
@@ -70,12 +72,9 @@ def _line(row: PrecisionRow) -> dict[str, Any]:
     }
 
 
-def _computed_in(line: Mapping[str, Any]) -> str:
-    return SHORT.get(line["computed_in"], line["computed_in"])
-
-
-def _finite(bits: float | None) -> float | None:
-    return None if bits is None or not math.isfinite(bits) else round(bits, 2)
+def short(dtype: str | None) -> str:
+    """Return the short name of a dtype; "-" for None."""
+    return "-" if dtype is None else SHORT.get(dtype, dtype)
 
 
 def sentences(table: PrecisionTable) -> list[str]:
@@ -91,7 +90,7 @@ def sentences(table: PrecisionTable) -> list[str]:
     first_sums = table.rows[0].accumulate if table.rows else ""
     found = []
     for (chip, dtype, sums), (first, *others) in groups.items():
-        failed = [_computed_in(one) for one in (first, *others) if one["correct"] and not one["vendor_pass"]]
+        failed = [short(one["computed_in"]) for one in (first, *others) if one["correct"] and not one["vendor_pass"]]
         if sums == first_sums and (others or failed):
             parts = "; ".join(_against(table, first, one) for one in others)
             texts = [f"{parts}."] * bool(parts) + [f"Vendor's threshold fails: {', '.join(failed)}."] * bool(failed)
@@ -105,7 +104,7 @@ def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str,
     """
     operator = OPERATORS[table.operator]
     bits = [value for name, value in line["bits"].items() if operator.summed(name) is None and value is not None]
-    name, base = _computed_in(line), _computed_in(first)
+    name, base = short(line["computed_in"]), short(first["computed_in"])
     parts = [f"{min(bits):.1f} bits"] if bits else ["exact"]
     if first["cube_cycles"] and line["cube_cycles"]:
         share = line["cube_cycles"] / first["cube_cycles"]
@@ -140,7 +139,7 @@ def render_summary(table: PrecisionTable, console: Console, more: str = "more: -
         first, *same = line["cube_math_types"]
         types = f"{first}, as {', '.join(map(str, same))}" if same else str(first)
         grid.row(
-            *(line[name] for name in lead), SHORT[line["dtype"]], _computed_in(line),
+            *(line[name] for name in lead), SHORT[line["dtype"]], short(line["computed_in"]),
             types, bits,
             f"{line['cube_cycles']:,}",
             "-" if line["us"] is None else f"{line['us']:,.1f}",
@@ -167,12 +166,8 @@ def _bits(line: Mapping[str, Any], name: str) -> str:
 
 def _refused(rows: Sequence[PrecisionRow]) -> list[str]:
     """Return one line for each status other than 0 with all (dtype, cubeMathType) that have it."""
-    groups: dict[int | None, list[str]] = {}
-    for row in rows:
-        if row.status != 0:
-            cells = groups.setdefault(row.status, [])
-            cell = f"{SHORT[row.dtype]} with cubeMathType {row.cube_math_type}"
-            if cell not in cells:
-                cells.append(cell)
-    words = {status: "not simulated" if status is None else f"refused with {status}" for status in groups}
-    return [f"{words[status]}: {', '.join(cells)}; --full says why" for status, cells in groups.items()]
+    groups: dict[str, dict[str, None]] = {}
+    for row in (row for row in rows if row.status != 0):
+        words = "not simulated" if row.status is None else f"refused with {row.status}"
+        groups.setdefault(words, {})[f"{SHORT[row.dtype]} with cubeMathType {row.cube_math_type}"] = None
+    return [f"{words}: {', '.join(cells)}; --full says why" for words, cells in groups.items()]

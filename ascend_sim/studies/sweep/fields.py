@@ -151,12 +151,9 @@ def case_fields(kind: type[Case]) -> dict[str, Any]:
             if isinstance(model, type) and issubclass(model, BaseModel):
                 found |= {f"{name}.{own}": one.annotation for own, one in model.model_fields.items()}
         if key == "block_dim":
-            found |= {f"{name}.{kernel}": int for kernel in OPERATORS[_operator(kind)].cube_kernels}
+            operator = next(one for one in OPERATORS.values() if one.case is kind)
+            found |= {f"{name}.{kernel}": int for kernel in operator.cube_kernels}
     return {name: annotation for name, annotation in found.items() if name not in _FIXED}
-
-
-def _operator(kind: type[Case]) -> str:
-    return next(operator.name for operator in OPERATORS.values() if operator.case is kind)
 
 
 def _words(case: Case) -> tuple[str, ...]:
@@ -230,7 +227,8 @@ def _put_sizes(entries: dict[str, Any], sizes: Mapping[str, int], kind: str) -> 
     Shapes of other tensors are dropped, as they follow from these. Raises ConfigError for an axis that the problem lacks and
     for channels that the groups do not divide.
     """
-    input, weight = (list(_shape(entries, name)) for name in ("input", "weight"))
+    given = (entries[name] for name in ("input", "weight"))
+    input, weight = (list(entry["shape"] if isinstance(entry, dict) else entry) for entry in given)
     spatial = len(input) - 2
     groups, transposed = sizes.get("groups", entries.get("groups", 1)), bool(entries.get("transposed"))
     for word, value in sizes.items():
@@ -274,8 +272,3 @@ def _shared(channels: int, groups: int, word: str) -> int:
     if channels % groups:
         raise ConfigError(f"{word}: {channels} given; {groups} groups must divide it")
     return channels // groups
-
-
-def _shape(entries: Mapping[str, Any], name: str) -> Any:
-    entry = entries[name]
-    return entry["shape"] if isinstance(entry, dict) else entry

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from rich.console import Console
 
 from ascend_sim.errors import SimError
 from ascend_sim.report.columns import counted
-from ascend_sim.report.files import atomic_write
+from ascend_sim.report.files import as_csv, atomic_write, write_text
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.png import png_figure, write_png
 from ascend_sim.report.summary import before_words
@@ -42,14 +40,17 @@ def render(
     shown = [name for name in columns or _SHOWN if name in sweep.columns]
     rows = sorted(sweep.rows, key=lambda row: (row["status"] != 0, row.get("us") or 0.0))
     refused = len(sweep.ran) < len(rows)
-    heads = [f">{name}" for name in sweep.fields] + ["front"] * bool(front) + [f">{_head(name)}" for name in shown]
+    units = [f"{name} KiB" if name.endswith(("l1", "l0c")) else name.replace("_us", " us") for name in shown]
+    heads = [f">{name}" for name in sweep.fields] + ["front"] * bool(front) + [f">{name}" for name in units]
     heads += ["~refused"] * refused
     before = f"; {before_words({'l2': sweep.l2})}" if sweep.l2 else ""
     table = Grid(f"{sweep.case}: {counted(len(rows), 'point')}{before}", heads, names=len(sweep.fields) + bool(front))
     for row in rows[:top]:
         cells = [value_text(row[name]) for name in sweep.fields]
         cells += ["*" if row in front else ""] * bool(front)
-        cells += ["" if row["status"] != 0 else _cell(name, row.get(name)) for name in shown] + [_refusal(row)] * refused
+        cells += ["" if row["status"] != 0 else _cell(name, row.get(name)) for name in shown]
+        code = f"{row['status']}: " if row["status"] else ""
+        cells += ["" if row["status"] == 0 else f"{code}{row['reason']}"] * refused
         table.row(*cells)
     console.print(table)
     lines = [f"{len(rows) - top} more rows; --top shows more, --table writes all"] if top and len(rows) > top else []
@@ -65,26 +66,25 @@ def sentence(sweep: Sweep) -> str:
     longest takes.
     """
     best, refused = sweep.best, len(sweep.rows) - len(sweep.ran)
-    counts = f"{counted(len(sweep.ran), 'point')} ran" + (
-        f", {refused} {'was' if refused == 1 else 'were'} refused" if refused else ""
-    )
+    counts = f"{counted(len(sweep.ran), 'point')} ran"
+    counts += f", {refused} {'was' if refused == 1 else 'were'} refused" if refused else ""
     if best is None:
         return counts
-    setting = ", ".join(f"{name} {value_text(best[name])}" for name in sweep.fields)
+
+    def setting(row: Row) -> str:
+        return ", ".join(f"{name} {value_text(row[name])}" for name in sweep.fields)
+
     if len(sweep.ran) == 1:
-        return f"{counts}: {best['us']:,.2f} us with {setting}"
+        return f"{counts}: {best['us']:,.2f} us with {setting(best)}"
     worst = max(row["us"] for row in sweep.ran)
     if f"{worst:.2f}" == f"{best['us']:.2f}":
         return f"{counts}; each takes {best['us']:,.2f} us"
-    text = f"{counts}; the shortest is {best['us']:,.2f} us with {setting}, the longest {worst / best['us']:.2f} times that"
-    return text + ("; " + _for_each_image(sweep) if "batch" in sweep.fields else "")
-
-
-def _for_each_image(sweep: Sweep) -> str:
-    """Return which point takes the shortest time for each image of its batch."""
+    longest = f"the longest {worst / best['us']:.2f} times that"
+    text = f"{counts}; the shortest is {best['us']:,.2f} us with {setting(best)}, {longest}"
+    if "batch" not in sweep.fields:
+        return text
     row = min(sweep.ran, key=lambda row: row["us"] / row["batch"])
-    setting = ", ".join(f"{name} {value_text(row[name])}" for name in sweep.fields)
-    return f"for each image the shortest is {row['us'] / row['batch']:,.2f} us with {setting}"
+    return f"{text}; for each image the shortest is {row['us'] / row['batch']:,.2f} us with {setting(row)}"
 
 
 def tilings_words(sweep: Sweep) -> list[str]:
@@ -134,16 +134,6 @@ def value_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _refusal(row: Row) -> str:
-    if row["status"] == 0:
-        return ""
-    return row["reason"] if row["status"] is None else f"{row['status']}: {row['reason']}"
-
-
-def _head(name: str) -> str:
-    return f"{name} KiB" if name.endswith(("l1", "l0c")) else name.replace("_us", " us")
-
-
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
@@ -178,8 +168,7 @@ def write_table(sweep: Sweep, path: str | Path) -> None:
     target = Path(path)
     check_table(target)
     if target.suffix == ".csv":
-        with atomic_write(target) as file:
-            file.write(csv_text(sweep).encode())
+        write_text(target, csv_text(sweep))
         return
     import pyarrow
     from pyarrow import parquet
@@ -199,12 +188,7 @@ def csv_text(sweep: Sweep) -> str:
     """Return the sweep as CSV: a head, then a line for each row; lists as in YAML, an empty cell where a row lacks the
     column.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(sweep.columns)
-    for row in sweep.rows:
-        writer.writerow(["" if (value := _plain(row.get(name))) is None else value for name in sweep.columns])
-    return text.getvalue()
+    return as_csv([sweep.columns, *([_plain(row.get(name)) for name in sweep.columns] for row in sweep.rows)])
 
 
 def _plain(value: Any) -> Any:
@@ -238,20 +222,17 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
     xs, ys = values[across], values[down]
     grid = np.full((len(ys), len(xs)), np.nan)
     for row in sweep.numeric(column):
-        place = _values_text(ys).index(value_text(row[down])), _values_text(xs).index(value_text(row[across]))
+        place = ys.index(value_text(row[down])), xs.index(value_text(row[across]))
         grid[place] = np.fmin(grid[place], row[column])
     figure = png_figure(path, 2.5 + 0.85 * len(xs), 1.9 + 0.55 * len(ys))
     axis = figure.subplots()
     axis.set_facecolor("lightgrey")
     image = axis.imshow(grid, aspect="auto", origin="lower", cmap="viridis_r")
-    axis.set_xticks(range(len(xs)), _values_text(xs), rotation=30 if max(map(len, _values_text(xs))) > 6 else 0)
-    axis.set_yticks(range(len(ys)), _values_text(ys))
+    axis.set_xticks(range(len(xs)), xs, rotation=30 if max(map(len, xs)) > 6 else 0)
+    axis.set_yticks(range(len(ys)), ys)
     others = [name for name, given in values.items() if len(given) > 1 and name not in (across, down)]
-    axis.set(
-        xlabel=across,
-        ylabel=down,
-        title=f"{sweep.case}: {_label(column)}{', least over ' * bool(others)}{', '.join(others)}",
-    )
+    title = f"{sweep.case}: {_label(column)}{', least over ' * bool(others)}{', '.join(others)}"
+    axis.set(xlabel=across, ylabel=down, title=title)
     figure.colorbar(image, label=_label(column))
     if grid.size <= _MOST_CELLS:
         middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
@@ -268,15 +249,8 @@ def pareto_plot(sweep: Sweep, path: str | Path, first: str, second: str) -> None
     figure = png_figure(path, 8, 5)
     axis = figure.subplots()
     axis.scatter([row[first] for row in rows], [row[second] for row in rows], s=14, alpha=0.5, label="points")
-    axis.plot(
-        [row[first] for row in front],
-        [row[second] for row in front],
-        color="tab:green",
-        marker="*",
-        markersize=11,
-        drawstyle="steps-post",
-        label="front",
-    )
+    ends = [row[first] for row in front], [row[second] for row in front]
+    axis.plot(*ends, color="tab:green", marker="*", markersize=11, drawstyle="steps-post", label="front")
     for row in front:
         setting = ", ".join(value_text(row[name]) for name in sweep.fields if len(_values(sweep, name)) > 1)
         axis.annotate(setting, (row[first], row[second]), xytext=(5, 5), textcoords="offset points", fontsize=8)
@@ -291,11 +265,6 @@ def _label(column: str) -> str:
     return units.get(column, column)
 
 
-def _values(sweep: Sweep, name: str) -> list[Any]:
-    """Return the distinct values of a field, in the order of the rows."""
-    found: Mapping[str, Any] = {value_text(row[name]): row[name] for row in sweep.rows}
-    return list(found.values())
-
-
-def _values_text(values: Sequence[Any]) -> list[str]:
-    return [value_text(value) for value in values]
+def _values(sweep: Sweep, name: str) -> list[str]:
+    """Return the distinct values of a field as texts, in the order of the rows."""
+    return list(dict.fromkeys(value_text(row[name]) for row in sweep.rows))

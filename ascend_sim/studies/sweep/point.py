@@ -127,7 +127,7 @@ def searched_tilings(case: Case, chip: ChipSpec, library: str | None = None) -> 
         return found
     for kernel in kernels:
         outcome = search(kernel, found.get(kernel.name, {}), limit=TRIED, top=1)
-        if outcome.best["cycles"] < outcome.call["cycles"]:
+        if outcome.faster:
             found[kernel.name] = dict(outcome.best["fields"])
     return found
 
@@ -142,7 +142,8 @@ def _times(point: SweepPoint, result: Result) -> dict[str, Any]:
     moved = 0
     for kernel in report.kernels:
         us[makers.get(kernel["name"], "layout")] += kernel["task_us"]
-        moved += sum(size for path, size in kernel["counts"]["bytes"].items() if _with_gm(path))
+        whole = {path: size for path, size in kernel["counts"]["bytes"].items() if ":" not in path}  # not its operands
+        moved += sum(size for path, size in whole.items() if "GM" in path.split("->"))
         if kernel["name"] in operator.cube_kernels:
             name, buffers = kernel["name"], kernel["buffers"]
             cube |= {
@@ -166,11 +167,6 @@ def _times(point: SweepPoint, result: Result) -> dict[str, Any]:
     }
 
 
-def _with_gm(path: str) -> bool:
-    """Return True if a path of bytes begins or ends in GM; False for "GM->L1:A", the part of "GM->L1" that is operand A."""
-    return path.count(":") == 0 and "GM" in path.split("->")
-
-
 def _errors(point: SweepPoint, result: Result, values: Mapping[str, Any]) -> dict[str, Any]:
     if point.mode == "timing":
         return {}
@@ -178,23 +174,15 @@ def _errors(point: SweepPoint, result: Result, values: Mapping[str, Any]) -> dic
     assert call is not None
     ours = operator.by_our_names(values)
     with one_thread(), np.errstate(invalid="ignore", over="ignore"):
-        inputs = operator.in_problem_order(
-            call, {name: numbers(ours[name], tensor.dtype) for name, tensor in call.inputs.items()}
-        )
-        outputs = operator.in_problem_order(
-            call, {name: typed(codes, call.outputs[name].dtype) for name, codes in result.outputs.items()}
-        )
-        found = {}
+        given = {name: numbers(ours[name], tensor.dtype) for name, tensor in call.inputs.items()}
+        returned = {name: typed(codes, call.outputs[name].dtype) for name, codes in result.outputs.items()}
+        inputs, outputs = (operator.in_problem_order(call, arrays) for arrays in (given, returned))
+        found: dict[str, float | None] = {}
         for name, array in outputs.items():
             truth = sums_of(operator, call, name, inputs, inputs).total.reshape(array.shape)
             off = numbers(array, call.outputs[name].dtype).astype(np.float64) - truth
-            found[f"{name}_error"] = _share(float((off**2).mean()), float((truth**2).mean()))
+            square, whole = float((off**2).mean()), float((truth**2).mean())
+            finite = np.isfinite(square) and np.isfinite(whole)
+            found[f"{name}_error"] = (sqrt(square / whole) if whole else 0.0) if finite else None
     known = [error for error in found.values() if error is not None]
     return {**found, "error": max(known) if len(known) == len(found) else None, "correct": result.report.passed}
-
-
-def _share(square: float, whole: float) -> float | None:
-    """Return the square root of square / whole; None where one is infinite or NaN, 0 where `whole` is 0."""
-    if not (np.isfinite(square) and np.isfinite(whole)):
-        return None
-    return sqrt(square / whole) if whole else 0.0

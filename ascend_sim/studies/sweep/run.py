@@ -168,12 +168,15 @@ def sweep(
     pool: Pool = Processes(min(jobs, max(len(points), 1))) if scheduler is None else Cluster(scheduler, ROOM)
     store = Store({"study": "sweep"}, None if out is None else Path(out) / RESULTS, room=ROOM)
     done = finish_all(store, points, measure, pool, "sweep", progress)
-    found = {
-        name: {"status": None, "reason": data.why} if isinstance(data, Failed) else data for name, data in done.results.items()
-    }
+    told = []
+    for row in rows:
+        own = {field: value.name if isinstance(value, ChipSpec) else value for field, value in row.items() if field != "point"}
+        data = done.results.get(row["point"]) if "point" in row else {}
+        if data is not None:  # None: interrupted before it was run
+            told.append({**own, **({"status": None, "reason": data.why} if isinstance(data, Failed) else data)})
     name = case if isinstance(case, str) else "case" if isinstance(case, Case) else Path(case).stem
-    told = tuple(_with_figures(row, found) for row in rows if row.get("point", "") in found or "point" not in row)
-    return Sweep(str(name), tuple(fields), told, done.reused, done.complete, how["tile"], "" if "l2" in fields else named.l2)
+    l2 = "" if "l2" in fields else named.l2
+    return Sweep(str(name), tuple(fields), tuple(told), done.reused, done.complete, how["tile"], l2)
 
 
 def _point(
@@ -203,15 +206,6 @@ def _check_values(values: Mapping[tuple[str, ...], Sequence[Sequence[Any]]]) -> 
     count = prod(len(given) for given in values.values())
     if count > MOST_POINTS:
         raise ConfigError(f"{count:,} points; allowed are at most {MOST_POINTS:,}")
-
-
-def _with_figures(row: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> Row:
-    """Return a row of the sweep with the figures of its point from `found`; a ChipSpec becomes its name, the key "point"
-    goes.
-    """
-    figures = found.get(row.get("point", ""), {})
-    own = {name: value.name if isinstance(value, ChipSpec) else value for name, value in row.items() if name != "point"}
-    return {**own, **figures}
 
 
 def _is_number(value: Any) -> bool:

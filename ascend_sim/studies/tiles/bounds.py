@@ -22,7 +22,7 @@ from ascend_sim.ops.kernels.grad_input.program import has_unit_flag
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
 from ascend_sim.studies.tiles.grad_input_work import GradInputWork
 from ascend_sim.studies.tiles.grad_weight_work import GradWeightWork
-from ascend_sim.studies.tiles.prices import Floats, Ints, LeastCycles, Prices, TilingWork
+from ascend_sim.studies.tiles.prices import Floats, Ints, LeastCycles, TilingWork
 
 Tiling = GradInputTiling | GradWeightTiling
 
@@ -49,11 +49,9 @@ class Bounds:
         """Return the `TilingWork` of the tilings, which must all be of one kernel: tasks, least cycles of a block, bytes
         through the L2.
         """
-        if isinstance(tilings[0], GradInputTiling):
-            return self._grad_input.of(tilings)
-        return self._grad_weight.of(tilings)
+        return self._kernel(tilings[0]).of(tilings)  # type: ignore[arg-type]
 
-    def _prices(self, tiling: Tiling) -> Prices:
+    def _kernel(self, tiling: Tiling) -> GradInputWork | GradWeightWork:
         return self._grad_input if isinstance(tiling, GradInputTiling) else self._grad_weight
 
     def of(self, tiling: Tiling) -> dict[str, int]:
@@ -126,7 +124,7 @@ class Bounds:
         where `work` knows which steps take the first. L0C is 0 where a unit flag hands its tiles over, since their turns are
         unknown.
         """
-        flag, latency = self.chip.sync.flag_latency, self._prices(tilings[0]).latencies()
+        flag, latency = self.chip.sync.flag_latency, self._kernel(tilings[0]).latencies()
         names = "al1_buffers", "bl1_buffers", "al0_buffers", "cl0_buffers"
         a1, b1, l0, l0c = (np.array([getattr(tiling, name) for tiling in tilings]) for name in names)
         to_l1, to_l0, cube, out = (cycles + flag for cycles in latency)

@@ -21,7 +21,8 @@ from ascend_sim.ops.problem.window import pad_before, read_width
 from ascend_sim.studies.tiles.grad_input_tiles import Cut, GradInputTiles, Tiles, cut_of
 from ascend_sim.studies.tiles.prices import Ints, LeastCycles, Ragged, TilingWork, lengths, numbered, priced
 
-_SHAPE = attrgetter("single_core_m", "single_core_cin", "single_core_din", "kernel_split", "split_wi", "load_b1", "block_dim")
+_TASKS = ("single_core_m", "single_core_cin", "single_core_din", "kernel_split", "split_wi", "load_b1", "block_dim")
+_SHAPE = attrgetter(*_TASKS)
 """Fields that say which part of dx a task is and whose it is."""
 _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb", "k_segment", "full_load")
 """The others on which the work depends; many tilings differ in neither."""
@@ -59,15 +60,8 @@ class GradInputWork(GradInputTiles):
         base_m, base_k, base_n, step_ka, step_kb, segment, full_load = np.array([own for _, own, _ in keys]).T
         resident = np.array([kept for _, _, kept in keys], np.int64)
         per_block = np.array([self._taps(cut_of(shape)) * self.inp.c0 for shape in fields])[of_shape]
-        steps = _Steps(
-            base_k,
-            step_ka * base_k // per_block,
-            step_kb * base_k // per_block,
-            segment // self.inp.c0,
-            step_kb * base_k,
-            resident,
-            full_load,
-        )
+        span_b, blocks_a = step_kb * base_k, step_ka * base_k // per_block
+        steps = _Steps(base_k, blocks_a, span_b // per_block, segment // self.inp.c0, span_b, resident, full_load)
         moved, of_moved = numbered(
             zip(of_shape.tolist(), base_m.tolist(), base_n.tolist(), resident.tolist(), full_load.tolist(), strict=True)
         )
@@ -85,22 +79,10 @@ class GradInputWork(GradInputTiles):
         return TilingWork(place, tasks, of_blocks, read[of_moved], written[of_moved], missed)
 
     def _shape(self, *fields: int) -> GradInputTiling:
-        """Return a tiling with these values of the fields of `_SHAPE`, which decide how dx is divided into tasks; its base
+        """Return a tiling with these values of the fields of `_TASKS`, which decide how dx is divided into tasks; its base
         blocks and steps are placeholders.
         """
-        single_m, single_n, depths, split, strip, cut, blocks = fields
-        return GradInputTiling(
-            FRACTAL,
-            FRACTAL,
-            FRACTAL,
-            single_core_m=single_m,
-            single_core_cin=single_n,
-            single_core_din=depths,
-            kernel_split=split,
-            split_wi=strip,
-            load_b1=cut,
-            block_dim=blocks,
-        )
+        return GradInputTiling(FRACTAL, FRACTAL, FRACTAL, **dict(zip(_TASKS, fields, strict=True)))  # type: ignore[arg-type]
 
     def _task_count(self, shape: GradInputTiling) -> int:
         return task_count(shape, self.inp)
@@ -208,9 +190,6 @@ class GradInputWork(GradInputTiles):
         item = self.inp.itemsize
         return self.cycles(FixpipeDn(rows, own, ceil_to(rows, FRACTAL), 0, dtype, item, rows * item))
 
-    def _k_total(self, group: int, taps: int) -> int:
-        return ceil_div(self._outputs(group), self.inp.c0) * taps * self.inp.c0
-
     def _bytes(self, shape: GradInputTiling, base_m: int, base_n: int, resident: int, full_load: int) -> tuple[int, int]:
         """Return (bytes read, bytes written) through the L2 by all blocks together; on a coupled chip the bytes read are a
         lower bound.
@@ -235,7 +214,7 @@ class GradInputWork(GradInputTiles):
                 loads += min(len(held), 1) if resident else len(held)
             loads = 0 if full_load else loads
             for group in range(inp.real_groups if taps else 0):
-                k, n = self._k_total(group, taps), self._channels_end(group, inp.cin1 * inp.c0)
+                k, n = ceil_div(self._outputs(group), inp.c0) * taps * inp.c0, self._channels_end(group, inp.cin1 * inp.c0)
                 columns = sum(
                     ceil_div(min(shape.single_core_cin, n - start), base_n) for start in range(0, n, shape.single_core_cin)
                 )

@@ -26,7 +26,6 @@ from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_l1
-from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.parts import walked_input
 from ascend_sim.ops.kernels.tilings import TILINGS, settable, tilings_that_fit
 from ascend_sim.ops.operators import OPERATORS
@@ -210,6 +209,8 @@ class CubeKernel:
             return {"fields": dict(fields or {}), "slower_than": most}
         row = timed_kernel(self.chip, timeline, task, counts)
         span, found = timeline.tasks[0], watched(timeline)
+        settable_fields = row["tiling"].keys() >= _BASE
+        tiling = TILINGS[self.name].from_vendor(row["tiling"]) if settable_fields else None
         core_us = row["core_us"] or 1.0
         return {
             "fields": dict(fields or {}),
@@ -221,21 +222,17 @@ class CubeKernel:
             "bytes": row["counts"]["bytes"],
             "bottleneck": row["bottleneck_pipe"],
             "stall": row["main_stall"],
-            "l1": self._l1(row["tiling"]) if row["tiling"].keys() >= _BASE else found.of_task[0].buffers["L1"].peak,
+            "l1": found.of_task[0].buffers["L1"].peak if tiling is None else self._l1(tiling),
             "tiling": row["tiling"],
             "source": row["tiling_source"],
             **({} if fields else {"ladder": row["ladder"]}),
             "findings": [one.text for one in found.findings],
         }
 
-    def _l1(self, fields: Mapping[str, Any]) -> int:
-        inp = self.inp
-        tiling = TILINGS[self.name].from_vendor(fields)
-        if self.name == "grad_input":
-            assert isinstance(tiling, GradInputTiling)
-            return sum(grad_input_l1(tiling, tiling_input(tiling, inp)))
-        assert isinstance(tiling, GradWeightTiling)
-        return sum(grad_weight_l1(tiling, walked_input(inp, tiling), clipped=True))
+    def _l1(self, tiling: Tiling) -> int:
+        if isinstance(tiling, GradInputTiling):
+            return sum(grad_input_l1(tiling, tiling_input(tiling, self.inp)))
+        return sum(grad_weight_l1(tiling, walked_input(self.inp, tiling), clipped=True))
 
 
 _LEFT: OrderedDict[tuple[ChipSpec, ConvProblem, str], L2Cache] = OrderedDict()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ascend_sim.chip import ChipSpec, chip_names, load_chip
+from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.frozen import frozen
 from ascend_sim.report.ladder import asks_table
 from ascend_sim.report.shown import ShownResult
@@ -95,7 +95,7 @@ class SearchOutcome(ShownResult):
         for a chip that does not ship.
         """
         chip = self.kernel.chip
-        if not _exists(chip):
+        if chip.name not in chip_names() or load_chip(chip.name) != chip:
             return "not at all", f"{chip.name} is not a chip that ships with this simulator: no device has these numbers"
         if asks_table(self.call["ladder"]):
             return "tuned table", (
@@ -113,9 +113,9 @@ class SearchOutcome(ShownResult):
         return self.results[0]
 
     @property
-    def gains(self) -> bool:
-        """Return True if the best tiling is no slower than the kernel of the call."""
-        return bool(self.best["cycles"] <= self.call["cycles"])
+    def faster(self) -> bool:
+        """Return True if the best tiling takes fewer cycles than the kernel of the call."""
+        return bool(self.best["cycles"] < self.call["cycles"])
 
     @property
     def sentence(self) -> str:
@@ -132,10 +132,6 @@ class SearchOutcome(ShownResult):
         assert self.least is not None
         gap = 100 * (1 - self.least / min(self.best["cycles"], self.call["cycles"]))
         return f"{counts}, {WHY[self.reason]}: {self.open:,} might be better, by at most {gap:.1f} %"
-
-
-def _exists(chip: ChipSpec) -> bool:
-    return chip.name in chip_names() and load_chip(chip.name) == chip
 
 
 class SearchOutcomes(list[SearchOutcome]):

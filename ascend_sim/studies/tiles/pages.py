@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import yaml
 from rich.console import Console
 
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.report.files import atomic_write
+from ascend_sim.report.files import write_text
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.ladder import ladder_words
 from ascend_sim.report.png import png_figure, write_png
@@ -41,9 +42,16 @@ def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
     differ = [name for name in names if len({row["fields"].get(name) for row in rows if row["fields"]}) > 1]
     code = ", code warm" if kernel.launches == "warm" else ""
     say(console, f"{kernel.name} on {kernel.chip.name}, {_L2[kernel.l2]}{code}: {outcome.sentence}", style="bold")
-    say(console, f"in your call: {call['op_type']} {call['us']:.2f} us. {_answer(outcome)}")
+    first = outcome.best
+    gain = f"{100 * (first['cycles'] / call['cycles'] - 1):+.1f} %"
+    answer = f"The best tiling takes {first['us']:.2f} us, {gain}."
+    if not outcome.faster:
+        known = outcome.listed and not outcome.open
+        answer = "No tiling is faster." if known else "No tiling that was simulated is faster."
+    say(console, f"in your call: {call['op_type']} {call['us']:.2f} us. {answer}")
     pipes = [pipe for pipe in _PIPES if any(row["busy"].get(pipe) for row in rows)]
-    heads = ["cycles", "us", "against\ncall", "bound", *map(_head, differ), "GM->L1\nMiB", "L1\nuse"]
+    broken = [_BREAK.sub("\n", name, count=1) for name in differ]  # so that columns are narrow
+    heads = ["cycles", "us", "against\ncall", "bound", *broken, "GM->L1\nMiB", "L1\nuse"]
     heads += [f"{pipe}\nbusy" for pipe in pipes]
     table = Grid("", ["tiling", "a device gets\nit by", *(f">{head}" for head in heads), "main stall"])
     way, words = outcome.reach
@@ -68,20 +76,6 @@ def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
             say(console, f"finding: {result['findings'][0]}", style="red")
 
 
-def _head(name: str) -> str:
-    """Return a field's name broken into two lines, for the head of a narrow column."""
-    return _BREAK.sub("\n", name, count=1)
-
-
-def _answer(outcome: SearchOutcome) -> str:
-    """Return a sentence: time and gain of the best tiling, or that none is faster than the kernel of the call."""
-    best, call = outcome.best, outcome.call
-    if best["cycles"] >= call["cycles"]:
-        return "No tiling is faster." if outcome.listed and not outcome.open else "No tiling that was simulated is faster."
-    gain = f"{100 * (best['cycles'] / call['cycles'] - 1):+.1f} %"
-    return f"The best tiling takes {best['us']:.2f} us, {gain}."
-
-
 def _cells(row: Result, call: Result, names: Sequence[str], pipes: Sequence[str], l1: int) -> list[str]:
     against = row["cycles"] / call["cycles"] - 1
     stall = row["stall"]
@@ -102,7 +96,8 @@ def best_fields(outcomes: Sequence[SearchOutcome]) -> dict[str, dict[str, int]]:
     """Return {kernel: fields of its best tiling} for `run --tiling`; kernels whose best tiling is slower than the call's are
     left out.
     """
-    return {outcome.kernel.name: dict(outcome.best["fields"]) for outcome in outcomes if outcome.gains}
+    kept = [one for one in outcomes if one.best["cycles"] <= one.call["cycles"]]
+    return {outcome.kernel.name: dict(outcome.best["fields"]) for outcome in kept}
 
 
 def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
@@ -116,23 +111,17 @@ def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
         f"# Best tilings found for {outcomes[0].kernel.chip.name}; ascend-sim run CASE --tiling FILE takes this file\n",
         f"# {call.operator}: {shapes}, computed in {call.compute_dtype}\n",
     ]
+    fields = best_fields(outcomes)
     for outcome in outcomes:
         cycles = f"{outcome.best['cycles']:,} cycles, {outcome.call['cycles']:,} in the call"
-        kept_out = "" if outcome.gains else "; left out, for the kernel of the call is faster"
+        kept_out = "" if outcome.kernel.name in fields else "; left out, for the kernel of the call is faster"
         lines.append(f"# {outcome.kernel.name}: {cycles} ({outcome.sentence}){kept_out}\n")
-    fields = best_fields(outcomes)
-    kept = _keep(path) if path.exists() and _fields_in(path) != fields else None
-    with atomic_write(path) as file:
-        file.write(("".join(lines) + yaml.safe_dump(fields, sort_keys=False)).encode())
+    there = None
+    with suppress(ConfigError):  # no YAML file of ours
+        there = read_yaml(path, "a mapping") if path.exists() else fields
+    kept = None if there == fields else _keep(path)
+    write_text(path, "".join(lines) + yaml.safe_dump(fields, sort_keys=False))
     return kept
-
-
-def _fields_in(path: Path) -> Any:
-    """Return the mapping in a YAML file; None for a file that has none."""
-    try:
-        return read_yaml(path, "a mapping")
-    except ConfigError:
-        return None
 
 
 def _keep(path: Path) -> Path:

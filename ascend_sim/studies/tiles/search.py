@@ -112,7 +112,8 @@ class _Search:
         first = next(listed, None)
         if first is None:
             kernel.launch(fixed)  # raises if these fields do not fit
-            raise SimError(f"{kernel.name}: no tiling of the grid fits{_with(fixed)}, only smaller ones")
+            having = f" with {', '.join(f'{name} = {value}' for name, value in fixed.items())}" if fixed else ""
+            raise SimError(f"{kernel.name}: no tiling of the grid fits{having}, only smaller ones")
         self.bounds = kernel.bounds()
         self.before, self.stopped_before = _apart(store.results())
         self.own = self._own()
@@ -178,17 +179,15 @@ class _Search:
 
         It becomes one of the search's results unless fixed fields exclude it.
         """
-        name = "own"
-        result = self.before.get(name)
+        result = self.before.get("own")
         if result is None:
             launch = TilingLaunch(*self.kernel.launch({}))
             result = self.kernel.simulate({}, None, launch)
             tiling = TILINGS[self.kernel.name].from_vendor(result["tiling"])
             rough, block = self.bounds.with_block(tiling)
-            sharper = self.kernel.sharper_bound(self.bounds, {}, block, launch)
-            bound = max(sharper, *rough.values())
+            bound = max(self.kernel.sharper_bound(self.bounds, {}, block, launch), *rough.values())
             result |= {"fields": settable(tiling, self.inp), "bound": bound}
-            self.store.add(name, result)
+            self.store.add("own", result)
         if self._fixed_in(result["tiling"]):
             self._keep(key(result["fields"]), result)
         return result
@@ -197,8 +196,7 @@ class _Search:
         """Return the result of the kernel that the call launches: stored, the own choice's if both are equal, or simulated
         now and stored.
         """
-        name = "call"
-        result = self.before.get(name)
+        result = self.before.get("call")
         if result is None:
             launch = TilingLaunch(*self.kernel.launch(None))
             task, tiling = launch.task, self.own["tiling"]
@@ -207,7 +205,7 @@ class _Search:
             result = self.kernel.simulate(None, None, launch)
             if "baseM" in result["tiling"]:  # fields of the case
                 result["fields"] = settable(TILINGS[self.kernel.name].from_vendor(result["tiling"]), self.inp)
-            self.store.add(name, result)
+            self.store.add("call", result)
         return result
 
     def _keep(self, name: str, result: Result) -> None:
@@ -228,11 +226,9 @@ class _Search:
         """
         ahead = 0
         while self._worth(self.rough) or self._worth(self.sharp):
-            if self.limit is not None and self.started >= self.limit:
-                self.reason = "limit"
-                return
-            if self._late():
-                self.reason = "time"
+            full = self.limit is not None and self.started >= self.limit
+            if full or self._late():
+                self.reason = "limit" if full else "time"
                 return
             if self._worth(self.rough) and (not self.sharp or (self.rough[0] < self.sharp[0] and ahead < _AHEAD)):
                 bound, number = heapq.heappop(self.rough)
@@ -304,7 +300,7 @@ class _Search:
                     kept = {**result, "bound": self.bound_of_started.pop(number)}
                     if "slower_than" in kept:
                         self.slower[name] = kept["slower_than"]
-                        self.store.add(_stopped(name, kept["slower_than"]), kept)
+                        self.store.add(f"{name} slower than {kept['slower_than']}", kept)
                     else:
                         self.store.add(name, kept)
                         self._keep(name, kept)
@@ -314,12 +310,6 @@ class _Search:
         if self.bound_of_started and self.reason == "done":  # begun simulations have no result
             self.reason = "time"
         return self._outcome()
-
-    def _own_on_grid(self) -> bool:
-        own = self.own["fields"]
-        block = own["baseM"], own["baseK"], own["baseN"]
-        alike = (i for i, one in enumerate(self.tilings) if (one.base_m, one.base_k, one.base_n) == block)
-        return any(self._fields(number) == own for number in alike)
 
     def _open(self) -> list[int]:
         """Return the bounds of all tilings without a result that might still beat the best one, begun ones included."""
@@ -338,7 +328,10 @@ class _Search:
         if not self.found:
             raise SimError(f"{self.kernel.name}: {WHY[self.reason]} before anything was simulated")
         results = sorted(self.found.values(), key=lambda result: (result["cycles"], result["bound"], key(result["fields"])))
-        extra = int(key(self.own["fields"]) in self.found and not self._own_on_grid())
+        own, before = self.own["fields"], {*self.before, *([key(self.own["fields"])] if "own" in self.before else [])}
+        block = own["baseM"], own["baseK"], own["baseN"]
+        alike = (i for i, one in enumerate(self.tilings) if (one.base_m, one.base_k, one.base_n) == block)
+        extra = key(own) in self.found and not any(self._fields(number) == own for number in alike)
         return SearchOutcome(
             self.kernel,
             self.fixed,
@@ -346,7 +339,7 @@ class _Search:
             self.call,
             self.own,
             len(self.tilings) + extra,
-            sum(name in self.before or (name == key(self.own["fields"]) and "own" in self.before) for name in self.found),
+            len(self.found.keys() & before),
             len(left),
             min(left, default=None),
             self.within,
@@ -355,11 +348,6 @@ class _Search:
             self.listed,
             len(self.slower),
         )
-
-
-def _stopped(name: str, cycles: int) -> str:
-    """Return the store's name of the result of a simulation that was stopped after `cycles`."""
-    return f"{name} slower than {cycles}"
 
 
 def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, int]]:
@@ -385,7 +373,3 @@ def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None, TilingLau
         return number, kernel.simulate(fields, most, launch)
     except SimError as error:
         raise SimError(f"{kernel.name} with {key(fields)}: {error}") from None
-
-
-def _with(fixed: Fields) -> str:
-    return f" with {', '.join(f'{name} = {value}' for name, value in fixed.items())}" if fixed else ""

@@ -92,13 +92,9 @@ class ForwardConvolution(ConvCall):
         if cubes := [name for name in named if name.startswith("Conv")]:
             with suppress(SimError):  # a kernel that no graph is known to launch
                 plans.append(operator.graph_plan(self.accepted(kernel, chip, bias="Cast" in named), chip, cubes[0]))
-        return min(plans, key=lambda plan: _apart(named, plan)), ("input", "weight")
-
-
-def _apart(named: Sequence[str], plan: Plan) -> int:
-    """Return the number of kernels, counted by operator, that are in only one of the two: the `named` ones and the plan's."""
-    ran, known = Counter(named), Counter(step.op_type for step in plan.steps)
-    return (ran - known).total() + (known - ran).total()
+        ran, known = Counter(named), [Counter(step.op_type for step in plan.steps) for plan in plans]
+        apart = [(ran - own).total() + (own - ran).total() for own in known]  # kernels that only one of the two has
+        return plans[apart.index(min(apart))], ("input", "weight")
 
 
 class TransposedCall(ForwardConvolution):

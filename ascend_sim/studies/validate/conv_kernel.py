@@ -115,15 +115,12 @@ class ConvRow(MeasuredLaunch):
             **{name: {"shape": shape, "requires_grad": gradient == f"grad_{name}"} for name, shape in shapes.items()},
         }
         if self.transposed:
+            steps = [(kernel[f"{axis.upper()}i"] - 1) * kernel[f"stride_{axis}"] for axis in axes]
+            least = [n + reach(kernel, axis) - pad for n, axis, pad in zip(steps, axes, pads, strict=True)]
             # What the strides leave open of the result's size; the sizes of the row say it.
-            entries |= {"transposed": True, "output_padding": [self._open(kernel, axis) for axis in axes]}
+            left = [kernel[f"{axis.upper()}o"] - size for axis, size in zip(axes, least, strict=True)]
+            entries |= {"transposed": True, "output_padding": left}
         return Layer.model_validate(entries)
-
-    @staticmethod
-    def _open(kernel: MeasuredKernel, axis: str) -> int:
-        steps = (kernel[f"{axis.upper()}i"] - 1) * kernel[f"stride_{axis}"]
-        least = steps + reach(kernel, axis) - kernel[f"pad_{axis}_total"]
-        return kernel[f"{axis.upper()}o"] - least
 
 
 def reach(kernel: MeasuredKernel, axis: str) -> int:

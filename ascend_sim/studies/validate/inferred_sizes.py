@@ -16,13 +16,6 @@ class Open(Exception):
     """Reason why a row cannot be simulated: its shapes leave a size open, or no simulated kernel does the work."""
 
 
-def _reach(axis: str, kernel: int, given: Mapping[str, str]) -> int:
-    """Return the number of elements from the first to the last tap along an axis; dilation is 1 unless the user's column
-    gives it.
-    """
-    return (kernel - 1) * int(given.get(f"dilation_{axis}", 1)) + 1
-
-
 def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str]) -> tuple[int, ...]:
     """Return one stride for each axis in the order of `axes`, {axis: (input size, output size, kernel size)}.
 
@@ -105,15 +98,15 @@ def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> di
         image, weight, grad = first, result, second
     else:
         image, weight, grad = first, second, result
-    blocks = line.number("blocks")
-    if line["type"] in BLOCKED and not blocks and "block_dim" not in given:
+    if line["type"] in BLOCKED and not line.number("blocks") and "block_dim" not in given:
         raise Open("the profiler gives no Block Dim (msprof: --task-time=l1)")
     (n, ci, *size), (n_grad, co, *out) = _feature(image), _feature(grad)
     if n != n_grad or len(size) != len(out):
         raise Open(f"{image} and {grad} differ in their batch or their axes")
     axes = ("d", "h", "w")[-len(size) :]
     co, ci, groups, window = _window(weight, (image, ci), (grad, co), axes, given, assumed)
-    reach = [_reach(axis, k, given) for axis, k in zip(axes, window, strict=True)]
+    # From the first to the last tap; dilation is 1 unless the user's column gives it.
+    reach = [(k - 1) * int(given.get(f"dilation_{axis}", 1)) + 1 for axis, k in zip(axes, window, strict=True)]
     steps = dict(zip(axes, zip(size, out, reach, strict=True), strict=True))
     strides = _strides(steps, given)
     pads = [_padding(*sizes, stride) for sizes, stride in zip(steps.values(), strides, strict=True)]
@@ -129,7 +122,7 @@ def _convolution(line: Line, given: Mapping[str, str], assumed: list[str]) -> di
         "format_in": read.format,
         "format_out": result.format,
     }
-    return {name: str(value) for name, value in row.items()} | texts | ({"block_dim": str(int(blocks))} if blocks else {})
+    return _row(row, line) | texts
 
 
 def _feature(tensor: ProfiledTensor) -> tuple[int, ...]:
@@ -202,13 +195,8 @@ def _trans_data(line: Line, given: Mapping[str, str], assumed: list[str]) -> dic
     feature = "NC1HWC0" in sides
     names = ("N", "Ci", "Hi", "Wi") if feature else ("Co", "Ci", "kh", "kw")
     formats = ["NCHW" if t is plain else "NC1HWC0" if feature else "FRACTAL_Z" for t in (source, target)]
-    row = {name: str(size) for name, size in zip(names, plain.shape, strict=True)}
-    return row | {
-        "C0": str(blocked.shape[-1]),
-        "dtype": source.dtype,
-        "format_in": formats[0],
-        "format_out": formats[1],
-    }
+    row = {name: str(size) for name, size in zip((*names, "C0"), (*plain.shape, blocked.shape[-1]), strict=True)}
+    return row | {"dtype": source.dtype, "format_in": formats[0], "format_out": formats[1]}
 
 
 def _cast(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
@@ -242,9 +230,7 @@ def _reduce_sum(line: Line, given: Mapping[str, str], assumed: list[str]) -> dic
     else:
         before, channels, after = 1, 1, math.prod(shape)
     sizes = {"N": before, "Ci": channels, "Hi": after, "Wi": 1}
-    blocks = line.number("blocks")
-    row = {name: str(size) for name, size in sizes.items()} | ({"block_dim": str(int(blocks))} if blocks else {})
-    return row | {"dtype": sources[0].dtype}
+    return _row(sizes, line) | {"dtype": sources[0].dtype}
 
 
 def _kept_axes(shape: tuple[int, ...], left: tuple[int, ...]) -> list[int]:
@@ -301,9 +287,13 @@ def _matmul(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[st
         assumed.append("square operands as they lie")
     trans_a, trans_b, k = min(fits)
     sizes = {"batch": batch, "M": m, "N": n, "K": k, "trans_a": trans_a, "trans_b": trans_b}
+    return _row(sizes, line) | {"dtype": _cube_dtype(a.dtype, line["hf32"], "NO", assumed), "dtype_out": c.dtype}
+
+
+def _row(sizes: Mapping[str, int], line: Line) -> dict[str, str]:
+    """Return sizes as text, with the line's number of blocks where it has one."""
     blocks = line.number("blocks")
-    row = {name: str(size) for name, size in sizes.items()} | ({"block_dim": str(int(blocks))} if blocks else {})
-    return row | {"dtype": _cube_dtype(a.dtype, line["hf32"], "NO", assumed), "dtype_out": c.dtype}
+    return {name: str(size) for name, size in sizes.items()} | ({"block_dim": str(int(blocks))} if blocks else {})
 
 
 BLOCKED = ("Conv2DBackpropInput", "Conv2DBackpropFilter")

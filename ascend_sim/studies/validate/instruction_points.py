@@ -67,21 +67,13 @@ def shipped_points() -> list[PublishedPoint]:
     """Return the published points of the package's vector_tiles.csv."""
     path = Path(str(files("ascend_sim.configs"))) / "measurements" / "points" / "vector_tiles.csv"
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    return [
-        PublishedPoint(
-            row["arch"],
-            row["operation"],
-            row["source"],
-            row["target"],
-            int(row["rows"] or 0),
-            int(row["cols"] or 0),
-            int(row["pitch"] or 0),
-            float(row["cycles"]) if row["cycles"] else None,
-            float(row["fixed"] or 0),
-            float(row["per_repeat"] or 0),
-        )
-        for row in csv.DictReader(lines)
-    ]
+    points = []
+    for row in csv.DictReader(lines):
+        names = row["arch"], row["operation"], row["source"], row["target"]
+        sizes = int(row["rows"] or 0), int(row["cols"] or 0), int(row["pitch"] or 0)
+        cycles, of_line = float(row["cycles"]) if row["cycles"] else None, (row["fixed"], row["per_repeat"])
+        points.append(PublishedPoint(*names, *sizes, cycles, *(float(number or 0) for number in of_line)))
+    return points
 
 
 def compare_points(points: Iterable[PublishedPoint]) -> list[ComparedPoint]:
@@ -103,17 +95,13 @@ def _compare(point: PublishedPoint, chip: ChipSpec) -> ComparedPoint:
         return ComparedPoint(point, skipped=f"no cost of {point.operation} {point.source} to {point.target}")
     conflict = point.operation in _TWO_SOURCES
     if point.cycles is None:
-        return max(
-            (_line(point, chip, operation, dtype, conflict, repeats) for repeats in _LINE_REPEATS),
-            key=lambda compared: -compared.precision,
-        )
+        found = []
+        for repeats in _LINE_REPEATS:
+            cycles = sum(chip.vector.cycles(operation, dtype, repeats * chip.vector.repeat_bytes, conflict))
+            found.append(ComparedPoint(point, cycles, point.fixed + repeats * point.per_repeat))
+        return min(found, key=lambda compared: compared.precision)
     row_bytes, rows = point.cols * _SIZES[wide], point.rows
     if point.pitch == point.cols and chip.vector.row_overhead is None:  # back to back: one run of repeats
         row_bytes, rows = row_bytes * rows, 1
     cycles = sum(chip.vector.cycles(operation, dtype, row_bytes, conflict, rows)) + chip.vector.latency
     return ComparedPoint(point, cycles, point.cycles)
-
-
-def _line(point: PublishedPoint, chip: ChipSpec, operation: str, dtype: str, conflict: bool, repeats: int) -> ComparedPoint:
-    cycles = sum(chip.vector.cycles(operation, dtype, repeats * chip.vector.repeat_bytes, conflict))
-    return ComparedPoint(point, cycles, point.fixed + repeats * point.per_repeat)

@@ -12,15 +12,7 @@ from ascend_sim.frozen import frozen
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.runtime import Device, KernelMoves, Task
 
-PIPES = {
-    "mac": "cube",
-    "mte1": "mte1",
-    "mte2": "mte2",
-    "mte3": "mte3",
-    "vec": "vec",
-    "fixpipe": "fixpipe",
-    "scalar": "scalar",
-}
+PIPES = {"mac": "cube"} | {name: name for name in ("mte1", "mte2", "mte3", "vec", "fixpipe", "scalar")}
 """Pipes by the profiler's names and by the report's."""
 
 _CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float16", 0), "bf16": ("bfloat16", 0)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
@@ -73,17 +73,9 @@ class MatMul(MeasuredLaunch):
     def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         operands = cube_dtype(kernel)[0]
         batch, given = kernel.get("batch", 1), dict(kernel.sizes)
-        problem = MatMulProblem(
-            kernel["M"],
-            kernel["N"],
-            kernel["K"],
-            canonical(kernel.dtype),
-            canonical(kernel.label("dtype_out") or operands),
-            batch,
-            bool(kernel.get("trans_a", 0)),
-            bool(kernel.get("trans_b", 0)),
-            batch > 1,
-        )
+        dtypes = canonical(kernel.dtype), canonical(kernel.label("dtype_out") or operands)
+        turned = bool(kernel.get("trans_a", 0)), bool(kernel.get("trans_b", 0))
+        problem = MatMulProblem(kernel["M"], kernel["N"], kernel["K"], *dtypes, batch, *turned, batch > 1)
         fields = {field: given[column] for column, field in self.tiling.items() if column in given}
         tiling = choose_matmul(problem, chip, fields)
         tensors = [device.allocate(size, name) for size, name in zip(problem.sizes, "abc", strict=True)]
@@ -97,11 +89,9 @@ class FeatureTurn(MeasuredLaunch):
 
     def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         n, c, hw, c0 = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"], kernel["C0"]
-        source, target, itemsize = _two_sides(kernel, device, n * c * hw, n * -(-c // c0) * c0 * hw)
-        to_c0 = _to_blocks(kernel)
-        launch = TaskWords("TransData", f"TransData_{(source if to_c0 else target).name}")
+        itemsize, to_c0 = _itemsize(_dtypes(kernel)[0]), _to_blocks(kernel)
         work = feature_work(chip, FeatureShape(n, c, 1, hw), BlockLayout.of(itemsize, c0), to_c0)
-        return work_task(chip, launch, work, [source, target]), [source]
+        return _turned(kernel, chip, device, work, (n * c * hw * itemsize, n * -(-c // c0) * c0 * hw * itemsize))
 
 
 class FilterTurn(MeasuredLaunch):
@@ -111,11 +101,9 @@ class FilterTurn(MeasuredLaunch):
 
     def task(self, kernel: MeasuredKernel, chip: ChipSpec, device: Device) -> Launched:
         c_out, c_in, taps, c0 = kernel["Co"], kernel["Ci"], kernel["kh"] * kernel["kw"], kernel["C0"]
-        source, target, itemsize = _two_sides(kernel, device, c_out * c_in * taps, _filter_elements(kernel, c0))
-        to_c0 = _to_blocks(kernel)
-        launch = TaskWords("TransData", f"TransData_{(source if to_c0 else target).name}")
+        itemsize, to_c0 = _itemsize(_dtypes(kernel)[0]), _to_blocks(kernel)
         work = filter_work(chip, FilterShape(c_out, c_in, 1, taps, 1), BlockLayout.of(itemsize, c0), to_c0)
-        return work_task(chip, launch, work, [source, target]), [source]
+        return _turned(kernel, chip, device, work, (c_out * c_in * taps * itemsize, _filter_elements(kernel, c0) * itemsize))
 
 
 class TransData(MeasuredLaunch):
@@ -349,15 +337,12 @@ def _to_blocks(kernel: MeasuredKernel) -> bool:
     return kernel.label("format_in") == "NCHW"
 
 
-def _two_sides(kernel: MeasuredKernel, device: Device, plain: int, blocked: int) -> tuple[Allocation, Allocation, int]:
-    """Allocate the tensors of a layout conversion of `plain` and `blocked` elements and return (source, target, bytes of an
-    element).
-
-    The source is the plain tensor if the row's format_in is NCHW, else the blocked one.
-    """
-    itemsize = _itemsize(_dtypes(kernel)[0])
-    sizes = (plain, blocked) if _to_blocks(kernel) else (blocked, plain)
-    return device.allocate(sizes[0] * itemsize, "input"), device.allocate(sizes[1] * itemsize, "output"), itemsize
+def _turned(kernel: MeasuredKernel, chip: ChipSpec, device: Device, work: Any, sizes: tuple[int, int]) -> Launched:
+    """Return the task of a layout conversion and its input; `sizes` are the bytes of its plain and of its blocked tensor."""
+    to_c0 = _to_blocks(kernel)
+    source, target = (device.allocate(sizes[side], name) for side, name in ((not to_c0, "input"), (to_c0, "output")))
+    words = TaskWords("TransData", f"TransData_{(source if to_c0 else target).name}")
+    return work_task(chip, words, work, [source, target]), [source]
 
 
 def _filter_elements(kernel: MeasuredKernel, c0: int) -> int:

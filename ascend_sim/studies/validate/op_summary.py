@@ -47,7 +47,8 @@ def is_op_summary(heads: Iterable[str]) -> bool:
 
 def check_table(path: Path, heads: Iterable[str], chip: str | None) -> None:
     """Raise ConfigError for a table that lacks a needed column or for an unknown chip, SimError where no chip is given."""
-    missing = _missing_columns(heads)
+    names = _lower(heads)
+    missing = [NAMES[need][0].title() for need in _NEEDED if not names & set(NAMES[need])]
     if missing:
         raise ConfigError(
             f"{path}: a profiler's table without {', '.join(missing)}; msprof writes shapes with --task-time=l1, "
@@ -56,12 +57,6 @@ def check_table(path: Path, heads: Iterable[str], chip: str | None) -> None:
     if chip is None:
         raise SimError(f"{path}: a profiler's table does not name its chip; give one with --chip")
     load_chip(chip)
-
-
-def _missing_columns(heads: Iterable[str]) -> list[str]:
-    """Return the profiler's names of the columns that every row needs and the table lacks."""
-    names = _lower(heads)
-    return [NAMES[need][0].title() for need in _NEEDED if not names & set(NAMES[need])]
 
 
 def _lower(heads: Iterable[str]) -> set[str]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from statistics import fmean, median
 from typing import Any
 
@@ -15,12 +12,13 @@ import numpy as np
 from rich.console import Console
 
 from ascend_sim.frozen import frozen
+from ascend_sim.report.files import as_csv
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.studies.validate.instruction_points import ComparedPoint
 from ascend_sim.studies.validate.launch import PIPES
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
 from ascend_sim.studies.validate.rows import unknown_operator
-from ascend_sim.studies.validate.run import Prediction, RowComparison
+from ascend_sim.studies.validate.run import RowComparison
 
 FAR = 0.75
 """Precision of a published point, 1 - abs(error), below which it counts as far off."""
@@ -113,8 +111,7 @@ def _group(chip: str, op_type: str, series: str, rows: Sequence[RowComparison]) 
     cores = [(one.prediction.core_us, one.row.core_us) for one in shown if one.row.core_us and not one.prediction.kernels]
     pipes = {}
     for pipe in PIPES:
-        errors = Errors.of([(one.prediction.pipes[pipe], one.row.pipes[pipe]) for one in shown if pipe in one.row.pipes])
-        if errors is not None:
+        if errors := Errors.of([(one.prediction.pipes[pipe], one.row.pipes[pipe]) for one in shown if pipe in one.row.pipes]):
             pipes[pipe] = errors
     kernels = len({one.row.kernel for one in shown})
     rank = spearman(*zip(*pairs, strict=True)) if kernels >= FEW else None
@@ -144,22 +141,12 @@ def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
     for group in groups:
         if group.task is None or group.op_type in MICROBENCHMARKS:
             continue
+        task, lead = group.task, (group.chip, _name(group), str(group.task.rows), str(group.kernels))
+        errors = f"{task.mean:.1f}", f"{task.median:.1f}", f"{task.bias:+.1f}"
+        rank = "-" if group.rank is None else f"{group.rank:.3f}"
+        core = "-" if group.core is None else f"{group.core.mean:.1f}"
         pipes = ", ".join(f"{pipe} {e.mean:.0f} ({e.bias:+.0f})" for pipe, e in group.pipes.items())
-        task, core = group.task, group.core
-        rows.append(
-            (
-                group.chip,
-                _name(group),
-                str(task.rows),
-                str(group.kernels),
-                f"{task.mean:.1f}",
-                f"{task.median:.1f}",
-                f"{task.bias:+.1f}",
-                "-" if group.rank is None else f"{group.rank:.3f}",
-                "-" if core is None else f"{core.mean:.1f}",
-                pipes or "-",
-            )
-        )
+        rows.append((*lead, *errors, rank, core, pipes or "-"))
     return rows
 
 
@@ -173,16 +160,9 @@ PROGRAM_HEADS = ("chip", "program", "rows", "median %", "worst %", "bias %")
 def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
     """Return a row of texts under `PROGRAM_HEADS` for each group of small programs with a simulated row."""
     return [
-        (
-            group.chip,
-            _name(group),
-            str(group.task.rows),
-            f"{group.task.median:.1f}",
-            f"{group.task.worst:+.1f}",
-            f"{group.task.bias:+.1f}",
-        )
+        (group.chip, _name(group), str(task.rows), f"{task.median:.1f}", f"{task.worst:+.1f}", f"{task.bias:+.1f}")
         for group in groups
-        if group.op_type in MICROBENCHMARKS and group.task is not None
+        if group.op_type in MICROBENCHMARKS and (task := group.task) is not None
     ]
 
 
@@ -217,14 +197,15 @@ def skipped_lines(groups: Sequence[Group]) -> list[str]:
             if reason == unknown_operator(group.op_type):
                 strangers.setdefault(group.chip, {})[group.op_type or "(no operator)"] = count
             else:
-                rows = "row" if count == 1 else "rows"
-                lines.append(f"{count} {rows} of {group.chip} {_name(group)} skipped: {reason}")
+                lines.append(f"{_rows(count)} of {group.chip} {_name(group)} skipped: {reason}")
     for chip, counts in strangers.items():
         names = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-        total = sum(counts.values())
-        rows = "row" if total == 1 else "rows"
-        lines.append(f"{total} {rows} of {chip} skipped, operators without a kernel here: {names}")
+        lines.append(f"{_rows(sum(counts.values()))} of {chip} skipped, operators without a kernel here: {names}")
     return lines
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'s' * (count != 1)}"
 
 
 def before_lines(compared: Sequence[RowComparison]) -> list[str]:
@@ -243,7 +224,7 @@ def assumed_lines(compared: Sequence[RowComparison]) -> list[str]:
     """
     shown = [one for one in compared if not one.prediction.skipped]
     notes = Counter(one.row.cells["assumed"] for one in shown if one.row.cells.get("assumed"))
-    return [f"assumed for {count} {'row' if count == 1 else 'rows'}: {note}" for note, count in notes.most_common()]
+    return [f"assumed for {_rows(count)}: {note}" for note, count in notes.most_common()]
 
 
 def render(compared: Sequence[RowComparison], console: Console) -> None:
@@ -315,11 +296,6 @@ def to_dict(compared: Sequence[RowComparison]) -> dict[str, Any]:
     return {"groups": [_plain(group) for group in group_by(compared)]}
 
 
-def points_dict(groups: Sequence[PointGroup]) -> list[dict[str, Any]]:
-    """Return the groups of published points as dicts for JSON."""
-    return [asdict(group) for group in groups]
-
-
 def _plain(group: Group) -> dict[str, Any]:
     return {
         "chip": group.chip,
@@ -354,15 +330,16 @@ def csv_text(compared: Sequence[RowComparison]) -> str:
         *of_calls,
         "skipped",
     ]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*heads, *added], lineterminator="\n", restval="", extrasaction="ignore")
-    writer.writeheader()
+    columns = [*heads, *added]
+    rows: list[list[Any]] = [columns]
     for one in compared:
         line: dict[str, Any] = {**one.row.cells, "skipped": one.prediction.skipped}
         if not one.prediction.skipped:
+            low, high = one.prediction.low_us, one.prediction.high_us
+            ends = [None if math.isnan(end) else round(end, 4) for end in (low, high)]
             line |= {
                 "predicted_us": one.prediction.task_us,
-                **dict(zip(interval, _ends(one.prediction), strict=True)),
+                **dict(zip(interval, ends, strict=True)),
                 "error_pct": round(100 * one.error, 2),
                 "predicted_core_us": one.prediction.core_us,
                 **{f"predicted_{pipe}_us": value for pipe, value in one.prediction.pipes.items()},
@@ -370,11 +347,5 @@ def csv_text(compared: Sequence[RowComparison]) -> str:
                 "predicted_kernels": " ".join(f"{name}={us:.2f}" for name, us in one.prediction.kernels),
                 "kernel_error_pct": " ".join(f"{name}={100 * error:+.2f}" for name, error in one.kernel_errors),
             }
-        writer.writerow(line)
-    return text.getvalue()
-
-
-def _ends(prediction: Prediction) -> tuple[float | str, float | str]:
-    """Return (low, high) us of the prediction's interval; ("", "") if it has none."""
-    low, high = prediction.low_us, prediction.high_us
-    return ("", "") if math.isnan(low) else (round(low, 4), round(high, 4))
+        rows.append([line.get(name) for name in columns])
+    return as_csv(rows)

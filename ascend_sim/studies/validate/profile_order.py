@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -39,7 +40,8 @@ def note_launches(lines: Sequence[dict[str, str]], chip: ChipSpec) -> None:
     launched: defaultdict[tuple[str, str], list[tuple[str, ...]]] = defaultdict(list)
     for place in _order(lines):
         line = Line(lines[place])
-        cores = line.text.get("device_id", ""), _kind(line["core"])
+        vector = any(name in line["core"].upper() for name in ("VECTOR", "AIV"))
+        cores = line.text.get("device_id", ""), "AIV" if vector else "AIC"
         recent, binary = launched[cores], tuple(line[name] for name in _BINARY)
         kept = recent[max(len(recent) - chip.launch.kept_launches, 0) :]
         lines[place].setdefault("launches", "warm" if binary in kept else "cold")
@@ -164,18 +166,9 @@ def _bytes_of(tensor: ProfiledTensor) -> int:
 
 def _order(lines: Sequence[dict[str, str]]) -> list[int]:
     """Return the indices of the lines in the order of their start times; lines without one are left out."""
-    timed = [(start, place) for place, line in enumerate(map(Line, lines)) if (start := _start(line)) is not None]
+    timed = []
+    for place, line in enumerate(map(Line, lines)):
+        with suppress(ValueError):  # no number
+            if (start := line.number("start")) is not None:
+                timed.append((start, place))
     return [place for _, place in sorted(timed)]
-
-
-def _start(line: Line) -> float | None:
-    """Return the line's start time in us; None for an empty cell or one that is not a number."""
-    try:
-        return line.number("start")
-    except ValueError:
-        return None
-
-
-def _kind(core: str) -> str:
-    """Return "AIV" or "AIC" for a profile's name of a core: AIV if it names the vector unit."""
-    return "AIV" if "VECTOR" in core.upper() or "AIV" in core.upper() else "AIC"

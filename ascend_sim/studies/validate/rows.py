@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.chip.files import is_path, read_layers
 from ascend_sim.errors import ConfigError, SimError, why_no_file
 from ascend_sim.studies.validate import op_summary
-from ascend_sim.studies.validate.launch import (
-    L2_STATES,
-    LAUNCH_STATES,
-    PIPES,
-    REPEATED,
-    STEP,
-    MeasuredKernel,
-    MeasuredRow,
-)
+from ascend_sim.studies.validate.launch import L2_STATES, LAUNCH_STATES, PIPES, REPEATED, STEP, MeasuredKernel, MeasuredRow
 from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
 from ascend_sim.studies.validate.profile_order import moved_by, note_launches
 from ascend_sim.studies.validate.profiler_line import Line
@@ -288,11 +281,15 @@ def unknown_operator(op_type: str) -> str:
     return f"no kernel of {op_type or 'an empty op_type'} here"
 
 
+def _number(text: str) -> float:
+    """Return the number in a cell; NaN for any other text."""
+    with suppress(ValueError):
+        return float(text)
+    return math.nan
+
+
 def _whole(where: str, name: str, text: str, zero: bool) -> int:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _number(text)
     if not (math.isfinite(value) and value >= (0 if zero else 1) and value == int(value)):
         raise ConfigError(f"{where}: {name}: {text!r} given; must be a whole number from {0 if zero else 1}")
     return int(value)
@@ -301,10 +298,7 @@ def _whole(where: str, name: str, text: str, zero: bool) -> int:
 def _time(where: str, text: Mapping[str, str], name: str) -> float | None:
     if not text.get(name):
         return None
-    try:
-        value = float(text[name])
-    except ValueError:
-        value = math.nan
+    value = _number(text[name])
     if not (0 <= value < math.inf):
         raise ConfigError(f"{where}: {name}: {text[name]!r} given; must be a number from 0")
     return value

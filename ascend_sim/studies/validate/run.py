@@ -136,7 +136,9 @@ def compare(
     store = Store({"study": "validate"}, None if out is None else Path(out) / RESULTS, room="studies.validate")
     done = finish_all(store, named, _simulated, Processes(min(jobs, max(len(ordered), 1))), "rows", progress)
     found = {
-        named[name]: Prediction(skipped=data.why) if isinstance(data, Failed) else _prediction(data)
+        named[name]: Prediction(skipped=data.why)
+        if isinstance(data, Failed)
+        else Prediction(**{**data, "kernels": tuple((kernel, us) for kernel, us in data["kernels"])})
         for name, data in done.results.items()
     }
     rest = Prediction(skipped=INTERRUPTED)
@@ -158,11 +160,6 @@ def _name(kernel: MeasuredKernel) -> str:
     except SimError:  # `simulate` reports it
         chip = kernel.chip
     return hashlib.sha256(f"{kernel!r} {chip}".encode()).hexdigest()
-
-
-def _prediction(data: Mapping[str, Any]) -> Prediction:
-    """Return the Prediction that a stored result of `_simulated` describes."""
-    return Prediction(**{**data, "kernels": tuple((name, us) for name, us in data["kernels"])})
 
 
 def _simulated(kernel: MeasuredKernel) -> dict[str, Any] | Failed:

@@ -42,13 +42,8 @@ def plot(compared: Sequence[RowComparison], path: str | Path) -> None:
         for factor in (0.8, 1.25):
             axis.plot(ends, [end * factor for end in ends], color="grey", linewidth=0.6, linestyle="--")
         figure.legend(handles=_legend(operators, chips), loc="outside right upper", fontsize="small")
-    axis.set(
-        xscale="log",
-        yscale="log",
-        xlabel="measured us",
-        ylabel="predicted us",
-        title=f"Task time of {len(shown)} rows (dashed: +25 %, -20 %)",
-    )
+    title = f"Task time of {len(shown)} rows (dashed: +25 %, -20 %)"
+    axis.set(xscale="log", yscale="log", xlabel="measured us", ylabel="predicted us", title=title)
     axis.grid(alpha=0.3)
     write_png(figure, path)
 
@@ -66,21 +61,9 @@ def _legend(operators: Sequence[str], chips: Sequence[str]) -> list[Any]:
     """Return the legend's entries: colours of operators (hollow from the eleventh on), then shapes of chips."""
     from matplotlib.lines import Line2D
 
-    colours = [
-        Line2D(
-            [],
-            [],
-            linestyle="",
-            marker="o",
-            color=f"C{number % 10}",
-            label=name,
-            markersize=5,
-            markerfacecolor="none" if number >= 10 else None,
-        )
+    marks: list[dict[str, Any]] = [
+        {"marker": "o", "color": f"C{number % 10}", "label": name, "markerfacecolor": "none" if number >= 10 else None}
         for number, name in enumerate(operators)
     ]
-    shapes = [
-        Line2D([], [], linestyle="", marker=_SHAPES[number % len(_SHAPES)], color="black", label=name, markersize=5)
-        for number, name in enumerate(chips)
-    ]
-    return [*colours, *shapes]
+    marks += [{"marker": _SHAPES[number % len(_SHAPES)], "color": "black", "label": name} for number, name in enumerate(chips)]
+    return [Line2D([], [], linestyle="", markersize=5, **mark) for mark in marks]
