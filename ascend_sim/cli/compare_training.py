@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,7 +54,7 @@ def compare_training(
         with own_stdout(printed.json_output or printed.csv_output), Progress("runs") as progress:
             module = load_file(script, "a training", "training(); it trains, and yields the loss of each step")
             compared = trainings.compare_training(
-                partial(_losses, script, module.training),
+                partial(_training, script, module.training),
                 precisions=precisions.split(","),
                 steps=steps,
                 seed=seed,
@@ -75,11 +75,16 @@ def compare_training(
             print_written([printed.plot])
 
 
-def _losses(script: Path, training: Callable[[], Any]) -> Any:
+def _training(script: Path, training: Callable[[], Any]) -> Any:
     """Call the script's function; return an iterator over its losses, or its result if that is not iterable.
 
     Errors of the script become SimError with its file and line.
     """
-    made, end = called(script, training), object()
-    losses = iter(made) if isinstance(made, Iterable) else None
-    return made if losses is None else iter(lambda: called(script, next, losses, end), end)
+    made = called(script, training)
+    return _losses(script, iter(made)) if isinstance(made, Iterable) else made
+
+
+def _losses(script: Path, made: Iterator[Any]) -> Iterator[Any]:
+    end = object()
+    while (loss := called(script, next, made, end)) is not end:
+        yield loss
