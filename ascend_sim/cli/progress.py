@@ -29,10 +29,14 @@ def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
         outlook = ahead()
     if outlook.seconds is not None and outlook.seconds > LONG_SECONDS:
         lasting = f"{about(outlook.seconds)} at the pace of a block of each kernel"
-        from rich.console import Console
+        say(f"{name}: {outlook.instructions:,} instructions, {lasting}{then} (Ctrl-C ends it)")
 
-        text = f"{name}: {outlook.instructions:,} instructions, {lasting}{then} (Ctrl-C ends it)"
-        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
+
+def say(text: str) -> None:
+    """Print a line on stderr that stays, above any progress line."""
+    from rich.console import Console
+
+    Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class Closing:
