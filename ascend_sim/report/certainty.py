@@ -141,8 +141,10 @@ def kinds() -> tuple[ErrorKind, ...]:
         errors: dict[str, list[MeasuredError]] = {}  # a network that ran on several chips remains one
         for chip, networks in one["errors"].items():
             for network, rows in networks.items():
-                ratios = ((us, ratio, *left_out, ratio) for us, ratio, *left_out in rows)
-                measured = [MeasuredError(chip, us, math.log(ratio), math.log(left)) for us, ratio, left, *_ in ratios]
+                measured = [
+                    MeasuredError(chip, us, math.log(ratio), math.log(left_out[0] if left_out else ratio))
+                    for us, ratio, *left_out in rows
+                ]
                 errors.setdefault(network, []).extend(measured)
         found.append(ErrorKind(one["arch"], tuple(one["op_types"]), one["grouped"], one["library"], errors))
     return tuple(found)
