@@ -121,8 +121,8 @@ def k_segment(p: DataProblem) -> int:
 
 
 def dealt(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
-    """Return the block with a core's share of the inner product (single_core_*): one depth, and a tile's channels, evenly cut
-    if their parts divide the cores or tasks are fewer than cores.
+    """Return the block with a core's share of the inner product (single_core_*): one depth and a tile's channels, evenly cut if
+    tasks are no more than cores, if their parts and the cores divide each other, or if they are more than the first block's.
 
     Pixels are a tile's: in even whole rows if tasks are no more than cores, in whole rows if that costs no tile (always for
     `whole_rows`), one row if the kernel is taken tap by tap. A share smaller than the block makes the block smaller; tap by tap
