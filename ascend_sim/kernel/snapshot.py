@@ -27,7 +27,9 @@ _CONSTANT = (type, ModuleType, BuiltinFunctionType, Enum, ChipSpec, np.dtype)
 
 
 class Unknown(Exception):
-    """Raised for a value whose state cannot be seen: an iterator, an object of a user's class, an array above 64 KiB."""
+    """Raised for a value whose state cannot be seen: an iterator, an object of a class that is no dataclass and has no
+    `visible`, an array above 64 KiB.
+    """
 
 
 class Snapshots:

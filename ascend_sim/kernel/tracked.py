@@ -270,8 +270,8 @@ class SlicePlaces(NamedTuple):
 def slice_of(part: slice, size: int) -> SlicePlaces:
     """Return the elements that a slice takes of an axis of `size`, cut off as in numpy.
 
-    With tracked bounds the first index moves with them, while the number of elements is fixed by a guard. Raises what
-    `slice.indices` raises.
+    With tracked bounds and a step above 0 the first index moves with them, while the number of elements is fixed by a guard.
+    Raises what `slice.indices` raises.
     """
     if type(part.start) is not Tracked and type(part.stop) is not Tracked:
         first, end, step = part.indices(size)
