@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import subprocess
 import sys
@@ -13,24 +12,20 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.support.places import ROOT, TOOLS
-
-FOLDER = TOOLS / "mutation"
+from tests.support.mutation import FOLDER, tool
+from tests.support.places import ROOT
 
 
 @pytest.fixture(scope="module")
 def listed() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(FOLDER)
-        return importlib.import_module("listed")
+    return tool("listed")
 
 
 @pytest.fixture(scope="module")
 def generic() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(FOLDER)
-        return importlib.import_module("generic")
+    return tool("generic")
 
 
 @pytest.mark.fast
@@ -41,14 +36,59 @@ def test_every_entry_fits_the_tree(listed: ModuleType) -> None:
     assert listed.check(ROOT, mutants) == []
 
 
-@pytest.mark.slow
-def test_every_changed_source_is_a_program(listed: ModuleType) -> None:
-    for mutant in listed.read_list():
-        text = (ROOT / mutant.file).read_text(encoding="utf-8")
-        assert mutant.changed(text) != text
-    broken = replace(mutant, file="x.py", before="1", after="(")
+@pytest.mark.fast
+def test_a_change_that_is_no_program_is_told(listed: ModuleType) -> None:
+    broken = listed.Mutant("rule", "x.py", "if a:", "return 1", (), "report")
     with pytest.raises(listed.StaleError, match="the change is no Python"):
-        broken.changed("x = 1")
+        broken.changed("if a:\n    b = 1\n")
+
+
+@pytest.mark.slow
+def test_the_nightly_sample_fits_the_tree() -> None:
+    """Mistakes of the list and generic changes, drawn by the command of the workflow."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/mutants.yml").read_text(encoding="utf-8"))
+    (line,) = [step["run"] for step in workflow["jobs"]["sample"]["steps"] if "run" in step]
+    command = line.replace("tools/mutants", f"{sys.executable} {FOLDER / 'command.py'}")
+    done = subprocess.run(["bash", "-c", f"{command} --check"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "40 entries fit the tree\n")
+
+
+@pytest.mark.slow
+def test_line_breaks_and_comments_break_no_entry(listed: ModuleType) -> None:
+    """Python writes each source anew from its tree: without comments, with other line breaks, quotes and brackets.
+
+    Both sources with the mistake are programs.
+    """
+    for file, mutants in by_file(listed.read_list()).items():
+        text = (ROOT / file).read_text(encoding="utf-8")
+        other = ast.unparse(ast.parse(text))
+        for mutant in mutants:
+            assert dumped(mutant.changed(other)) == dumped(mutant.changed(text)), mutant.rule
+
+
+def by_file(mutants: list[Any]) -> dict[str, list[Any]]:
+    """Return the entries of each Python file."""
+    python = [mutant for mutant in mutants if mutant.file.endswith(".py")]
+    return {file: [one for one in python if one.file == file] for file in {mutant.file for mutant in python}}
+
+
+def dumped(text: str) -> str:
+    """Return the syntax of a text, without places."""
+    return ast.dump(ast.parse(text))
+
+
+@pytest.mark.slow
+def test_no_entry_is_a_generic_change(listed: ModuleType, generic: ModuleType) -> None:
+    """`--diff` and `--generic` plant those; the list holds what needs knowledge of the rule."""
+    twice = []
+    for file, mutants in by_file(listed.read_list()).items():
+        text = (ROOT / file).read_text(encoding="utf-8")
+        changes = list(generic.changes(text))
+        for mutant in mutants:
+            (start, end, _), wanted = mutant.change(text), dumped(mutant.changed(text))
+            near = [one for one in changes if start <= one[0] < end]
+            twice += [mutant.rule for at, old, new in near if dumped(text[:at] + new + text[at + len(old) :]) == wanted]
+    assert twice == []
 
 
 @pytest.mark.fast
@@ -62,9 +102,12 @@ def test_what_was_missed_once_names_the_test_that_finds_it(listed: ModuleType) -
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"before": "no such line"}, "the text stands there 0 times"),
-        ({"before": "import"}, "times, not once"),
-        ({"before": "HF32_MANTISSA_BITS = (11, 10)", "after": "HF32_MANTISSA_BITS = (11,10)"}, "changes nothing"),
+        ({"before": "no_such_name"}, "the pattern stands in the module 0 times, not once"),
+        ({"before": "np"}, "times, not once"),
+        ({"before": "no such line"}, "the pattern is no Python"),
+        ({"after": "HF32_MANTISSA_BITS = ("}, "the pattern is no Python"),
+        ({"after": "HF32_MANTISSA_BITS = (11,10)"}, "the change changes nothing"),
+        ({"scope": "gone"}, "there is no gone"),
         ({"file": "ascend_sim/numerics/gone.py"}, "there is no ascend_sim/numerics/gone.py"),
         ({"tests": ("tests/test_gone.py",)}, "there is no tests/test_gone.py"),
         ({"tests": ("tests/numerics/test_casting.py::test_gone",)}, "has no test test_gone"),
@@ -96,8 +139,11 @@ def test_generic_changes_are_programs_that_differ_in_one_place(generic: ModuleTy
     for start, before, after in found:
         assert text[start:].startswith(before)
         assert ast.dump(ast.parse(text[:start] + after + text[start + len(before) :])) != plain
-    first, again = (generic.sample(ROOT, [file], 5, seed, {}) for seed in (1, 1))
-    assert first == again != generic.sample(ROOT, [file], 5, 2, {})
+    draw = tool("command").draw
+    mutants = generic.mutants(ROOT, file, ())
+    assert [one.changed(text) for one in mutants] == [text[:at] + new + text[at + len(old) :] for at, old, new in found]
+    assert draw(mutants, 5, 1) == draw(mutants, 5, 1) != draw(mutants, 5, 2)
+    assert draw(mutants, len(mutants) + 1, 3) == mutants
 
 
 FAKE = """
@@ -125,35 +171,28 @@ SOURCE = "@cached(1 + 2)\ndef f(a: A + B) -> C:\n    if a:\n        raise E(a + 
 
 
 @pytest.mark.fast
-def test_changes_by_cosmic_ray_are_programs_and_run(
-    tmp_path: Path, listed: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_by_cosmic_ray_are_programs_and_run(tmp_path: Path, listed: ModuleType) -> None:
     """A command that lists a change of nothing, too, and changes that nobody runs; the one that is left is drawn once."""
-    monkeypatch.syspath_prepend(FOLDER)
-    cosmic = importlib.import_module("cosmic")
     command, source = tmp_path / "cosmic-ray", tmp_path / "source.py"
     command.write_text(f"#!{sys.executable}{FAKE}", encoding="utf-8")
     command.chmod(0o755)
     source.write_text(SOURCE, encoding="utf-8")
-    drawn = [
-        one
-        for seed in range(4)
-        for one in cosmic.sample(tmp_path, ["source.py"], 5, seed, {"source.py": ("tests/test_mutants.py",)}, str(command))
-    ]
+    mutants = tool("cosmic").mutants
+    tests = ("tests/test_mutants.py",)
+    drawn = [one for seed in range(4) for one in mutants(tmp_path, ["source.py"], tests, seed, str(command))]
     assert 1 <= len(drawn) <= 4  # a seed may choose the change of nothing
     assert {one.changed(SOURCE) for one in drawn} == {SOURCE.replace("b + c", "b - c")}
     assert {(one.before, one.after) for one in drawn} == {("+", "-")}
-    assert {one.rule for one in drawn} == {"source.py:5: \"return 'ü', b + c\" becomes \"return 'ü', b - c\""}
+    assert {one.rule for one in drawn} == {"source.py:5: return 'ü', b + c -> return 'ü', b - c"}
     assert {type(one).__name__ for one in drawn} == {listed.Mutant.__name__}
 
 
 @pytest.mark.fast
 @pytest.mark.parametrize(("before", "after"), [("a == b", "a != b"), ("aa", "aaa"), ("x and y", "x or y"), ("not a", "a")])
-def test_a_change_is_what_differs(monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> None:
-    monkeypatch.syspath_prepend(FOLDER)
-    one = importlib.import_module("cosmic").mutant("f.txt", before, after, ())
-    assert one.changed(before) == after
-    assert len(one.before) < len(before) and len(one.after) < len(after)
+def test_a_change_is_what_differs(before: str, after: str) -> None:
+    one = tool("cosmic").difference(before, after)
+    assert one.of(before) == after
+    assert one.end - one.start < len(before) and len(one.after) < len(after)
 
 
 @pytest.mark.slow

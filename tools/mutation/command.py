@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import random
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,15 @@ from typing import Any
 import cosmic
 import generic
 import listed
+import touched
 import trial
 from listed import Mutant, StaleError
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "out" / "mutants.jsonl"
 SURVIVED = "survived"
+SAMPLE = 20
+"""Generic changes that are drawn unless another number is given."""
 
 
 def arguments() -> argparse.Namespace:
@@ -33,12 +37,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=60, help="least CPU time that one run of tests may take (%(default)s)")
     parser.add_argument("--named", action="store_true", help="only the tests that an entry names, not those of their folder")
     parser.add_argument("--generic", nargs="+", metavar="FILE", help="changes of operators and bounds in these files instead")
-    parser.add_argument("--cosmic-ray", metavar="COMMAND", help="generic changes by cosmic-ray, of an environment of its own")
-    parser.add_argument("--sample", type=int, default=20, help="how many of the generic changes (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="which of the generic changes (%(default)s)")
     parser.add_argument(
-        "--tests", nargs="+", default=(), help="tests for the generic changes; otherwise those that the list names"
-    )
+        "--diff", nargs="?", const="", metavar="REVISION",
+        help="generic changes of the lines that the working tree has otherwise than REVISION (by default where the branch left "
+        "main; on main, HEAD~1)",
+    )  # fmt: skip
+    parser.add_argument("--cosmic-ray", metavar="COMMAND", help="generic changes by cosmic-ray, of an environment of its own")
+    parser.add_argument(
+        "--sample", type=int, metavar="N",
+        help=f"how many of the generic changes ({SAMPLE} by default); alone: N of the list and N of all generic changes",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="which ones are drawn (%(default)s)")
+    parser.add_argument("--tests", nargs="+", default=(), help="tests for the generic changes, not those at their place")
     return parser.parse_args()
 
 
@@ -48,12 +58,33 @@ def folders(tests: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(rooms - {"tests"}))
 
 
-def of_files(mutants: list[Mutant]) -> dict[str, tuple[str, ...]]:
-    """The files of tests that the list names for a source file, those of most entries first."""
-    found: dict[str, Counter[str]] = {}
-    for mutant in mutants:
-        found.setdefault(mutant.file, Counter()).update(test.partition("::")[0] for test in mutant.tests)
-    return {file: tuple(name for name, _ in counts.most_common()) for file, counts in found.items()}
+def populations(options: argparse.Namespace) -> list[list[Mutant]]:
+    """Return the mutants that the options mean, in groups of which each is drawn from on its own."""
+    tests = tuple(options.tests)
+    if options.generic and options.cosmic_ray:
+        found = cosmic.mutants(ROOT, options.generic, tests, options.seed, options.cosmic_ray)
+        return [list(itertools.islice(found, options.sample or SAMPLE))]
+    if options.generic:
+        return [[one for file in options.generic for one in generic.mutants(ROOT, file, tests)]]
+    if options.diff is not None:
+        return [of_change(options.diff or touched.start_of_work(ROOT), tests)]
+    if not options.sample:
+        return [listed.read_list()]
+    sources = sorted(path for room in ("ascend_sim", "ops") for path in (ROOT / room).rglob("*.py"))
+    files = [file for path in sources if tests or generic.tests_of(ROOT, file := str(path.relative_to(ROOT)))]
+    return [listed.read_list(), [one for file in files for one in generic.mutants(ROOT, file, tests)]]
+
+
+def of_change(revision: str, tests: tuple[str, ...]) -> list[Mutant]:
+    """Return the generic changes of the lines that were touched since a revision; says which files it leaves out."""
+    lines = touched.touched_lines(ROOT, revision)
+    sources = {file for file in lines if file.endswith(".py") and not file.startswith("tests/")}
+    without = {file for file in sources if not (tests or generic.tests_of(ROOT, file))}
+    c = {file for file in lines if file.endswith((".c", ".h"))}
+    for why, files in (("generic changes know Python alone", c), ("there are no tests at its place", without)):
+        if files:
+            print(f"left out, as {why}: {', '.join(sorted(files))}")
+    return [one for file in sorted(sources - without) for one in generic.mutants(ROOT, file, tests, lines[file])]
 
 
 class MutantRuns:
@@ -81,6 +112,8 @@ class MutantRuns:
         seconds = 0.0
         text = mutant.changed(self.copy.text(mutant.file))
         rounds = list(filter(None, (mutant.tests,) if self.named else (mutant.tests, folders(mutant.tests))))
+        if not rounds:
+            raise RuntimeError("there are no tests at its place; --tests names some")
         if not any(map(self.limit, rounds)):
             raise RuntimeError("its tests do not pass without it")
         for tests in rounds:
@@ -129,30 +162,32 @@ def summary(mutants: list[Mutant], lines: dict[str, dict[str, Any]], tell: Calla
     for line in survivors:
         tell(f"survived: {line['floor']}: {line['rule']} ({line['file']})")
     share = 100 * (len(done) - len(survivors)) / max(len(done), 1)
-    tell(f"{len(done)} of {len(mutants)} run, {len(done) - len(survivors)} found, {share:.1f} %")
+    rest = f", {len(mutants) - len(done)} not run" if len(mutants) > len(done) else ""
+    tell(f"{len(done)} of {len(mutants)} run, {len(done) - len(survivors)} found, {share:.1f} %{rest}")
 
 
 def main() -> int:
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the copy and the tests in it go, too
     try:
-        if options.generic:
-            told = dict.fromkeys(options.generic, tuple(options.tests))
-            tests = told if options.tests else of_files(listed.read_list())
-            drawn = (ROOT, options.generic, options.sample, options.seed, tests)
-            mutants = cosmic.sample(*drawn, options.cosmic_ray) if options.cosmic_ray else generic.sample(*drawn)
-        else:
-            mutants = listed.read_list()
-    except (StaleError, OSError, subprocess.CalledProcessError) as error:
+        groups = populations(options)
+    except (StaleError, OSError, ValueError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 2
-    stale = listed.check(ROOT, mutants)
+    groups = [
+        [m for m in group if any(part in m.rule or part in m.file for part in options.text or [""])
+         and (not options.floor or m.floor in options.floor)]
+        for group in groups
+    ]  # fmt: skip
+    every = [mutant for group in groups for mutant in group]
+    is_generic = options.generic or options.diff is not None
+    count = options.sample or (SAMPLE if is_generic else len(every))
+    chosen = [mutant for group in groups for mutant in draw(group, count, options.seed)]
+    stale = listed.check(ROOT, chosen)
     if stale or options.check:
-        print("\n".join(stale) or f"{len(mutants)} entries fit the tree")
+        print("\n".join(stale) or f"{len(chosen)} entries fit the tree")
         return 2 if stale else 0
-    chosen = [m for m in mutants if any(part in m.rule or part in m.file for part in options.text or [""])]
-    chosen = [m for m in chosen if not options.floor or m.floor in options.floor]
-    lines = known(options.results)
+    lines = {} if options.diff is not None else known(options.results)  # the tests of a change are being written
     left = [m for m in chosen if m.identity not in lines or (options.again and lines[m.identity]["found_by"] == SURVIVED)]
     if len(left) < len(chosen):
         print(f"{len(chosen) - len(left)} stand in {options.results} and are not run; --again runs those that survived")
@@ -166,8 +201,14 @@ def main() -> int:
                 print(f"{number:4} of {len(left)}  {mutant.rule}: not run: {error}", flush=True)
                 continue
             print(f"{number:4} of {len(left)}  {line['seconds']:6.1f} s  {mutant.rule}: {line['found_by']}", flush=True)
-    summary(chosen, lines)
+    summary(every, lines)
     return int(any(lines.get(mutant.identity, {"found_by": SURVIVED})["found_by"] == SURVIVED for mutant in chosen))
+
+
+def draw(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
+    """Return `count` of the mutants, every one as likely as another, in their order."""
+    numbers = random.Random(seed).sample(range(len(mutants)), min(count, len(mutants)))
+    return [mutants[number] for number in sorted(numbers)]
 
 
 if __name__ == "__main__":

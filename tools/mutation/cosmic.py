@@ -13,13 +13,14 @@ import random
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from generic import places_not_run, room_tests
+from generic import mutant, places_not_run, tests_of
 from listed import Mutant
+from syntax import TextChange
 
 NOT_OF_A_RULE = ("RemoveDecorator", "Operator_Eq_Is", "Operator_NotEq_IsNot", "Operator_Is_Eq", "Operator_IsNot_NotEq")
 
@@ -33,35 +34,25 @@ class OperatorPlace(NamedTuple):
     occurrence: int
 
 
-def sample(
-    root: Path, files: list[str], count: int, seed: int, tests: Mapping[str, tuple[str, ...]], command: str
-) -> list[Mutant]:
-    """`count` changes, each at a place of its own, every place as likely as another; `tests` as in `generic`."""
+def mutants(root: Path, files: list[str], tests: tuple[str, ...], seed: int, command: str) -> Iterator[Mutant]:
+    """Yield a change of each place in an order that the seed decides; `tests` as in `generic`."""
     by_place: dict[tuple[str, tuple[int, int]], list[OperatorPlace]] = {}
     for change in _changes(root, files, command):
         by_place.setdefault((change.file, change.place), []).append(change)
     draw = random.Random(seed)
-    chosen: list[Mutant] = []
     for _, changes in draw.sample(sorted(by_place.items()), len(by_place)):
         change = draw.choice(changes)
         before = (root / change.file).read_text(encoding="utf-8")
         after = _applied(before, change, command)
         if _is_another_program(before, after):
-            chosen.append(mutant(change.file, before, after, tests.get(change.file) or room_tests(root, change.file)))
-        if len(chosen) == count:
-            break
-    return sorted(chosen, key=lambda mutant: (mutant.file, mutant.start))
+            yield mutant(change.file, before, difference(before, after), tests or tests_of(root, change.file))
 
 
-def mutant(file: str, before: str, after: str, tests: tuple[str, ...]) -> Mutant:
-    """The change that makes a text of another, without what both begin and end with."""
+def difference(before: str, after: str) -> TextChange:
+    """Return the change that makes a text of another, without what both begin and end with."""
     start = _alike(before, after)
-    rest, other = before[start:], after[start:]
-    end = _alike(rest[::-1], other[::-1])
-    line = before.count("\n", 0, start)
-    lines = [text.splitlines()[line].strip() for text in (before, after)]
-    rule = f"{file}:{line + 1}: {lines[0]!r} becomes {lines[1]!r}"
-    return Mutant(rule, file, rest[: len(rest) - end], other[: len(other) - end], tests, "generic", start)
+    end = _alike(before[start:][::-1], after[start:][::-1])
+    return TextChange(start, len(before) - end, after[start : len(after) - end])
 
 
 def _alike(one: str, other: str) -> int:

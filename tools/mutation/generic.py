@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from listed import Mutant
+from syntax import TextChange, TextPlaces
 
 COMPARISONS = {
     ast.Lt: ("<", "<="),
@@ -36,29 +36,9 @@ SUMS = {
 OTHER_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
-class _Places:
-    """Offsets into a text of what `ast` tells as lines and columns of UTF-8 bytes."""
-
-    def __init__(self, text: str) -> None:
-        self.lines = text.splitlines(keepends=True)
-        self.starts = [0]
-        for line in self.lines:
-            self.starts.append(self.starts[-1] + len(line))
-
-    def of(self, line: int, column: int) -> int:
-        return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
-
-    def first(self, node: ast.expr) -> int:
-        return self.of(node.lineno, node.col_offset)
-
-    def past(self, node: ast.expr) -> int:
-        assert node.end_lineno is not None and node.end_col_offset is not None
-        return self.of(node.end_lineno, node.end_col_offset)
-
-
 def changes(text: str) -> Iterator[tuple[int, str, str]]:
     """(place, text there, text instead) of every change that is known here, in the order of `ast.walk`."""
-    places, tree = _Places(text), ast.parse(text)
+    places, tree = TextPlaces(text), ast.parse(text)
     silent = _not_run(tree)
     for node in ast.walk(tree):
         if node in silent:
@@ -117,7 +97,7 @@ def _not_run(tree: ast.Module) -> set[ast.AST]:
 
 def places_not_run(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """(line, column) of the first letter and past the last of what no run reads; columns of letters, as in an editor."""
-    places, tree = _Places(text), ast.parse(text)
+    places, tree = TextPlaces(text), ast.parse(text)
 
     def letters(line: int, column: int) -> tuple[int, int]:
         return line, places.of(line, column) - places.starts[line - 1]
@@ -129,27 +109,33 @@ def places_not_run(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     ]
 
 
-def sample(root: Path, files: list[str], count: int, seed: int, tests: Mapping[str, tuple[str, ...]]) -> list[Mutant]:
-    """`count` changes of the files, every change as likely as another; `tests` by file, or else those of the file's room."""
-    every = []
-    for file in files:
-        text = (root / file).read_text(encoding="utf-8")
-        for start, before, after in changes(text):
-            line = text.count("\n", 0, start) + 1
-            rule = f"{file}:{line}: {before.strip()} becomes {after.strip() or 'nothing'} in {_line(text, line)!r}"
-            every.append(Mutant(rule, file, before, after, tests.get(file) or room_tests(root, file), "generic", start))
-    chosen = random.Random(seed).sample(every, min(count, len(every)))
-    return sorted(chosen, key=lambda mutant: (mutant.file, mutant.start))
+def mutants(root: Path, file: str, tests: tuple[str, ...], lines: Container[int] | None = None) -> list[Mutant]:
+    """Return the changes of a file, or of some of its lines; `tests` stand in for those of its place."""
+    text = (root / file).read_text(encoding="utf-8")
+    found = [TextChange(start, start + len(before), after) for start, before, after in changes(text)]
+    asked = tests or tests_of(root, file)
+    return [mutant(file, text, one, asked) for one in found if lines is None or _line(text, one) in lines]
 
 
-def _line(text: str, number: int) -> str:
-    return text.splitlines()[number - 1].strip()
+def mutant(file: str, text: str, change: TextChange, tests: tuple[str, ...]) -> Mutant:
+    """Return a change with its lines, before and after, as the rule."""
+    number = _line(text, change)
+    old, new = (of.splitlines()[number - 1].strip() for of in (text, change.of(text)))
+    before = text[change.start : change.end]
+    return Mutant(f"{file}:{number}: {old} -> {new}", file, before, change.after, tests, "generic", change.start)
 
 
-def room_tests(root: Path, file: str) -> tuple[str, ...]:
-    """The folder of tests that mirrors a source file's, or the next one above that has tests of its own."""
+def _line(text: str, change: TextChange) -> int:
+    return text.count("\n", 0, change.start) + 1
+
+
+def tests_of(root: Path, file: str) -> tuple[str, ...]:
+    """Return the tests at a source file's place and name, or else their folder; nothing if that is the whole suite."""
     parts = Path(file).parent.parts
     room = Path("tests", *(parts[1:] if parts[0] == "ascend_sim" else parts))
+    mirrored = room / f"test_{Path(file).name}"
+    if (root / mirrored).is_file():
+        return (str(mirrored),)
     while not any((root / room).glob("test_*.py")):
         room = room.parent
-    return (str(room),)
+    return () if room == Path("tests") else (str(room),)

@@ -209,6 +209,8 @@ def _child(root: Path, tests: tuple[str, ...], seconds: int, writer: int, keep_c
         os.chdir(root)
         here = str(Path(__file__).resolve().parent)
         sys.path[:] = [str(root), *(entry for entry in sys.path if entry != here)]
+        for name in [name for name, module in sys.modules.items() if str(getattr(module, "__file__", "")).startswith(here)]:
+            del sys.modules[name]  # the tests of this command import those of the copy
         os.environ["PYTHONPATH"] = str(root)
         sys.dont_write_bytecode = not keep_compiled
         os.environ["PYTHONDONTWRITEBYTECODE"] = "" if keep_compiled else "1"
