@@ -151,7 +151,7 @@ class GradInputQuestion(TilingQuestion):
         return replace(found, tiling=tiling if self.free else _with_fields(self, tiling))
 
     def tiling(self) -> GradInputTiling:
-        """Return the tiling of the ladder's answer (`answer`). Raises TilingError where no rung has one."""
+        """Return the tiling of the ladder's answer. Raises TilingError as `answer` does."""
         return self.answer().tiling
 
 

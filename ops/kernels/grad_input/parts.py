@@ -134,8 +134,10 @@ def strip_problem(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, 
 
 
 def _split(problem: ConvProblem, mode: int) -> tuple[MapPart, ...]:
-    """Return the parts of dx without strips: one for each residue class of rows, or of rows and columns, of the stride. A part
-    that no tap reaches has no `taps`, and a problem with one.
+    """Return the parts of dx without strips: the whole problem for SPLIT_NONE, else one for each residue class of rows, or of
+    rows and columns, of the stride. A part that no tap reaches has no `taps`, and a problem with one.
+
+    TilingError for a split with dilation.
     """
     p = problem
     whole = (MapPart(p, 0, p.w_in, 0, 0, p.h_in, tuple(range(p.k_h * p.k_w))),)

@@ -157,7 +157,8 @@ def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str
     fields by the vendor's names.
 
     Fields that are left out follow from those given, but L1 steps and `strip` of the user replace those of the best block only
-    at the end. Raises TilingError, with the formula and the limit, for a tiling that cannot run.
+    at the end. Raises TilingError, with the formula and the limit, for a tiling that cannot run, SimError for a chip without
+    this kernel.
     """
     given = MatMulTiling.given(overrides or {})
     candidates = list(_candidates(problem, chip, given))
@@ -175,7 +176,9 @@ def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str
 def answer_matmul(
     problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str, Any] | None = None
 ) -> LadderAnswer[MatMulTiling]:
-    """Return the tiling of `choose_matmul` (`overrides`: the user's fields) as the answer of a ladder with one rung."""
+    """Return the tiling of `choose_matmul` (`overrides`: the user's fields) as the answer of a ladder with one rung; raise as
+    it does.
+    """
     rung: Rung[MatMulProblem, MatMulTiling] = Rung(
         "least estimated time", OURS, lambda _: True, lambda p: choose_matmul(p, chip, overrides)
     )

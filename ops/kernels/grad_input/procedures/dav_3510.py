@@ -105,7 +105,7 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int |
 def _with_weights_as_they_are(inp: TilingInput, dtype: str, mode: int | None, cut: int | None) -> GradInputTiling:
     """Return the procedure's tiling; marked "stand-in" where vector cores transpose an unsplit kernel's weights first.
 
-    `mode` and `cut` are those of `vendor_grad_input_3510`, `dtype` is that of the cube.
+    `mode` and `cut` are those of `vendor_grad_input_3510`, as are its errors; `dtype` is that of the cube.
     """
     tiling = vendor_grad_input_3510(inp, mode, cut)
     whole = tiling.kernel_split == SPLIT_NONE
@@ -115,7 +115,7 @@ def _with_weights_as_they_are(inp: TilingInput, dtype: str, mode: int | None, cu
 
 def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
     """Return the procedure's tiling for an unsplit kernel, cut by `cut` (None: as the library cuts it); "stand-in" where our
-    kernel cannot follow.
+    kernel cannot follow. TilingError where no block fits.
     """
     library = DataProblem.of(inp, cut)
     own = replace(library, side=inp.unit, packs=False)
@@ -144,10 +144,11 @@ def _runnable(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _divided(inp: TilingInput, split: int) -> GradInputTiling:
-    """Return the procedure's tiling for a split kernel; "stand-in" where our kernel does the work in another order.
+    """Return the procedure's tiling for a split kernel; "stand-in" where our kernel does the work in another order. TilingError
+    where it cannot be split so, or no block fits.
 
-    Ours loads gradOutput for every part (the library's may keep it in L1), always transposes weights first, and
-    interleaves columns by way of GM (the library's in UB if tiles are small).
+    Ours loads gradOutput for every part (the library's may keep it in L1), always transposes weights first, and interleaves
+    columns by way of GM (the library's in UB if tiles are small).
     """
     check_split(split, inp)
     held = library_split(inp) == (split, True)

@@ -54,12 +54,12 @@ def sound_grad_input(inp: TilingInput) -> GradInputTiling:
 
 
 def roomy_grad_input(inp: TilingInput) -> GradInputTiling:
-    """Return the sound tiling (`sound_grad_input`, then `taller`), with two L0C buffers where they fit: a tile leaves
-    while the next one is multiplied.
+    """Return the sound tiling (`sound_grad_input`, then `taller`), with two L0C buffers where they fit: a tile leaves while the
+    next one is multiplied. TilingError where none fits.
 
-    On coupled chips the weights get two L1 buffers, too, and a task is an image with all its channels or, where there
-    are fewer images than cores, a part of its rows (published ResNet-50 rows of the 910: 30 blocks for 64 images take
-    as long as three images). The height of a tile was decided before that.
+    On coupled chips the weights get two L1 buffers, too, and a task is an image with all its channels or, where there are fewer
+    images than cores, a part of its rows (published ResNet-50 rows of the 910: 30 blocks for 64 images take as long as three
+    images). The height of a tile was decided before that.
     """
     tiling = taller(sound_grad_input(inp), inp)
     double = tiling.but(cl0_buffers=2)
