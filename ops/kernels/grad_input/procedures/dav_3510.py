@@ -215,8 +215,8 @@ def is_small_shape(p: DataProblem) -> bool:
 def small_shape(p: DataProblem) -> GradInputTiling:
     """Return the tiling of the template "small shape": the parts of M and N that need the fewest rounds of tasks.
 
-    Of equal ones it takes the one with more tasks, if a task's loads are no larger. The block shrinks where L1 does not
-    hold it.
+    Of equal ones it takes the one with more tasks, if a task's loads are no larger. The block shrinks where L1 does not hold
+    it; it may still not fit.
     """
     best = first_block(p)
     task, tasks = best.base_m, p.tasks(best.base_m, best.base_n)
@@ -263,10 +263,10 @@ def may_hold_weights(p: DataProblem) -> bool:
 
 
 def full_load(p: DataProblem) -> GradInputTiling:
-    """Return the tiling of the template "full load": weights stay in L1 while a core goes through rows and depths. A
-    longer K has a narrower block.
+    """Return the tiling of the template "full load": weights stay in L1 while a core goes through rows and depths. A longer K
+    has a narrower block.
 
-    The block shrinks, and weights need not stay, where L1 does not hold it.
+    The block shrinks, and weights need not stay, where L1 does not hold it; it may still not fit.
     """
     n = next(size for above, size in HELD_WIDTHS if p.k > above) // p.itemsize
     double = p.k <= FULL_LOAD_K and (p.n >= WIDE_TO_K * p.k or p.n >= WIDE_N)
@@ -309,8 +309,8 @@ def _walked(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def inner_product(p: DataProblem) -> GradInputTiling:
-    """Return the tiling of the template "inner product": the first block, dealt to the cores, with long sums in
-    segments of K; a smaller block where it does not fit L1.
+    """Return the tiling of the template "inner product": the first block, dealt to the cores, with long sums in segments of K;
+    a smaller block where it does not fit L1, which may not fit either.
     """
     segment = k_segment(p)
     block = dealt(first_block(p, ceil_to(segment * p.taps, p.c0)), p)
