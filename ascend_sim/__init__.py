@@ -43,7 +43,10 @@ def _modules() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its module at its first use and return it, so that lower layers import without upper ones."""
+    """Return a public name from its module, imported when it is first needed, so that lower layers import without upper ones.
+
+    Raises AttributeError, with near names, for any other name.
+    """
     import importlib
 
     if name == "__all__":

@@ -26,12 +26,13 @@ class Expected:
     """The right values of an output in float64, and the largest error that a working machine may make.
 
     An element may be off by half an ULP of the output's format plus 4 u sqrt(`products`) (|value| + `magnitude`) plus
-    `products` q. u is half an ULP of 1 in `precision`, the format in which the kernel rounds on its way, q half its
-    smallest positive value. `products` is how many terms an element sums up, `magnitude` the root of the sum of their
-    squares (an array like `values`, or a number): the loss of a sum that cancels. The bound is that of the gradients
-    (`numerics.accumulation_bound`): one wrong term fails.
+    `products` q. u is half an ULP of 1 in `precision`, the format in which the kernel rounds on its way, q half its smallest
+    positive value. `products` is how many terms an element sums up, `magnitude` the root of the sum of their squares (an array
+    like `values`, or a number): the loss of a sum that cancels. The bound is that of the gradients
+    (`numerics.accumulation_bound`): one wrong term fails. An output of integers must be equal instead.
 
-    With `rtol` or `atol` an element may be off by atol + rtol |value| instead, as in numpy.allclose; one left out is 0.
+    With `rtol` or `atol` an element may be off by atol + rtol |value| instead, as in numpy.allclose; one left out is 0. Raises
+    SimError for a tolerance that is not a finite number from 0, or beside `magnitude`, `products` or `precision`.
     """
 
     values: ArrayLike
@@ -111,7 +112,7 @@ def _by_output(expected: Mapping[str, Any], outputs: Mapping[str, Array]) -> dic
 
 
 def with_lists(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tensors, and {"x": [x[0], x[1], ...]} for those of a list."""
+    """Return the tensors by name, and beside them {"x": [x[0], x[1], ...]} for each list of tensors."""
     found = dict(tensors)
     for name, value in tensors.items():
         if name.endswith("]"):

@@ -103,7 +103,9 @@ def _guard(cls: Any) -> None:
 
 
 def _make_dataclass(is_frozen: bool, kw_only: bool, cls: type) -> None:
-    """Replace the class's `__init__` and field list by those of a dataclass with the same fields, those of bases included."""
+    """Replace the class's `__init__`, unless it defines one itself, and its field list by those of a dataclass with the same
+    fields, those of bases included; in the class only defaults stay of its fields.
+    """
     kinds: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
     for base in cls.__mro__[:0:-1]:
@@ -179,7 +181,9 @@ def _init_of(cls: type, is_frozen: bool) -> Callable[..., None]:
 
 
 def _write_methods(cls: type) -> None:
-    """Replace every `_Unwritten` method of `cls` for looks and comparisons by that of a dataclass with the same fields."""
+    """Replace `__repr__`, `__eq__` and `__hash__` of `cls`, if still `_Unwritten`, by those of a dataclass with the same
+    fields.
+    """
     alike = [(one.name, Any, field(repr=one.repr, hash=one.hash, compare=one.compare)) for one in fields(cls)]  # type: ignore[arg-type]
     described = {"__doc__": __doc__}  # else a dataclass works out its signature, which takes longest
     twin = make_dataclass(cls.__name__, alike, namespace=described, init=False, unsafe_hash=True)

@@ -26,8 +26,8 @@ GIB = 1 << 30
 
 
 def memory_limit(given: str | None = None) -> int | None:
-    """Return the bytes that a process may hold: `given` (GiB as text), else the environment variable's, else all of the
-    machine; None if unknown.
+    """Return the bytes that a process may hold: `given` (GiB as text), for None the environment variable's, else all of the
+    machine; an empty text means the machine's, None is returned if that is unknown.
 
     Raises SimError for anything but a number above 0.
     """
@@ -89,7 +89,9 @@ class Lately:
         self._held: dict[Hashable, NDArray[Any]] = {}
 
     def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """Return the array of `key`; if it is not held, `make()` computes it and it is held from then on."""
+        """Return the array of `key` itself, which the caller must not change; if it is not held, `make()` computes it and it is
+        held from then on. Two threads may compute it at once.
+        """
         with _HELD:
             found = self._held.pop(key, None)
         made = found is None
@@ -107,7 +109,9 @@ class Lately:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Disable Python's cycle collector in the block; with many small objects and no cycles that saves a tenth of the time."""
+    """Return a context in which Python's cycle collector is off, for the whole process; with many small objects and no cycles
+    that saves a tenth of the time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -118,7 +122,7 @@ def collector_paused() -> Iterator[None]:
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """Compute the matrix products of numpy on one thread in the block."""
+    """Return a context in which numpy's matrix products, of all threads of the process, take one thread each."""
     return _blas().limit(limits=1, user_api="blas")
 
 

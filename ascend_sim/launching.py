@@ -241,9 +241,10 @@ def prepared(
     mode: str,
     disarm: Sequence[str],
 ) -> Prepared:
-    """Place the tensors of a launch on `device` and return it with its task.
+    """Place the tensors of a launch on `device`, with the workspace that the kernel's library needs, and return it with its
+    task.
 
-    SimError for arguments that do not fit kernel, chip or mode.
+    Raises SimError for arguments that do not fit kernel, chip or mode.
     """
     if not isinstance(kernel, KernelFunction):
         raise SimError(f"launch: {kernel!r} is not a kernel; put @ascend_sim.kernel_function(core=...) before its function")

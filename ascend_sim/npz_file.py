@@ -47,9 +47,9 @@ class Header(NamedTuple):
 
 
 def read_headers(path: Path) -> Mapping[str, Header]:
-    """Return {array: its header} of the archive at `path`, without reading values.
+    """Return {array: its header} of the archive at `path`, names without ".npy", without reading values.
 
-    Raises NpzError for a missing or damaged archive.
+    Raises NpzError for a missing or damaged archive and for a name that is there twice; a damaged array has a `Header.fault`.
     """
     if not path.is_file():
         raise NpzError(why_no_file(path))

@@ -85,7 +85,7 @@ class RunResult:
 
     @property
     def passed(self) -> bool:
-        """Return True if there is no finding and every compared output is correct."""
+        """Return True if there is no finding and no output is known to be wrong; outputs that nothing judged do not count."""
         return self.report.passed
 
     def to_dict(self) -> dict[str, Any]:

@@ -53,7 +53,9 @@ _Made = TypeVar("_Made")
 def from_cache(what: str, made_from: Iterable[str], make: Callable[[], _Made]) -> _Made:
     """Return the result of `make` for the texts `made_from`, of this process or an earlier one, from the user's cache.
 
-    Like compiled modules, the files are trusted: the folder is the user's own. Without a folder, `make` is called.
+    `what` names the kind of result. It and the texts are the cache key, so `make` must depend on nothing else. Like compiled
+    modules, the files are trusted: the folder is the user's own. Without a folder `make` is called each time; a file that
+    cannot be read or written raises nothing.
     """
     try:
         folder = cache_folder() / "shipped"

@@ -48,10 +48,11 @@ def add_chunks(total: Float32, left: Float32, right: Float32, width: int) -> Flo
 
 
 def add_exact_groups(total: Float32, left: Float32, right: Float32, width: int, digits: int) -> Float32:
-    """Return `total` + `left` x `right`^T; every `width` products and the sum so far are added exactly, then rounded once.
+    """Return `total` + `left` x `right`^T; every `width` products (the last group may have fewer) and the sum so far are added
+    exactly, then rounded once.
 
-    `digits` is the significand of the operands' format (float16: 11). Where float64 provably holds the sum of a group
-    exactly it is a float64 matrix product; elsewhere the rounding errors of float64 are carried along exactly.
+    `digits` is the significand of the operands' format (float16: 11). Where float64 provably holds the sum of a group exactly
+    it is a float64 matrix product; elsewhere the rounding errors of float64 are carried along exactly.
     """
     result = np.empty_like(total)
     wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
@@ -84,8 +85,8 @@ def _add_group(total: Float32, a: Float64, b: Float64, digits: int) -> Float32:
 
 
 def _spans(rows: Float64, digits: int) -> npt.NDArray[np.int64]:
-    """Return for each row the number of binary digits from the top of its largest value to the last digit of its smallest
-    nonzero one.
+    """Return for each row the number of binary digits from the top of its largest value to the last of the `digits` digits of
+    its smallest nonzero one; 0 for a row of zeros.
 
     A product of two such rows' values is a multiple of the product of their last places. So a sum of products needs no more
     digits than both spans and the logarithm of their number. Rows with inf or NaN get a span that never fits.

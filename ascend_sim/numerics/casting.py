@@ -1,8 +1,9 @@
 """Casts between the formats on arrays: the value side of the vector unit's Cast, of Fixpipe and of HF32.
 
-Every cast here rounds once. Sources are float16, bfloat16, float32 and fp8 arrays (bfloat16 and fp8 widen to float32
-exactly) or hifloat8 codes announced by `source="hifloat8"`; float64 and integers, which the machine lacks, are rounded
-to the target directly. `reference` says the same one value at a time.
+Sources are float16, bfloat16, float32 and fp8 arrays (bfloat16 and fp8 widen to float32 exactly), hifloat8 codes announced by
+`source="hifloat8"`, and float64 and integers, which the machine lacks. Every cast rounds once, with two exceptions: the hybrid
+mode takes a float64 as its nearest float32, and int64 beyond 2^53 become float64 first. `reference` says the same one value at
+a time.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ def cast(
     mantissa_bits: int = 11,
     **options: Unpack[CastOptions],
 ) -> Array:
-    """Return `x` in another format, same shape, as an array of `numpy_dtype(dtype)` (hifloat8: uint8 codes; hf32: float32).
+    """Return `x` in another format, same shape, as a new array of `numpy_dtype(dtype)` (hifloat8: uint8 codes; hf32: float32).
 
-    `rounding` is a mode of the target (`FORMATS[name].roundings`, the first is the default; case does not matter, and
-    rne / rna / rtz also name rint / round / trunc). `saturate`: overflow and inf become the largest finite value, NaN
-    becomes 0 (CTRL[48] = 0); otherwise overflow becomes inf, or NaN in e4m3fn. `mantissa_bits` is for hf32;
-    `options` are those of `CAST_OPTIONS`. A mode that the format lacks raises `SimError`.
+    `rounding` is a mode of the target (`FORMATS[name].roundings`, the first is the default; case does not matter, and rne / rna
+    / rtz also name rint / round / trunc). `saturate`: overflow and inf become the largest finite value, NaN becomes 0 (CTRL[48]
+    = 0); otherwise overflow becomes inf, or NaN in e4m3fn. `source="hifloat8"` says that `x` holds its codes; other uint8
+    arrays are numbers. `mantissa_bits` is for hf32; `options` are those of `CAST_OPTIONS`. A mode that the format lacks raises
+    `SimError`.
     """
     fmt = format_of(dtype, mantissa_bits if canonical(dtype) == "hf32" else None)
     mode = rounding_mode(fmt, rounding)
@@ -115,7 +117,7 @@ def decode(codes: npt.ArrayLike, fmt: object) -> npt.NDArray[np.float32]:
 
 
 def as_values(x: npt.ArrayLike, source: object = None) -> Array:
-    """Return `x` as a float16, float32 or float64 array of equal values.
+    """Return `x` as a float16, float32 or float64 array of equal values, itself if it is one; int64 beyond 2^53 are rounded.
 
     Codes of hifloat8 need `source="hifloat8"`; integers and bool become float64, narrower formats float32. Raises SimError for
     other dtypes.

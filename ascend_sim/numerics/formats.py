@@ -73,7 +73,9 @@ class Format:
 
     @property
     def overflow_threshold(self) -> float:
-        """Return the magnitude from which rounding to nearest overflows: half a step above the largest finite value."""
+        """Return the magnitude from which rounding to nearest overflows: half a step above the largest finite value. e4m3fn
+        overflows only above it: the tie itself goes to 448, the even neighbour.
+        """
         return self.max_finite + 2.0 ** (self.quantum_exponent(self.max_exponent) - 1)
 
     @property
@@ -83,7 +85,7 @@ class Format:
 
     @property
     def smallest_normal(self) -> float:
-        """Return the smallest value with a full mantissa for its exponent, below which spacing no longer shrinks."""
+        """Return the smallest normal value; smaller ones are evenly spaced, or in hifloat8 have no mantissa bits."""
         return 2.0 ** (-self.taper[-1][0] if self.taper else self.min_exponent)
 
 
@@ -215,7 +217,7 @@ _NAMES = {alias.lower(): name for name, entry in FORMATS.items() for alias in (n
 
 
 def canonical(name_or_dtype: object) -> str:
-    """Return the project's name of a format from any of its names or a numpy / ml_dtypes dtype.
+    """Return the project's name of a format from a `Format`, any of its names (in any case) or a numpy / ml_dtypes dtype.
 
     Raises `SimError` for another.
     """
@@ -236,9 +238,9 @@ def canonical(name_or_dtype: object) -> str:
 
 
 def format_of(name_or_dtype: object, mantissa_bits: int | None = None) -> Format:
-    """Return the `Format` of a name or dtype; `mantissa_bits` chooses between the two widths of hf32.
+    """Return the `Format` of a name or dtype; `mantissa_bits` chooses between the two widths of hf32 (None: 11).
 
-    Raises SimError otherwise.
+    Raises SimError for an unknown name, and for `mantissa_bits` that the format cannot have.
     """
     if isinstance(name_or_dtype, Format) and mantissa_bits is None:
         return name_or_dtype
@@ -332,7 +334,7 @@ def all_options(options: CastOptions) -> CastOptions:
 
 
 def check_options(**options: Unpack[CastOptions]) -> None:
-    """Raise a `SimError` for a cast option whose value is not one of `CAST_OPTIONS`."""
+    """Raise a `SimError` for a cast option whose value is not one of `CAST_OPTIONS`; names must be known (`all_options`)."""
     for name, value in options.items():
         if value not in CAST_OPTIONS[name]:
             raise SimError(f"{name}={value!r}: allowed are {', '.join(map(repr, CAST_OPTIONS[name]))}")

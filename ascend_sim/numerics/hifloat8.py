@@ -59,9 +59,8 @@ def _round_table(saturate: bool) -> npt.NDArray[np.uint8]:
 def _finish(
     codes: npt.NDArray[np.uint8], negative: npt.NDArray[np.bool_], is_nan: npt.NDArray[np.bool_], saturate: bool
 ) -> npt.NDArray[np.uint8]:
-    """Return magnitude codes with their signs (zero has none) and NaN set; `saturate`: inf becomes +-32768 and NaN 0.
-
-    In place.
+    """Set the signs of magnitude codes (zero has none) and NaN, in place, and return them; `saturate`: inf becomes +-32768 and
+    NaN 0.
     """
     if saturate:
         codes[codes == INFINITY] = LARGEST

@@ -57,10 +57,11 @@ _CHUNK = 1 << 14  # elements per step: the temporaries stay in the cache
 class Comparison:
     """Error metrics of one result (`compare`); shares and ratios are in 0 .. 1.
 
-    `nonfinite` counts inf and NaN in the result, `nonfinite_mismatch` the elements where result and reference are not
-    both finite and not the same inf or NaN: they never match, make the two maxima infinite and are left out of the
-    means. `effective_bits` is -log2(mean |error| / mean |reference|), infinite without error. `vendor_*` and
-    `relative_pass` are None where the vendor has no threshold (hifloat8).
+    `nonfinite` counts inf and NaN in the result, `nonfinite_mismatch` the elements where result and reference are not both
+    finite and not the same inf or NaN: they never match, make the two maxima infinite and are left out of the means. `mere` and
+    `mare` are the mean and the largest of |error| / (|reference| + 1e-7). `share_over_1e_3` is the share of elements with an
+    error above 1e-3 |reference| (and above 1e-8) or a mismatch. `effective_bits` is -log2(mean |error| / mean |reference|),
+    infinite without error. `vendor_*` and `relative_pass` are None where the vendor has no threshold (hifloat8).
     """
 
     dtype: str
@@ -137,7 +138,9 @@ def compare(
 
 
 def vendor_matched_ratio(result: npt.NDArray[Any], reference: npt.NDArray[Any], dtype: str) -> float | None:
-    """Return the `vendor_matched_ratio` that `compare` returns for arrays of equal shape, in a quarter of its time."""
+    """Return the `vendor_matched_ratio` that `compare` returns for arrays of values, not codes, of equal shape, in a quarter of
+    its time: None if the vendor has no threshold for `dtype`, 1 for empty arrays.
+    """
     standard, flat, golden = standard_of(dtype), result.reshape(-1), reference.reshape(-1)
     if standard is None or not flat.size:
         return None if standard is None else 1.0

@@ -110,7 +110,8 @@ def _hybrid_goes_up(x: Number, parts: Split, source: str, exact: str, overflow: 
     """Return True if CAST_HYBRID rounds a nonzero value below 2^16 away from zero; `exact`, `overflow`: the options
     hybrid_exact, hybrid_overflow.
 
-    Within |e| <= 3 it rounds half away, more than one binade below the smallest value never up; elsewhere by `hybrid_window`.
+    Within |e| <= 3 it rounds half away, more than one binade below the smallest value never up, with `overflow` "inf" from
+    40960 on to infinity; elsewhere `hybrid_window` decides.
     """
     fmt = format_of("hifloat8")
     if parts.exponent < fmt.min_exponent - 1:

@@ -110,7 +110,7 @@ def accumulation_bound(
 def rigorous_bound(
     sum_abs: npt.ArrayLike, k: npt.ArrayLike, *, precision: object = "float32", exact_terms: bool = False
 ) -> Float64:
-    """Return the proven bound k u sum |ab| + k q on the loss of adding k products, for inputs built to cancel.
+    """Return the proven bound k u sum |ab| + min(k q, sum |ab|) on the loss of adding k products, for inputs built to cancel.
 
     u, q, `precision` and `exact_terms` as in `accumulation_bound`.
     """

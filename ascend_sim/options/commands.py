@@ -25,8 +25,8 @@ _OF_SWEEP = names_of(LibraryOptions) | {"chip"}
 
 
 def changed(options: Mapping[str, Any], change: Mapping[str, Any], kernels: Sequence[str]) -> dict[str, Any]:
-    """Return the options of a call with those of `change`; fields and blocks of a kernel join those that other fields and
-    kernels have. `kernels` are those that a bare number of blocks means.
+    """Return the options of a call with those of `change`. Its tiling fields and blocks, by full names of kernels, join those
+    that `options` has for other fields and kernels; a bare number of blocks in `options` is that of each of `kernels`.
     """
     found = {**options, **change}
     if "tiling" in change:
@@ -128,7 +128,10 @@ class PythonCalls:
         return self._line("sweep", f"{{{field!r}: {list(values)}}}")
 
     def _line(self, function: str, *words: str, leave: Collection[str] = ()) -> str:
-        """Return a call of `function` with the case, the words, and the options that no case has, without those to `leave`."""
+        """Return a call of `function` with the case, the words, and the options that no case has, without those to `leave`;
+        options with default values, or that change no times, are left out, too. Return "" if `function` does not take one of
+        them.
+        """
         others = []
         for name, _, option in options_in(RunOptions):
             value = self.whole.get(name, option.default)
