@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice, product
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -42,7 +43,19 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
 
     A task of several images (`single_core_batch`) or, on dav-3510, depths (`single_core_din`) is listed as one for each.
     """
-    problem, order = tiling_input(tiling, inp).problem, _order(tiling, inp)
+    axes = _axes(tiling, inp)
+    own = core_share(math.prod(map(len, axes.values())), tiling.block_dim, core)
+    in_order = islice(product(*axes.values()), own.start, own.stop)
+    tasks = []
+    for group, image, part, m, n in map(itemgetter(*map([*axes].index, ("group", "image", "part", "m", "n"))), in_order):
+        tasks += [GradInputTask._make((group, *plane, *m, *n, part)) for plane in image]
+    return tasks
+
+
+@lru_cache(16)
+def _axes(tiling: GradInputTiling, inp: TilingInput) -> dict[str, Sequence[Any]]:
+    """Return {axis: its parts}, slowest first; an image is the list of its planes, which all cores share."""
+    problem = tiling_input(tiling, inp).problem
     pixels, channels = problem.h_in * problem.w_in, inp.cin1 * inp.c0
     together = 0 if variant_of(inp).tile_tasks else tiling.single_core_batch
     depths = tiling.single_core_din if variant_of(inp).tile_tasks else 1
@@ -59,12 +72,7 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
         "m": [chunk(i, tiling.single_core_m, pixels) for i in range(ceil_div(pixels, tiling.single_core_m))],
         "n": [chunk(i, tiling.single_core_cin, channels) for i in range(ceil_div(channels, tiling.single_core_cin))],
     }
-    own = core_share(math.prod(map(len, axes.values())), tiling.block_dim, core)
-    in_order = islice(product(*[axes[axis] for axis in order]), own.start, own.stop)
-    tasks = []
-    for group, image, part, m, n in map(itemgetter(*map(order.index, axes)), in_order):
-        tasks += [GradInputTask._make((group, *plane, *m, *n, part)) for plane in image]
-    return tasks
+    return {axis: axes[axis] for axis in _order(tiling, inp)}
 
 
 def _order(tiling: GradInputTiling, inp: TilingInput) -> tuple[str, ...]:
