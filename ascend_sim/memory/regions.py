@@ -45,6 +45,8 @@ class Region:
 
     def simplified(self) -> Region:
         """Return a region of the same bytes, in which rows that adjoin are one row, and planes of one row each are rows."""
+        if self.rows == self.planes == 1:
+            return self
         row_bytes, row_stride, rows = self.row_bytes, self.row_stride, self.rows
         plane_stride, planes = self.plane_stride, self.planes
         if rows > 1 and row_stride == row_bytes:
