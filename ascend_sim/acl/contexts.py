@@ -56,7 +56,8 @@ def aclInit(configPath: Any = None) -> None:
 
 @call(needs="nothing")
 def aclFinalize() -> None:
-    """Run all queued work, close the device, clear the options and return ret; refused before aclInit.
+    """Run all queued work, close the device, clear the system parameters and return ret; refused before aclInit. If queued work
+    fails ret is an error, but everything is closed.
 
     aclInit may follow (ours: the vendor initialises a process once).
     """
@@ -74,7 +75,7 @@ def _close(owner: AclDevice | None) -> None:
     """Run all queued work, write the files of ASCEND_SIM_OUT and close the device; does nothing for None.
 
     Its streams, events, contexts and memory become invalid; blocks that were never freed are kept for `leaks`. Refuses if
-    queued work failed.
+    queued work failed, after closing all the same.
     """
     if owner is None:
         return
@@ -108,7 +109,9 @@ def aclrtSetDevice(deviceId: int) -> None:
 
 @call(needs="device")
 def aclrtResetDevice(deviceId: int) -> None:
-    """Undo one aclrtSetDevice and return ret; the call that undoes the last runs all queued work and closes the device."""
+    """Undo one aclrtSetDevice and return ret; the call that undoes the last runs all queued work and closes the device, even if
+    ret is the error of work that failed.
+    """
     _device_number(deviceId)
     PROCESS.device_users -= 1
     if PROCESS.device_users == 0:
@@ -117,7 +120,7 @@ def aclrtResetDevice(deviceId: int) -> None:
 
 @call(None)
 def aclrtGetDevice() -> int:
-    """Return ret and the number of the open device, always 0."""
+    """Return ret and the number of the open device, always 0; refused in a thread without a context."""
     return 0
 
 
@@ -129,7 +132,9 @@ def aclrtGetDeviceCount() -> int:
 
 @call()
 def aclrtSynchronizeDevice() -> None:
-    """Run the queued work of all streams and return ret, an error if some of it could not run."""
+    """Run the queued work of all streams and return ret, the error of the first work that could not run if there is some; later
+    calls do not repeat it.
+    """
     device().run_to_idle()
     device().waited_for()
     device().failure()
@@ -137,7 +142,9 @@ def aclrtSynchronizeDevice() -> None:
 
 @call(0, 0)
 def aclrtGetMemInfo(attr: int) -> tuple[int, int]:
-    """Return ret, the free bytes and the total bytes of HBM. Refuses the DDR kinds of memory."""
+    """Return ret, the free bytes and the total bytes of HBM; the free ones need not lie in one range. Refuses the DDR kinds of
+    memory.
+    """
     if attr not in (aclrtMemAttr.ACL_HBM_MEM, aclrtMemAttr.ACL_HBM_MEM_HUGE, aclrtMemAttr.ACL_HBM_MEM_NORMAL):
         raise Refused("argument", f"attr = {attr!r}: {device().chip.name} has only HBM; allowed is ACL_HBM_MEM")
     memory = device().memory
@@ -162,8 +169,8 @@ def aclrtCreateContext(deviceId: int) -> Context:
 
 @call(needs="device")
 def aclrtDestroyContext(context: Any) -> None:
-    """Run all queued work, destroy a context that aclrtCreateContext made, with its streams, and return ret; the default
-    context is refused.
+    """Run all queued work, destroy a context that aclrtCreateContext made, with its streams and events, and return ret, an
+    error if some of the work failed; the default context is refused.
     """
     known = live_handle("context", context, Context)
     if known.implicit:
@@ -197,9 +204,10 @@ def current_context() -> Context:
 def live_handle(
     name: str, handle: Any, kind: type[Handle], foreign: str = "foreign handle", gone: str = "handle gone"
 ) -> Handle:
-    """Return the argument `handle` if it is a live object of type `kind`; refuse None, another type and a destroyed object.
+    """Return the argument `handle` if it is a live object of type `kind`; raises Refused for None, another type and a destroyed
+    object.
 
-    `foreign` and `gone` are the reasons for refusing the latter two.
+    `foreign` and `gone` are the reasons for the latter two; `name` is the argument's name in messages.
     """
     if handle is None:
         raise Refused("null pointer", f"{name} is a null pointer")
@@ -234,14 +242,16 @@ def aclrtGetSysParamOpt(opt: int) -> int:
 
 @call(0)
 def aclrtCtxGetSysParamOpt(opt: int) -> int:
-    """Return ret and the value of system parameter `opt`: the current context's, else the process's, else 0."""
+    """Return ret and the value of system parameter `opt` that holds in the current context: its own, else the process's, else
+    0.
+    """
     number = _option(opt)
     return current_context().options.get(number, PROCESS.options.get(number, 0))
 
 
 def deterministic() -> bool | None:
-    """Return the value of ACL_OPT_DETERMINISTIC as a bool: the context's, else the process's, else None (the operator's
-    default).
+    """Return the value of ACL_OPT_DETERMINISTIC as a bool: the current context's, else the process's, else None (the operator's
+    default). Raises Refused without a live context.
     """
     opt = int(aclSysParamOpt.ACL_OPT_DETERMINISTIC)
     value = current_context().options.get(opt, PROCESS.options.get(opt))

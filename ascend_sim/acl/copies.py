@@ -55,7 +55,8 @@ def aclrtFree(devPtr: Any) -> None:
 
 @call()
 def aclrtMemcpy(dst: Any, destMax: int, src: Any, count: int, kind: int) -> None:
-    """Copy `count` bytes now, after the default stream's queued work, and return ret.
+    """Copy `count` bytes now and return ret; the copy itself takes no simulated time. If the default stream has queued work,
+    the work of all streams runs before; its failure there is refused.
 
     Warns if other streams' work on these bytes was not waited for.
     """
@@ -66,16 +67,18 @@ def aclrtMemcpy(dst: Any, destMax: int, src: Any, count: int, kind: int) -> None
 
 @call()
 def aclrtMemcpyAsync(dst: Any, destMax: int, src: Any, count: int, kind: int, stream: Any) -> None:
-    """Queue a copy of `count` bytes on a stream and return ret; host memory is read and written when the copy runs."""
+    """Queue a copy of `count` bytes on a stream and return ret; arguments are checked now, host memory is read and written when
+    the copy runs.
+    """
     copy = _Copy(dst, destMax, src, count, kind)
     _queue("aclrtMemcpyAsync", "Memcpy", copy.uses, copy.run, stream)
 
 
 @call()
 def aclrtMemset(devPtr: Any, maxCount: int, value: int, count: int) -> None:
-    """Set `count` bytes to the low 8 bits of `value` now and return ret.
+    """Set `count` bytes of device memory to the low 8 bits of `value` now and return ret.
 
-    Runs queued work before, and warns, as aclrtMemcpy does.
+    Runs queued work before, takes no simulated time and warns, as aclrtMemcpy does.
     """
     memset = _Memset(devPtr, maxCount, value, count)
     _before("aclrtMemset", memset.uses)

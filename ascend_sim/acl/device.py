@@ -120,7 +120,9 @@ class AclDevice:
             self._warn(f"{counted(len(run.findings), 'finding')}, first: {found.kind} in {found.task}: {found.text}")
 
     def failure(self, stream: int | None = None) -> None:
-        """Raise Refused once for work of a stream (None: of any stream) that could not run; the failure is forgotten then."""
+        """Raise Refused for work of a stream that could not run, and forget it, so that it is raised once. None: for the first
+        failure of any stream, and all are forgotten.
+        """
         key = next(iter(self._failures), None) if stream is None else stream
         if key is None or key not in self._failures:
             return
@@ -130,7 +132,8 @@ class AclDevice:
         raise Refused("work failed", message)
 
     def waited_for(self, stream: int | None = None, event: str | None = None) -> None:
-        """Note that the host has waited for a stream, for a record of an event, or for all work (both None).
+        """Note that the host has waited for a stream, for a record of an event (by the record's name), or for all work (both
+        None). It runs nothing.
 
         Work that these depend on, by stream order or by events, counts as waited for too.
         """
@@ -147,7 +150,8 @@ class AclDevice:
         self._unseen = left[::-1]
 
     def warn_if_busy(self, what: str, touched: ByteRange, writes: bool) -> None:
-        """Warn if work that the host has not waited for uses bytes of `touched` and one of both writes.
+        """Warn of the first work, run or queued, that the host has not waited for and that uses bytes of `touched`, if one of
+        both writes.
 
         `what` names the call.
         """

@@ -106,7 +106,7 @@ class DeviceMemory:
 
     @property
     def used(self) -> int:
-        """Return the bytes of HBM that live blocks occupy, each rounded up to HBM's granularity."""
+        """Return the bytes of HBM that live blocks occupy, each with its slack and rounded up to HBM's granularity."""
         return sum(self._device.gm.taken(block.size) for block in self._blocks if block.live)
 
     @property
@@ -115,7 +115,7 @@ class DeviceMemory:
         return [block for block in self._blocks if block.live]
 
     def give_up(self) -> list[DeviceBlock]:
-        """Return the live blocks of a device that is being closed, and release their host arrays."""
+        """Return the live blocks of a device that is being closed, and release their host arrays; their bytes are lost."""
         for block in self.live:
             block.allocation.memory = None
         return self.live
@@ -189,7 +189,9 @@ class DeviceMemory:
 
 
 def is_device_address(address: int) -> bool:
-    """Return True if `address` lies between the first address that aclrtMalloc ever gave out and the next one that it will."""
+    """Return True if `address` lies between the first address that aclrtMalloc ever gave out and the next one that it will;
+    freed blocks and the gaps between blocks count.
+    """
     return _FIRST_ADDRESS <= address < DeviceMemory._next_address
 
 
@@ -227,7 +229,9 @@ def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> 
 
 
 def integer(name: str, value: Any, low: int, high: int, reason: str = "argument") -> int:
-    """Return `value` as an int. Refuses another type, and a value outside `low` to `high` (both allowed), with `reason`."""
+    """Return `value` as an int. Refuses another type, and a value outside `low` to `high` (both allowed), with `reason`; a bool
+    is 0 or 1.
+    """
     if not isinstance(value, int | np.integer):
         raise Refused(reason, f"{name} must be an integer, not {type(value).__name__}")
     if not low <= value <= high:

@@ -82,9 +82,11 @@ def aclnnConvolutionBackwardGetWorkspaceSize(
     gradWeight: Any,
     gradBias: Any,
 ) -> tuple[int, aclOpExecutor]:
-    """Check and plan a convolution's backward call; return ret, the bytes of its workspace, and its executor.
+    """Check and plan a convolution's backward call; return ret, the bytes of its workspace, and its executor (0 and None if it
+    is refused).
 
-    Tensors are aclTensors, lists aclIntArrays, outputMask an aclBoolArray.
+    Tensors are aclTensors, lists aclIntArrays, outputMask an aclBoolArray. Memory behind tensors is not looked at before phase
+    two.
     """
     tensors = _tensors(
         grad_output=("gradOutput", gradOutput),
@@ -127,7 +129,8 @@ def aclnnConvTbcBackwardGetWorkspaceSize(
     gradWeight: Any,
     gradBias: Any,
 ) -> tuple[int, aclOpExecutor]:
-    """Check and plan a backward call of conv_tbc; return ret, the bytes of its workspace, and its executor.
+    """Check and plan a backward call of conv_tbc; return ret, the bytes of its workspace, and its executor (0 and None if it is
+    refused).
 
     `self` is the gradient of the output; all tensors are aclTensors.
     """
@@ -152,19 +155,19 @@ def aclnnConvTbcBackwardGetWorkspaceSize(
 
 @call(family="aclnn")
 def aclnnConvolutionBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
-    """Queue the kernels of a planned convolution backward on a stream, use up the executor and return ret.
+    """Queue the kernels of a planned convolution backward on a stream, use up the executor and return ret; a refused call
+    leaves the executor usable.
 
-    Refuses tensors and workspace that are too small, freed or overlap. The gradients are in device memory once the stream is
-    synchronised.
+    Refuses a tensor or a workspace that is too small or freed, and a workspace that overlaps a tensor. An output that shares
+    elements with another tensor is a warning. The gradients are in device memory once the stream is synchronised.
     """
     _phase_two("aclnnConvolutionBackward", workspace, workspaceSize, executor, stream)
 
 
 @call(family="aclnn")
 def aclnnConvTbcBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
-    """Queue the kernels of a planned conv_tbc backward on a stream, use up the executor and return ret.
-
-    Refuses tensors and workspace that are too small, freed or overlap.
+    """Queue the kernels of a planned conv_tbc backward on a stream, use up the executor and return ret; refusals and warnings
+    are those of aclnnConvolutionBackward.
     """
     _phase_two("aclnnConvTbcBackward", workspace, workspaceSize, executor, stream)
 
@@ -247,9 +250,9 @@ def _executor(operator: str, executor: Any) -> aclOpExecutor:
 
 
 def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
-    """Return the range of the workspace that the plan needs; None if it needs none.
+    """Return the range of the workspace that the plan needs, which may be less than `size`; None if it needs none.
 
-    Refuses one that is null, too small or not aligned.
+    Refuses one that is null, too small, freed, foreign or not aligned.
     """
     given = integer("workspaceSize", size, 0, (1 << 64) - 1, _WRONG)
     if not plan.workspace_bytes:
@@ -266,7 +269,9 @@ def _workspace(plan: Plan, workspace: Any, size: Any) -> ByteRange | None:
 
 
 def _memory(name: str, size: int, tensor: aclTensor) -> ByteRange | None:
-    """Return the range of `size` bytes of a tensor's storage; None for an empty tensor. Refuses a null pointer."""
+    """Return the range of `size` bytes from a tensor's data pointer; None for an empty tensor. Refuses a null pointer, and
+    memory that is too small, freed or foreign.
+    """
     if not prod(tensor.arg.shape):
         return None
     if tensor.data is None:

@@ -76,7 +76,9 @@ class Process:
     lock: Any = field(default_factory=RLock)
 
     def chip(self) -> ChipSpec:
-        """Return the chip: the setting's, else that of ASCEND_SIM_CHIP, else ascend910b3. Raises ConfigError."""
+        """Return the chip: the setting's, else that of ASCEND_SIM_CHIP, else ascend910b3. Raises ConfigError for an unknown or
+        unusable one.
+        """
         try:
             return self.settings.chip or load_chip(os.environ.get("ASCEND_SIM_CHIP") or _DEFAULT_CHIP)
         except ConfigError as error:
@@ -128,7 +130,8 @@ class Process:
         return AclDevice(chip, mode, recorder)
 
     def end(self) -> None:
-        """Write the files of ASCEND_SIM_OUT for the open device, once; runs at exit and when the device closes.
+        """Write the files of ASCEND_SIM_OUT for the open device, once; runs at exit and when the device closes. Queued work is
+        not run.
 
         A failure is a warning.
         """
@@ -149,7 +152,9 @@ atexit.register(PROCESS.end)
 
 @contextmanager
 def watched() -> Iterator[list[DeviceRecorder]]:
-    """Yield a list that gets the recorder of every device opened inside the block; queued work is run at its end."""
+    """Yield a list that gets the recorder of every device opened inside the block; queued work is run at its end, unless the
+    block raises. Blocks do not nest.
+    """
     devices: list[DeviceRecorder] = []
     PROCESS.watched = devices
     try:
@@ -192,7 +197,7 @@ def _one_of(what: str, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def aclGetRecentErrMsg() -> str | None:
-    """Return the message of this thread's last call that failed; None if none has."""
+    """Return the message of this thread's last call that failed; None if none has. Calls that succeed keep it."""
     return PROCESS.thread.message
 
 
@@ -208,12 +213,13 @@ _NO_CONTEXT = "this thread has no context; call aclrtSetDevice, aclrtCreateConte
 
 
 def call(*outputs: Any, family: str = "acl", needs: str = "context", handle: bool = False) -> Callable[[_Function], _Function]:
-    """Decorator of a C function: nothing that a caller passes makes it raise; it ends in a code and a message.
+    """Decorator of a C function: no value that a caller passes makes it raise; it ends in a code and a message. A wrong number
+    of arguments is a TypeError, as C's compiler would refuse it.
 
-    `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init", "device" (it is open) or
-    "context" (the calling thread has one on it); `family` chooses the codes; `handle` marks a function that returns a
-    pointer (None on failure) instead of a status. The function itself returns its out-parameters (nothing, one, or a
-    tuple), or raises Refused.
+    `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init", "device" (it is open) or "context" (the
+    calling thread has one on it); `family` chooses the codes; `handle` marks a function that returns a pointer (None on
+    failure) instead of a status. The function itself returns its out-parameters (nothing, one, or a tuple), or raises Refused;
+    the decorated one returns the status alone or with them as one tuple. Calls of several threads follow each other.
     """
 
     def decorate(function: _Function) -> _Function:

@@ -105,7 +105,7 @@ def aclrtCreateStream() -> Stream:
 
 @call()
 def aclrtDestroyStream(stream: Any) -> None:
-    """Run all queued work, destroy a stream and return ret; refuses the default stream."""
+    """Run all queued work, destroy a stream and return ret, an error if its work failed; refuses the default stream."""
     if stream is None:
         raise Refused("null pointer", "stream is a null pointer; the default stream cannot be destroyed")
     known = stream_of(stream)
@@ -161,8 +161,8 @@ def aclrtRecordEvent(event: Any, stream: Any) -> None:
 
 @call()
 def aclrtStreamWaitEvent(stream: Any, event: Any) -> None:
-    """Make work queued later on the stream start after the event's last record, and return ret; a record that ran already
-    delays nothing.
+    """Make work queued later on the stream start after the event's last record, and return ret; a record that ran already, or
+    that was dropped because work before it failed, delays nothing.
 
     Refuses an event that was never recorded.
     """
@@ -188,9 +188,11 @@ def aclrtSynchronizeEvent(event: Any) -> None:
 
 @call(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_NOT_READY)
 def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
-    """Return ret and the status of an event's last record: complete once a synchronising call has run it, else not ready.
+    """Return ret and the status of an event's last record: complete once a synchronising call has run it, else not ready. Work
+    before a complete record counts as waited for.
 
-    The call itself runs nothing: host time does not pass on the device.
+    The call itself runs nothing: host time does not pass on the device. Refuses an event that was never recorded or whose work
+    failed.
     """
     record = _recorded(event)
     _refuse_dropped(record)
@@ -202,7 +204,9 @@ def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
 
 @call(None)
 def aclrtEventElapsedTime(startEvent: Any, endEvent: Any) -> float:
-    """Return ret and the simulated milliseconds between two complete events. Refused in functional mode, which has no time."""
+    """Return ret and the simulated milliseconds from `startEvent` to `endEvent`, below 0 if that was earlier; both must be
+    complete. Refused in functional mode, which has no time.
+    """
     records = [_recorded(event, name) for name, event in (("startEvent", startEvent), ("endEvent", endEvent))]
     for name, record in zip(("startEvent", "endEvent"), records, strict=True):
         _refuse_dropped(record)

@@ -80,7 +80,8 @@ def aclCreateTensor(
     """Return an aclTensor, or None for arguments that are refused (see aclGetRecentErrMsg).
 
     `stride` and `offset` are in elements; `stride` None: contiguous; `storageDims` None: as large as the view needs.
-    `tensorData` is a device address or None. Only types are checked here; the operator checks the values.
+    `tensorData` is a device address or None. Only types, ranges of int64 and lengths of lists are checked here; the operator
+    checks the values, and phase two the memory.
     """
     shape = _integers("viewDims", viewDims, viewDimsNum)
     strides = None if stride is None else _integers("stride", stride, viewDimsNum)
@@ -104,7 +105,7 @@ def aclCreateIntArray(value: Any, size: int) -> aclIntArray:
 
 @call(needs="nothing", handle=True)
 def aclCreateBoolArray(value: Any, size: int) -> aclBoolArray:
-    """Return an aclBoolArray of the first `size` values, or None for arguments that are refused."""
+    """Return an aclBoolArray of the first `size` values, each an integer (0: false), or None for arguments that are refused."""
     return aclBoolArray(tuple(bool(v) for v in _integers("value", value, size)))
 
 
@@ -133,7 +134,9 @@ def _destroy(handle: Any, kind: type) -> None:
 
 
 def known(name: str, handle: Any, kind: type) -> Any:
-    """Return `handle` if it is a live object of type `kind`; None for None. Refuses another type and a destroyed object."""
+    """Return `handle` if it is a live object of type `kind`; None for None. Raises Refused for another type and a destroyed
+    object, with argument `name` in the message.
+    """
     if handle is None:
         return None
     if not isinstance(handle, kind):

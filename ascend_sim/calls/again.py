@@ -23,9 +23,9 @@ from ascend_sim.sequence import Array
 
 
 class KeptCall:
-    """A call of an operator in mode "functional", run once, that keeps its programs for other values.
+    """A call of an operator in mode "functional", run once when it is made, that keeps its programs for other values.
 
-    It keeps nothing (`nbytes` 0) if programs and tensors take more than `room` bytes.
+    It keeps nothing (`nbytes` 0) if programs and tensors take more than `room` bytes; `result` is there all the same.
     """
 
     def __init__(
@@ -56,7 +56,9 @@ class KeptCall:
         return job.kept is not None and tensor_args(job.operator, given, self._codes) == self._tensors
 
     def outputs(self, given: Mapping[str, Array | None]) -> dict[str, Array]:
-        """Return the outputs for other values by name, computed with the kept programs; `takes(given)` must hold."""
+        """Return the outputs for other values by name, computed with the kept programs; `takes(given)` must hold. There is no
+        report and no verdict. Threads take turns.
+        """
         job = self._job
         assert job.kept is not None
         with self._lock:

@@ -27,10 +27,11 @@ def case_of(
     options: Mapping[str, Any],
     chip: ChipSpec,
 ) -> Case:
-    """Return a call as a Case with contiguous tensors, the options that a case may have, and the chip if it ships.
+    """Return a call as a Case with contiguous tensors, the options that a case may have (others are dropped), and the chip if
+    it `ships`; else the case has the default chip.
 
-    `tensors` have a shape and a dtype. A call in a training step (`l2="step"`) has a cold L2 alone. Raises SimError if no case
-    can express the call.
+    `tensors` have a shape and a dtype; those of None, and attributes of None, are left out. A call in a training step
+    (`l2="step"`) becomes one with a cold L2. Raises SimError if no case can express the call.
     """
     entries: dict[str, Any] = {"operator": operator.name}
     for name, spec in tensors.items():

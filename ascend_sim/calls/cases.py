@@ -46,9 +46,9 @@ def run_case(
 ) -> Result:
     """Run a case as `ascend-sim run` does: a shipped name, a case file, a layer of a network (`resnet50:conv1`), or a Case.
 
-    `values` are arrays by name or a `.npz` file in place of the case's own; in timing mode none are made. An option that a case
-    may set (chip, tiling, cube_math_type, ...) has the case's value if it is left out or None. Raises AclnnError where the
-    operator refuses the call, and SimError for other faults.
+    `values` are arrays by name or a `.npz` file in place of the case's own; in timing mode none are drawn and the case's own
+    file is not read. An option that a case may set (chip, tiling, cube_math_type, ...) has the case's value if it is left out
+    or None. Raises AclnnError where the operator refuses the call, and SimError for other faults.
     """
     loaded, given = case if isinstance(case, Case) else load_case(case), values
     address = None if isinstance(case, Case) else address_of(str(case))
@@ -70,7 +70,9 @@ def run_case(
 
 
 def of_this_case(case: Case, options: CaseOptions | StatusOptions | PlanOptions | ExplainOptions) -> RunOptions:
-    """Return complete options for a run of a case: an option left out or None has the case's value, else its default."""
+    """Return complete options for a run of a case: an option left out or None has the case's value, else its default. No value
+    is checked; an empty tiling or block_dim of the case is None.
+    """
     own: dict[str, Any] = {"chip": case.chip, "dtypes": case.codes}
     for name, _, option in options_in(RunOptions):
         if option.case:
@@ -111,9 +113,11 @@ class StatusOfCase(NamedTuple):
 
 @with_options(StatusOptions)
 def explain_status(case: str | Path | Case, **options: Unpack[StatusOptions]) -> StatusOfCase:
-    """Return (result, rules) of all rules that the operator checks for a case, as `ascend-sim explain-status` prints them.
+    """Return (result, rules) of all rules that the operator checks for a case and of its planning, as `ascend-sim
+    explain-status` prints them.
 
-    Contradicting shapes and values that no rule allows are not an error here: the result has the status that a call gets.
+    Contradicting shapes and values that no rule allows, in a shipped case or a file, are not an error here: the result has the
+    status that a call gets. The case's own tiling and blocks are not used.
     """
     loaded = case if isinstance(case, Case) else load_case(case, as_given=True)
     chip = chip_of(of_this_case(loaded, StatusOptions(**options))["chip"])
@@ -127,9 +131,10 @@ def call_case(
     before: Sequence[KernelMoves] | None = None,
     **options: Unpack[CaseOptions],
 ) -> Result:
-    """Run a case with `values` by name, as `make_tensors` returns them, and return the Result.
+    """Run a case with `values` by name, as `make_tensors` returns them or TensorSpecs, and return the Result.
 
-    An option left out or None has the case's value. `before` as in `run_call`.
+    An option left out or None has the case's value. `before` as in `run_call`. Raises SimError for an attribute or option of a
+    wrong kind, AclnnError where the operator refuses the call.
     """
     operator, how = OPERATORS[case.operator], of_this_case(case, options)
     check_options(RunOptions, case.attributes | how, operator.kinds)
@@ -138,7 +143,9 @@ def call_case(
 
 
 def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
-    """Run the checks of the case's operator; return (result, all rules of the operator in order). Nothing is planned."""
+    """Run the checks of the case's operator; return (result, all rules of the operator in order). A failure is in the result,
+    not raised, but for a chip that the operator does not know (AclnnError). Nothing is planned.
+    """
     operator, how = OPERATORS[case.operator], of_this_case(case, options)
     product, conformance, deterministic = operator.product(spec), how["conformance"], how["deterministic"]
     if deterministic is None:
@@ -150,7 +157,8 @@ def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tu
 def phase_one_of_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
     """Run the checks of `check_case` and, if they pass, the planning as one more rule "plan": all that GetWorkspaceSize does.
 
-    Return (result, rules). A refusal by the planning is in the result, not raised.
+    Return (result, rules). A refusal by the planning is in the result, not raised; a tiling in `options` that does not fit
+    raises TilingError.
     """
     result, rules = check_case(case, spec, **options)
     rules.append(Rule("plan", "ruling 9: kernels and tilings that take the problem", lambda _: None))
@@ -185,8 +193,8 @@ def _kernels_before(network: str, layer: str, options: RunOptions) -> tuple[Kern
 def kernels_before_layers(
     network: Network, chip: ChipSpec, direction: str, options: ProfileOptions
 ) -> list[tuple[KernelMoves, ...]]:
-    """Return for every layer the traffic of the kernels before its call in that pass of a training step; () for a layer
-    without a call.
+    """Return for every layer the traffic of the kernels before its call in that pass ("forward" or "backward") of a training
+    step, oldest first; () for a layer without a call in the pass, and for one that the operator refuses.
     """
     sizes = [_sizes(layer, chip, direction, options) for layer in network.layers]
     return [kernels_before(sizes, place, direction, chip.memory.l2_bytes) if own else () for place, own in enumerate(sizes)]

@@ -21,10 +21,11 @@ from ascend_sim.settings import disarmed_warnings
 def check_call(
     case: Case, chip: ChipSpec, *, tools: str | Sequence[str] | None = None, **options: Unpack[PlanOptions]
 ) -> CheckReport:
-    """Check the kernels that a case launches on `chip` and return the report.
+    """Check the kernels that a case launches on `chip` and return the report; nothing is run.
 
     `tools` names the checks (None: all). `options` decide the launches; one left out has the case's value, but tilings and
-    blocks are only those given. Raises AclnnError where the operator refuses the call.
+    blocks are only those given. Raises AclnnError where the operator refuses the call, TilingError for a given tiling that does
+    not fit.
     """
     plan, tasks = tasks_of_call(case, chip, **options)
     disarm = options.get("disarm") or {}
@@ -35,7 +36,8 @@ def check_call(
 
 
 def flags_of_call(case: Case, chip: ChipSpec, **options: Unpack[PlanOptions]) -> dict[str, list[str]]:
-    """Return {kernel: its flags} for the kernels that a case launches, by the names that `disarm` takes.
+    """Return {kernel: its flags, sorted} for the kernels that a case launches, by the names that `disarm` takes; the programs
+    of all blocks are built.
 
     These flags order the kernel's pipes and cores. `options` and errors are those of `check_call`.
     """

@@ -20,15 +20,16 @@ Array = NDArray[Any]
 class Result(RunResult):
     """Result of a call: its outputs in the caller's layout and dtype, and the report.
 
-    `outputs` has no masked outputs. `call` is the call as it was accepted, `made_case` makes a case of it. The rest is
-    as in `RunResult`.
+    `outputs` has no masked outputs, and in timing mode none at all. `call` is the call as it was accepted, `made_case` makes a
+    case of it. The rest is as in `RunResult`.
     """
 
     call: AcceptedCall | None = None
     made_case: Callable[[], Case] | None = field(default=None, repr=False)
 
     def case(self) -> Case:
-        """Return the call as a Case with contiguous tensors, as `run_case`, `sweep` and `search_tilings` take it.
+        """Return the call as a Case with contiguous tensors and no values, as `run_case`, `sweep` and `search_tilings` take it.
+        A chip that does not ship unchanged is replaced by the default one.
 
         Raises SimError if no case can express it.
         """
@@ -41,20 +42,20 @@ class Result(RunResult):
 
     @property
     def output(self) -> Array | None:
-        """Return the output of a forward convolution; None where there is none."""
+        """Return the output of a forward convolution; None for other operators and in timing mode."""
         return self.outputs.get("output")
 
     @property
     def grad_input(self) -> Array | None:
-        """Return the gradient of the input; None where there is none."""
+        """Return the gradient of the input; None if it is masked, in timing mode and for a forward convolution."""
         return self.outputs.get("grad_input")
 
     @property
     def grad_weight(self) -> Array | None:
-        """Return the gradient of the weight; None where there is none."""
+        """Return the gradient of the weight; None if it is masked, in timing mode and for a forward convolution."""
         return self.outputs.get("grad_weight")
 
     @property
     def grad_bias(self) -> Array | None:
-        """Return the gradient of the bias; None where there is none."""
+        """Return the gradient of the bias; None if it is masked, in timing mode and for a forward convolution."""
         return self.outputs.get("grad_bias")

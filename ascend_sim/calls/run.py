@@ -38,7 +38,7 @@ def call_operator(
 ) -> Result:
     """Run one call for a public function and return its Result.
 
-    Raises SimError for the first attribute or option of a wrong kind.
+    Raises SimError for the first attribute or option of a wrong kind, AclnnError where the operator refuses the call.
     """
     check_options(RunOptions, {**attributes, **options}, operator.kinds)
     return run_call(operator, given, attributes, options)
@@ -52,10 +52,11 @@ def run_call(
     *,
     before: Sequence[KernelMoves] | None = None,
 ) -> Result:
-    """Run one call and return its Result; `given` are its tensors by the caller's names. Options left out have their defaults,
-    unchecked.
+    """Run one call and return its Result; `given` are its tensors by the caller's names. Options left out have their defaults;
+    kinds and choices of options are not checked here (`check_options`).
 
-    `before` are the kernels of the training step before it, for the option `l2="step"`.
+    `before` are the kernels of the training step before it, for the option `l2="step"`, which needs them. Raises AclnnError
+    where the operator refuses the call.
     """
     how = filled(RunOptions, options)
     job = CallJob(operator, given, attributes, how)
@@ -76,7 +77,7 @@ def run_call_job(job: CallJob, options: RunOptions) -> Result:
 
 
 class CallJob(Job):
-    """An accepted call of an operator, as a Job for the common sequence of a run.
+    """A checked and accepted call of an operator, as a Job for the common sequence of a run. It is planned when it is placed.
 
     Raises AclnnError if the operator refuses it.
     """
@@ -95,7 +96,7 @@ class CallJob(Job):
     def place(self, device: Device, mode: str) -> tuple[list[Task], list[Allocation]]:
         """Plan the call and put its tensors on the device; return (tasks, input allocations, which a warm L2 holds).
 
-        Raises SimError if the tensors do not fit, or lack values in a mode that needs them.
+        Raises SimError if the tensors do not fit, or lack values in a mode that needs them, and the errors of `Operator.plan`.
         """
         inputs = self.accepted.inputs
         check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in inputs.items()}, self.chip)
@@ -115,7 +116,7 @@ class CallJob(Job):
 
     @cached_property
     def trials(self) -> Trials:
-        """Return the trials of changes of the call, for advice."""
+        """Return the trials of changes of the call, for advice; the same object each time."""
         return Trials(self.operator, self.given, self.attributes, self.options, self.chip, self.before)
 
     @property
@@ -127,7 +128,7 @@ class CallJob(Job):
 
     @property
     def roles(self) -> Mapping[str, str]:
-        """Return {tensor of the plan: its role in a check (input, output, workspace)}."""
+        """Return {tensor of the plan: its role in a check}: "given" for inputs, "output", "workspace" or "spare"."""
         return roles_of(self.plan)
 
     @property
@@ -146,7 +147,7 @@ class CallJob(Job):
         """Return a function that judges the outputs by the operator's float64 sums, and by a probe if wanted; None without
         outputs.
 
-        The probe runs the programs again on other data.
+        Nothing is computed before the function is called. The probe runs the programs again on other data.
         """
         if not outputs:
             return None
@@ -196,7 +197,9 @@ def arguments_of(
 
 
 def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec) -> None:
-    """Raise SimError if tensors (name -> (shape, dtype)) together are larger than the chip's HBM."""
+    """Raise SimError if tensors (name -> (shape, dtype)) together have more bytes than the chip's HBM; workspace and alignment
+    are not counted.
+    """
     total = sum(prod(shape) * int(numpy_dtype(dtype).itemsize) for shape, dtype in tensors.values())
     if total > spec.memory.hbm_bytes:
         raise SimError(

@@ -18,9 +18,11 @@ _REMEMBERED = 4
 
 
 def kernels_before(layers: Sequence[Tensors], place: int, direction: str, l2_bytes: int) -> tuple[KernelMoves, ...]:
-    """Return the traffic of the kernels that run before the call of the layer at `place` in a training step, oldest first.
+    """Return the traffic of the kernels that run before the call of the layer at `place` in a training step, oldest first; the
+    layer must have a call.
 
-    It goes back until four times `l2_bytes` were moved. Buffers of the layer itself have the names of its call's tensors.
+    It goes back until four times `l2_bytes` were moved, or to the beginning of the step. Buffers of the layer itself have the
+    names of its call's tensors.
     """
     own = {(place, name): name for name in layers[place]}
     kernels = list(_forward(layers, place if direction == "forward" else len(layers)))

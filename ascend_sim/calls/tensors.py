@@ -21,9 +21,11 @@ Array = NDArray[Any]
 
 @frozen
 class TensorSpec:
-    """A tensor without values, for `timing` mode: shape and dtype (a name such as "float16", or a numpy dtype).
+    """A tensor without values, for `timing` mode: shape and dtype (a name such as "float16", or a numpy dtype, not checked
+    here).
 
-    `strides` in elements, each at least 0; None: contiguous. Raises SimError unless there is one for each axis.
+    `strides` in elements, each at least 0; None: contiguous. Raises SimError for other strides, unless there is one for each
+    axis, and for sizes that are not integers.
     """
 
     shape: tuple[int, ...]
@@ -41,7 +43,7 @@ class TensorSpec:
 
     @property
     def storage_size(self) -> int:
-        """Return the number of elements from the first to the last that the view touches."""
+        """Return the number of elements from the first to the last that the view touches; 0 for an empty one."""
         if 0 in self.shape:
             return 0
         if self.strides is None:
@@ -55,7 +57,8 @@ def tensor_args(
     """Return {name: TensorArg} of the caller's tensors for the operator's checks; `dtypes` names the format of uint8 codes
     (one, or by tensor).
 
-    Raises SimError for anything but arrays and TensorSpecs, and for None unless the tensor is optional.
+    Raises SimError for anything but arrays and TensorSpecs, for None unless the tensor is optional (it stays None), for a
+    foreign byte order, and for `dtypes` that do not fit the tensors.
     """
     formats = _code_formats(given, dtypes)
     return {
@@ -118,8 +121,8 @@ def fresh_like(array: Array) -> tuple[Array, Array]:
 def flat_storage(array: Array) -> tuple[Array, tuple[int, ...] | None, int]:
     """Return (flat memory under an array, strides in elements or None if contiguous, offset of the first element).
 
-    The memory of a strided view is copied. A view whose strides are not whole elements, or an empty one, is copied to
-    contiguous.
+    The memory of a contiguous array is a view of it, that of a strided one a copy from its lowest to its highest address. A
+    view whose strides are not whole elements, or an empty one, is copied to contiguous.
     """
     if array.flags.c_contiguous:
         return array.reshape(-1), None, 0

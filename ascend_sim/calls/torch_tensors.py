@@ -78,7 +78,8 @@ def dtype_of(tensor: torch.Tensor) -> str:
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """Return the tensor's values as a numpy array, a view if possible; bfloat16 and float8_e4m3fn in ml_dtypes.
+    """Return the tensor's values as a numpy array on the host, a view of its memory if possible; bfloat16 and float8_e4m3fn in
+    ml_dtypes. Axes of stride 0 are written out.
 
     Raises SimError without values.
     """

@@ -34,7 +34,7 @@ _MOST = 1_000_000
 
 
 class Trials:
-    """Trials of changes to one call, of which it keeps shapes and options, no values; results are cached.
+    """Trials of changes to one call, of which it keeps shapes and options, no values and no strides; results are cached.
 
     `before` are the kernels of the training step before the call, for the option `l2="step"`.
     """
@@ -76,10 +76,10 @@ class Trials:
 
     def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> Added | None:
         """Return by how many cycles `kernel` gets longer with `change` (negative: shorter); `whole`: all its blocks if they are
-        few enough, else block 0 alone.
+        few enough, else block 0 alone, as the result says.
 
-        `change` is {"batch": f} for f times the batch, or keywords of the call. None if either call is refused, or, of block 0,
-        if there are more blocks than cores, so that it does not show the difference.
+        `change` is {"batch": f} for f times the batch, or keywords of the call. None if either call is refused or has no such
+        kernel, or, of block 0, if there are more blocks than cores, so that it does not show the difference.
         """
         whole = whole and self._is_short(kernel, change)
         before, after = (self._cycles(kernel, one, whole) for one in ({}, change))

@@ -42,7 +42,7 @@ def shipped_files() -> Mapping[str, str]:
 
 @functools.cache
 def shipped_texts() -> Sequence[str]:
-    """Return the texts of all chip files in the package."""
+    """Return the texts of all chip files in the package, families included, in the order of `shipped_files`."""
     return [_shipped(name).read_text(encoding="utf-8") for name in shipped_files()]
 
 
@@ -52,7 +52,8 @@ def is_path(name: str | Path) -> bool:
 
 
 def read_layers(name: str | Path) -> list[ChipLayer]:
-    """Return the layers of a chip, most derived first: its file and those that `extends` leads to.
+    """Return the layers of a chip, most derived first: its file and those that `extends` leads to. A path in `extends` is
+    relative to the file that says it.
 
     Raises ConfigError for an unknown name, a loop, or a file that cannot be used.
     """
@@ -82,7 +83,9 @@ def read_layers(name: str | Path) -> list[ChipLayer]:
 
 
 def merge(layers: list[ChipLayer]) -> Tree:
-    """Return the layers (most derived first) merged to one tree, key by key; `null` removes an inherited key."""
+    """Return the layers (most derived first) merged to one tree, key by key; `null` removes an inherited key, and is a
+    ConfigError where none is inherited.
+    """
     merged: Tree = {}
     for layer in reversed(layers):
         merged = _overlay(merged, layer.tree, layer.file, ())

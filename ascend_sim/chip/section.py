@@ -24,7 +24,9 @@ class Section:
         return replace(self, **(update or {}))
 
     def model_dump(self, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
-        """Return all fields as plain dicts; in mode "json" as JSON would give them back."""
+        """Return all fields as plain dicts; in mode "json" as JSON would give them back: lists for tuples, texts for keys that
+        are numbers.
+        """
         return json.loads(self.model_dump_json()) if mode == "json" else asdict(self)  # type: ignore[no-any-return]
 
     def model_dump_json(self) -> str:

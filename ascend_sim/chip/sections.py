@@ -113,7 +113,9 @@ class Alignment(Section):
     accumulator: Annotated[int, Quantity("bytes", only=ACCUMULATOR_FRACTAL_BYTES)]
 
     def unit(self, space: str) -> int:
-        """Return the alignment of addresses in `space`, in bytes."""
+        """Return the alignment of addresses in `space`, in bytes: 1 in GM, a fractal in L0A, L0B and L0C, a block in every
+        other.
+        """
         return {"GM": 1, "L0A": self.fractal, "L0B": self.fractal, "L0C": self.accumulator}.get(space, self.block)
 
 
@@ -206,8 +208,8 @@ class Load3d(Section):
     row_bytes: Bytes
 
     def rate(self, dest: str, stride_w: int, itemsize: int, transpose: bool = False, rows: int = 1) -> float:
-        """Return bytes/cycle into `dest` by `stride_w`, or by the class's rule if it slides over `rows` > 1 rows; a `transpose`
-        of 4-byte elements is capped.
+        """Return bytes/cycle into `dest` by `stride_w`, or, where `slide_rows` is set, by the class's rule if it slides over
+        `rows` > 1 rows and the table lists `stride_w`. A `transpose` of 4-byte elements is capped.
 
         Raises `SimError` for a destination that load3d does not reach.
         """
@@ -237,7 +239,9 @@ class FixpipeRates(Section):
     latency: Cycles
 
     def rate(self, itemsize: int, channel_split: bool = False) -> float:
-        """Return bytes/cycle for elements of `itemsize` bytes, `channel_split` for fp32 in blocks of 8; SimError for others."""
+        """Return bytes/cycle for elements of `itemsize` bytes; SimError for other sizes than the chip file lists. With
+        `channel_split`, fp32 in blocks of 8 channels, `itemsize` does not count.
+        """
         if channel_split:
             return self.channel_split_bytes_per_cycle
         elements = self.elements_per_cycle.get(itemsize)
@@ -321,7 +325,9 @@ class Vector(Section):
         )
 
     def cast_mode(self, source: str, target: str, rounding: str | None = None) -> str:
-        """Return `rounding` in capitals, or for None the pair's first mode. Raises SimError for one that the unit lacks."""
+        """Return `rounding` in capitals, or for None the pair's first mode. Raises SimError for a pair or a mode that the unit
+        lacks.
+        """
         modes = self.casts.get(f"{source}->{target}")
         if modes is None:
             known = ", ".join(self.casts)
@@ -339,7 +345,8 @@ class Vector(Section):
         return rounding.upper()
 
     def cycles(self, op: str, dtype: str, nbytes: int, conflict: bool = False, rows: int = 1) -> tuple[int, int]:
-        """Return (head, work) cycles of one instruction over `rows` rows of `nbytes` each, rounded up.
+        """Return (head, work) cycles of one instruction over `rows` rows of `nbytes` each, both rounded up; `latency` is not in
+        them.
 
         `conflict`: both sources lie in the same banks. Raises `SimError` for an operation or dtype that is not listed.
         """

@@ -126,11 +126,11 @@ class ChipSpec(Section):
         return hash(self.name)
 
     def __eq__(self, other: object) -> bool:
-        """Return True if both chips have the same numbers; sources and cached values do not count."""
+        """Return True if both chips have equal fields, name and note included; sources and cached values do not count."""
         return isinstance(other, ChipSpec) and all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))
 
     def with_sources(self, sources: Mapping[str, Source]) -> Self:
-        """Set the sources of a new chip's numbers and return the chip."""
+        """Set the sources of this chip's numbers in place and return it."""
         object.__setattr__(self, "sources", dict(sources))
         return self
 
@@ -150,7 +150,7 @@ class ChipSpec(Section):
 
     @classmethod
     def from_json(cls, text: str) -> ChipSpec:
-        """Return the chip of a text from `to_json`. Raises ValueError for another text."""
+        """Return the chip of a text from `to_json`. Raises ValueError, KeyError or TypeError for another text."""
         data = json.loads(text)
         spec = _adapter().validate_json(json.dumps(data["chip"]), context=PLAIN)
         return spec.with_sources(
@@ -158,13 +158,13 @@ class ChipSpec(Section):
         )
 
     def numbers(self) -> dict[str, Any]:
-        """Return {dotted path: number} of the chip (`memory.hbm_gb_per_s`, `paths.GM->L1.bytes_per_cycle`)."""
+        """Return {dotted path (`paths.GM->L1.bytes_per_cycle`): number or bool} of the chip, without those that are None."""
         return dict(_numbers(json.loads(self.model_dump_json())))
 
     def with_numbers(self, changes: Mapping[str, Any]) -> ChipSpec:
-        """Return a copy of the chip with the numbers of `changes` (by dotted path), sources unchanged.
+        """Return a copy of the chip with the numbers of `changes` (by dotted path), name and sources unchanged.
 
-        Raises ConfigError for an unknown path or a number that does not fit.
+        Raises ConfigError for an unknown path, also of a number that the chip leaves out, or a number that does not fit.
         """
         tree = json.loads(self.model_dump_json())
         known = dict(_numbers(tree))
@@ -197,11 +197,11 @@ class ChipSpec(Section):
         return math.ceil(round(us * self.clock.cube_mhz, 6))
 
     def hbm_bytes_per_cycle(self) -> float:
-        """Return the HBM bandwidth in bytes per cube cycle that a whole chip's long streams reach (with efficiency)."""
+        """Return the HBM bandwidth in bytes per cube cycle that a whole chip's long streams reach (efficiency included)."""
         return self.memory.hbm_gb_per_s * 1e3 * self.memory.hbm_efficiency / self.clock.cube_mhz
 
     def l2_read_bytes_per_cycle(self) -> float:
-        """Return the L2 read bandwidth of the whole chip in bytes per cube cycle."""
+        """Return the L2 read bandwidth of the whole chip in bytes per cube cycle: the rate per AIC times the AICs."""
         return self.memory.l2_read_bytes_per_cycle_per_aic * self.cores.aic
 
     def l2_write_bytes_per_cycle(self) -> float:
@@ -218,8 +218,8 @@ class ChipSpec(Section):
         return headroom_fault(self)
 
     def peak_tflops(self, dtype: str) -> float:
-        """Return the dense cube peak of the whole chip in TFLOP/s for `dtype`; a multiply-accumulate counts as two
-        operations.
+        """Return the dense cube peak of the whole chip in TFLOP/s, two operations a multiply-accumulate. SimError for another
+        dtype.
         """
         return 2 * self.cube.macs_per_cycle(dtype) * self.cores.aic * self.clock.cube_mhz / 1e6
 
@@ -239,7 +239,7 @@ class ChipSpec(Section):
         return found
 
     def with_scalar_work(self, cycles: int) -> Self:
-        """Return the chip with so many cycles more for issuing each instruction. Raises SimError if they are too many."""
+        """Return the chip with `cycles` more for issuing each instruction on any core. Raises SimError if they are too many."""
         issue = {kind: issued + cycles for kind, issued in self.scalar.issue_cycles.items()}
         made = self.model_copy({"scalar": self.scalar.model_copy({"issue_cycles": issue})})
         if fault := headroom_fault(made):
@@ -265,7 +265,7 @@ class ChipSpec(Section):
         return self.model_copy(update={"paths": self.paths | own, "vector": self.vector.scaled(1 / speed)})
 
     def disagreement(self) -> str | None:
-        """Return a message on the first field that does not agree with another one; None if all do."""
+        """Return a message on the first field that contradicts another or with which an engine's counts could wrap, or None."""
         if not self.cores.coupled and self.cores.aiv != self.cores.aic * self.cores.aiv_per_aic:
             return f"cores.aiv: {self.cores.aiv} is not aic x aiv_per_aic = {self.cores.aic} x {self.cores.aiv_per_aic}"
         for kind, parts in self.cores.kinds.items():
@@ -339,7 +339,9 @@ def shipped_name(given: str) -> str | None:
 
 
 def near_chips(given: str) -> str:
-    """Return the part of a message behind an unknown chip's name: up to three chips that end alike or are spelled alike."""
+    """Return the part of a message behind an unknown chip's name: "; did you mean ...?" with up to three chips that end alike
+    or are spelled alike, "." if there are none.
+    """
     short, known = given.lower().removeprefix(_VENDOR), chip_names()
     alike = [name for name in known if short and name.endswith(short)]
     spelled = difflib.get_close_matches(short, [name.removeprefix(_VENDOR) for name in known], n=3)
@@ -370,7 +372,9 @@ _NOTED: dict[Any, Any] = {}
 
 
 def chip_of(chip: str | FilePath | ChipSpec) -> ChipSpec:
-    """Return the ChipSpec of the option `chip` (a name, a file or a ChipSpec); a chip loaded here warns once with its note."""
+    """Return the ChipSpec of option `chip` (a name, a file or a ChipSpec). A chip loaded here warns with its note, if any,
+    once.
+    """
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     if spec.identity.note and spec is not chip:
         warnings.warn_explicit(spec.identity.note, UserWarning, spec.name, 1, registry=_NOTED)

@@ -175,7 +175,8 @@ except BaseException as error:
 
 @near_names
 def build_c(folder: str | Path) -> list[Path]:
-    """Write headers and libraries to `folder`; return the paths written.
+    """Write headers to `folder`/include and libraries to `folder`/lib64, over files of the same names; return the paths
+    written.
 
     Raises SimError without cffi, a C compiler, or a Python that can be linked with, and where a file cannot be written.
     """

@@ -107,7 +107,8 @@ _Values = dict[str, Any]
 def install(ffi: Any, lib: Any) -> None:
     """Bind every function of the library to its Python function in `ascend_sim.acl`.
 
-    Warnings are printed to stderr as one line each. The files of ASCEND_SIM_OUT are written when the process ends.
+    From then on warnings of the whole process are printed to stderr as one line each, every RuntimeWarning each time. The files
+    of ASCEND_SIM_OUT are written when the process ends.
     """
     warnings.simplefilter("always", RuntimeWarning)
     warnings.showwarning = _show_warning
@@ -208,7 +209,7 @@ class Shim:
     def _memory(self, name: str, values: _Values) -> Any:
         """Return a buffer of `count` bytes for host memory, an integer address for device memory, None for a null pointer.
 
-        An address is the device's if it lies in simulated HBM, or if the call's `kind` says so.
+        An address is the device's if `is_device_address` says so, or if the call's `kind` does.
         """
         address = self._address(values[name])
         if not address:

@@ -48,10 +48,11 @@ WEIGHT_AXES = (2, 1, 0)
 def accepted(
     operator: str, call: ConvTbcCall, family: Family, warnings: tuple[str, ...], settings: Settings
 ) -> ConvolutionCall:
-    """Return a checked TBC call as a convolution call for a chip of `family`.
+    """Return a checked TBC call as a convolution call for a chip of `family`. AclnnError where the product computes in no dtype
+    for the inputs' dtypes and cubeMathType.
 
-    Its tensors are permuted views [N, C, L]; on dav-3510 they stay as the caller gave them and count as an image with T
-    on H and B on W.
+    Its tensors are permuted views [N, C, L] with the bias left out; on dav-3510 they stay as the caller gave them and count as
+    an image with T on H and B on W.
     """
     product = settings.product
     assert call.self is not None and call.input is not None and call.weight is not None and call.bias is not None
@@ -95,7 +96,9 @@ def _permuted_all(tensors: Mapping[str, TensorArg]) -> dict[str, TensorArg]:
 
 
 def permuted(tensor: TensorArg, axes: tuple[int, ...]) -> TensorArg:
-    """Return the tensor as a view of the same memory with its axes in the order `axes`, labelled NCL."""
+    """Return the tensor as a view of the same memory with its axes in the order `axes`, labelled NCL, always with strides and a
+    storage shape.
+    """
     strides = tensor.strides
     if strides is None:
         steps = [1]

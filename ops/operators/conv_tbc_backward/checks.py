@@ -53,7 +53,7 @@ class TbcFacts(CallFacts):
 
     @property
     def tensors(self) -> list[tuple[str, TensorArg]]:
-        """Return (name in the document, tensor) for all seven tensors."""
+        """Return (name in the document, tensor) for all seven tensors; AssertionError if one is null."""
         return [(name, self.tensor(name)) for name in self.arguments]
 
 

@@ -34,8 +34,8 @@ class ForwardCall:
 
     @property
     def output_shape(self) -> tuple[int, ...] | None:
-        """Return the output shape [N, C_out, spatial...] that the other arguments give; None if a tensor is null, or
-        ranks and lengths do not fit each other.
+        """Return the output shape [N, C_out, spatial...] that the other arguments give; None if input or weight is null, ranks
+        and lengths do not fit each other, or a stride or dilation is below 1.
 
         A size is below 1 if no window fits the input.
         """
@@ -60,11 +60,11 @@ class ForwardCall:
 
 
 def normalise(call: ForwardCall) -> Normalised:
-    """Return the 3-D problem of a call that passed its checks; x is its input and y its output or, transposed, x its
-    output and y its input.
+    """Return the 3-D problem of a call that passed its checks; x is its input and y its output or, transposed, x its output and
+    y its input. AclnnError 161001 for a null tensor.
 
-    1-D and 2-D calls become 3-D with sizes 1 for the axes that they lack. The axis L of 1-D becomes W: with groups that
-    is assumed, since there the library puts the L of gradients on H.
+    1-D and 2-D calls become 3-D with sizes 1 for the axes that they lack. The axis L of 1-D becomes W: with groups that is
+    assumed, since there the library puts the L of gradients on H.
     """
     source, output, weight = (
         given(name, tensor) for name, tensor in (("input", call.input), ("output", call.output), ("weight", call.weight))

@@ -38,7 +38,9 @@ class Facts(CallFacts):
     """Facts of one forward call."""
 
     def tensor(self, name: str) -> TensorArg:
-        """Return the tensor of an argument; AssertionError if it is null, which an earlier rule refuses."""
+        """Return the tensor of an argument, by the name of its field of `ForwardCall`; AssertionError if it is null, which an
+        earlier rule refuses.
+        """
         return known(getattr(self.call, name))
 
     @property

@@ -39,10 +39,10 @@ OUTPUT = "output"
 
 
 def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
-    """Return the plan of a convolution, transposed or not, with its tensors placed in GM.
+    """Return the plan of a convolution, transposed or not, with its workspace placed.
 
-    Raises TilingError where no tiling fits. A tiling or a number of blocks given for a convolution that is not transposed
-    is a SimError: its kernel has no fields.
+    Raises TilingError where no tiling fits. A tiling or a number of blocks given for a convolution that is not transposed is a
+    SimError: its kernel has no fields.
     """
     if call.forward and (call.tiling or call.block_dim):
         what = "tiling" if call.tiling else "block_dim"
@@ -52,7 +52,9 @@ def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
 
 
 def begins_with_bias(call: ConvolutionCall) -> bool:
-    """Return True if the cube's sums begin with the call's bias, rounded once: not transposed, on split chips, not empty."""
+    """Return True if the cube's sums begin with the call's bias, rounded once: the call has a bias, is not transposed and not
+    empty, and the chip is a split one.
+    """
     return "bias" in call.inputs and call.forward and not call.family.coupled and not call.empty
 
 
@@ -74,8 +76,8 @@ class BiasInSums(Gradients):
         return replace(call, bias=bias_dtype(self.call), inp=beside_bias(call.inp))
 
     def bias_of_sums(self) -> list[str]:
-        """Return [name of the bias tensor that the cube's sums begin with], [] if they do not; at the first call it
-        appends a contiguous copy of a strided bias, and a Cast if the cube takes another dtype.
+        """Return [name of the bias tensor that the cube's sums begin with], [] if they do not. The first call appends a
+        contiguous copy of a strided bias, and a Cast if the cube takes another dtype.
         """
         if self._bias is None:
             dtype = bias_dtype(self.call)

@@ -11,7 +11,8 @@ GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
 
 @frozen
 class ConvBackwardCall:
-    """Arguments of aclnnConvolutionBackwardGetWorkspaceSize in their order; None is a null pointer.
+    """Arguments of aclnnConvolutionBackwardGetWorkspaceSize in their order; None is a null pointer. Lists become tuples, the
+    mask's items bools.
 
     Formats of TensorArgs are labels; `output_mask` is (gradInput, gradWeight, gradBias).
     """

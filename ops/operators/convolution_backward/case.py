@@ -35,7 +35,9 @@ class GradientCase(Case):
 
 
 class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
-    """Call of convolution_backward; attributes that are left out are those of a plain convolution of its rank."""
+    """Call of convolution_backward; attributes that are left out are those of a plain convolution of its rank. Of `bias` only
+    the shape and `requires_grad` count, as the call reads no bias.
+    """
 
     operator: Literal["convolution_backward"] = Field(description="What is called.")
     grad_output: TensorEntry = Field(default=TensorEntry(), description="[N, C_out, spatial...].")

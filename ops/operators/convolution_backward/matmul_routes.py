@@ -26,11 +26,8 @@ WHOLE_MAP, PATCHES, PIXELS = "whole_map", "patches", "pixels"
 
 @frozen
 class MatMulRoute:
-    """Route of a gradient that is a plain matrix product: the `dtype` in which the cube multiplies and `out_dtype` of
-    the result.
-
-    `kind` is "whole_map" (the kernel is as large as the map), "patches" (the stride is the kernel) or "pixels" (a 1x1
-    kernel on one image).
+    """Route of a gradient that is a plain matrix product, by `kind` (`WHOLE_MAP`, `PATCHES` or `PIXELS`, explained above): the
+    `dtype` in which the cube multiplies ("hf32" too) and `out_dtype` of the result.
     """
 
     kind: str
@@ -39,7 +36,9 @@ class MatMulRoute:
 
 
 def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
-    """Return gradient -> route of wanted gradients that are matrix products, grad_input before grad_weight; {} for 8 bits."""
+    """Return gradient -> route of wanted gradients that are matrix products, grad_input before grad_weight; {} for 8-bit
+    inputs, and for calls that are not `is_plain`.
+    """
     found: dict[str, MatMulRoute] = {}
     if not is_plain(call) or _eight_bit(call):
         return found
@@ -53,14 +52,18 @@ def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
 
 
 def is_plain(call: ConvolutionCall) -> bool:
-    """Return True if a call may have a MatMul route: no padding, dilation 1, groups 1, not transposed, not empty."""
+    """Return True if a call may have a MatMul route: no padding given, dilation 1, groups 1, not transposed, not empty. Shape
+    and product decide then.
+    """
     p = call.problem
     undilated = max(p.dilation_d, p.dilation_h, p.dilation_w) == 1
     return p.groups == 1 and undilated and not (call.padded or call.forward or call.empty)
 
 
 def covers_map(call: ConvolutionCall) -> bool:
-    """Return True if the kernel is as large as the map and the product has route `matmul_whole_map`, on the 3-D path."""
+    """Return True if the call `is_plain`, its kernel is as large as the map, and the product has the route `matmul_whole_map`;
+    such a call takes the library's 3-D path, of whatever rank and dtype it is.
+    """
     p = call.problem
     kernel, size, out = (p.k_d, p.k_h, p.k_w), (p.d_in, p.h_in, p.w_in), (p.d_out, p.h_out, p.w_out)
     return is_plain(call) and "matmul_whole_map" in call.routes and kernel == size and out == (1, 1, 1)

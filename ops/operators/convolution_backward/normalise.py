@@ -20,12 +20,12 @@ _DILATION_WITH_L_ON_W = 45
 
 
 def normalise(call: ConvBackwardCall) -> Normalised:
-    """Return the 3-D problem of a call that passed its checks. AclnnError 561103 where shapes do not fit, 161001 for a
-    null tensor.
+    """Return the 3-D problem of a call that passed its checks. AclnnError 561103 where shapes do not fit, 161001 for a null
+    tensor.
 
-    Sizes are not checked for an empty call, or one for the bias gradient alone, as the library accepts some that do not
-    fit; the batch of an empty problem is 0. The axis L of 1-D becomes W; with groups it becomes H, unless the call is
-    transposed or its dilation is 45.
+    Sizes are not checked for an empty call, or one for the bias gradient alone, as the library accepts some that do not fit;
+    the batch of an empty problem is 0. The axis L of 1-D becomes W; with groups it becomes H, unless the call is transposed or
+    its dilation is 45.
     """
     grad_output, input, weight = (
         given(name, tensor)

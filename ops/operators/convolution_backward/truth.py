@@ -23,7 +23,9 @@ Array = NDArray[Any]
 
 
 def products(call: ConvolutionCall) -> dict[str, int]:
-    """Return gradient -> number of products in its longest sum; for the bias gradient, of addends."""
+    """Return gradient -> number of products in its longest sum, for all three gradients, wanted or not; for the bias gradient
+    the number of addends.
+    """
     p = call.problem
     counts = products_per_element(p)
     _, _, *size = call.volume("grad_output")
@@ -68,7 +70,9 @@ def computed_in(call: ConvolutionCall, gradient: str) -> str:
 
 
 def roundings(call: ConvolutionCall, gradient: str) -> list[str]:
-    """Return the dtypes to which a gradient's fp32 sum is rounded on its way to the caller, in order, without repeats."""
+    """Return the dtypes to which a gradient's float32 sum is rounded on its way to the caller, in order; no dtype follows
+    itself.
+    """
     wanted = call.outputs[gradient].dtype
     route = matmul_routes.matmul_routes(call).get(gradient)
     if gradient == "grad_bias":

@@ -97,7 +97,9 @@ class ConvFacts(CallFacts):
 
     @property
     def maps(self) -> list[Named]:
-        """Return (name, tensor) for each non-null tensor with the rank of the convolution: all but gradBias."""
+        """Return (name, tensor) for each non-null tensor but gradBias, weights included: those that must have the rank of the
+        convolution.
+        """
         return self.inputs + [entry for entry in self.outputs if entry.name != "gradBias"]
 
     @property
@@ -142,7 +144,7 @@ class ConvFacts(CallFacts):
     def pads(self) -> list[tuple[int, int]]:
         """Return (low, high) for each value of the padding, [] for null; 4 values in 2-D are up, down, left, right.
 
-        A list of another length than the axes stays so.
+        A padding of another length than the axes gives as many pairs as it has values.
         """
         padding = self.call.padding or ()
         if self.rank == 4 and len(padding) == 4:
@@ -150,7 +152,7 @@ class ConvFacts(CallFacts):
         return [(value, value) for value in padding]
 
     def spatial(self) -> Iterator[Spatial]:
-        """Yield the facts of each spatial axis for which every attribute has a value."""
+        """Yield the facts of each spatial axis; axes behind the end of the shortest attribute or shape are left out."""
         columns = zip(
             self.axes,
             self.x.shape[2:],

@@ -56,7 +56,8 @@ def add_rules(rules: RuleList) -> None:
 
 
 def attribute_lengths(c: ConvFacts) -> Failure | None:
-    """Return a failure unless stride, dilation, padding and outputPadding have one value for each spatial axis.
+    """Return a failure unless stride, dilation, padding and outputPadding have one value for each spatial axis of input; a null
+    pointer counts as no values.
 
     In 2-D padding may have 4 values, in the library's profile outputPadding too.
     """
@@ -83,10 +84,11 @@ def batch(c: ConvFacts, status: int) -> Failure | None:
 
 
 def spatial_sizes(c: ConvFacts, status: int) -> Failure | None:
-    """Return a failure with `status` unless y = floor((x + paddings - window) / stride) + 1 on every axis, and the
-    window fits the padded x.
+    """Return a failure with `status` unless, on every axis, the window fits the padded x and y = floor((x + paddings - window)
+    / stride) + 1.
 
-    For a transposed call the documented profile compares the size of gradOutput instead, with outputPadding.
+    For a transposed call the documented profile compares x, which is gradOutput, with the transposed convolution's size
+    instead, including outputPadding.
     """
     for a in c.spatial():
         if a.padded < a.window:

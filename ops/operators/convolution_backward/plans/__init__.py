@@ -14,16 +14,18 @@ from ascend_sim.ops.plan import Plan
 
 
 def plan_call(call: ConvolutionCall, chip: ChipSpec) -> Plan:
-    """Return the plan of an accepted call, placed: its launches and tensors. Raises TilingError where no tiling fits."""
+    """Return the plan of an accepted call: its launches and tensors, with the workspace placed. Raises TilingError where no
+    tiling fits.
+    """
     return _planner(call, chip).plan()
 
 
 def cube_call(call: ConvolutionCall, chip: ChipSpec, kernel: str) -> CubeCall:
-    """Return the cube call (problem, dtype, options) of kernel "grad_input" or "grad_weight" of an accepted call,
-    without a tiling.
+    """Return the cube call (problem, dtype, options) of kernel "grad_input" or "grad_weight" of an accepted call, without a
+    tiling.
 
-    Raises SimError where the call has no such kernel, or its tiling has no fields: a MatMul, or grad_input of a
-    transposed call.
+    Raises SimError where the call has no such kernel (an empty call has none), or its tiling has no fields: a MatMul, or
+    grad_input of a transposed call.
     """
     if kernel not in call.outputs or call.empty:
         there = ", ".join(name for name in ("grad_input", "grad_weight") if name in call.outputs and not call.empty)

@@ -137,8 +137,8 @@ class BlockedPlan(Gradients):
         return self.p.groups > 1 and not copies_whole_blocks(self.chip)
 
     def ungrouped(self, source: str, dtype: str, layout: FractalZ) -> tuple[str, FilterShape]:
-        """Append the conversion of a grouped dW in `layout` to FRACTAL_Z of all filters; return (the new tensor's name,
-        its shape). Unless `regrouped` nothing is appended and `source` is returned.
+        """Append the conversion of a grouped dW in `layout` to FRACTAL_Z of all filters, a MemSet and a TransData; return (the
+        new tensor's name, its shape). Unless `regrouped` nothing is appended and `source` is returned with the grouped shape.
         """
         shape, name = self.filter_shape, "TransData_grad_weight_groups"
         if not self.regrouped:

@@ -32,13 +32,14 @@ class DirectPlan(Gradients):
         return dict(inputs)
 
     def data(self, source: str, weight: str) -> None:
-        """Append the data kernel, and a Cast where the caller wants another dtype."""
+        """Append the data kernel, and a Cast or ViewCopy where the caller's tensor has another dtype or strides."""
         target = self.landing(self.maps.made, self.storage)
         self.data_kernel(source, weight, target)
         self.deliver(target, self.maps.made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Append the filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype.
+        """Append the filter kernel, whose sums are float32, and a Cast or ViewCopy where the caller's tensor has another dtype
+        or strides.
 
         If dW is computed as that of a 1x1 kernel (`filter_as_1x1`), the input is first rearranged to windows.
         """

@@ -75,7 +75,9 @@ class Gradients(PlanDraft, ABC):
         """Return the name of the library's operator for grad_weight."""
 
     def plan(self) -> Plan:
-        """Return the call's plan, launches and tensors, placed in GM."""
+        """Append all launches and return the call's plan with its workspace placed; to be called once. For an empty call only
+        results are filled. TilingError where no tiling fits.
+        """
         if self.call.empty:
             self.zeros()
         else:
@@ -107,8 +109,8 @@ class Gradients(PlanDraft, ABC):
             self.grad_weight(ready[call.y], ready[call.x])
 
     def matmul(self, gradient: str, route: MatMulRoute, plain: Mapping[str, str]) -> None:
-        """Append a MatMul of contiguous inputs, which are its matrices without a copy; for route PATCHES also the
-        Transpose that moves patches to their pixels.
+        """Append a MatMul of contiguous inputs, which are its matrices without a copy, with Casts of operands and result where
+        dtypes differ; for route PATCHES also the Transpose that moves patches to their pixels.
         """
         from ascend_sim.ops.kernels.matmul.program import matmul_task
         from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, answer_matmul
@@ -226,10 +228,11 @@ class Gradients(PlanDraft, ABC):
         )
 
     def filter_kernel(self, gradient: str, features: str, result: str, size: int) -> None:
-        """Append the filter kernel that computes dW in tensor `result`, with its workspace slots.
+        """Append the filter kernel that computes dW in tensor `result`, with its workspace slots. TilingError where no tiling
+        fits.
 
-        The ladder chooses its tiling, and between the kernel whose source is open and the library's older one; its
-        warnings go to the plan. A MemSet of `size` bytes comes first unless the kernel stores or clears dW itself.
+        The ladder chooses its tiling, and between the kernel whose source is open and the library's older one; its warnings go
+        to the plan. A MemSet of `size` bytes comes first unless the kernel stores or clears dW itself.
         """
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
         check_limits(self.call, op_type)

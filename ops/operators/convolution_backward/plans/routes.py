@@ -23,8 +23,8 @@ LARGE_KERNEL = 8
 def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
     """Return True if the library's 3-D path computes the gradients.
 
-    It does for 3-D calls. It also does for deterministic calls of lower rank that want dW but not dx, where the product
-    has that route, pads are less than the kernel and L1 fits.
+    It does for 3-D calls. It also does for deterministic calls of lower rank that want dW but not dx, where the product has
+    that route, pads are less than the dilated kernel, and L1 holds the whole rows that the filter kernel reads.
     """
     alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
     return call.rank == 5 or (alone and _deterministic_filter_3d(call, inp))
@@ -73,12 +73,12 @@ def data_op_type(call: ConvolutionCall) -> str:
 
 
 def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
-    """Return the name of the library's operator for grad_weight (ops-nn routing: stated; its lists of single shapes are
-    left out).
+    """Return the name of the library's operator for grad_weight (ops-nn routing: stated; its lists of single shapes are left
+    out).
 
-    On the library's 3-D path (`is_3d`) it is Conv3DBackpropFilterV2 for fp32, dilated, grouped and deterministic calls
-    and for some kernel sizes, else Conv3DBackpropFilter. Off that path it is Conv2DBackpropFilter, or
-    Conv3DBackpropFilter for some deterministic calls.
+    On the library's 3-D path (`is_3d`) it is Conv3DBackpropFilterV2 for float32, dilated, grouped and deterministic calls and
+    for some kernel sizes, else Conv3DBackpropFilter. Off that path it is Conv2DBackpropFilter, or Conv3DBackpropFilter for
+    deterministic calls that would take the path if they did not want dx too.
     """
     p = call.problem
     if not is_3d(call, inp):
@@ -109,10 +109,10 @@ def check_limits(call: ConvolutionCall, op_type: str) -> None:
 
 
 def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
-    """Return (Dilation before the data kernel, Dilation after it), None for one that the call lacks; for 2-D calls of
-    products with that route, not in bf16.
+    """Return (Dilation before the data kernel, Dilation after it), None for one that the call lacks; both None for 3-D,
+    bfloat16 and transposed calls, and for products without that route.
 
-    One comes before for strides above 2, one after for a 1x1 kernel with stride.
+    One comes before for a stride above 2 of a kernel with several taps, one after for a 1x1 kernel with any stride above 1.
     """
     p = call.problem
     if "dilation_kernel" not in call.routes or call.forward or call.rank == 5 or call.storage_dtype == "bfloat16":
@@ -128,7 +128,7 @@ def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
 
 
 def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) -> ConvProblem:
-    """Return the data kernel's problem without strides if a Dilation `before` or `after` it inserts the zeros; `p`
+    """Return the data kernel's problem without strides of H and W if a Dilation `before` or `after` it inserts the zeros; `p`
     itself with neither.
 
     With one before, gradOutput is the dilated map; with one after, dx has gradOutput's size and no padding.

@@ -89,7 +89,7 @@ class PlanDraft:
         self.launch(op_type, name, [], [output], mem_set_work(self.chip, size, name, dtype=dtype, value=value))
 
     def cleared(self, target: str, name: str, size: int | None = None) -> None:
-        """Append a MemSet `name` that fills a tensor, or its first `size` bytes, with zeros."""
+        """Append a MemSet `name` that fills tensor `target`, or its first `size` bytes, with zero bytes."""
         count = self.result.tensors[target].size if size is None else size
         self.launch("MemSet", name, [], [target], mem_set_work(self.chip, count, name))
 
@@ -101,7 +101,9 @@ class PlanDraft:
         return self.view_copy(name, tensor, f"{name}.contiguous", None, self.result.tensors[name].dtype)
 
     def unread_copy(self, name: str) -> None:
-        """Append the library's contiguous copy of an input that no kernel reads, since it costs time and workspace."""
+        """Append the library's contiguous copy of an input of `call.unread`; no kernel reads the copy, but it costs time and
+        workspace.
+        """
         view, dtype = self.call.unread[name], self.result.tensors[name].dtype
         itemsize, contiguous = int(numpy_dtype(dtype).itemsize), contiguous_strides(view.shape)
         target = self.result.tensor(f"{name}.unread", dtype, view.format, view.size * itemsize)
@@ -126,7 +128,9 @@ class PlanDraft:
         return target
 
     def strided_copy(self, op_type: str, source: str, target: str, copy: StridedCopy) -> None:
-        """Append a strided copy from `source` to `target` as a launch of `op_type`: transposing if possible, or ViewCopy's."""
+        """Append a strided copy from `source` to `target` as a launch of `op_type`, by the Transpose kernel where that can make
+        the copy, else by ViewCopy's.
+        """
         name, turn = f"{op_type}_{target}", as_turn(copy)
         if turn is None:
             self.launch(op_type, name, [source], [target], view_copy_work(self.chip, copy, name))
@@ -134,7 +138,9 @@ class PlanDraft:
             self.launch(op_type, name, [source], [target], partial(transpose_work, self.chip, turn, copy.itemsize))
 
     def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:
-        """Append a Cast of `count` elements (default all) to `target` and return it; return `source` if the dtype is right."""
+        """Append a Cast of the first `count` elements (None: all) of `source` to tensor `target`, which is added unless the
+        plan has it, and return `target`; return `source` and append nothing if it has `dtype` already.
+        """
         before = self.result.tensors[source]
         if before.dtype == dtype:
             return source
@@ -154,8 +160,9 @@ class PlanDraft:
         return target if target in self.result.tensors else self.cast(source, dtype, target)
 
     def deliver(self, source: str, output: str) -> None:
-        """Append the steps from the contiguous result `source` to the caller's output: Cast (first to the dtype in
-        which it is held) and, for a strided tensor, ViewCopy.
+        """Append the steps from the contiguous result `source` to the caller's output: Cast (first to the dtype in which it is
+        held) and, for a strided tensor, ViewCopy. Nothing is appended for a contiguous output whose dtype `source` has: it must
+        be the output itself, as `landing` sees to.
         """
         tensor = self.call.outputs[output]
         if (held := self.call.held_dtype(output)) != tensor.dtype:
@@ -183,7 +190,9 @@ class PlanDraft:
         return n, c, d, h * w
 
     def bias(self, grad_output: str) -> None:
-        """Append the bias gradient: ReduceSum over all axes but the channels, in gradOutput's own dtype."""
+        """Append the bias gradient: ReduceSum of tensor `grad_output` over all axes but the channels, in its own dtype, and the
+        steps to the caller's tensor.
+        """
         n, c, d, hw = self.feature("grad_output")
         if self.call.channels_last:  # [pixels, C], of which each row is an image of one pixel
             n, d, hw = n * d * hw, 1, 1
