@@ -16,7 +16,9 @@ from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import Ints
 from ascend_sim.isa.base import ceil_div
 from ascend_sim.isa.forms import reach
+from ascend_sim.isa.vector.arithmetic import VectorBinary
 from ascend_sim.kernel.inspection import Allocated
+from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.touches import operand_values
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -214,10 +216,17 @@ def _in_no_buffer(subject: Subject, a: Accesses) -> NDArray[np.bool_]:
     return outside & inside & np.isin(a.start >> APART, list(took))
 
 
+def _continues(program: Program, row: int) -> bool:
+    """Return True if each row of a vector instruction continues from the result of the row before: src1 lies at dst."""
+    argument, dst, _, src1 = program.rows[row, :4].tolist()
+    instruction = program.table.instructions[argument]
+    return isinstance(instruction, VectorBinary) and instruction.runs_on and dst == src1
+
+
 def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
     """Yield findings on writes whose rows overlap, one for each source line: a row begins before the one before has ended.
 
-    Atomic additions may overlap.
+    Atomic additions may overlap, and rows that continue from the result of the row before.
     """
     found: dict[tuple[object, ...], list[tuple[str, int]]] = {}
     for space, a in subject.accesses.items():
@@ -226,8 +235,9 @@ def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
             continue
         for one in np.flatnonzero(lost[a.form] & a.writes & (a.atomic == 0)).tolist():
             access = int(a.first[one])
-            key = (space, *subject.line_key(int(a.program(access)), int(a.row[access])))
-            found.setdefault(key, []).append((space, one))
+            number, row = int(a.program(access)), int(a.row[access])
+            if not _continues(subject.programs[number], row):
+                found.setdefault((space, *subject.line_key(number, row)), []).append((space, one))
     for some in found.values():
         space, one = some[0]
         a = subject.accesses[space]

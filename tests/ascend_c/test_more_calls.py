@@ -324,3 +324,16 @@ def test_a_mask_has_at_most_the_elements_of_a_repeat(masked: Any, number: int) -
     refused = recorded(masked, 1 << 40, number, most + 1)
     assert refused.how == REFUSED and refused.last is not None and refused.last[1] == 5 + number
     assert refused.text == f"a mask of {most + 1} elements; allowed are 0 to {most}, those of a repeat"
+
+
+def test_rows_are_added_up_in_one_place(tmp_path: Path) -> None:
+    """dst and src1 stand still (stated as allowed); elsewhere each repeat would overwrite the one before."""
+    copy = f"{IN.replace('64', '512')} Duplicate(d, 1.0f, 64); Duplicate(b, 1.0f, 64); PipeBarrier<PIPE_V>();"
+    call = "Add(d, a, apart ? b : d, (uint64_t)64, 8, {1, 1, 1, 0, 8, 0});"
+    kernel = made(tmp_path, vector_kernel(f"{copy} {call} {OUT}", tensors="x z", numbers="int32_t apart"))
+    x = np.random.default_rng(0).integers(-9, 9, (8, 64)).astype(np.float32)
+    run = asim.launch(kernel, 1, x, asim.empty(64, "float32"), apart=0)
+    np.testing.assert_array_equal(run.outputs["z"], x.sum(0) + 1)
+    for apart in (0, 1):
+        found = asim.check_kernel(kernel, 1, x, asim.empty(64, "float32"), apart=apart).findings
+        assert [one.kind for one in found if one.level == "ERROR"] == ["rows over each other"] * apart

@@ -18,7 +18,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.isa.memory import Memory
-from ascend_sim.isa.vector.base import Elementwise
+from ascend_sim.isa.vector.base import Elementwise, whole_blocks
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast
 from ascend_sim.numerics.integers import INTEGERS, storage, within_64_bits
@@ -62,6 +62,10 @@ BINARY = {
     "add_relu": Operation(lambda x, y: np.maximum(x + y, x.dtype.type(0))),
     "sub_relu": Operation(lambda x, y: np.maximum(x - y, x.dtype.type(0))),
 }
+
+RUNNING = ("add", "sub", "mul", "max", "min", "add_relu", "sub_relu")
+RUNNING_FORMATS = ("float16", "int32", "float32")
+"""Operations, and their formats, each of whose repeats may continue from the result of the one before (asc-devkit: stated)."""
 
 MULTIPLY_ADD = {
     "mul_add": Operation(lambda x, y, held: x * y + held),
@@ -120,6 +124,8 @@ class VectorUnary(Elementwise):
 class VectorBinary(Elementwise):
     """dst = src0 operation src1, element by element; `operation` is a row of `BINARY` (else SimError), `src_stride` that of
     src0.
+
+    Rows are written in their order: with a `src1_stride` of 0 and src1 at dst each reads what the rows before it wrote there.
     """
 
     src1_stride: int = 0
@@ -133,12 +139,34 @@ class VectorBinary(Elementwise):
         self._fit(chip, self.src1_stride)
         return super().pipe(chip)
 
+    def _fit(self, chip: ChipSpec, *src_strides: int) -> None:
+        if self.runs_on and self.dst_stride == 0:
+            whole_blocks(chip, f"{self.name} {self.operation}", *src_strides)
+        else:
+            super()._fit(chip, *src_strides)
+
+    @property
+    def runs_on(self) -> bool:
+        """Return True if rows may read at src1 what earlier ones wrote."""
+        known = self.operation in RUNNING and self.dtype in RUNNING_FORMATS
+        return known and self.rows > 1 and self.src1_stride == 0 and not self.blocks
+
     def reads(self) -> tuple[Region, ...]:
         return (*super().reads(), *self._bytes("src1", self.src1_stride))
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        right = self._view(memory, src1, "src1", self.src1_stride)
-        return memory.model.settled(_apply(BINARY[self.operation], self.dtype, self.source(memory, src0), right))
+        left, right = self.source(memory, src0), self._view(memory, src1, "src1", self.src1_stride)
+        if not (self.runs_on and dst == src1):
+            return memory.model.settled(_apply(BINARY[self.operation], self.dtype, left, right))
+        total, results = right[0], []
+        for row in left:
+            results.append(memory.model.settled(_apply(BINARY[self.operation], self.dtype, row, total)))
+            total = results[-1 if self.dst_stride == 0 else 0]
+        return np.stack(results)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        last = self.runs_on and self.dst_stride == 0
+        super().commit(memory, dst, pending[-1:] if last else pending)
 
 
 @frozen

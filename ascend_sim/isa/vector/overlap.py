@@ -20,7 +20,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.base import Instruction, ceil_div
 from ascend_sim.isa.moves import offsets_of
-from ascend_sim.isa.vector.arithmetic import VectorBinary
+from ascend_sim.isa.vector.arithmetic import RUNNING, RUNNING_FORMATS, VectorBinary
 from ascend_sim.isa.vector.base import OPERANDS, Elementwise, size_of
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.isa.vector.gather_mask import GatherMask
@@ -35,8 +35,6 @@ from ascend_sim.isa.vector.two_formats import VectorBinaryCast
 from ascend_sim.memory.regions import Region
 
 _SOURCE = "asc-devkit, general constraints of overlapping addresses"
-_RUNNING = ("add", "sub", "mul", "max", "min", "add_relu", "sub_relu")
-_RUNNING_FORMATS = ("float16", "int32", "float32")
 _SQUARE = 16
 """Rows and columns of the only matrix that may be transposed in place."""
 _ByElements = Elementwise | VectorCast | VectorBinaryCast | VectorCopy | Select | SelectByRegister
@@ -157,14 +155,14 @@ def _of_blocks(i: _ByElements, operand: str, distance: int) -> str:
 
 
 def _runs_on(instruction: _ByElements, operand: str, distance: int) -> bool:
-    """Return True if each row of an operation in `_RUNNING` may read the result of the row before as `operand`.
+    """Return True if each row of an operation in `RUNNING` may read the result of the row before as `operand`.
 
-    It may if there are several rows in a format of `_RUNNING_FORMATS`, `operand` is src1 and begins at the address of dst
+    It may if there are several rows in a format of `RUNNING_FORMATS`, `operand` is src1 and begins at the address of dst
     (`distance` 0), and it or dst has stride 0.
     """
-    if not isinstance(instruction, VectorBinary) or instruction.operation not in _RUNNING or operand != "src1":
+    if not isinstance(instruction, VectorBinary) or instruction.operation not in RUNNING or operand != "src1":
         return False
-    if instruction.dtype not in _RUNNING_FORMATS:
+    if instruction.dtype not in RUNNING_FORMATS:
         return False
     return distance == 0 and instruction.rows > 1 and 0 in (instruction.dst_stride, instruction.src1_stride)
 

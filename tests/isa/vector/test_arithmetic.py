@@ -343,3 +343,34 @@ def test_products_and_what_stands_in_dst(operation: str) -> None:
 def test_a_product_without_a_rule_is_refused() -> None:
     with pytest.raises(SimError, match="no vector operation 'add' here; there are mul_add, fused_mul_add"):
         VectorMulAdd("add", "float16", 8)
+
+
+@pytest.mark.parametrize("mask", [None, Mask(0b1011, 64)])
+@pytest.mark.parametrize("apart", [0, 256])
+@pytest.mark.parametrize("operation", ["add", "sub", "mul", "max", "min", "add_relu", "sub_relu"])
+def test_a_running_result_is_that_of_one_repeat_after_the_other(operation: str, apart: int, mask: Mask | None) -> None:
+    """src1 lies at dst with a stride of 0: each row is an instruction of its own here."""
+    count = 3 if mask is None else 64
+    whole = VectorBinary(operation, "float32", count, 5, apart, 256, mask, (), 0)
+    assert whole.pipe(CHIP) == "V"
+    one = VectorBinary(operation, "float32", count, 1, 0, 0, mask)
+    rng = np.random.default_rng(5)
+    start, x = rng.standard_normal((5, 64)).astype(np.float32), rng.standard_normal((5, 64)).astype(np.float32)
+    found = []
+    for at_once in (True, False):
+        memory = Memory(LocalMemory({"UB": 16384}), [], ValueModel.of(CHIP))
+        memory.array("UB", 0, (5, 64), "float32")[...] = start
+        memory.array("UB", 8192, (5, 64), "float32")[...] = x
+        if at_once:
+            whole.commit(memory, 0, whole.read(memory, 0, 8192, 0))
+        else:
+            for row in range(5):
+                one.commit(memory, apart * row, one.read(memory, apart * row, 8192 + 256 * row, 0))
+        found.append(memory.array("UB", 0, (5, 64), "float32").copy())
+    np.testing.assert_array_equal(*found)
+
+
+def test_rows_in_one_place_are_those_of_a_running_result_alone() -> None:
+    for operation, dtype, stride in (("div", "float32", 0), ("add", "int16", 0), ("add", "float32", 256)):
+        with pytest.raises(SimError, match="0 bytes apart, over each other"):
+            VectorBinary(operation, dtype, 64, 4, 0, 256, None, (), stride).pipe(CHIP)
