@@ -37,9 +37,10 @@ def finish_all(
     name: str,
     progress: Progress | None,
 ) -> Finished:
-    """Return the results of `finish`, and close the store; `progress` is called with `name`.
+    """Return the results of `finish`, and close the store; `progress` is called with `name`, the number of results so far, and
+    that of all items.
 
-    An interrupt (Ctrl-C) before the first result is raised.
+    An interrupt (Ctrl-C) ends the work: the results so far are returned. Before the first result it is raised.
     """
     found: dict[str, dict[str, Any] | Failed] = {}
     complete = True

@@ -49,10 +49,10 @@ class Pool:
     """Interface of a pool of workers that compute independent items; `run` may be called again when it has finished."""
 
     def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
-        """Yield (name, `function` of the item) for every (name, item), as each is ready; Failed where the processes that
-        tried it died.
+        """Yield (name, `function` of the item) for every (name, item), as each is ready; Failed where the processes that tried
+        it died.
 
-        An error that the function raises ends the run.
+        An error that the function raises is raised here and ends the run.
         """
         raise NotImplementedError
 
@@ -153,8 +153,8 @@ def _named(function: Function, name: str, item: Any) -> tuple[str, Any]:
 class Cluster(Pool):
     """The workers of the Dask scheduler at `address`, which must have the ascend-sim of this process.
 
-    `room` is the package of the function that runs. Raises SimError without the extra `dask`, for a scheduler that does not
-    answer, and when it goes away.
+    `room` is the package of the function that runs, "studies.sweep". Raises SimError without the extra `dask`, for a malformed
+    address, for a scheduler that does not answer, and when it goes away during a run.
     """
 
     address: str

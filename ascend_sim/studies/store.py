@@ -62,8 +62,8 @@ class Store:
     it.
 
     `what` is everything that the results depend on beside their names, as plain data; `room` is the package that makes them:
-    its sources and those of the rooms below it count too. Raises SimError for a file of another kind, or one that cannot be
-    written.
+    its sources and those of `code_digest` count too. Raises SimError for a file of another program or version, and for one that
+    cannot be written.
     """
 
     def __init__(self, what: Mapping[str, Any], path: Path | None = None, *, room: str) -> None:
@@ -158,10 +158,11 @@ class Store:
     # -- claims --------------------------------------------------------------------------------------------------------
 
     def claim(self, name: str) -> Claim:
-        """Claim a result for this process and return "mine"; "done" if it exists, "theirs" if another live process holds its
-        claim.
+        """Claim a result for this store and return "mine"; "done" if it exists, "theirs" if another live process (or store)
+        holds its claim.
 
-        The claim counts how often the result was begun: once, and once more for every process that died over it.
+        Each "mine" adds one to the number of times that the result was begun, which `add` keeps. On Windows no claim holds:
+        several processes may be given "mine".
         """
         with self._locked("written"), self._transaction():
             if self._one("select 1 from results where study = ? and name = ?", self._study, name):
@@ -250,7 +251,9 @@ class Store:
 
 @cache
 def code_digest(room: str) -> str:
-    """Return a SHA-256 of the sources of `room` and of the rooms below it, and of all YAML tables; kept for the process."""
+    """Return a SHA-256 of the sources of `room`, of the packages in `_ROOMS`, and of all YAML tables; kept for the process.
+    Other rooms of `studies` do not count.
+    """
     folders: list[tuple[Path, Sequence[str]]] = [
         (Path(str(import_module(f"ascend_sim.{one}").__file__)).parent, _SOURCES) for one in (*_ROOMS, room)
     ]

@@ -44,7 +44,9 @@ class Fact:
 
     @property
     def differences(self) -> tuple[int | float | None, ...]:
-        """Return each run's difference from the first, at 12 digits; None for words and where a run lacks the fact."""
+        """Return each run's difference from the first, at 12 digits; None for words, where a run lacks the fact, and everywhere
+        if the first lacks it.
+        """
         first, found = self.values[0], list[int | float | None]()
         for value in self.values:
             more = value - first if _is_number(first) and _is_number(value) else None  # type: ignore[operator]

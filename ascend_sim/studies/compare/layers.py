@@ -74,8 +74,9 @@ class LayerComparison(ShownResult):
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict for each layer of either run, the largest change first.
 
-        Keys: "layer", "us" (of both runs, None where one lacks it), "change", "parts" whose us changed, "what": other shapes,
-        or the changed parts, in words.
+        Keys: "layer", "us" (total of both runs, None for a refused or missing layer), "change" (of the totals, None taken as
+        0), "parts" {part: change in us} with those that changed, "what": the difference in words (refused, missing, other
+        shapes, or the changed parts), "" for none.
         """
         first, second = self.runs
         found = [self._row(name) for name in dict.fromkeys((*first.us, *second.us))]
@@ -131,7 +132,7 @@ def compare_layers(*runs: object, options: Mapping[str, object] = {}) -> LayerCo
 
 
 def render_layers(found: LayerComparison, console: Console, *, everything: bool = False) -> None:
-    """Print both totals and the twelve layers that changed most; with `everything` all layers."""
+    """Print both totals and the twelve layers that changed most; with `everything` all layers, equal ones too."""
     first, second = found.runs
     for letter, run in zip("AB", found.runs, strict=True):
         say(console, f"{letter}  {run.total:12,.1f} us   {run.label}: {run.title}")
@@ -170,8 +171,8 @@ def _read(run: object) -> LayersOfRun:
 
 
 def _layers_of(label: str, said: Mapping[str, Any]) -> LayersOfRun:
-    """Return the layers of a file's data; a repeated name gets "#2", "#3" and so on, a forward layer of a training step
-    ":forward".
+    """Return the layers of a file's data; a repeated name gets "#2", "#3" and so on. In data with both passes a forward layer's
+    name ends in ":forward".
     """
     passes = {name: said[name] for name in ("forward", "backward") if name in said} or {"": said}
     titles, us, texts = list[str](), dict[str, dict[str, float]](), dict[str, str]()

@@ -98,9 +98,10 @@ def _summary(console: Console, comparison: RunComparison) -> None:
 
 
 def _causes(comparison: RunComparison, kernel: KernelFacts) -> str:
-    """Return the changes of a kernel between two runs as text: blocks, tiling and tensors, then parts of its waterfall in us.
+    """Return the changes of a kernel between two runs as text: at most three of blocks, tiling and tensors, then at most three
+    parts of its waterfall in us.
 
-    "" for more than two runs.
+    "" for more than two runs, and for a kernel that one run lacks.
     """
     if len(comparison.runs) != 2 or kernel.missing:
         return ""
@@ -117,7 +118,9 @@ def _causes(comparison: RunComparison, kernel: KernelFacts) -> str:
 
 
 def tables(comparison: RunComparison, console: Console, *, kernels: Sequence[str] = (), everything: bool = False) -> None:
-    """Print the whole call, outputs, times of all kernels and the facts of some, as `render` with `full` does."""
+    """Print the whole call, outputs, times of all kernels (with `kernels` of these alone) and the facts of some, as `render`
+    with `full` does.
+    """
     shown = chosen_kernels(comparison, kernels, everything)
     rows = _FactRows(console, comparison)
     rows.facts("the whole call", comparison.call, everything)
@@ -201,7 +204,7 @@ class _FactRows:
             self.add(fact, fact.differs)
 
     def add(self, fact: Fact, differs: bool, difference: str = "") -> None:
-        """Add the row of a fact; `difference` replaces that of two runs."""
+        """Add the row of a fact, marked if it `differs`; `difference` is shown in place of that between two runs."""
         if self._two:
             texts = [*shown_values(fact), *((difference, "") if difference else shown_difference(fact))]
         else:
@@ -215,7 +218,9 @@ class _FactRows:
 
 
 def shown_value(value: Value) -> str:
-    """Return a value as table text: "-" for None, numbers with commas and two decimals, or four digits below 1."""
+    """Return a value as table text: "-" for None; numbers with commas, a float with two decimals, below 1 with four significant
+    digits.
+    """
     if value is None:
         return "-"
     if isinstance(value, bool | str):
@@ -235,8 +240,8 @@ def _percent(share: Any) -> str:
 
 
 def shown_difference(fact: Fact) -> tuple[str, str]:
-    """Return (second run minus first, its share of the first in per cent) as text; of shares the percentage points and "". ""
-    for words and equal numbers.
+    """Return (second run minus first, its share of the first in per cent) as text. Shares have their difference in percentage
+    points, and no share. Both are "" for words and equal numbers.
     """
     first, more = fact.values[0], fact.differences[1]
     if not more:
@@ -248,6 +253,8 @@ def shown_difference(fact: Fact) -> tuple[str, str]:
 
 
 def relative(first: float, more: float) -> str:
-    """Return `more` than `first`, not 0, in per cent, or the ratio of both numbers from ten times on ("x 12")."""
+    """Return the change from `first` (not 0) to `first` + `more` as text: in per cent, or from ten times on as a ratio ("x
+    12").
+    """
     ratio = 1 + more / first
     return f"x {ratio:,.0f}" if ratio >= _RATIO else f"{100 * (ratio - 1):+.1f} %"

@@ -36,7 +36,7 @@ def formula_lines(explanation: Explanation) -> list[str]:
 
 
 def _all_terms(explanation: Explanation) -> int:
-    """Return the number of terms of the sum, including those that fall on padding."""
+    """Return the number of terms of the sum, including those that fall into padding or between strides."""
     call = explanation.call
     p = call.problem
     if explanation.formula.kind == "filter":

@@ -68,7 +68,7 @@ def explain_data(explanation: Explanation) -> dict[str, Any]:
     """Return everything that the page shows as plain values for JSON: texts, maps of the tensors, parts of the sum, steps to
     the output.
 
-    Parts after the first stop before 600 mmads in all; "allParts" counts every part.
+    "parts" has the first part, and the further ones as long as all have 600 mmads at most; "allParts" counts every part.
     """
     shown: list[SumPart] = []
     for part in explanation.parts:
@@ -165,7 +165,9 @@ class _Map:
         return [value for cell in sorted(found) for value in cell]
 
     def area(self, flat: Array) -> list[int]:
-        """Return [top, left, bottom, right], inclusive, of the box around the cells of flat indices."""
+        """Return [top, left, bottom, right], inclusive, of the box around the cells of flat indices, of which there is at least
+        one; planes do not count.
+        """
         _, _, _, row, column = self.places(flat)
         return [int(row.min()), int(column.min()), int(row.max()), int(column.max())]
 
@@ -291,10 +293,11 @@ def _mmad(explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map],
 
 
 def _tiles(part: SumPart) -> tuple[str, dict[str, Any]]:
-    """Return the L0C tile after every mmad as base64 of signed bytes, scaled so that the largest magnitude is 127, and a
-    dict of sizes, "peak" and the element's place.
+    """Return the L0C tile after every mmad as base64 of signed bytes, scaled so that the largest magnitude is 127, and a dict
+    of sizes, "peak" and the element's place.
 
-    Tiles too large for a page keep every `step`-th row and column. "" and zeros where some tile was not kept.
+    An infinity or NaN becomes 0. Tiles too large for a page keep every `step`-th row and column, the element's among them. ""
+    and zeros where some tile was not kept.
     """
     first = part.mmads[0]
     kept = [m.tile for m in part.mmads if m.tile is not None]

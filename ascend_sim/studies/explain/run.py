@@ -53,10 +53,10 @@ Array = NDArray[Any]
 class Explanation(ShownResult):
     """Result of `explain`: everything about element `index` (in the caller's order) of the output `tensor`.
 
-    `way` has the parts of the sum and the steps to the output, in the order of their instructions. `formula` has the products;
-    its left tensor is the one that the cube takes as left operand. `operands` are the caller's input tensors by name, 8-bit
-    ones decoded. `reference` is the float64 sum of the numbers as the cube rounds them, `unrounded` that of the caller's
-    numbers.
+    `way` has the parts of the sum and the steps to the output, in the order of their instructions; `output` is the last step.
+    `formula` has the products; its left tensor is the one that the cube takes as left operand. `operands` are the caller's
+    input tensors by name, 8-bit ones decoded. `reference` is the float64 sum of the numbers as the cube rounds them,
+    `unrounded` that of the caller's numbers.
     """
 
     tensor: str
@@ -126,7 +126,7 @@ class Explanation(ShownResult):
         return int(numpy_dtype(self.call.inputs[tensor].dtype).itemsize)
 
     def name(self, tensor: str) -> str:
-        """Return the operator's public name of a tensor that has another name inside the simulator."""
+        """Return the caller's name of a tensor that the simulator calls `tensor`; mostly they are equal."""
         return self.operator.given_name(tensor)
 
     def subscript(self, tensor: str, flat: int) -> str:
@@ -153,7 +153,8 @@ def explain(
 
     `element` is an index of grad_input or of a forward operator's output, `weight` one of grad_weight. Without either it is the
     middle of the first output. `tiles` keeps the L0C tile after every mmad. Options that are left out or None are the case's.
-    Raises SimError for an index outside the output, and errors of the call itself.
+    Raises SimError for both at once, for an output that the call does not have, for an index outside it, and errors of the call
+    itself.
     """
     loaded = case if isinstance(case, Case) else load_case(case)
     chosen = _chosen(loaded, element, weight)
@@ -170,7 +171,8 @@ def explain_all(
 ) -> list[Explanation]:
     """Follow several elements, (output, index) each, through one run in mode "full" and return their explanations in order.
 
-    `tiles` and `options` are those of `explain`.
+    `tiles` and `options` are those of `explain`. Raises KeyError for an output that the call does not have and ValueError for
+    an index outside it.
     """
     how = of_this_case(case, options)
     spec = chip_of(how["chip"])

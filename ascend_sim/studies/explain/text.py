@@ -33,8 +33,8 @@ Array = NDArray[Any]
 
 
 def explain_page(explanation: Explanation, width: int | None = None) -> str:
-    """Return the whole explanation as text, its tables within `width`: formula, matrix product, cube, way to the output,
-    result.
+    """Return the whole explanation as text, its tables within `width` (None: any width): formula, matrix product, cube, way to
+    the output, result.
 
     Of four parts of the sum or more, two are shown in full and the others as a table.
     """
@@ -230,7 +230,9 @@ def origins_of_load(explanation: Explanation, row: Row) -> Array:
 
 
 def tensor_of(explanation: Explanation, origin: int) -> tuple[str, int] | None:
-    """Return (name, first byte) of the caller's input tensor that holds the GM byte `origin`; None if none does."""
+    """Return (name, GM address of its first byte) of the caller's input tensor that holds the GM byte `origin`; None if none
+    does.
+    """
     for task in explanation.provenance.tasks:
         for tensor in task.tensors:
             if tensor.name in explanation.operands and tensor.base <= origin < tensor.base + tensor.size:

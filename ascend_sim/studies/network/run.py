@@ -217,14 +217,14 @@ def run_network(
     progress: Progress | None = None,
     **options: Unpack[NetworkOptions],
 ) -> NetworkRun:
-    """Run one pass ("backward" or "forward") of every layer in timing mode and return the times; `batch` None is the
-    network's own.
+    """Run one pass ("backward" or "forward") of every layer in timing mode and return the times; `batch` None is the network's
+    own.
 
     `network` is the name of one that ships with the package, a network file, or a Network. `jobs` processes share the distinct
-    layers. A layer without gradients takes no backward pass. `tilings` are fields of the cube kernels by layer, for the
-    backward pass. `out` is a folder with a store: results in it are not simulated again. An interrupt (Ctrl-C) ends it with the
-    layers that were finished, if there are any. Raises SimError for a batch below 1, for tilings of layers that there are not,
-    and where every layer is refused.
+    layers. A layer without gradients takes no backward pass: its times are 0. `tilings` are fields of the cube kernels by
+    layer, for the backward pass. `out` is a folder with a store: results in it are not simulated again. An interrupt (Ctrl-C)
+    ends it with the layers that were finished, if there are any. Raises SimError for a batch below 1 and for tilings of layers
+    that there are not; where every layer is refused, AclnnError or SimError with the first refusal.
     """
     how = NetworkOptions(**options)
     check_options(NetworkOptions, how)
@@ -297,7 +297,7 @@ def _problem(layer: Layer, direction: str, tiling: Mapping[str, Mapping[str, int
     """Return the key of a layer's call as JSON: operator, tensors, attributes, cubeMathType, tiling, and whether it has
     gradients.
 
-    Layers with equal keys take equal time.
+    Layers with equal keys take equal time if they find the L2 in equal states.
     """
     operator = OPERATORS.of_pass(direction, layer.kind)
     case: Case = operator.of_layer(layer)

@@ -21,8 +21,9 @@ _TROUBLE = 2
 def ranked(run: Any) -> list[dict[str, Any]]:
     """Return a dict for each distinct layer of a `NetworkRun` that ran, longest time over all its copies first.
 
-    Keys: "layer", the copy that takes longest; "copies"; of all of them "all" us, "parts" and "beyond" (the time above the
-    ideal, an upper bound of what can be saved); their means "us", "ideal" of the cube at its peak, and "layout".
+    Keys: "layer", the copy that takes longest; "text", its shapes; "copies" that ran; of all of them "all" us, "parts" and
+    "beyond" (the time above the ideal, an upper bound of what can be saved); their means "us", "ideal" of the cube at its peak,
+    and "layout".
     """
     found = []
     for copies in run.copies:
@@ -88,7 +89,7 @@ def lines_of(summary: dict[str, Any], more: str = "") -> list[str]:
     """Return a summary as lines: time, parts, the layers with most time, trouble, the next command; the last one is `more`,
     unless that is "".
 
-    Of refusals and findings two each are shown, the others counted.
+    Of refusals and findings two each are shown, with at most 160 characters, the others counted.
     """
     what = f"{summary['network']}  {summary['direction']}  batch {summary['batch']}  {summary['chip']}"
     lines = [f"{what}   {head_words(summary['total_us'], summary['interval'])}", parts_words(summary["parts"])]

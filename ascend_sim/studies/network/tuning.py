@@ -79,12 +79,12 @@ def tune(
     searching: Progress | None = None,
     **options: Unpack[TuneOptions],
 ) -> Tuned:
-    """Search the cube kernels of every distinct layer, `seconds` each at most, and run the network with the tilings that make
-    their kernel faster.
+    """Search the cube kernels of every distinct layer, each kernel at most `seconds`, and run the network with the tilings that
+    make their kernel faster.
 
     `batch` None is the network's own. Results are kept in the store of `out` as they come, so that a killed tuning goes on. An
-    interrupt ends the searches, with the results so far. `searching` is called with the layer, the number of searched layers
-    and of all. Raises SimError as `run_network` does.
+    interrupt ends the searches, with the results so far. `searching` is called before each layer's search with the layer's
+    name, the number of searched layers, and that of all. Raises SimError as `run_network` does.
     """
     how = TuneOptions(**options)
     chip, conformance, library = how["chip"], how["conformance"], how["library"]
@@ -157,7 +157,7 @@ def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
 
 
 def write_tilings(tilings: Tilings, out: str | Path) -> Path:
-    """Write {layer: {kernel: fields}} as `tilings.yaml` into the folder `out` and return the file's path."""
+    """Write {layer: {kernel: fields}} as `tilings.yaml` into the folder `out`, over an earlier one, and return the file's path."""
     path = Path(out) / TILINGS_FILE
     plain = {name: {kernel: dict(fields) for kernel, fields in kernels.items()} for name, kernels in tilings.items()}
     with atomic_write(path) as file:

@@ -140,7 +140,8 @@ def precision(
     `dtypes`: of the inputs, row by row; None: the 16- and 32-bit ones, and the case's own if it has 8 bits. `tensors`: the
     caller's values in the case's shapes, by name, in place of `inputs`. With `probe` "decided_by" of an output names the test
     that decided its verdict. With adversarial inputs `correct` uses the rigorous bound. An interrupt (Ctrl-C) ends it with the
-    input dtypes that were finished, if there are any. Raises SimError for unknown names and files that do not fit the case.
+    input dtypes that were finished, if there are any. Raises SimError for unknown names, for `inputs` and `tensors` together,
+    and for values that do not fit the case.
     """
     how = PrecisionOptions(**options)
     check_options(PrecisionOptions, {name: value for name, value in how.items() if value is not None})
@@ -272,8 +273,8 @@ class _Bench:
         model: ValueModel,
         known: dict[tuple[str, str], PrecisionRow],
     ) -> PrecisionRow | None:
-        """Run a refused 8-bit row as one call for each gradient under conformance "library"; return one row with times,
-        cycles and findings added.
+        """Run a refused 8-bit row as one call for grad_input and one for grad_weight under conformance "library"; return one
+        row with times, cycles and findings added.
 
         A later cubeMathType takes the first one's figures. None if the row has no 8-bit inputs, the operator no output mask, or
         no such call runs.

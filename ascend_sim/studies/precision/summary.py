@@ -78,10 +78,10 @@ def short(dtype: str | None) -> str:
 
 
 def sentences(table: PrecisionTable) -> list[str]:
-    """Return a sentence for each input dtype and chip that has several computations: what the further ones lose and cost
-    against the first.
+    """Return a sentence for each input dtype and chip: what the further computations lose and cost against the first, and which
+    results fail the vendor's threshold.
 
-    Only the first model of additions is compared.
+    None where there is one computation only and it does not fail. Only the first model of additions is compared.
     """
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for line in rows_of(table):

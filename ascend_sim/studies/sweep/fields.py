@@ -51,7 +51,7 @@ class Draft:
         return cls(type(case), entries, chip if chip is not None else case.chip)
 
     def made(self) -> tuple[Case, ChipSpec]:
-        """Return the changed case and its chip, with sizes and numbers put in.
+        """Return the changed case and its chip, with sizes and numbers put in; the sizes change `entries` too.
 
         Raises ConfigError where the entries do not fit together.
         """
@@ -109,7 +109,9 @@ def field_of(name: str, case: Case, chip: ChipSpec) -> SweepField:
 
 
 def known_fields(case: Case, chip: ChipSpec) -> list[str]:
-    """Return every name that `field_of` takes, bare ones before those with a kernel, "layer." or "chip." in front."""
+    """Return every name that `field_of` takes, bare ones before those with a kernel, "layer." or "chip." in front; short forms
+    (dX) and the prefix "tiling." are left out.
+    """
     kernels = _tiling_fields(case)
     bare = dict.fromkeys(own for fields in kernels.values() for own in fields)
     return [

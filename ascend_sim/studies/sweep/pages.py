@@ -35,7 +35,7 @@ def render(
     """Print the rows, shortest time first and refused ones last, only the first `top` if given, then a sentence on the best
     point.
 
-    `columns` defaults to the usual ones; rows in `front` are marked with a star.
+    `columns` defaults to the usual ones; those that no row has are left out. Rows in `front` are marked with a star.
     """
     shown = [name for name in columns or _SHOWN if name in sweep.columns]
     rows = sorted(sweep.rows, key=lambda row: (row["status"] != 0, row.get("us") or 0.0))
@@ -63,7 +63,7 @@ def render(
 
 def sentence(sweep: Sweep) -> str:
     """Return a sentence: how many points ran and were refused, the shortest time with its settings, and how much longer the
-    longest takes.
+    longest takes; if the batch is varied, the shortest time for each image too.
     """
     best, refused = sweep.best, len(sweep.rows) - len(sweep.ran)
     counts = f"{counted(len(sweep.ran), 'point')} ran"
@@ -88,8 +88,10 @@ def sentence(sweep: Sweep) -> str:
 
 
 def tilings_words(sweep: Sweep) -> list[str]:
-    """Return [a sentence on how each point's tilings were chosen] for a sweep that searches them or that varies the chip's
-    buffers, otherwise [].
+    """Return sentences on how each point's tilings were chosen, and with a search on the kernels that larger buffers make
+    slower.
+
+    [] for a sweep that neither searches nor varies the chip's buffers, and without a search where fewer than two points ran.
     """
     if sweep.tile:
         words = f"tilings: the best that {TRIED} simulations of each cube kernel found at each point"
@@ -214,8 +216,8 @@ def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tu
 def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequence[str] = ()) -> None:
     """Write a PNG heat map over two varied fields (`axes_of`): in each cell the smallest `column` over all other fields.
 
-    Refused points are grey; each cell carries its number if there are at most 200. Raises SimError for a column without numbers
-    and as `axes_of`.
+    Points without a number are grey; each cell carries its number if there are at most 200. Raises SimError for a column
+    without numbers, and as `axes_of` and `check_png`.
     """
     values = {name: _values(sweep, name) for name in sweep.fields}
     across, down = axes_of(values, axes)
@@ -243,7 +245,9 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
 
 
 def pareto_plot(sweep: Sweep, path: str | Path, first: str, second: str) -> None:
-    """Write a PNG: every point by its columns `first` and `second`, and the Pareto front (`Sweep.front`) with its settings."""
+    """Write a PNG: every point by its columns `first` and `second`, and the Pareto front (`Sweep.front`) with its settings.
+    Raises SimError as `Sweep.front` and `check_png`.
+    """
     rows = [row for row in sweep.numeric(first) if row in sweep.numeric(second)]
     front = sweep.front(first, second)
     figure = png_figure(path, 8, 5)

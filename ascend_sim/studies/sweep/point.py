@@ -48,9 +48,10 @@ class SweepPoint:
 
     @property
     def name(self) -> str:
-        """Return the cache key of a point, a SHA-256 of case, chip, mode and values: equal for points with equal results.
+        """Return the cache key of a point, a SHA-256 of all its fields and its values: equal for points with equal results.
 
-        In mode "timing" the values do not count; a file of values counts by its content.
+        The chip that the case names does not count, and in mode "timing" no values; a file of values counts by its content, and
+        is read each time.
         """
         said: dict[str, Any] = {
             "case": self.case.model_dump(mode="json", exclude={"chip"}),

@@ -101,7 +101,7 @@ class Sweep(ShownResult):
         return all(len({row.get(name) for row in self.ran}) == 1 for name in of_cube)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sweep as plain data: "case", "fields", "tile", "complete", the numbers of "points" and of "refused"
+        """Return the sweep as plain data: "case", "fields", "complete", "tile", "l2", the numbers of "points" and of "refused"
         ones, and all "rows".
         """
         return {
@@ -182,7 +182,9 @@ def sweep(
 def _point(
     case: Case, chip: ChipSpec, fields: Mapping[str, SweepField], values: Mapping[str, Any], how: SweepOptions
 ) -> SweepPoint | dict[str, Any]:
-    """Return the point with those values of the fields, or, where they do not fit together, {"status": None, "reason": ...}."""
+    """Return the point with those values of the fields, or, where they do not fit together, {"status": None, "reason": ...}.
+    The point is not run.
+    """
     try:
         draft = Draft.of(case, chip)
         for name, value in values.items():

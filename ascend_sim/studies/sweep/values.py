@@ -80,7 +80,7 @@ def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[Sequence[Any]
 
 
 def _in_bytes(size: re.Match[str]) -> str:
-    """Return a size with a unit as a number of bytes."""
+    """Return a size with a unit as text: its number of bytes."""
     count = _number(size["count"]) * _BYTES[size["unit"]]
     return str(int(count) if count == int(count) else count)
 

@@ -39,10 +39,10 @@ def kernels_of(
     launches: str | None = None,
     **options: Unpack[ChoiceOptions],
 ) -> list[CubeKernel]:
-    """Return the cube kernels to search, chip by chip: `kernel`, or for None all that the call has and whose fields can be
-    set.
+    """Return the cube kernels to search, chip by chip: `kernel`, or for None all that the call has and whose fields can be set.
 
-    Raises SimError for an operator without cube kernels, and where no kernel of a chip, or the named one, has fields to set.
+    Raises SimError for an operator without cube kernels, for an unknown `kernel`, and where no kernel of a chip, or the named
+    one, has fields to set; and as the call's checks do.
     """
     kernels = [one for one in OPERATORS[case.operator].cube_kernels if one in TILINGS]
     if not kernels:
@@ -80,8 +80,9 @@ def search_tilings(
     """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`) on each chip, as `ascend-sim
     tile` does.
 
-    Returns an outcome for each. `out` is a folder with a store: results in it are not simulated again, and best.yaml is written
-    to it. Raises SimError for a case or kernel that cannot be searched.
+    Returns an outcome for each. `chips` None is the case's. `out` is a folder with a store: results in it are not simulated
+    again, and best.yaml (of several chips best-CHIP.yaml) is written to it. Raises SimError for a case or kernel that cannot be
+    searched.
     """
     how = SearchOptions(**options)
     check_options(SearchOptions, {name: value for name, value in how.items() if value is not None})

@@ -51,7 +51,7 @@ class TilingLaunch:
     built: dict[int, Sequence[Program]] = field(default_factory=dict)
 
     def build(self, block: int) -> Sequence[Program]:
-        """Return the programs of a block, from `built` or made now."""
+        """Return the programs of a block, from `built` or made now; these are not kept."""
         return self.built.get(block) or self.task.build(block)
 
 
@@ -128,7 +128,8 @@ class CubeKernel:
         """Return (device in the kernel's L2 state, the kernel's task on it). Raises TilingError for fields that do not fit.
 
         `fields` None launches the kernel as the call does. {} launches the kernel that takes fields with those that it chooses
-        itself: on 910B not the older grad_weight kernel, which takes no tiling.
+        itself: on 910B not the older grad_weight kernel, which takes no tiling. With `l2` "call" launches share the device's
+        L2, so run on a copy of it.
         """
         plan, step = self._step(fields)
         if self.l2 == IN_CALL:
@@ -188,11 +189,11 @@ class CubeKernel:
     def simulate(self, fields: Fields | None, most: int | None = None, launch: TilingLaunch | None = None) -> dict[str, Any]:
         """Run one launch in `timing` mode and return its figures as a dict; `fields` as for `launch`.
 
-        A run of more than `most` cycles is stopped: the dict has only "slower_than" (`most`) and "fields". Else it has "cycles"
-        from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path, "stall" {"cause",
-        "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings" of the hazard check,
-        "tiling" every field and its "source", "op_type" and "blocks"; without fields "ladder", its rungs. `launch` is the
-        tiling's launch if it exists already.
+        A run of more than `most` cycles is stopped: the dict has only "slower_than" (`most`) and "fields". Else it has "fields"
+        as given ({} for None), "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes"
+        by path, "stall" {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings"
+        of the hazard check, "tiling" every field and its "source", "op_type" and "blocks"; without fields "ladder", its rungs.
+        `launch` is the tiling's launch if it exists already.
         """
         launch = launch or TilingLaunch(*self.launch(fields))
         task = replace(launch.task, build=launch.build)

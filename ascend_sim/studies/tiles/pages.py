@@ -29,10 +29,10 @@ _BREAK = re.compile("(?<=^base)|(?<=^step)|(?<=[0-9]P)|(?=Core|Order|KType)")
 
 
 def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
-    """Print a table of the best `top` tilings below the kernel of the call, then the fields that all of them share, sources
-    and findings.
+    """Print a table of the best `top` tilings below the kernel of the call, then the fields that all of them share, sources and
+    findings.
 
-    If the call launches a kernel whose tiling cannot be set, the simulator's own choice of fields stands between.
+    Where the call launches another tiling or kernel than the simulator's own choice of fields, that choice stands between.
     """
     kernel, call, own = outcome.kernel, outcome.call, outcome.own
     best = [result for result in outcome.results if result["fields"] != own["fields"]][:top]

@@ -119,8 +119,8 @@ class Ragged:
         self._rows = np.array([row for rows in lists for row in rows], np.int64).reshape(-1, width)
 
     def of(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """Return the rows of the lists `numbers` one after the other: an array with the index in `numbers` of each row, and
-        its columns.
+        """Return the rows of the lists `numbers` one after the other: (for each row the index in `numbers` of its list, array
+        of the rows' columns, `width` x rows).
         """
         counts = self.counts[numbers]
         owner = np.repeat(np.arange(len(numbers)), counts)
@@ -129,7 +129,7 @@ class Ragged:
 
 
 def priced(price: Callable[..., float], *columns: Ints) -> Floats:
-    """Return the array of `price(*row)` for the rows of numbers in `columns`; it is called once for each distinct row."""
+    """Return the array of `price(*row)` for the rows of numbers from 0 in `columns`; it is called once for each distinct row."""
     if not len(columns[0]):
         return np.zeros(0)
     packed = np.zeros(len(columns[0]), np.int64)

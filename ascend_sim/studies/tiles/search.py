@@ -244,7 +244,9 @@ class _Search:
                 yield number
 
     def _sharper(self, number: int) -> int:
-        """Return the sharper bound of tiling `number`; its launch is held for the simulation, and the oldest of 32 dropped."""
+        """Return the sharper bound of tiling `number`; its launch is held for the simulation, and beyond 32 the oldest is
+        dropped.
+        """
         fields = self._fields(number)
         self.launches[number] = TilingLaunch(*self.kernel.launch(fields))
         if len(self.launches) > _HELD:
@@ -267,7 +269,7 @@ class _Search:
         """Return True if the tiling called `name` needs no further simulation: this search has its result, or an earlier search
         stopped it after as many cycles as `_enough` returns.
 
-        The latter is then counted as slower.
+        The latter is then added to `slower`.
         """
         if name in self.found or name in self.slower:
             return True

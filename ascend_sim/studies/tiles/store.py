@@ -14,10 +14,9 @@ from ascend_sim.studies.tiles.options import IN_CALL
 
 
 def store_of(kernel: CubeKernel, path: Path | None = None) -> Store:
-    """Return the store of the results of searching this kernel, in the file at `path` or in memory. Raises SimError as
-    `Store`.
+    """Return the store of the results of searching this kernel, in the file at `path` or in memory. Raises SimError as `Store`.
 
-    Its study is the kernel's chip, problem, options and state of the L2.
+    Its study is the kernel's chip, problem, options, states of L2 and code, and with l2 "call" the kernels before it.
     """
     call = kernel.call
     what = {

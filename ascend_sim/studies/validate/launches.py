@@ -171,7 +171,11 @@ class ReduceSum(MeasuredLaunch):
     columns = ("N", "Ci", "Hi", "Wi")
 
     def unlike(self, labels: Mapping[str, str], sizes: Mapping[str, int]) -> str:
-        """Return the reason where cores share a sum; a lone one is taken to be shared unless the row says one block."""
+        """Return the reason why a row is not simulated: its cores share a sum, as they do with fewer sums than cores; "" if
+        not.
+
+        Without a number of blocks a row of one sum counts as shared.
+        """
         sums, cores = sizes.get("Ci", 0), sizes.get("block_dim", 0)
         if not sums or (cores or 2) <= sums:
             return ""
@@ -233,8 +237,8 @@ class Add(MicroBenchmark):
 
 
 class Timed(MicroBenchmark):
-    """Base of predictions for small programs whose measured time is not that of a launch: `us` returns the time, and there
-    is not a task.
+    """Base of predictions for small programs whose measured time is not that of a launch: `us` returns the time, `task` is not
+    implemented.
     """
 
     def us(self, kernel: MeasuredKernel, chip: ChipSpec) -> float:

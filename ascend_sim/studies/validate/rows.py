@@ -52,7 +52,9 @@ def shipped_rows(l2: str = "warm", facts: Collection[str] = ()) -> list[Measured
 
 
 def sealed_rows() -> list[MeasuredRow]:
-    """Return the measured rows of the package that are sealed, with a warm L2, for pages that print errors."""
+    """Return the measured rows of the package that are sealed, for pages that print errors; the L2 of rows without a state of
+    their own is warm.
+    """
     return [row for row in _all_shipped("warm", ()) if is_sealed(row.cells)]
 
 

@@ -41,9 +41,9 @@ _TOO_LONG = "takes minutes; --long runs it"
 class Prediction:
     """Simulated times of a measured row in us, with the number of blocks; `skipped` is the reason why there are none.
 
-    For a call `task_us` is the sum over its `kernels` (operator and time, in their order), which have no pipes here. `low_us`
-    and `high_us` are the 80 % interval of `task_us` (`report.certainty`; of a call the sums of its kernels'); a small program
-    has none.
+    For a call `task_us` is the sum over its `kernels` (operator and time, in their order), which have no pipes, core time and
+    blocks here. `low_us` and `high_us` are the 80 % interval of `task_us` (`report.certainty`; of a call the sums of its
+    kernels'). A program that is `Timed` has `task_us` alone. NaN is a time that there is not.
     """
 
     task_us: float = math.nan
@@ -71,7 +71,7 @@ class RowComparison:
 
     @property
     def error(self) -> float:
-        """Return (predicted - measured) / measured of the task time."""
+        """Return (predicted - measured) / measured of the task time; NaN for a skipped row."""
         return self.prediction.task_us / self.row.duration_us - 1
 
     @property
@@ -171,8 +171,8 @@ def _simulated(kernel: MeasuredKernel) -> dict[str, Any] | Failed:
 
 
 def simulate(kernel: MeasuredKernel) -> Prediction:
-    """Simulate one launch on a fresh device in timing mode and return its prediction; a refusal or any error becomes its
-    `skipped`.
+    """Simulate one launch, of a call all its kernels, on a fresh device in timing mode and return its prediction; a refusal or
+    any error becomes its `skipped`.
 
     L2 and code begin in the kernel's state, see L2_STATES, STEP, REPEATED and LAUNCH_STATES.
     """
