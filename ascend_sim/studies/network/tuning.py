@@ -157,7 +157,7 @@ def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
 
 
 def write_tilings(tilings: Tilings, out: str | Path) -> Path:
-    """Write {layer: {kernel: fields}} as `tilings.yaml` into the folder `out`, over an earlier one, and return the file's path."""
+    """Write {layer: {kernel: fields}} as `tilings.yaml` into the folder `out`, over an earlier one; return the file's path."""
     path = Path(out) / TILINGS_FILE
     plain = {name: {kernel: dict(fields) for kernel, fields in kernels.items()} for name, kernels in tilings.items()}
     with atomic_write(path) as file:

@@ -129,7 +129,7 @@ class Ragged:
 
 
 def priced(price: Callable[..., float], *columns: Ints) -> Floats:
-    """Return the array of `price(*row)` for the rows of numbers from 0 in `columns`; it is called once for each distinct row."""
+    """Return the array of `price(*row)` for the rows of numbers from 0 in `columns`, calling it once for each distinct row."""
     if not len(columns[0]):
         return np.zeros(0)
     packed = np.zeros(len(columns[0]), np.int64)
