@@ -38,7 +38,6 @@ def asked(limits: Numbers, sizes: Sequence[int], address: Numbers) -> Asked:
     where the value names tensor and offset), `sizes` the bytes of the task's tensors.
     """
     extent, limit, unit = limits[..., 0], limits[..., 1], limits[..., 2]
-    in_gm, slot = limit < 0, address >> SLOT_SHIFT
-    there = np.where((slot >= 0) & (slot < len(sizes)), slot, len(sizes))
-    limit = np.where(in_gm, np.asarray((*sizes, -1), np.int64)[there], limit)
+    in_gm, slot = limit < 0, np.minimum(address.view(np.uint64) >> SLOT_SHIFT, len(sizes))  # a negative one is beyond all
+    limit = np.where(in_gm, np.array((*sizes, -1))[slot], limit)
     return Asked(np.where(in_gm, address & OFFSET_MASK, address), extent, limit, unit)

@@ -360,7 +360,7 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         listed = pieces()
         program = write(listed)
         sheet, in_gm = program.sheet, self.table.in_gm()
-        stamps_alone = np.array_equal(sheet.where, _places(listed).reshape(-1))
+        stamps_alone = sheet.where.tobytes() == _places(listed).tobytes()
         if stamps_alone and sheet.is_of_any_block and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
             known[key] = ref(program), tuple(place)
         return program

@@ -55,16 +55,17 @@ class Sheet:
         self.own: list[Stamp] = []
         self.which, self.tiles, self.where = array("i"), array("q"), array("q")
         self.written = array("q")
-        self._count = 0
-        self._rows: Numbers | None = None
-        self._lately: Lately | None = None
         self._own = object()
-        self._counts: Numbers | None = None
-        self._laid_own: Laid | None = None
-        self._addresses: tuple[int, Laid, dict[str, int]] | None = None
-        self._reached: list[Reached] | None = None
-        self._room: list[FreeSpan] | None = None
-        self._guarded: list[FreeSpan] | None = None
+        self._counts: list[Numbers] = []  # one, once it was asked for; moved copies share it
+
+    _count = 0
+    _rows: Numbers | None = None
+    _lately: Lately | None = None
+    _laid_own: Laid | None = None
+    _addresses: tuple[int, Laid, dict[str, int]] | None = None
+    _reached: list[Reached] | None = None
+    _room: list[FreeSpan] | None = None
+    _guarded: list[FreeSpan] | None = None
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
@@ -150,7 +151,7 @@ class Sheet:
             if number >= 0:
                 self.which[place] = self.stamps.without(self._stamp(number), tuple(sorted(rows))).number
             else:
-                self.own[-1 - number] = self.stamps.single(self.own[-1 - number].without(rows, -1).rows, self._sizes)
+                self.own[-1 - number] = self.stamps.single(np.delete(self._stamp(number).rows, rows, axis=0), self._sizes)
         self._count -= len(places)
         self._laid_own = self._addresses = None
         return [row for _, _, row in places]
@@ -213,11 +214,11 @@ class Sheet:
 
     def counts(self) -> Numbers:
         """Return how often each instruction occurs, as an array by its number in the table up to the last that occurs; counted
-        once.
+        once, also for moved copies.
         """
-        if self._counts is None:
-            self._counts = self._counted()
-        return self._counts
+        if not self._counts:
+            self._counts.append(self._counted())
+        return self._counts[0]
 
     def _counted(self) -> Numbers:
         self.close()
@@ -254,28 +255,35 @@ class Sheet:
         return list(found.values())
 
     def _look(self, new: Puts, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Return True if the resting numbers of `new` stamps keep their limits; then also set `ways` of each, for its moving
-        numbers.
+        """Return True if `new` stamps keep their limits at the first of their places; then also set `ways` of each, for its
+        moving numbers.
         """
         if not new:
             return True
-        stamps = [stamp for stamp, _ in new]
-        rows = np.concatenate([stamp.rows for stamp in stamps])
-        lengths, ends = [len(stamp.moves) for stamp in stamps], np.cumsum([stamp.rows.size for stamp in stamps])
-        cell, axis, step = np.concatenate([stamp.moves for stamp in stamps]).T
-        cell = cell + np.repeat([0, *ends[:-1]], lengths)
-        rests = np.ones(rows.shape, np.bool_)
-        rests.reshape(-1)[cell] = False
+        rows = np.concatenate([stamp.rows for stamp, _ in new])
+        of, cell, steps = _moving([stamp for stamp, _ in new])
+        places = np.zeros((len(new), steps.shape[1]), np.int64)
+        for number, (stamp, anywhere) in enumerate(new):
+            places[number, : stamp.axes] = anywhere[0]
+        gone = (steps * places[of]).sum(1)
+        rows.reshape(-1)[cell] += gone
         for at in range(0, len(rows), _PIECE):
             some = rows[at : at + _PIECE]
             held = limits.take(some[:, 0], axis=0)
-            counts = (held[..., 0] > 0) & rests[at : at + _PIECE, 1:TILE]
+            counts = held[..., 0] > 0
             if asked(held[counts], sizes, some[:, 1:TILE][counts]).wrong().any():
                 return False
-        of = np.repeat(np.arange(len(stamps)), lengths)
-        guards = _guards(new, rows, np.stack((of, cell, axis, step)), limits, sizes) if len(cell) else [()] * len(stamps)
-        for stamp, own in zip(stamps, guards, strict=True):
-            stamp.ways = own
+        row, column = np.divmod(cell, ROW)
+        offset, extent, limit, unit = asked(limits[rows[row, 0], column - 1], sizes, rows.reshape(-1)[cell])
+        low = gone - offset
+        spans: list[dict[tuple[Place, int, int], list[int]]] = [{} for _ in new]
+        columns = (one.tolist() for one in (of, steps, unit, low % unit, low, low + limit - extent, extent > 0))
+        for number, where, one, rest, least, most, is_operand in zip(*columns, strict=True):
+            if is_operand:
+                span = spans[number].setdefault((tuple(where), one, rest), [least, most])
+                span[:] = max(span[0], least), min(span[1], most)
+        for (stamp, _), own in zip(new, spans, strict=True):
+            stamp.ways = tuple([Guard(*one, *span) for one, span in own.items()])
         return True
 
     def wraps(self) -> bool:
@@ -302,7 +310,8 @@ class Sheet:
     def holds_at(self, by: Place) -> bool:
         """Return True if the guards of all stamps still hold when they move by `by`."""
         if self._guarded is None:
-            self._guarded = _free(_reached(self._puts(), attrgetter("guards")) or ())
+            has_guards = any(self._stamp(number).guards for number in set(self.which))
+            self._guarded = _free(_reached(self._puts(), attrgetter("guards")) or ()) if has_guards else []
         return _may_move(self._guarded, by)
 
 
@@ -314,31 +323,18 @@ def _may_move(room: Sequence[FreeSpan], by: Place) -> bool:
     return True
 
 
-def _guards(new: Puts, rows: Numbers, moves: Numbers, limits: Numbers, sizes: Sequence[int]) -> list[tuple[Guard, ...]]:
-    """Return the guards of the places at which the moving operands of each of `new` stamps keep their limits.
-
-    `rows` are those of all stamps, one after the other; `moves` has (number of the stamp, index of a number in `rows`, axis,
-    step) along its second axis, in order.
+def _moving(stamps: Sequence[Stamp]) -> tuple[Numbers, Numbers, Numbers]:
+    """Return three arrays for the moving numbers of the stamps: the index of its stamp, its index in the rows of all stamps,
+    one after the other, and its steps.
     """
-    of, cell, axis, step = moves
-    begins = np.diff(cell, prepend=-1) != 0  # a number may move along several axes
-    steps = np.zeros((np.count_nonzero(begins), max([stamp.axes for stamp, _ in new])), np.int64)
+    cell, axis, step = np.concatenate([stamp.moves for stamp in stamps]).T
+    of = np.repeat(np.arange(len(stamps)), [len(stamp.moves) for stamp in stamps])
+    sizes = np.array([stamp.rows.size for stamp in stamps])
+    cell = cell + (sizes.cumsum() - sizes)[of]
+    begins = np.append(True, cell[1:] != cell[:-1])[: len(cell)]  # a number may move along several axes
+    steps = np.zeros((np.count_nonzero(begins), max([stamp.axes for stamp in stamps])), np.int64)
     steps[np.cumsum(begins) - 1, axis] = step
-    of, cell = of[begins], cell[begins]
-    places = np.zeros((len(new), steps.shape[1]), np.int64)
-    for number, (stamp, anywhere) in enumerate(new):
-        places[number, : stamp.axes] = anywhere[0]
-    gone = (steps * places[of]).sum(1)
-    row, column = np.divmod(cell, ROW)
-    offset, extent, limit, unit = asked(limits[rows[row, 0], column - 1], sizes, rows.reshape(-1)[cell] + gone)
-    low = gone - offset
-    spans: list[dict[tuple[Place, int, int], list[int]]] = [{} for _ in new]
-    columns = (one.tolist() for one in (of, steps, unit, low % unit, low, low + limit - extent, extent > 0))
-    for number, where, one, rest, least, most, is_operand in zip(*columns, strict=True):
-        if is_operand:
-            span = spans[number].setdefault((tuple(where), one, rest), [least, most])
-            span[:] = max(span[0], least), min(span[1], most)
-    return [tuple([Guard(*one, *span) for one, span in own.items()]) for own in spans]
+    return of[begins], cell[begins], steps
 
 
 def _reached(puts: Puts, guards: Callable[[Stamp], Sequence[Guard]]) -> list[Reached] | None:
