@@ -51,9 +51,10 @@ def wrong_instructions(program: Program) -> Iterator[RowError]:
     """Yield an error, with its first row, for each instruction on a pipe or buffer that the core lacks, or that moves no bytes
     or steps backwards.
     """
-    table, counts = program.table, program.sheet.counts()
-    wrong = table.unfit(program.core_kind)[: len(counts)] & (counts > 0)
-    for index in np.flatnonzero(wrong).tolist():
+    unfit = program.table.unfit(program.core_kind)
+    if not unfit.any():
+        return
+    for index in np.flatnonzero(unfit & (program.counts() > 0)).tolist():
         row = int(np.flatnonzero(program.rows[:, 0] == index)[0])
         yield RowError(_why(program, index, str(program[row])), row)
 

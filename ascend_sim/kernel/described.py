@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from ascend_sim.isa.vector.mask_register import (
 )
 from ascend_sim.kernel.field_types import check_types
 from ascend_sim.kernel.stamp import like
-from ascend_sim.kernel.touches import Touched, touched
+from ascend_sim.kernel.touches import OPERAND_COLUMN, Touched, moves_nothing, touched
 from ascend_sim.memory.gm import OFFSET_MASK
 from ascend_sim.memory.regions import Region
 
@@ -33,6 +35,8 @@ Key = tuple[Any, ...]
 """An instruction's class and its parameters, under which a table has it once."""
 _MOST_ROWS = 1 << 24
 """Limit for one region, adjoining rows merged: engines go over them one by one, and C cannot be interrupted meanwhile."""
+Limits = Sequence[Sequence[int]]
+"""(bytes touched from the address on, size of the buffer, alignment) of each operand; see `InstructionTable.limits`."""
 _PLAIN = frozenset((int, str, bool))
 """Types of fields that stay as they are."""
 _DESCRIBED = 1 << 13
@@ -53,15 +57,21 @@ or take the mask register, run on the vector unit; "in_integers": those that tak
 
 @frozen(eq=False)
 class DescribedInstruction:
-    """Everything that follows from an instruction's class and fields, its `key`, on one chip."""
+    """Everything that follows from an instruction's class and fields, its `key`, on one chip.
+
+    `limits` are those of its operands' addresses, as in `InstructionTable.limits`; `spaces` are the buffers that it touches;
+    `moves_nothing` is True if it has a region without bytes or with a negative stride.
+    """
 
     key: Key
     instruction: Instruction
     pipe: int
     cost: Cost
     access: GmAccess | None
-    form: Form | None
     touched: Touched
+    limits: Limits
+    spaces: frozenset[str]
+    moves_nothing: bool
     traits: frozenset[str]
 
 
@@ -99,9 +109,25 @@ def described(this: ThisChip, kind: type[Instruction], *given: Any) -> Described
             f"could wrap"
         )
     found = touched(instruction, chip)
-    for region in found[0]:
+    regions = found[0]
+    for region in regions:
         _check_region(instruction, region, chip)
-    return DescribedInstruction((kind, *fields), instruction, pipe, cost, access, form, found, _traits_of(instruction))
+    spaces = frozenset([region.space for region in regions if region.space != "GM"])
+    limits = _limits_of(instruction, form, regions, chip)
+    rest = limits, spaces, any(map(moves_nothing, regions)), _traits_of(instruction)
+    return DescribedInstruction((kind, *fields), instruction, pipe, cost, access, found, *rest)
+
+
+def _limits_of(instruction: Instruction, form: Form | None, regions: Sequence[Region], chip: ChipSpec) -> Limits:
+    """Return the limits of the addresses of an instruction with these regions."""
+    found = {name: [0, 0, 1] for name in OPERAND_COLUMN}
+    for region in regions:
+        if region.operand in found:
+            capacity = -1 if region.space == "GM" else chip.buffers.get(region.space, 0)  # type: ignore[call-overload]
+            found[region.operand] = [max(found[region.operand][0], region.extent), capacity, chip.alignment.unit(region.space)]
+    for name, least in chain(instruction.aligned().items(), form.aligned.items() if form is not None else ()):
+        found[name][2] = least
+    return [*found.values()]
 
 
 def _traits_of(instruction: Instruction) -> frozenset[str]:

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.frozen import frozen, mutable
 from ascend_sim.isa.base import PIPES, Cost, GmAccess, Instruction
-from ascend_sim.isa.forms import Form
 from ascend_sim.isa.sync import CrossCoreWaitFlag, SetFlag, WaitFlag, cross_name
-from ascend_sim.kernel.described import TRAITS, Key, ThisChip, described
+from ascend_sim.kernel.described import TRAITS, DescribedInstruction, Key, ThisChip, described
 from ascend_sim.kernel.inspection import Notes, SourceLines
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Stamps
-from ascend_sim.kernel.touches import OPERAND_COLUMN, PLACED, SPACES, Touched, Touches, moves_nothing
+from ascend_sim.kernel.touches import OPERAND_COLUMN, SPACES, Touches
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 _NONE = np.empty(0, np.int64)
@@ -48,15 +47,11 @@ class InstructionTable:
         self.kinds: list[int] = []
         self.costs: list[Cost] = []
         self.accesses: list[GmAccess | None] = []
-        self.forms: list[Form | None] = []
         self.disarmed: list[int] = []
         """Numbers of the waits that an experiment ignores."""
         self._columns: dict[str, NDArray[np.int64]] = {}
         self._flags: dict[tuple[str, str, int], int] = {}
         self._limits = np.zeros((0, len(OPERAND_COLUMN), 3), np.int64)
-        buffers: Mapping[str, int] = chip.buffers  # type: ignore[assignment]
-        self._capacity = np.array([-1 if space == "GM" else buffers.get(space, 0) for space in SPACES])
-        self._unit = np.array([chip.alignment.unit(space) for space in SPACES])
         self._unfit: dict[str, NDArray[np.bool_]] = {}
         self.copies: dict[tuple[str, str, int, int, int, int], bool] = {}
         """True if the chip has one instruction for rows, by from, to, bytes, rows and strides."""
@@ -66,8 +61,7 @@ class InstructionTable:
         """Stamps whose vector operands were found to lie as they may."""
         self.traits: set[str] = set()
         """Names of `TRAITS` that some instruction has."""
-        self._traits: list[frozenset[str]] = []
-        self._touched: list[Touched] = []
+        self._described: list[DescribedInstruction] = []
         self._touches = Touches.together(())
 
     def add(self, key: Key) -> int:
@@ -85,9 +79,7 @@ class InstructionTable:
             self.disarmed.append(number)
         self.costs.append(one.cost)
         self.accesses.append(one.access)
-        self.forms.append(one.form)
-        self._touched.append(one.touched)
-        self._traits.append(one.traits)
+        self._described.append(one)
         self.traits |= one.traits
         self.index[one.key] = number
         return number
@@ -126,7 +118,7 @@ class InstructionTable:
                 return -1
             return self._flags.setdefault((one.source, one.destination, one.flag), len(self._flags))
         if name in TRAITS:
-            return int(name in self._traits[number])
+            return int(name in self._described[number].traits)
         if name == "paced":
             return int(one.pace(self.chip) is not None)
         return int(getattr(one if name in _OF_INSTRUCTIONS else self.costs[number], name))
@@ -139,23 +131,8 @@ class InstructionTable:
         """
         known = len(self._limits)
         if known < len(self.instructions):
-            first, columns = self.touches.behind(known)
-            instruction, has_operand = np.repeat(np.arange(len(first) - 1), np.diff(first)), columns["column"] != PLACED
-            instruction, columns = instruction[has_operand], columns[has_operand]
-            operand = columns["column"] - 1
-            found = np.zeros((len(first) - 1, len(OPERAND_COLUMN), 3), np.int64)
-            extent, capacity, unit = (found[..., number] for number in range(3))
-            np.maximum.at(extent, (instruction, operand), columns["extent"])
-            capacity[instruction, operand] = self._capacity[columns["space"]]
-            unit[:] = 1
-            unit[instruction, operand] = self._unit[columns["space"]]
-            for number, one in enumerate(self.instructions[known:]):
-                for name, least in one.aligned().items():
-                    unit[number, OPERAND_COLUMN[name] - 1] = least
-            for number, form in enumerate(self.forms[known:]):
-                for name, least in form.aligned.items() if form is not None else ():
-                    unit[number, OPERAND_COLUMN[name] - 1] = least
-            self._limits = np.concatenate((self._limits, found))
+            more = np.array([one.limits for one in self._described[known:]], np.int64)
+            self._limits = np.concatenate((self._limits, more))
         return self._limits
 
     def unfit(self, core: str) -> NDArray[np.bool_]:
@@ -168,12 +145,10 @@ class InstructionTable:
         known = len(found)
         if known < len(self.instructions):
             parts = self.chip.cores.kinds[core]  # type: ignore[index]
-            first, columns = self.touches.behind(known)
-            foreign = np.array([space != "GM" and space not in parts.buffers for space in SPACES])
-            nothing = map(moves_nothing, self.touches.regions[-len(columns) :] if len(columns) else ())
-            wrong = foreign[columns["space"]] | np.fromiter(nothing, np.bool_, len(columns))
-            more = np.array([PIPES[pipe] not in parts.pipes for pipe in self.pipes[known:]])
-            more[np.repeat(np.arange(len(more)), np.diff(first))[wrong]] = True
+            more = [
+                one.moves_nothing or PIPES[one.pipe] not in parts.pipes or not one.spaces.issubset(parts.buffers)
+                for one in self._described[known:]
+            ]
             found = self._unfit[core] = np.concatenate((found, more))
         return found
 
@@ -191,7 +166,7 @@ class InstructionTable:
         """Return the regions that the distinct instructions read and write; extended when instructions were added."""
         known = len(self._touches.first) - 1
         if known < len(self.instructions):
-            self._touches = self._touches.and_of(self._touched[known:])
+            self._touches = self._touches.and_of([one.touched for one in self._described[known:]])
         return self._touches
 
 
