@@ -22,8 +22,7 @@ def is_whole_numbers(value: Any) -> bool:
     """Return True if `value` is a sequence (list, tuple, range) or 1-D array of integers, booleans not among them; also if it
     is empty.
     """
-    flat = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
-    return flat and not isinstance(value, str | bytes) and all(is_whole_number(number) for number in value)
+    return _is_list(value) and all(is_whole_number(number) for number in value)
 
 
 def is_flag(value: Any) -> bool:
@@ -32,8 +31,13 @@ def is_flag(value: Any) -> bool:
 
 
 def _is_mask(value: Any) -> bool:
+    return _is_list(value) and all(is_flag(wanted) for wanted in value)
+
+
+def _is_list(value: Any) -> bool:
+    """Return True for a sequence or a 1-D array; False for a text and for bytes."""
     flat = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
-    return flat and all(is_flag(wanted) for wanted in value)
+    return flat and not isinstance(value, str | bytes)
 
 
 def or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from ascend_sim.errors import ConfigError, why_no_file
 from ascend_sim.frozen import frozen
 from ascend_sim.keywords import near_known
+from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.case_entries import Case, CountedFromOne, FileEntry, choices, explain_error, spelled
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
@@ -75,8 +76,9 @@ class Network:
 
         Raises ConfigError for a batch below 1 or above its limit, and if a scaled size is not whole.
         """
-        if not (isinstance(batch, int) and 1 <= batch <= MOST_IMAGES):
+        if not (is_whole_number(batch) and 1 <= batch <= MOST_IMAGES):
             raise ConfigError(f"batch is {batch!r}; allowed is a whole number from 1 to {MOST_IMAGES}")
+        batch = int(batch)  # numpy's too, which JSON does not take
         if batch == self.batch:
             return self
         return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch, rescaled=True)

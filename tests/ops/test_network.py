@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ascend_sim.calls.cases import run_case
@@ -62,6 +63,9 @@ def test_another_batch_is_another_shape(tmp_path: Path) -> None:
     pooled = Network("pooled", (network.layers[0].model_copy(update={"input": InputEntry(shape=(2, 16, 4, 4))}),), 4)
     with pytest.raises(ConfigError, match="layer whole: batch: 3 given; 2 images at the network's batch 4"):
         pooled.at(3)
+    assert type(network.at(np.int64(2)).batch) is int
+    with pytest.raises(ConfigError, match="batch is True"):
+        network.at(True)
 
 
 @pytest.mark.fast
