@@ -72,7 +72,9 @@ def place(plan: Plan, device: Device, inputs: Mapping[str, Array | None]) -> tup
 
 
 def fill(allocations: Mapping[str, Allocation], inputs: Mapping[str, Array | None]) -> None:
-    """Copy the bytes of flat storages into the allocations of their names; None and allocations without bytes are skipped."""
+    """Copy the bytes of flat storages into the allocations of their names, which must be as large; None and allocations without
+    bytes are skipped.
+    """
     for name, storage in inputs.items():
         data = allocations[name].data
         if storage is not None and data is not None:
@@ -99,7 +101,9 @@ def outputs_of(plan: Plan, allocations: Mapping[str, Allocation]) -> dict[str, A
 
 
 def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspace: Allocation) -> list[Task]:
-    """Return the launches of a placed plan on the caller's `tensors` (by their names in the plan) and workspace."""
+    """Return the launches of a placed plan on the caller's `tensors` (by their names in the plan) and workspace, which must
+    hold `workspace_bytes`; nothing is copied.
+    """
     parts = {name: _part(workspace, offset, plan.tensors[name].size, name) for name, offset in plan.offsets.items()}
     allocations = {**tensors, **parts}
     return [step.make(chip, allocations) for step in plan.steps]

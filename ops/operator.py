@@ -138,7 +138,9 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def accepted(self, arguments: Arguments, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings) -> Call:
-        """Return the accepted call for arguments that passed all rules."""
+        """Return the accepted call for arguments that passed all rules. AclnnError where the product computes in no dtype for
+        them.
+        """
 
     @abstractmethod
     def kernels(self, call: Call, chip: ChipSpec) -> Plan:
@@ -303,7 +305,7 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     @abstractmethod
     def products(self, call: Call) -> dict[str, int]:
-        """Return output -> number of products in its longest sum."""
+        """Return output -> number of products in its longest sum; outputs that the call does not make may be among them."""
 
     @abstractmethod
     def roundings(self, call: Call, output: str) -> list[str]:

@@ -189,7 +189,7 @@ def aclrtSetCurrentContext(context: Any) -> None:
 
 @call(None)
 def aclrtGetCurrentContext() -> Context:
-    """Return ret and the current context of this thread."""
+    """Return ret and the current context of this thread; refused if it has none, or it was destroyed."""
     return current_context()
 
 
@@ -269,7 +269,8 @@ def _set(options: dict[int, int], opt: Any, value: Any) -> None:
 def leaks() -> list[CheckFinding]:
     """Return one memcheck finding for each block of device memory that was never freed (not a vendor's call).
 
-    It covers the open device and those closed since the last call; blocks of closed devices are reported once.
+    It covers the open device and those closed since the last call (their last 1024 blocks); blocks of closed devices are
+    reported once.
     """
     blocks = list(PROCESS.left_behind)
     PROCESS.left_behind.clear()

@@ -169,8 +169,8 @@ class AclDevice:
 
 @mutable(eq=False)
 class Context:
-    """One context of a device: its own options, its default stream (the null stream), and whether it is the implicit default
-    one.
+    """One context of a device: its own system parameters, its default stream (the null stream; None before its first use), and
+    whether it is the implicit default one.
     """
 
     owner: AclDevice

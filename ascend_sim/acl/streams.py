@@ -175,7 +175,8 @@ def aclrtStreamWaitEvent(stream: Any, event: Any) -> None:
 
 @call()
 def aclrtSynchronizeEvent(event: Any) -> None:
-    """Run all queued work if the event's last record is still queued, and return ret.
+    """Run all queued work if the event's last record is still queued, and return ret. Work before the record counts as waited
+    for.
 
     Refuses an event that was never recorded or whose work failed.
     """

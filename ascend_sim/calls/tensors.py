@@ -110,7 +110,9 @@ def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | 
 
 
 def fresh_like(array: Array) -> tuple[Array, Array]:
-    """Return (zeros as large as the flat memory under an array, a view of them with the array's shape and strides)."""
+    """Return (zeros as large as the flat memory under an array, a view of them with the array's shape and strides); writes to
+    the view reach the zeros.
+    """
     storage, strides, offset = flat_storage(array)
     storage = np.zeros_like(storage)
     if strides is None:

@@ -94,7 +94,9 @@ def array_of(tensor: torch.Tensor) -> Array:
 
 
 def put(array: Array, tensor: torch.Tensor) -> None:
-    """Write the values of an array to a tensor in place; the tensor keeps its dtype and memory format."""
+    """Write the values of an array to a tensor of the same shape in place, without autograd; the tensor keeps its dtype, to
+    which values are rounded, and its memory format.
+    """
     if array.dtype == ml_dtypes.bfloat16:
         source = torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
     else:
@@ -104,8 +106,8 @@ def put(array: Array, tensor: torch.Tensor) -> None:
 
 
 def distance(array: Array, tensor: torch.Tensor) -> float:
-    """Return max |array - tensor| / max |tensor| in float64, over elements finite in both; max |array| if the tensor is
-    all 0.
+    """Return max |array - tensor| / max |tensor| in float64, over elements finite in both; without the division if the tensor
+    is all 0, and 0 if no element is finite in both.
     """
     ours, theirs = array.astype(np.float64), array_of(tensor).astype(np.float64)
     finite = np.isfinite(ours) & np.isfinite(theirs)

@@ -218,8 +218,8 @@ class ChipSpec(Section):
         return headroom_fault(self)
 
     def peak_tflops(self, dtype: str) -> float:
-        """Return the dense cube peak of the whole chip in TFLOP/s, two operations a multiply-accumulate. SimError for another
-        dtype.
+        """Return the dense cube peak of the whole chip in TFLOP/s, two operations for each multiply-accumulate. SimError for a
+        dtype that the cube does not take.
         """
         return 2 * self.cube.macs_per_cycle(dtype) * self.cores.aic * self.clock.cube_mhz / 1e6
 

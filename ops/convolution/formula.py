@@ -110,7 +110,9 @@ def _axes(p: ConvProblem) -> tuple[tuple[int, ...], ...]:
 
 
 def _pairs(axes: list[tuple[Array, Array]]) -> tuple[list[Array], list[Array]]:
-    """Return (first, second) index arrays of each axis, for all combinations of the axes' pairs, flat."""
+    """Return two lists, (first, second), with one flat index array for each axis, over all combinations of one pair from each
+    axis.
+    """
     choice = np.meshgrid(*(np.arange(len(first)) for first, _ in axes), indexing="ij")
     taken = [grid.ravel() for grid in choice]
     return (

@@ -145,7 +145,9 @@ def _gathered(
 
 
 def _im2col(problem: ConvProblem, x: Array, box: _Box) -> _Float64:
-    """Return the elements of `x` that a box of output positions reads, as [groups, C_in/groups x taps, positions]."""
+    """Return the elements of `x` that a box of output positions reads, 0 in the padding, as [groups, C_in/groups x taps,
+    positions].
+    """
     groups, c_in = problem.groups, problem.c_in // problem.groups
     inside, local, window_shape = _window(problem, box)
     window = np.zeros((groups, c_in, *window_shape))

@@ -162,7 +162,7 @@ class BlockedPlan(Gradients):
 
     @property
     def filter_shape(self) -> FilterShape:
-        """Return the weights' shape, with groups, as TransData takes it."""
+        """Return the weights' shape as TransData takes it: C_out, C_in of a group, kD, kH * kW, groups."""
         p = self.p
         return FilterShape(p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups)
 
@@ -181,12 +181,16 @@ class BlockedPlan(Gradients):
         return target
 
     def features(self, name: str, to_c0: bool) -> partial[Loop]:
-        """Return the work of TransData of feature map `name` to blocks of channels, or back."""
+        """Return the work of TransData of feature map `name` to blocks of channels, or back to the plain layout without
+        `to_c0`.
+        """
         shape, layout = FeatureShape(*self.feature(name)), BlockLayout.of(self.itemsize)
         return partial(feature_work, self.chip, shape, layout, to_c0, self.storage)
 
     def to_fractal_z(self, source: str) -> str:
-        """Append TransData of the weights to FRACTAL_Z; return the tensor. TilingError if groups do not divide C_out."""
+        """Append the conversion of the weights to FRACTAL_Z, with groups merged; return the new tensor's name. TilingError if
+        groups do not divide C_out.
+        """
         p = self.p
         if p.c_out % p.groups:
             raise TilingError(

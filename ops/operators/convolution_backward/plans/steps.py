@@ -94,7 +94,9 @@ class PlanDraft:
         self.launch("MemSet", name, [], [target], mem_set_work(self.chip, count, name))
 
     def contiguous(self, name: str) -> str:
-        """Return the name of an input if it is contiguous from offset 0; else append a contiguous copy and return its name."""
+        """Return the name of an input if it is contiguous from offset 0; else append a contiguous copy, at each call, and
+        return its name.
+        """
         tensor = self.call.inputs[name]
         if tensor.is_contiguous and not tensor.offset:
             return name
