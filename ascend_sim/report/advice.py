@@ -57,7 +57,9 @@ _PRECISIONS = {1: "down to half precision or HF32 where it can", 2: "in float16"
 
 
 class Added(NamedTuple):
-    """Cycles that a kernel takes more with a change; `whole`: simulated in the changed call, else estimated from one block."""
+    """Cycles that a kernel takes more with a change, below zero for a gain; `whole`: simulated in the changed call, else
+    estimated from one block.
+    """
 
     cycles: int
     whole: bool
@@ -71,8 +73,9 @@ class TrialSource(Protocol):
         """Return the batch of the call; 0 where it has none."""
 
     def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> Added | None:
-        """Return the cycles that `kernel` takes more with a change, of all its blocks (`whole`, if that is soon done) or one;
-        None if unknown.
+        """Return the cycles that `kernel` takes more with a change than without it, below zero for a gain; None if unknown.
+
+        All its blocks are tried with `whole` if that is soon done, else one block; the result says which.
         """
 
 
@@ -82,8 +85,9 @@ class Statement:
 
     `change` is the change whose `gain` the text promises, {} for none: {"batch": f} a batch f times as large, {"channels": c}
     channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is the saving in
-    cycles of the whole kernel for the same work (one call of a larger batch against f of these), None where nothing is
-    promised. `at_most`: no change was found, and `gain` is the cost of the parts. `estimated`: it is computed from one block.
+    cycles of the whole kernel for the same work (one call of a larger batch against f of these), below zero where a larger
+    batch takes more, None where nothing is promised. `at_most`: no change was found, and `gain` is the cost of the parts.
+    `estimated`: it is computed from one block.
     """
 
     parts: tuple[str, ...]
@@ -106,8 +110,9 @@ def statements(
     """Return up to three statements on the largest parts of `kernel` (an entry of `Report.kernels`) besides the useful
     products, largest first.
 
-    One on faster formats may follow; [] for a kernel without a waterfall. `problem` is the report's; `commands` go on
-    from the call, None if nothing can.
+    Parts below 5 % of the kernel are left out; those of one launch count as one. One statement on faster formats may follow; []
+    for a kernel without a waterfall. `problem` is the report's. `commands` go on from the call (None: statements have no
+    command); `trials` simulates changes (None: none is tried).
     """
     return _Speaker(chip, kernel, problem, commands, trials).statements() if kernel.get("waterfall") else []
 
@@ -152,7 +157,9 @@ class _Speaker:
         *,
         estimated: bool = False,
     ) -> Statement:
-        """Return the statement whose text is the cost of `parts`, then `words`."""
+        """Return the statement whose text is the share and us of `parts`, then `words`; without `change` a `gain` is at most
+        that.
+        """
         cycles = sum(self._parts[name] for name in parts)
         text = f"{self._share(cycles)} ({self.chip.us(cycles):.1f} us): {words}"
         at_most = gain is not None and not change
@@ -181,9 +188,9 @@ class _Speaker:
         return None if self.trials is None else self.trials.added(self._name, change, whole=whole)
 
     def _best(self, changes: Sequence[Mapping[str, Any]]) -> _Best | None:
-        """Return the change that saves most; None if none saves 8 % of the kernel.
+        """Return the change that saves most, with its gain in the whole kernel; None if it saves less than 8 % of the kernel.
 
-        One block chooses, which costs a tenth of trying each as a whole; the gain is that of the chosen one.
+        One block of each chooses, which costs a tenth of trying each as a whole; None too if no block saves 3 %.
         """
         costs = [(cost.cycles, change) for change in changes if (cost := self._added(change, whole=False))]
         least, chosen = min(costs, key=lambda pair: pair[0], default=(0, {}))
@@ -199,10 +206,10 @@ class _Speaker:
         return _noted(f"takes {self._share(best.gain)} less", best.estimated)
 
     def _once(self, parts: tuple[str, ...]) -> Statement:
-        """Return the statement on the `parts` that cost the same in every launch (such as start and launch) and
-        for idle cores.
+        """Return the statement on the `parts` that cost the same in every launch (such as start and launch) and for idle cores.
 
-        The advice is a block for every core if that saves enough, else a larger batch.
+        It advises a block for every core if that saves enough; else it says what a larger batch saves, or costs; without trials
+        neither.
         """
         blocks, cores = self.kernel["block_dim"], self.chip.cores.aic
         causes = [f"{_CAUSES[name]} ({self._share(self._parts[name])})" for name in parts if name in _CAUSES]
@@ -251,7 +258,8 @@ class _Speaker:
     def _tiled(self, part: str) -> Statement:
         """Return the statement that advises to change one field of the kernel's tiling by one step.
 
-        If no step saves enough, it says the most that a search could gain.
+        If no step saves enough, it states the part's cost as the most that can be gained, and the command of a search if the
+        tiling can be set.
         """
         cause, cycles, tiling = self._cause(part), self._parts[part], self.kernel["tiling"]
         own = [(field, up, down) for field, up, down in _STEPS.get(part, ()) if field in tiling]
@@ -302,8 +310,9 @@ class _Speaker:
         return self._statement(("padded channels",), f"{cause}. {words}", change={"channels": block}, gain=gain)
 
     def _faster_products(self) -> Statement | None:
-        """Return the statement on formats that the cube multiplies faster than float32; None if it computes in another
-        dtype, or none saves enough.
+        """Return the statement on formats that the cube multiplies faster than float32.
+
+        None if it computes in another dtype, if the useful products are below 5 % of the kernel, or if no format saves enough.
         """
         cycles = self._parts.get("ideal", 0)
         if self.problem.get("compute_dtype") != "float32" or cycles < _WORTH_SAYING * self._elapsed:
@@ -336,7 +345,7 @@ def _noted(words: str, estimated: bool) -> str:
 
 
 def layer_words(problem: Mapping[str, Any]) -> str:
-    """Return a layer in words: "256 -> 512 channels, kernel 3x3, stride 2x2, maps 28x28, batch 32"; "" for others."""
+    """Return a convolution in words: "256 -> 512 channels, kernel 3x3, stride 2x2, maps 28x28, batch 32"; "" for others."""
     tensors = problem.get("tensors", {})
     if not {"input", "weight"} <= tensors.keys() or "stride" not in problem:
         return ""

@@ -17,10 +17,10 @@ _SLICES = 600
 
 
 def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Return {level: (begin, end, bytes)} with an array element for each transfer of the kernel number `task` that moves
-    bytes at the level.
+    """Return {level: (begin, end, bytes)} for each level of LEVELS, with an array element for each transfer of the kernel
+    number `task` that moves bytes there.
 
-    Begin and end are in cycles; levels are those of LEVELS.
+    Begin and end are in cycles; a level without transfers has empty arrays.
     """
     chip = recording.chip
     line = chip.memory.l2_line_bytes
@@ -48,7 +48,7 @@ def moved(recording: Recording, task: int) -> dict[str, tuple[NDArray[Any], NDAr
 
 def rate(begin: NDArray[Any], end: NDArray[Any], count: NDArray[Any], edges: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean bytes per cycle in each slice between `edges`; every transfer moves its bytes evenly from its begin to
-    its end.
+    its end, in one cycle at least.
     """
     length = np.maximum(end - begin, 1)
     slope = count / length
@@ -64,7 +64,9 @@ def rate(begin: NDArray[Any], end: NDArray[Any], count: NDArray[Any], edges: NDA
 
 
 def slices(recording: Recording, task: int) -> NDArray[np.float64]:
-    """Return the edges of 600 equal slices of the time of the kernel number `task`, of fewer if it has fewer cycles."""
+    """Return the edges, in cycles, of 600 equal slices of the time of the kernel number `task` from launch to end; a slice has
+    one cycle at least.
+    """
     span = recording.timeline.tasks[task]
     number = int(np.clip(span.finish - span.launch, 1, _SLICES))
     return np.linspace(span.launch, max(span.finish, span.launch + 1), number + 1)

@@ -22,7 +22,8 @@ _NOTHING_TO_DO = CAUSES.index("nothing to do")
 
 @frozen
 class LineCost:
-    """Cost of the instructions of one kind from one source line, over all blocks of a kernel; `count` of them ran.
+    """Cost of the instructions of one kind from one source line (None: not noted), over all blocks of a kernel; `count` of them
+    ran.
 
     `cycles` occupied their `pipe`. `stalled` are cycles in which the pipe stood still before or in them, other than for lack of
     work; `critical` are those on the critical path. `index` and `row` are the program and row of one of them.
@@ -110,7 +111,7 @@ def timeline_part(task: int, first: int, name: str, marks: str = "") -> str:
     """Return the HTML element with buttons in which `timeline.js` draws one block of kernel `task`, called `name`; at first
     block `first`.
 
-    `marks` are further attributes of the element; "" for an id alone.
+    `marks` are attributes of the element in place of its id, which is "timeline-TASK" without them.
     """
     marks = marks or f'id="timeline-{task}"'
     buttons = "".join(

@@ -102,8 +102,8 @@ class ErrorKind:
 
     @property
     def kernel(self) -> str:
-        """Return the kind's name without the architecture: operators, "grouped", the library's version; all MatMuls are
-        "MatMul".
+        """Return the kind's name without the architecture: its operators (any MatMuls are "MatMul"), "grouped", the library's
+        version.
         """
         kernel = "MatMul" if "MatMul" in self.op_types else ", ".join(self.op_types)
         return kernel + ", grouped" * self.grouped + (f", library {self.library}" if self.library else "")
@@ -186,10 +186,11 @@ def nearest(
     grouped: bool = False,
     library: str = "",
 ) -> ErrorKind:
-    """Return the kind with two kernels or more that differs least from the given one.
+    """Return the kind of `among` that differs least from the given one; kinds with fewer than two kernels are passed over.
 
     Compared are, in this order: the unit that works, the architecture, the computation, the operator, groups, the library's
-    version. `cube` as in `interval`. Of equally near kinds the one with the most kernels is taken (chosen, not fitted).
+    version. `cube` as in `interval`. Of equally near kinds the one with the most kernels is taken (chosen, not fitted). Raises
+    ValueError if no kind has two kernels.
     """
     cube = _of_cube(op_type) if cube is None else cube
 
@@ -300,7 +301,9 @@ def _within(found: Sequence[Sequence[float]]) -> float:
 
 
 def _held(found: Sequence[Sequence[float]]) -> float:
-    """Return the distance from the means of their networks within which the share LEVEL of kernels, and of one more, lies."""
+    """Return the distance of kernel number ceil(LEVEL (n + 1)), by distance from the mean of its network, of the n kernels of
+    `found`; the largest at most.
+    """
     apart = sorted(abs(error - _mean(errors)) for errors in found for error in errors)
     return apart[min(math.ceil(LEVEL * (len(apart) + 1)), len(apart)) - 1]
 
@@ -321,7 +324,7 @@ def _student(freedom: int, level: float) -> float:
 
 
 def as_row(found: Interval) -> dict[str, Any]:
-    """Return the interval as a dict of a report: "low_us", "high_us", "kernels" and "networks".
+    """Return the interval as a dict of a report: "low_us" and "high_us" (four decimals), "kernels" and "networks".
 
     "chips" is there only if kernels of other chips count: the chips of all. "borrowed" is there only if the kernel's own kind
     was not measured: the kind that it is from.

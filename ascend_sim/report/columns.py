@@ -26,10 +26,10 @@ def text_width(otherwise: int = PIPE_WIDTH) -> int:
 
 
 def columns(rows: Sequence[Row], align: str = "", width: int | None = None) -> list[str]:
-    """Return the rows as lines, columns two blanks apart; `align` has ">" at right-aligned columns. A row of one cell is a
-    line of its own.
+    """Return the rows as lines, columns two blanks apart; `align` has ">" at right-aligned columns, others are left-aligned.
 
-    Columns that do not fit in `width` go below, after an empty line and with the first column of each row repeated.
+    Columns that do not fit in `width` (None: any fit) go below, after an empty line and with the first column of each row
+    repeated. A row of one cell is a line of its own in each of these parts, whatever its length.
     """
     whole = [row for row in rows if len(row) > 1]
     widths = [max(len(row[i]) for row in whole) for i in range(len(whole[0]))] if whole else []
@@ -50,7 +50,8 @@ def parts(widths: Sequence[int], names: int, width: int | None) -> list[list[int
     """Return lists of column indices, a list for each part of a table that fits `width` (None: any), each with the first
     `names` columns in front.
 
-    If these leave no room, only the first column stands in front.
+    If these leave no room for the widest other column, only the first column stands in front. A part has one further column
+    even if that is too wide.
     """
     if names > 1 and width is not None and sum(widths[:names]) + GAP * names + max(widths[names:], default=0) > width:
         names = 1
@@ -68,7 +69,9 @@ def parts(widths: Sequence[int], names: int, width: int | None) -> list[list[int
 
 
 def filled(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
-    """Return the widths of columns, at least `least` and at most `whole`; the room of `width` goes to the left ones first."""
+    """Return the widths of columns, from `least` to `whole` each; the room of `width` goes to the left ones first. If `least`
+    does not fit, it is the result.
+    """
     left = max(width - sum(least) - GAP * (len(least) - 1), 0)
     widths = []
     for small, large in zip(least, whole, strict=True):
@@ -79,10 +82,10 @@ def filled(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Return a paragraph as lines of at most `width` (20 at least), broken at blanks only; `indent` is put before all lines
-    but the first.
+    """Return a paragraph as lines of at most `width` (20 at least), broken at blanks only; one that fits stays as it is.
 
-    Fields, which three blanks part, stay whole where they fit. A longer word, such as a path, has a line of its own.
+    Its leading blanks stand before every line, `indent` behind them on all but the first. Fields, which three blanks part, stay
+    whole where they fit. A longer word, such as a path, has a line of its own.
     """
     if len(text) <= width:
         return [text]
@@ -99,8 +102,8 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def middle_out(items: Sequence[Item], most: int, row: Callable[[Item], Row]) -> list[Row]:
-    """Return the `row` of at most `most` items and one row with the number of items left out, from the middle; all rows if
-    they fit. An item left out costs no row.
+    """Return the `row` of each item; of more than `most` + 1 items only `most` rows (three at least), and in their middle one
+    with the number of those left out.
     """
     if len(items) <= most + 1:
         return [row(item) for item in items]
@@ -109,7 +112,7 @@ def middle_out(items: Sequence[Item], most: int, row: Callable[[Item], Row]) -> 
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Return parts as one text, commas between them and "and" before the last: "A", "A and B", "A, B and C"."""
+    """Return one or more parts as one text, commas between them and "and" before the last: "A", "A and B", "A, B and C"."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 

@@ -28,7 +28,9 @@ class Counts:
             self.add(program)
 
     def add(self, program: Program) -> NDArray[np.int64]:
-        """Add one program; return the number of occurrences of each instruction of its table, up to the highest that occurs."""
+        """Add one program; return how often each instruction of its table occurs in it, an array up to the
+        highest that does.
+        """
         table, counts = program.table, program.sheet.counts()
         if self._task.core_kind != "MIX" or program.core_kind == "AIC":
             self._tiles += program.tiles

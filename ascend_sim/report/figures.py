@@ -52,7 +52,9 @@ def new_figure(height: int, **layout: Any) -> Figure:
 
 
 def path_figure(recording: Recording, path: Sequence[PathStep]) -> Figure:
-    """Return a bar figure: for each kernel on the critical path its us there, stacked by what took the time."""
+    """Return a bar figure: for each kernel on the critical path its us there, stacked by what took the time; others are left
+    out.
+    """
     chip = recording.chip
     names = [task.name for task in recording.tasks]
     parts = [by_what(path, index) for index in range(len(names))]
@@ -78,7 +80,7 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
     """Return a figure of TFLOP/s against FLOP per byte, with three points for each cube kernel (MTE1, L2, HBM), under the
     chip's ceilings.
 
-    None if no kernel has products.
+    A level over which the kernel moved nothing has no point. None if no kernel has products.
     """
     chip = recording.chip
     per_us = chip.clock.cube_mhz * 1e-6  # bytes/cycle -> TB/s
@@ -182,7 +184,7 @@ def bounds_figure(kernel: Mapping[str, Any]) -> Figure:
 
 
 def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> Figure:
-    """Return a bar figure of a kernel's bytes by path, and of those that HBM moved."""
+    """Return a bar figure of a kernel's bytes by path, and of those that HBM moved, in MB."""
     moved = {path: count for path, count in kernel["counts"]["bytes"].items() if ":" not in path}
     moved["HBM"] = hbm_bytes(recording, task)
     figure = new_figure(70 + 26 * len(moved), xaxis_title="MB", showlegend=False)
@@ -235,7 +237,9 @@ def _cores(recording: Recording, task: int) -> dict[str, list[ProgramRun]]:
 
 
 def utilisation_figure(recording: Recording, task: int) -> Figure:
-    """Return a heat map of pipes by cores: per cent of the time of the core's blocks of kernel `task` in which it was busy."""
+    """Return a heat map of pipes by cores: per cent of the time of the core's blocks of kernel `task` in which it was busy;
+    pipes that never were are left out.
+    """
     cores = _cores(recording, task)
     busy = [[run.busy() for run in runs] for runs in cores.values()]
     spans = [max(sum(run.finish - run.launch for run in runs), 1) for runs in cores.values()]
@@ -332,8 +336,8 @@ def _over_time(figure: Figure) -> Figure:
 
 
 def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a step curve of fewer steps: for each of 400 slices its maximum, then its minimum; a curve of at most 1,600
-    steps as it is.
+    """Return a step curve of fewer steps: for each of 400 runs of equally many steps its maximum, then its minimum; a curve of
+    at most 1,600 steps as it is.
     """
     if len(time) <= 4 * SLICES:
         return time, held

@@ -26,8 +26,8 @@ except ImportError:  # Windows
 def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
     """Open `path` for writing bytes in a block; the file appears only when the block ends without an error.
 
-    A link is followed, and its file is replaced; a device or a pipe is written to. Raises SimError when the file cannot be
-    written; a file that stood at `path` before is then untouched.
+    A link is followed, and its file is replaced; a device or a pipe is written to. Folders are not made. An OSError, also of
+    the block, becomes a SimError; a file that stood at `path` before is then untouched.
     """
     target = Path(path)
     place = Path(os.path.realpath(target))
@@ -97,7 +97,8 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def staging(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder in `out` for incomplete files; it is removed with its contents when the block ends.
+    """Yield a new temporary folder in `out` for incomplete files; it is removed with its contents when the block ends, also by
+    an error.
 
     Folders that killed processes left are removed first (where the system has flock), known by their free locks.
     """
@@ -138,7 +139,9 @@ def _remove_left(folder: Path) -> None:
 
 
 def write_json(path: str | Path, data: Any) -> None:
-    """Write plain values as indented JSON. Raises ValueError for NaN and infinity, since JSON has neither."""
+    """Write plain values as indented JSON. Raises ValueError for NaN and infinity, since JSON has neither, and SimError as
+    `atomic_write`.
+    """
     write_text(path, json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 

@@ -39,7 +39,9 @@ class Grid:
         self._rows: list[list[Text]] = []
 
     def row(self, *cells: Cell, style: str = "") -> None:
-        """Add one row, its texts in `style`. Raises ValueError unless there are as many cells as heads."""
+        """Add one row, its texts in `style` (rich's words, such as "bold red"). Raises ValueError unless there are as many
+        cells as heads.
+        """
         if len(cells) != len(self._heads):
             raise ValueError(f"{len(cells)} cells under {len(self._heads)} heads")
         self._rows.append([self._cell(cell, style) for cell in cells])
@@ -50,7 +52,7 @@ class Grid:
         return len(self._rows)
 
     def html(self) -> str:
-        """Return title and table as HTML, with all columns side by side."""
+        """Return title and table as HTML, with all columns side by side and without the styles of cells."""
         from ascend_sim.report.html import table  # pages and notebooks alone need it
 
         heads = [f"{'>' * right}{head}".replace("\n", " ") for head, right in zip(self._heads, self._right, strict=True)]

@@ -19,10 +19,11 @@ def table(
     identity: str = "",
     sort: bool = False,
 ) -> str:
-    """Return an HTML table of cells that are HTML already; a column whose name begins with ">" is right-aligned.
+    """Return an HTML table: cells are HTML already, heads and caption are text. A column whose head begins with ">" is
+    right-aligned.
 
-    `marks` are attributes of the rows; column `bar` shows the row's share as a bar behind its figure. `identity` is the table's
-    id. With `sort` a click on a column's name sorts the rows.
+    `marks` are attributes of the rows, one each. Column `bar` shows a share as a bar behind its figure: the row's `--part`, a
+    style that `marks` sets. `identity` is the table's id. With `sort` a click on a column's name sorts the rows.
     """
     right = [' class="n"' if name.startswith(">") else "" for name in head]
     name = (f' id="{identity}"' if identity else "") + (' data-sort="yes"' if sort else "")
@@ -60,8 +61,8 @@ def problem_table(problem: Mapping[str, Any]) -> str:
 
 
 def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> str:
-    """Return an HTML table of the kernels in launch order, with their times, shares of `total`, and main stalls; without
-    these if `total` is None.
+    """Return an HTML table of the kernels in launch order, with their times, shares of `total` (us), and main stalls; if
+    `total` is None without these three.
     """
     rows = []
     for kernel in kernels:
@@ -77,7 +78,7 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> s
 
 
 def results_name(names: Collection[str]) -> str:
-    """Return "gradient" if all names begin with "grad_", else "output": the word for such results."""
+    """Return "gradient" if all names begin with "grad_", also if there are none, else "output": the word for such results."""
     return "gradient" if all(name.startswith("grad_") for name in names) else "output"
 
 
@@ -116,8 +117,8 @@ def output_rows(outputs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 
 
 def summary_html(report: Mapping[str, Any]) -> str:
-    """Return a report's summary as HTML: the time's parts as cards, its uncertainty, and all advice with commands, from the
-    fourth on folded.
+    """Return a report's summary as HTML: the time's first five parts as cards, its uncertainty, and all advice with commands,
+    from the fourth on folded.
     """
     summary = report.get("summary") or summary_of(report)
     parts = [(f"{100 * one['share']:.0f} %", f"{one['part']}, {one['us']:,.1f} us") for one in summary["parts"][:5]]
@@ -144,7 +145,7 @@ def code_html(line: str) -> str:
 
 
 def report_html(report: Mapping[str, Any], summary: str) -> str:
-    """Return a report (`Report.to_dict()`) as HTML without style or script: its summary, tables of problem, kernels and
+    """Return a report (`Report.to_dict()`) as HTML without style or script: the text `summary`, tables of problem, kernels and
     outputs, then findings and warnings.
     """
     total = report["total_us"]

@@ -17,9 +17,10 @@ def asks_table(ladder: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def ladder_words(ladder: Sequence[Mapping[str, Any]]) -> str:
-    """Return a report's "ladder" as a sentence: the rung that answered with its mark, the others' names, the last reason.
+    """Return a report's "ladder", one step or more, as a sentence: the rung that answered with its mark, the others' names, the
+    last reason.
 
-    A long reason is cut short; `--json` has all of them whole.
+    A reason is cut to 90 characters; `--json` has all of them whole.
     """
     *refused, answer = ladder
     words = f"{answer['rung']} ({answer['mark']})"

@@ -55,8 +55,8 @@ def write_msprof(
 ) -> Path:
     """Write the folder `out`/msprof in place of an earlier one, with a folder for each kernel; return its path.
 
-    Beyond `trace_limit` instructions of a kernel, cores are left out of its traces (the highest first), never out of tables.
-    Raises SimError if other files stand there or writing fails.
+    Beyond `trace_limit` instructions of a kernel, cores are left out of its traces (the highest first, never the lowest), never
+    out of tables. Raises SimError if other files stand there or writing fails.
     """
     folder = Path(out) / FOLDER
     check_msprof(out)
@@ -152,7 +152,7 @@ def _write_kernel(
 
 def _block_rows(runs: Sequence[ProgramRun], chip: ChipSpec, per_block: bool) -> Iterator[dict[str, Value]]:
     """Yield a row of figures for every program of a kernel, with its block; without `per_block` one row for the whole kernel,
-    or none if nothing ran.
+    under "aic", or none if nothing ran.
     """
     if not per_block:
         if runs:

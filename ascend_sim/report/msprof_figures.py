@@ -1,6 +1,6 @@
 """Figures of programs under the column names of the vendor's operator profiler (docs/msprof.md says what each one is).
 
-    work = sum((Work.of(run) for run in runs), Work())     # of one block, of one core or of a whole kernel
+    work = sum(map(WorkFigures.of, runs), WorkFigures())     # of one block, of one core or of a whole kernel
     figures(work, chip, "aic")["aic_cube_ratio"]
 
 What the model does not know has no entry.
@@ -37,12 +37,12 @@ _ESTIMATED = ("L1->GM",)  # the vendor's column name says so
 
 @mutable
 class WorkFigures:
-    """Work of some programs in figures that add up; `busy` and `waiting` are cycles by pipe.
+    """Work of some programs in figures that add up; `busy` and `waiting` (for flags and barriers) are cycles by pipe.
 
     `blocks` counts programs and `cycles` their spans from dispatch to end. `moved` is bytes by data path as the report counts
     them, `through` bytes by the pipe that moves them, `touched` bytes of L0A, L0B, L0C and UB that the cube and the vector unit
     read and write. `instructions` counts those that are neither flag nor barrier, by pipe; `kinds` are cycles of cube and
-    vector instructions by (pipe, dtype).
+    vector instructions by (pipe, dtype); `l2` counts lines by ("read" or "write", "hit" or "miss").
     """
 
     blocks: int = 0
@@ -100,9 +100,11 @@ class WorkFigures:
 
 
 def figures(work: WorkFigures, chip: ChipSpec, core: str) -> dict[str, Value]:
-    """Return {column: value} under the vendor's column names, which begin with `core` ("aic" or "aiv").
+    """Return {column: value} under the vendor's column names, which begin with `core` ("aic" or "aiv"); unknown ones are left
+    out.
 
-    Times and cycles are means over blocks, rates are GB of 1024^3 a second over all blocks' time.
+    Times and cycles are means over blocks, counts and bytes sums over them; rates are GB of 1024^3 a second over the sum of the
+    blocks' times.
     """
     blocks, cycles = max(work.blocks, 1), max(work.cycles, 1)
 

@@ -35,7 +35,7 @@ _LAYERS = (
 @frozen
 class PageLayer:
     """One layer on the page: its sizes as text, its calls as "forward+backward", its us by part with "total" ({} without
-    times), the kernels of its calls, the earlier layer that it equals, and the status of a refusal.
+    times), the kernels of its calls, the earlier layer that it equals, and the status of a refusal ("" for neither).
 
     `difference` is how far the chip's values are from PyTorch's, as text; "" where they were not compared.
     """
@@ -198,7 +198,7 @@ class NetworkPage:
 
 
 def _note(note: str) -> str:
-    """Return a note as HTML; of a long one all behind its first part is folded."""
+    """Return a note as HTML; one of over 120 characters is folded behind its part before the first "; ", if it has one."""
     head, _, rest = note.partition("; ")
     if not rest or len(note) <= _LONG_NOTE:
         return f"<p>{escape(note)}</p>"

@@ -35,7 +35,8 @@ _STILL = {WAIT: "flag", CROSS_WAIT: "cross-core"}
 class PackedBlocks:
     """All blocks of a run, packed as plain data for a page; those whose numbers are in `first` come before the others.
 
-    Beyond `limit` bytes (None: no limit) whole blocks are left out, never the first; `left_out` counts them.
+    From the block on that goes beyond `limit` bytes (None: no limit) all are left out, never the first; `left_out` counts them.
+    `path` is the critical path, which the data mark.
     """
 
     def __init__(

@@ -55,12 +55,12 @@ def write_page(
     name: str = "",
     limit: int | None = LIMIT,
 ) -> list[str]:
-    """Write the page as one HTML file and return its paragraphs on the bottleneck; `report` is `Report.to_dict()` of the
-    same run.
+    """Write the page as one HTML file and return its paragraphs on the bottleneck; `report` is `Report.to_dict()` of the same
+    run.
 
     `name` of the call stands in the heading; "" for the case of the report's summary. Without `outcomes` it says nothing of
-    other rates. Blocks beyond `limit` bytes, packed, are left out, and it says so. Raises
-    SimError without Plotly and for a report of another run.
+    other rates. Blocks beyond `limit` bytes, packed, are left out, and it says so. Raises SimError without Plotly, for a report
+    without times or of another run, and where the file cannot be written.
     """
     check_plotly()
     kernels, title = report["kernels"], title_of(report, name)
@@ -362,8 +362,8 @@ def _kernel(
 
 
 def chosen_block(recording: Recording, task: int, path: Sequence[PathStep]) -> int:
-    """Return the number of the program of kernel `task` with most cycles on the critical `path`; if none is on it, of the
-    one that ends last.
+    """Return the number of the program of kernel `task`, which must have run, with most cycles on the critical `path`; if none
+    is on it, of the one that ends last.
     """
     on_path: dict[int, int] = {}
     for step in path:

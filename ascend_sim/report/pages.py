@@ -36,7 +36,9 @@ def status_table(result: CheckResult, rules: Sequence[Rule]) -> Grid:
 
 
 def render_status(result: CheckResult, console: Console, rules: Sequence[Rule] = ()) -> None:
-    """Print what a check found: the error, how many rules have each verdict (with `rules` all of them), and the warnings."""
+    """Print a check's result: the error, how many rules have each verdict (with `rules` a row for each rule instead), and the
+    warnings.
+    """
     if result.failure is not None:  # before the table, which may be longer than a screen
         say(console, f"status {result.status}: {result.failure.message}\n")
     console.print(status_table(result, rules) if rules else status_summary(result))

@@ -32,6 +32,6 @@ def png_figure(path: str | Path, width: float, height: float) -> Any:
 
 
 def write_png(figure: Any, path: str | Path) -> None:
-    """Write a figure as PNG."""
+    """Write a figure as PNG, 120 dots per inch. Raises SimError where the file cannot be written."""
     with atomic_write(path) as file:
         figure.savefig(file, format="png", dpi=120)

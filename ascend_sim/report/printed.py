@@ -18,7 +18,9 @@ UNLIMITED = 10_000
 
 
 def printed(draw: Callable[[Console], object], width: int = PIPE_WIDTH) -> str:
-    """Return the text that `draw` prints on a console, without colors; `width` holds if no terminal or COLUMNS sets another."""
+    """Return the text that `draw` prints on a console, without colours and trailing blanks; `width` holds if no terminal or
+    COLUMNS sets another.
+    """
     text = StringIO()
     draw(Console(file=text, width=text_width(width), force_terminal=False, color_system=None))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())

@@ -19,9 +19,9 @@ _SHOWN = ("layer", "text", "copies", "us", "all", "layout")
 def costs_of(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, float], total: float, layout: float) -> dict[str, Any]:
     """Return the part of a summary that ranks: "parts" of the time, the five layers that cost "most", "most_layout".
 
-    `rows` are distinct layers, most time over all copies first, with "layer", "text", "us" of one, "copies", "all" and
-    "layout" of one. `parts` is {part: us}; `layout` the layout time of all layers. "most_layout" is the layer with most
-    layout time over all copies, or None.
+    `rows` are distinct layers, most time over all copies first, with "layer", "text", "us" of one, "copies", "all" and "layout"
+    of one. `parts` is {part: us}, from which those of 0 are left out and the others sorted, longest first; `total` the us of
+    all layers, `layout` their layout time. "most_layout" is the layer with most layout time over all copies, or None.
     """
     longest = sorted(((us, part) for part, us in parts.items()), reverse=True)
     most_layout, row = None, max(rows, key=lambda row: row["layout"] * row["copies"], default=None)
@@ -40,7 +40,9 @@ def costs_of(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, float], tota
 
 
 def ranking_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Return a line for each layer that costs most, and one for the layer with most layout time unless it is the only one."""
+    """Return a line for each layer that costs most, and one for the layer with most layout time unless the network has one
+    distinct layer.
+    """
     rows = [
         (
             f"{row['all']:,.1f} us", f"{100 * row['share']:.0f} %", f"{row['copies']} x", f"{row['us']:,.1f} us", row["layer"],

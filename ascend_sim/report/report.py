@@ -166,7 +166,9 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Return True if the run has no finding and no output that is known to be wrong."""
+        """Return True if the run has no finding and no output is wrong; outputs without a verdict count as right. It computes
+        the outputs.
+        """
         return not self.findings and all(figures.get("correct", True) for figures in self.outputs.values())
 
     @cached_property
@@ -194,7 +196,9 @@ class Report:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: numpy numbers and tuples become Python's, NaN and infinity None."""
+    """Return a value as JSON can hold it: numpy numbers and tuples become Python's, NaN and infinity None, keys and objects of
+    other types text.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -268,7 +272,9 @@ def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
 
 
 def timed_kernel(chip: ChipSpec, timeline: Timeline, task: Task, counts: Counts) -> dict[str, Any]:
-    """Return the row of the only kernel of a run as in `Report.kernels`, without the slow interval, roofline and buffers."""
+    """Return the row of the only kernel of a run as in `Report.kernels`, without the parts that take long: interval, roofline,
+    buffers, cube efficiency and waterfall.
+    """
     (span,), (totals,) = timeline.tasks, watched(timeline).of_task
     return _kernel(chip, task, counts) | _times(chip, span, totals, span.launch)
 
@@ -373,7 +379,7 @@ class _PipeTime:
     def main_stall(self) -> dict[str, Any] | None:
         """Return {"cause", "share"} of the cause that cost the pipe most time, standing still or held back; None if none did.
 
-        The share is of the pipe's span.
+        The share is of the pipe's span over all cores, rounded to four decimals.
         """
         lost = {cause: self.stalls.get(cause, 0) + self.held.get(cause, 0) for cause in CAUSES}
         cause = max(lost, key=lost.__getitem__)

@@ -86,8 +86,8 @@ def code_words(told: Mapping[str, Any]) -> str:
 
 
 def lines_of(summary: Mapping[str, Any], more: str = "", check: Sequence[str] = ()) -> list[str]:
-    """Return a summary as at most fifteen lines; `check` are the lines of a check, `more` is the last one, which says where
-    to find the rest.
+    """Return a summary as at most fifteen lines; `check` is the line of a check or none, `more` is the last one, which says
+    where to find the rest ("": no such line).
 
     Of wrong outputs, findings and warnings two each are shown, and as much advice as fits, three at most.
     """
@@ -145,7 +145,9 @@ def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
 
 
 def gain_words(advice: Mapping[str, Any]) -> str:
-    """Return the gain of an advice as text, "-6.0 us"; an estimate has two digits, "about -40 us". "" without a gain."""
+    """Return the gain of an advice as text, a saving below zero: "-6.0 us"; an estimate has two digits, "about -40 us". ""
+    without a gain.
+    """
     us = advice["gain_us"]
     if us is None or not advice.get("estimated"):
         return "" if us is None else f"{-us:.1f} us"
@@ -166,7 +168,7 @@ def before_words(summary: Mapping[str, Any]) -> str:
 
 
 def parts_words(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Return the five largest parts of a time with their shares as text, in the given order."""
+    """Return the first five parts of a time with their shares as text, in the given order."""
     return "   ".join(f"{one['part']} {100 * one['share']:.0f} %" for one in parts[:_PARTS])
 
 
@@ -212,7 +214,11 @@ def _makers(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_vectors(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return an advice on each vector kernel that makes an output and takes a quarter of the call: nothing of it can be set."""
+    """Return an advice on each vector kernel that makes an output and takes a quarter of the call or more: nothing of it can be
+    set.
+
+    [] for a report without times or without a timeline.
+    """
     maker, total = _makers(report), report["total_us"]
     if not total or "timeline" in report:
         return []
@@ -290,7 +296,7 @@ def _advised(report: Mapping[str, Any], kernel: Mapping[str, Any], said: Mapping
 
 
 def _change(report: Mapping[str, Any], kernel: Mapping[str, Any], change: Mapping[str, Any]) -> str:
-    """Return the first entry of a change of the call in a few words, "baseM=256 (now 128)"; "" for none."""
+    """Return the first entry of a change of the call in a few words, "baseM=256 (now 128)"; "" for an empty change."""
     for name, value in change.items():
         if name == "tiling":
             fields = value[kernel["name"]].items()

@@ -75,10 +75,11 @@ class WaterfallPart(NamedTuple):
 
 
 def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: int) -> list[WaterfallPart]:
-    """Return the parts of a cube kernel's waterfall that are not zero, in order, adding up to `elapsed`; [] for a kernel
-    without products.
+    """Return the parts of a cube kernel's waterfall that are not zero, in order, adding up to `elapsed`; [] if no program has
+    an Mmad.
 
-    `runs` are its programs, `elapsed` the cycles of the task.
+    `runs` are its programs, `elapsed` the cycles of the task. From "uneven cores" on the parts are those of the core that took
+    longest.
     """
     cube = [run for run in runs if run.program.counts()[_mmads(run.program.table)].any()]
     if not cube:
@@ -128,8 +129,8 @@ def _mmads(table: InstructionTable) -> NDArray[np.bool_]:
 
 
 def _block(run: ProgramRun) -> dict[str, int]:
-    """Return {part: cycles} of one block from its dispatch to its end: "busy" (cycles of Mmads), "start", "drain", "wait
-    PIPE", "issue"; they add up.
+    """Return {part: cycles} of one block that has an Mmad, from its dispatch to its end: "busy" (cycles of Mmads), "start",
+    "drain", "wait PIPE", "issue"; they add up.
     """
     pipe, kind = run.program.per_row("pipe"), run.program.per_row("kind")
     mmads = np.flatnonzero(_mmads(run.program.table)[run.program.rows[:, 0]] & (pipe == PIPE_INDEX[CUBE]))

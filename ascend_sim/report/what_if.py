@@ -23,8 +23,8 @@ from ascend_sim.runtime.workers import spread
 class Change:
     """One change of a chip to try: `key` names it, `words` describe it.
 
-    It doubles the numbers of the chip whose dotted paths match `rates`, and halves those that match `costs` (whole cycles
-    rounded down).
+    It doubles the numbers of the chip whose whole dotted path matches the regular expression `rates`, and halves those that
+    match `costs` (whole numbers rounded down); "" matches none.
     """
 
     key: str
@@ -33,7 +33,7 @@ class Change:
     costs: str = ""
 
     def apply(self, chip: ChipSpec) -> ChipSpec:
-        """Return the changed chip."""
+        """Return a changed copy of the chip."""
         numbers = chip.numbers()
         faster = {place: 2 * value for place, value in numbers.items() if re.fullmatch(self.rates, place)}
         cheaper = {place: value for place, value in numbers.items() if re.fullmatch(self.costs, place)}
@@ -108,8 +108,8 @@ _RATES = {
 def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     """Return {index of a kernel: a sentence on what a faster chip would save}, for `kernels` of a report with a waterfall.
 
-    Only rates that may shorten a part of 5 % or more are tried, and savings below 5 % left out; {} for a run of over 300,000
-    instructions.
+    It runs the programs again under each rate that may shorten a part of 5 % or more. Kernels of which nothing saves 5 % are
+    left out; {} for a run of over 300,000 instructions.
     """
     if sum(len(run.program) for run in recording.timeline.programs) > _MOST_ROWS:
         return {}
@@ -131,10 +131,10 @@ def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> d
 def what_if(
     recording: Recording, *, jobs: int = 1, progress: Progress | None = None, only: Collection[str] | None = None
 ) -> list[ChangedRun]:
-    """Run the recorded programs again under every change of `changes` and return the results in their order; `jobs`
-    processes share them.
+    """Run the recorded programs again under every change of `changes` and return the results in their order; `jobs` processes
+    share them.
 
-    `only` are the keys of the changes to try (None: all).
+    `only` are the keys of the changes to try (None: all). Kernels are not built again: tilings and programs stay.
     """
     timeline, chip = recording.timeline, recording.chip
     before = _spans(timeline.tasks)

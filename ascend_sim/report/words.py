@@ -38,7 +38,9 @@ _KERNEL_SHARE = 0.1
 
 @frozen
 class Wait:
-    """Time in which `pipe` waited for flags of pipe `source`, as a share of a kernel's time on its cores."""
+    """Time in which `pipe` waited for flags of pipe `source`, as a share of the time of those of a kernel's blocks that use
+    `pipe`.
+    """
 
     pipe: str
     source: str
@@ -74,7 +76,8 @@ def flag_waits(recording: Recording, task: int) -> list[Wait]:
 def words(
     recording: Recording, report: Mapping[str, Any], path: Sequence[PathStep], outcomes: Sequence[ChangedRun] | None
 ) -> list[str]:
-    """Return paragraphs on the bottlenecks: one of the whole call, then one for each of up to three longest kernels.
+    """Return paragraphs on the bottlenecks: one on the whole call, then one for each of up to three longest kernels, of 10 % of
+    the call each; the longest always.
 
     Without `outcomes` they say nothing of other rates; a call without kernels has one sentence.
     """
@@ -120,7 +123,7 @@ def _path(parts: Mapping[str, int], total: int) -> str:
 
 
 def _moves(what: str, saved: Sequence[tuple[ChangedRun, float]]) -> str:
-    """Return a sentence on the changed rates that save most of the time of `what`, or that none saves 1 %."""
+    """Return a sentence on the changed rates that save most of the time of `what`, four at most; or that none saves 1 %."""
     ranked = sorted(saved, key=lambda item: -item[1])
     best, share = ranked[0]
     if share < _WORTH_SAYING:
