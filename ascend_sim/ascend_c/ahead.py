@@ -80,7 +80,8 @@ class Blocks:
     def recordings(self) -> dict[CrossCore, WordStream]:
         """Run all programs to their ends and return {core: its recording}.
 
-        Raises SourceError if they wait for each other for ever.
+        If a program ended badly, those that then wait for ever get its error in their recordings. Raises SourceError if
+        programs wait for each other for ever and none ended badly.
         """
         running = {block: block.run() for block in self._blocks}
         polls = 0

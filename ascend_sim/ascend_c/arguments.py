@@ -122,7 +122,8 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _structure(one: EntryParameter, value: Any, by_name: Mapping[str, Any], registers_tiling: bool) -> Argument:
-    """Return the argument for a structure or the tiling data: its bytes, or a placeholder if its fields are set by name.
+    """Return the argument for a structure or the tiling data: the bytes of `value`. Without a value a structure is zeros, and
+    the tiling data are None if fields are set by name, else 0, a null pointer.
 
     Raises SimError for a wrong size, and for field names without REGISTER_TILING_DEFAULT.
     """
@@ -154,9 +155,10 @@ def _list_bytes(tensors: Sequence[Tensor]) -> bytes:
 
 
 def _number(name: str, kind: int | None, value: Any) -> float:
-    """Return a number as int or float for the recorder.
+    """Return a number as int or float for the recorder: float if `kind` is FLOAT, int if it is INTEGER, for None as given. A
+    bool is an int.
 
-    Raises SimError for anything else, and for a fraction where `kind` is INTEGER.
+    Raises SimError for anything else, and for a fraction or more than 64 bits where `kind` is INTEGER.
     """
     if isinstance(value, bool | np.bool_):
         value = int(value)

@@ -227,7 +227,8 @@ def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _arithmetic(f: Fields, source: str, dtype: str) -> Quantisation | None:
-    """Return the arithmetic of a Fixpipe word as a Quantisation; None without scale and ReLU.
+    """Return the arithmetic of a Fixpipe word as a Quantisation; None without ReLU and without a scale, of the word or by
+    column.
 
     Raises SimError for unsupported modes.
     """

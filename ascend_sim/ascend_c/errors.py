@@ -15,6 +15,6 @@ class SourceError(SimError):
 
 
 class CompileError(SimError):
-    """Error of the C++ compiler: one to three lines for each error, file and line first."""
+    """Error of the C++ compiler: one or two lines for each error, file and line first, then the line of code."""
 
     whole = True

@@ -188,7 +188,9 @@ class CppKernel(KernelFunction):
         return len(self.kinds) == 2 and ASKS_CUBE in self._marks
 
     def workspace(self, blocks: int) -> int:
-        """Return the bytes of GM for messages and tiles between vector cores and cube cores."""
+        """Return the bytes of GM for messages and tiles between vector cores and cube cores; 0 if vector cores ask for no
+        product.
+        """
         vectors = 1 if self.cores[0] == "MIX_1_1" else 2
         return MATMUL_ROOM * vectors * blocks if self._asks_cube else 0
 
@@ -308,8 +310,8 @@ class CppKernel(KernelFunction):
         return found[k.block, k.core_kind, k.sub_block]
 
     def _keep(self, key: str, recording: WordStream) -> None:
-        """Keep a short recording for the next request `key`; where kernels are judged, or print, each program is recorded
-        again.
+        """Keep a recording that ended well and is short for the next request `key`; beyond 256 of them all are dropped first.
+        Where kernels are judged, or print, each program is recorded again.
         """
         silent = JUDGED not in os.environ and not self._prints
         if silent and recording.how == FINE and len(recording.rows) <= _KEPT_ROWS:

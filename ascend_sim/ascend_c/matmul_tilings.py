@@ -137,12 +137,12 @@ class MatmulApiTiling:
         self._fixed: dict[str, int] = {}
 
     def SetAType(self, position: Any, format: Any, dtype: Any, transposed: bool = False) -> int:
-        """Set where A lies, its format and its type, by which the tiles are chosen; return 0."""
+        """Set A's type, by which the tiles are chosen; position, format and transposition change no tiling. Return 0."""
         self._dtype = str(DataType(dtype).value)
         return 0
 
     def SetBType(self, position: Any, format: Any, dtype: Any, transposed: bool = False) -> int:
-        """Set B's type. Raises SimError if it is another than A's; return 0."""
+        """Check B's type; return 0. Raises SimError if it is another than A's, which must be set before (else float16)."""
         if DataType(dtype).value != self._dtype:
             raise SimError(f"SetBType: {DataType(dtype).value}; A is {self._dtype}, and both must have one type")
         return 0
@@ -161,7 +161,7 @@ class MatmulApiTiling:
         return 0
 
     def SetOrgShape(self, m: int, n: int, ka: int, kb: int | None = None) -> int:
-        """Set the sizes of the whole matrices; return 0."""
+        """Set the sizes of the whole matrices, which are also the product's without SetShape; return 0."""
         self._whole = (m, n, ka)
         if kb is not None:
             self._fixed["Kb"] = kb
@@ -186,13 +186,15 @@ class MatmulApiTiling:
         return 0
 
     def SetBufferSpace(self, l1: int = -1, l0c: int = -1, ub: int = -1, bt: int = -1) -> int:
-        """Set bytes of the buffers; -1 takes all, which is the only choice here. Raises SimError for others; return 0."""
+        """Accept -1 or 0 for each buffer: all of it is used, whatever is given. Raises SimError for other sizes; return 0."""
         if any(size not in (-1, 0) for size in (l1, l0c, ub, bt)):
             raise SimError(f"SetBufferSpace({l1}, {l0c}, {ub}, {bt}): allowed is -1, the whole buffer")
         return 0
 
     def GetTiling(self, tiling: dict[str, int] | None = None) -> dict[str, int]:
-        """Return the fields of the TCubeTiling, in `tiling` if it is given. Raises SimError without SetShape."""
+        """Return the fields of the TCubeTiling; with `tiling` they are set in it, and it is returned. Raises SimError without
+        SetShape and SetOrgShape.
+        """
         shape = self._shape or self._whole
         if shape is None:
             raise SimError("GetTiling: SetShape(M, N, K) comes first")
@@ -231,7 +233,7 @@ class MultiCoreMatmulTiling(MatmulApiTiling):
         return 0
 
     def GetCoreNum(self) -> tuple[int, int, int]:
-        """Return (cores, those along M, those along N) of the tiling."""
+        """Return (cores, those along M, those along N) of the tiling, after SetShape or SetOrgShape."""
         t = self.GetTiling()
         m, n = ceil_div(t["M"], t["singleCoreM"]), ceil_div(t["N"], t["singleCoreN"])
         return m * n, m, n

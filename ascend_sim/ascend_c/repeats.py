@@ -38,7 +38,7 @@ class WordRows(NamedTuple):
 
 
 def dtype_of(number: int) -> str:
-    """Return the number format with a recorded number. Raises SimError for none of the machine's."""
+    """Return the number format with a recorded number. Raises SimError for a number that names none."""
     if not 0 < number < len(FORMATS):
         raise SimError("the elements have an unknown number format")
     return FORMATS[number]

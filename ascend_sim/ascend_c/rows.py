@@ -97,7 +97,8 @@ def append(k: Kernel, recording: WordStream, tensors: int, auto_sync: bool = Fal
     tensors.
 
     With `auto_sync` the synchronisation is added that the vendor's compiler adds. Raises SourceError for a word that no
-    instruction can express and for a GM address in no tensor; an inspection records these as faults and leaves the rows out.
+    instruction can express, a GM address in no tensor, a flag that is set twice without a wait and one with more waits than
+    sets. An inspection records the first three as faults, and leaves rows of the first two out.
     """
     notes = k.notes = k.notes or Notes(k.table.source)
     words = [word_of(shape) for shape in recording.shapes]

@@ -47,13 +47,13 @@ class WordStream:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Return all rows read so far."""
+        """Return all rows read so far; `pieces` becomes one array, so numbers of pieces from before are lost."""
         if len(self.pieces) != 1:
             self.pieces[:] = [np.concatenate([np.empty((0, ROW), np.int64), *self.pieces])]
         return self.pieces[0]
 
     def digest(self) -> bytes:
-        """Return a digest of the recorded words, equal for equal programs."""
+        """Return a digest of shapes and rows, equal for equal programs; names of files do not count."""
         return hashlib.sha256(repr(self.shapes).encode() + self.rows.tobytes()).digest()
 
 

@@ -200,7 +200,8 @@ def product_part(layer: CalledLayer, left: torch.Tensor, right: torch.Tensor, se
     """Return the gradient of C[M, N] = A[M, K] x B[K, N] that a product of its backward computes: "grad_input" or
     "grad_weight".
 
-    dA = dC x B^T sums over N, dB = A^T x dC over M. If both fit, the first not in `seen`, dA before dB as autograd does.
+    dA = dC x B^T sums over N, dB = A^T x dC over M. If both fit, it is the first not in `seen`, dA before dB as autograd does;
+    if both are in it, and if neither fits, "grad_input".
     """
     shapes = dict(layer.tensors)
     (m, _), (_, n) = shapes["a"].shape[-2:], shapes["b"].shape[-2:]

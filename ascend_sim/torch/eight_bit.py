@@ -29,7 +29,8 @@ class EightBitSimulation(Simulation):
     """Simulation in mode "functional" that rounds a convolution's tensors, except the bias, to `format` ("hifloat8" or
     "float8_e4m3fn").
 
-    The bias is added in float32. Results are decoded to float32; other operators raise SimError.
+    The bias is added in float32, and its gradient stays PyTorch's. Results are decoded to float32. Other operators, and calls
+    that the operator refuses, raise SimError.
     """
 
     def __init__(self, format: str, options: SimulateOptions) -> None:

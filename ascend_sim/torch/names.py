@@ -69,7 +69,7 @@ class Names:
     _hooks: list[Any] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Follow modules and autograd nodes of this thread from now on.
+        """Follow modules and autograd nodes of this thread from now on; a module whose `forward` runs already is not followed.
 
         The hooks are PyTorch's global ones, set once for all threads.
         """
@@ -195,7 +195,7 @@ class Names:
 
 def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: Any = None) -> tuple[Any] | None:
     """Return, as a tuple of one, the layer that a thread recorded for the node `number`; None if there is none. `made` is {a
-    call's last node: (its first node, layer)}.
+    call's last node: (its first node, layer)}; the record of a call whose last node is `number` is removed.
 
     `near`: a call may have made several nodes, so records up to a few numbers later count too. `like`: only a layer with equal
     tensors counts, because numbers of two threads overlap.

@@ -62,8 +62,8 @@ def time_matmul(
 ) -> Report:
     """Run the MatMul kernel alone in timing mode and return its report; `before` are the kernels of the step before it.
 
-    `before` names this product's operands a and b; `l2` "warm" has both in the L2. Raises SimError if the chip lacks the kernel
-    or no tiling fits.
+    In `before` "a", "b" and "c" name this product's tensors; `l2` "warm" has a and b in the L2. Raises SimError if the chip
+    lacks the kernel or no tiling fits.
     """
     tiling = choose_matmul(problem, chip)
     device = Device(chip, with_values=False)

@@ -79,7 +79,7 @@ class ModelReport(ShownResult):
 
     @property
     def totals(self) -> dict[str, float]:
-        """Return {part: us} summed over all rows; parts without time are 0."""
+        """Return {part: us} summed over all rows, with "total"; parts without time are 0."""
         found = dict.fromkeys(HEADS, 0.0)
         for row in self.rows:
             for part, value in self.us(row).items():

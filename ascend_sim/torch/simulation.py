@@ -56,12 +56,13 @@ Array = NDArray[Any]
 def simulate(model: torch.nn.Module | None = None, **options: Unpack[SimulateOptions]) -> Simulation:
     """Return a context in which convolutions, their gradients and matrix products also run on a simulated chip.
 
-    In mode "timing" (time alone) tensors may be any, meta and fake ones too. Layers are named as in `model`, or else as
-    in the outermost module that runs. Options mean what they mean in `ascend_sim.convolution_backward`.
+    In mode "timing" (time alone) tensors may be any, meta and fake ones too; in mode "functional" matrix products do not count.
+    Layers are named as in `model`, or else as in the outermost module that runs. Options mean what they mean in
+    `ascend_sim.convolution_backward`.
 
-    A context belongs to the thread that enters it; other threads enter it themselves (`with sim:`) to be counted too.
-    It may be entered again for a backward pass of its own, and within another one: each has its whole table. Raises
-    SimError for unknown options.
+    A context belongs to the thread that enters it; other threads enter it themselves (`with sim:`) to be counted too. It may be
+    entered again for a backward pass of its own, and within another one: each has its whole table. Raises TypeError for an
+    unknown option, SimError for a bad value.
     """
     return Simulation(model, SimulateOptions(**options))
 
@@ -123,7 +124,9 @@ class Simulation(LayersShown):
 
     @property
     def report(self) -> ModelReport:
-        """Return the report of all calls recorded so far; in mode "timing" they are simulated now, in `jobs` processes."""
+        """Return the report of all calls recorded so far. Those not yet simulated are simulated now, in `jobs` processes: all
+        in mode "timing", matrix products in mode "full".
+        """
         with self._lock:
             open_calls = [call for call in self._seen() if call not in self._outcomes and self._later(call)]
             run = partial(_timed, settings=self.settings)
@@ -150,8 +153,8 @@ class Simulation(LayersShown):
         return layer_precision(self.rows, self.settings.chip, dtypes=dtypes, inputs=inputs, options=self.settings.options)
 
     def write_html(self, path: str | Path, *, layers: int = 0) -> None:
-        """Write the report as one page; with `layers` also pages of that many convolutions, those that take longest, and links
-        to them.
+        """Write the report as one page; with `layers` also pages of the backward calls of that many convolutions, those that
+        take longest, and links to them.
 
         Raises SimError if the folder does not exist.
         """
@@ -159,7 +162,9 @@ class Simulation(LayersShown):
         write_page(path, report, self._layer_pages(path, report, layers) if layers else {})
 
     def _layer_pages(self, path: str | Path, report: ModelReport, most: int) -> dict[str, str]:
-        """Run the `most` slowest layers and write their pages to a folder beside `path`; return {layer name: link}."""
+        """Run the backward calls of the `most` convolutions with most time and write their pages to a folder beside `path`;
+        return {layer name: link}. Of equal names the first row counts.
+        """
         folder = folder_of(path)
         make_folder(folder)
         named: dict[str, LayerRow] = {}  # the first of a name: its link stands at every row of the name

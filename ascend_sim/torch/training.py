@@ -116,7 +116,7 @@ class TrainingComparison(ShownResult):
     def plot(self, path: str | Path) -> None:
         """Write a PNG: the loss curves, and below the deviation of each run from PyTorch's.
 
-        Raises SimError as `check_png`.
+        Raises SimError if `path` does not end in .png or its folder is missing, and without matplotlib.
         """
         figure = png_figure(path, 9, 7)
         above, below = figure.subplots(2, 1, sharex=True)
@@ -148,9 +148,10 @@ def compare_training(
 ) -> TrainingComparison:
     """Run `training()` once with PyTorch alone and once for each precision; return at most `steps` losses of each run.
 
-    `forward=False` leaves the forward pass to PyTorch, which has one thread meanwhile: in a small step its threads wait for
-    each other most of the time. Raises SimError for unknown names, a training that yields no loss or runs of different
-    lengths, and AclnnError where the chip refuses a call.
+    PyTorch's random generator is seeded with `seed` before each run, and not restored. `forward=False` leaves the forward pass
+    to PyTorch, which has one thread meanwhile: in a small step its threads wait for each other most of the time. Raises
+    SimError for unknown names, a training that yields no loss or runs of different lengths, and AclnnError where the chip
+    refuses a call.
     """
     for name in precisions:
         if name not in PRECISIONS:
@@ -196,7 +197,9 @@ def compare_training(
 
 
 def _simulation(name: str, math_type: int, how: Mapping[str, Any]) -> Simulation:
-    """Return the context in which a run's convolutions and gradients get the chip's values, in mode "functional"."""
+    """Return the context in which a run's convolutions and gradients get the chip's values, in mode "functional"; a refused
+    call raises. For "hifloat8" the rules are those of the released library.
+    """
     fixed = {"mode": "functional", "values": "chip", "strict": True, "matmul": False, "cube_math_type": math_type}
     if name != EIGHT_BIT:
         return simulate(**how, **fixed)  # type: ignore[arg-type]
