@@ -70,7 +70,7 @@ class Sums:
     absolute: bool = False
 
     def shaped(self, shape: tuple[int, ...]) -> Sums:
-        """Return the sums with their arrays in the shape of a result."""
+        """Return the sums with their arrays reshaped to that of a result, which must have as many elements."""
         doubtful = None if self.doubtful is None else self.doubtful.reshape(shape)
         return Sums(self.total.reshape(shape), self.weights.reshape(shape), doubtful, self.absolute)
 
@@ -254,7 +254,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         return next((given for given, ours in self.names.items() if ours == tensor), tensor)
 
     def by_our_names(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a mapping by the caller's tensor names with the names that plans use as keys."""
+        """Return a mapping by the caller's tensor names with the names that plans use as keys; other keys stay."""
         return {self.names.get(name, name): value for name, value in given.items()}
 
     # -- reports -------------------------------------------------------------------------------------------------------

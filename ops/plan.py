@@ -57,7 +57,8 @@ class PlanStep:
 
 @mutable
 class Plan:
-    """Steps in launch order and their tensors; `place` gives every intermediate its offset in the workspace.
+    """Steps in launch order and their tensors; `place` gives every intermediate its offset in the workspace (`offsets` and
+    `workspace_bytes`, empty before).
 
     `warnings` name the parts of the request that the plan does not carry out.
     """

@@ -120,7 +120,8 @@ class DeviceRecorder:
         return check_programs(self.chip, self._tasks, programs, tools=tools)
 
     def write(self) -> None:
-        """Write the run's files to `folder`; does nothing if no kernel ran. Functional runs have no timeline and no recording.
+        """Write the run's files to `folder`; does nothing if no kernel ran or `folder` is None. Functional runs have no
+        timeline and no recording.
 
         Raises SimError if a file cannot be written.
         """

@@ -111,7 +111,8 @@ class Process:
         watched.
 
         The second and later devices are recorded in device_N below that folder. Raises SimError for an unknown chip, profile or
-        mode, with its message on stderr: a program that prints a status alone does not show it.
+        mode, with its message on stderr too, since a program that prints a status alone does not show it; and for a folder that
+        cannot be made.
         """
         try:
             self.conformance()

@@ -41,7 +41,7 @@ class Stream:
 
     @property
     def alive(self) -> bool:
-        """Return True until the stream, its context or its device is destroyed or closed."""
+        """Return True until the stream or its context is destroyed, or its device is closed."""
         return self.live and self.context.alive
 
 
@@ -70,7 +70,7 @@ class Event:
 
     @property
     def alive(self) -> bool:
-        """Return True until the event, its context or its device is destroyed or closed."""
+        """Return True until the event or its context is destroyed, or its device is closed."""
         return self.live and self.context.alive
 
 

@@ -86,8 +86,10 @@ class Trials:
         return None if before is None or after is None else Added(after - before, whole)
 
     def _is_short(self, kernel: str, change: Mapping[str, Any]) -> bool:
-        """Return True if a whole trial is within its limit, and the L2 at its start is known: what a step of another batch
-        leaves is not.
+        """Return True if a whole trial has at most `_MOST` instructions, and the L2 at its start is known: what a step of
+        another batch leaves is not. False if the changed call is refused.
+
+        Counted are the instructions of the run that `reuse` was given (without one none), times the batch's factor.
         """
         plan = self._plan_of(change)
         if plan is None or (self._l2 == STEP and "batch" in change):

@@ -162,9 +162,10 @@ def _rank_supported(c: ConvFacts) -> Failure | None:
 
 
 def _grouped_float32_grad_weight(c: ConvFacts) -> Failure | None:
-    """Return a failure for a grouped float32 gradWeight that the 3-D path would compute in 16 bits.
+    """Return a failure for a grouped float32 gradWeight that the 3-D path would compute in 16 bits, else None.
 
-    Calls of lower rank take that path if they are deterministic, want no gradInput and have pads smaller than the kernel.
+    Calls of lower rank take that path if they are deterministic, want no gradInput and have pads smaller than the dilated
+    kernel.
     """
     weight = c.call.grad_weight
     if not c.mask[1] or c.call.groups == 1 or weight is None or weight.dtype != "float32":

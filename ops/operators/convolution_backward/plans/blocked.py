@@ -104,7 +104,7 @@ class BlockedPlan(Gradients):
         return self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, size)
 
     def from_blocks(self, result: str, made: str) -> None:
-        """Append TransData and Cast of the blocked map `result` to the caller's tensor `made`."""
+        """Append TransData of the blocked map `result` and the steps to the caller's tensor `made` (`deliver`)."""
         like, target = self.maps.like, self.landing(made, self.storage)
         work = self.features(like, to_c0=False)
         self.launch("TransData", f"TransData_{made}", [result], [target], work)

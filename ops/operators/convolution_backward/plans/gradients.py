@@ -179,11 +179,11 @@ class Gradients(PlanDraft, ABC):
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
     def data_kernel(self, source: str, weight: str, result: str, *, turned: bool = False) -> None:
-        """Append the data kernel, which computes one map in tensor `result` from the other (`source`) and `weight`:
-        grad_input or, for a transposed call, a forward convolution.
+        """Append the data kernel, which computes one map in tensor `result` from the other (`source`) and `weight`: grad_input
+        or, where the call is `forward`, a forward convolution.
 
-        With `turned` vector cores write grad_input as NCDHW; else the cube writes it in the plan's layout. TilingError
-        where no tiling fits.
+        With `turned` vector cores write grad_input as NCDHW; else the cube writes it in the plan's layout. TilingError where no
+        tiling fits, and beyond the operator's limits.
         """
         call, op_type, names, made = self.data_call(), self.data_op_type(), [source, weight, result], self.maps.made
         if self.call.forward:
