@@ -112,14 +112,16 @@ def _overlaps(table: InstructionTable, rows: NDArray[np.int64]) -> list[tuple[in
     kinds, distance = taken[:, 0], taken[:, first : first + 2] - taken[:, 1:2]
     extent = table.limits()[..., 0].take(kinds, axis=0)
     room, size = extent[:, :1], extent[:, first - 1 : first + 1]
+    place, source = np.nonzero((size > 0) & (room > 0) & (distance < room) & (-distance < size))
+    keys = zip(kinds[place].tolist(), source.tolist(), distance[place, source].tolist(), strict=True)
     found = []
-    for place, source in zip(*np.nonzero((size > 0) & (room > 0) & (distance < room) & (-distance < size)), strict=True):
-        key = int(kinds[place]), ("src0", "src1")[source], int(distance[place, source])
+    for row, key in zip(at[place].tolist(), keys, strict=True):
         fault = table.overlaps.get(key)
         if fault is None:
-            fault = table.overlaps[key] = overlap_fault(table.instructions[key[0]], table.chip, *key[1:])
+            kind, operand, apart = key
+            fault = table.overlaps[key] = overlap_fault(table.instructions[kind], table.chip, ("src0", "src1")[operand], apart)
         if fault:
-            found.append((int(at[place]), fault))
+            found.append((row, fault))
     return sorted(found)
 
 

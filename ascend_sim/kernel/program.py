@@ -55,7 +55,7 @@ class InstructionTable:
         self._unfit: dict[str, NDArray[np.bool_]] = {}
         self.copies: dict[tuple[str, str, int, int, int, int], bool] = {}
         """True if the chip has one instruction for rows, by from, to, bytes, rows and strides."""
-        self.overlaps: dict[tuple[int, str, int], str] = {}
+        self.overlaps: dict[tuple[int, int, int], str] = {}
         """Faults of a source at a distance behind dst, by (instruction, operand, distance); "" for none."""
         self.apart: set[int] = set()
         """Stamps whose vector operands were found to lie as they may."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.numerics.formats import numpy_dtype
 
-INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 """Integer formats."""
 _TO_WHOLE: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "RINT": np.rint,

@@ -144,7 +144,7 @@ def test_a_call_of_the_cube_computes_what_numpy_does(calls: Any, number: int) ->
     wanted = wanted.astype(np.float32) if wanted.dtype == np.float64 else wanted
     out = np.zeros((64, 48), np.float32)
     for engine in ("simpy", "compiled"):
-        run = asim.launch(calls, 1, a, b, out, d.view(np.uint32).astype(np.int64), which=number, engine=engine)
+        run = asim.launch(calls, 1, a, b, out, d.view(np.uint32).astype(np.uint64), which=number, engine=engine)
         found = run.outputs["c"].reshape(-1).view(wanted.dtype)[: wanted.size]
         np.testing.assert_array_equal(found, wanted.reshape(-1))
         assert not run.findings
@@ -157,5 +157,5 @@ def test_a_refusal_names_the_line(calls: Any, number: int) -> None:
     lines = [at for at, text in told if re.match(r"(Fixpipe\(\w+, co, q|Mmad\(co, l0a, l0b, f|LoadData\(l0a, ag, t)\);", text)]
     a, b, c = np.zeros((64, 96), np.float16), np.zeros((96, 48), np.float16), np.zeros((64, 48), np.float32)
     with pytest.raises(SimError) as caught:
-        asim.launch(calls, 1, a, b, c, np.zeros(48, np.int64), which=len(CALLS) + number)
+        asim.launch(calls, 1, a, b, c, np.zeros(48, np.uint64), which=len(CALLS) + number)
     assert said in str(caught.value) and f".cpp:{lines[number]}: " in str(caught.value)

@@ -11,6 +11,7 @@ import ascend_sim as asim
 from ascend_sim.ascend_c.errors import CompileError
 from ascend_sim.ascend_c.function import cpp_kernel
 from ascend_sim.ascend_c.headers import PUBLIC
+from ascend_sim.chip import load_chip
 from tests.support.ascend_c.kernels import IN, OUT, floats, made, needs_compiler, vector_kernel
 
 pytestmark = needs_compiler
@@ -107,3 +108,11 @@ def test_a_kernel_may_do_without_using_namespace(tmp_path: Path) -> None:
     x = floats(64)
     tensors = x, asim.empty(64, "float32"), asim.empty(8, "uint8", workspace=True)
     np.testing.assert_array_equal(asim.launch(cpp_kernel(path), 1, *tensors).outputs["z"], x)
+
+
+@pytest.mark.parametrize("chip", ("ascend910b3", "ascend910_9391"))
+def test_sizes_of_buffers_are_those_of_the_chip(tmp_path: Path, chip: str) -> None:
+    names = {"TOTAL_UB_SIZE": "UB", "TOTAL_L0A_SIZE": "L0A", "TOTAL_L0B_SIZE": "L0B", "TOTAL_L0C_SIZE": "L0C"}
+    sizes = [f"static_assert(AscendC::{name} == {load_chip(chip).buffers[buffer]});" for name, buffer in names.items()]
+    kernel = made(tmp_path, vector_kernel(f"{' '.join(sizes)} DataCopy(xg, d, ONE_BLK_B1_NUM);", tensors="x"))
+    assert asim.launch(kernel, 1, floats(256), chip=chip, mode="timing").report.findings == ()

@@ -19,7 +19,7 @@ from tests.support.isa.workbench import CHIP, Workbench
 
 TYPES: dict[str, Any] = {
     "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "hifloat8": np.uint8,
-    **{name: np.dtype(name) for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")},
+    **{name: np.dtype(name) for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")},
 }  # fmt: skip
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
 MANTISSA = {"float16": 11, "float32": 24}
