@@ -161,7 +161,7 @@ def _device_number(number: Any) -> None:
 
 @call(None, needs="device")
 def aclrtCreateContext(deviceId: int) -> Context:
-    """Return ret and a new context, which becomes current in this thread."""
+    """Return ret and a new context of device 0, which must be open; it becomes current in this thread."""
     _device_number(deviceId)
     PROCESS.thread.context = Context(device())
     return PROCESS.thread.context

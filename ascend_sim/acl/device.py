@@ -56,7 +56,8 @@ class AclDevice:
         """Work that has run although the host never waited for it."""
 
     def run_to_idle(self) -> None:
-        """Run everything that is queued, all streams together in simulated time.
+        """Run everything that is queued, all streams together in simulated time. Warns of races between streams and of the
+        kernels' findings.
 
         A task that cannot run is dropped; `failure` reports it for its stream. Work that ran counts as not waited for:
         `warn_if_busy` warns of it until `waited_for` is called.

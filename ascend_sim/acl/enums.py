@@ -127,7 +127,7 @@ class aclrtMemAttr(IntEnum):
 
 @global_enum
 class aclSysParamOpt(IntEnum):
-    """System parameters that a process or a context can set."""
+    """System parameters that a process or a context can set; only ACL_OPT_DETERMINISTIC changes what a call does."""
 
     ACL_OPT_DETERMINISTIC = 0
     ACL_OPT_ENABLE_DEBUG_KERNEL = 1

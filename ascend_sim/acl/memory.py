@@ -204,8 +204,8 @@ def _calling_line() -> Line | None:
 
 
 def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> Bytes:
-    """Return a view of the first `size` bytes of host memory: any contiguous buffer (numpy array, bytearray, bytes,
-    memoryview).
+    """Return a writable or read-only view, not a copy, of the first `size` bytes of host memory: any C-contiguous buffer (numpy
+    array, bytearray, bytes, memoryview).
 
     Refuses other objects, a buffer that is too short, and a read-only one if `writable`.
     """

@@ -108,7 +108,7 @@ class DeviceRecorder:
         return kernels
 
     def check(self, tools: Sequence[str]) -> CheckReport:
-        """Run the named check tools on all recorded kernels and return the report.
+        """Run the named check tools on all recorded kernels and return the report; kernels still queued are not in it.
 
         Mode "full" checks the timeline, so races between streams too; "functional" checks each kernel's programs alone.
         """

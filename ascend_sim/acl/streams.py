@@ -47,7 +47,9 @@ class Stream:
 
 @mutable(eq=False)
 class _Record:
-    """One call of aclrtRecordEvent: `state` is queued, complete or dropped; `cycle` is its simulated time, None before."""
+    """One call of aclrtRecordEvent: `state` is queued, complete or dropped; `cycle` is its simulated time, None before and in
+    functional mode.
+    """
 
     name: str
     state: str = "queued"

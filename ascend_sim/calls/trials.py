@@ -60,8 +60,8 @@ class Trials:
         self._run: Callable[[], Recording | None] = lambda: None
 
     def reuse(self, recording: Recording) -> None:
-        """Use cycles and programs in `recording`, of the unchanged call, in place of simulating and building them; only a weak
-        reference is kept.
+        """Use cycles, numbers of instructions and programs in `recording`, of the unchanged call, in place of simulating and
+        building them; the recording itself is kept as a weak reference.
         """
         self._run = ref(recording)
         for index, span in enumerate(recording.timeline.tasks):
@@ -144,7 +144,9 @@ class Trials:
         return None
 
     def _placed(self, plan: Plan) -> tuple[Device, list[Task]]:
-        """Return (a device without values, in the state in which the run found it; the launches of a plan on it)."""
+        """Return (a device without values, with the L2 and the code in the state in which the run found them; the launches of a
+        plan on it).
+        """
         device = Device(self._chip, with_values=False)
         tasks, held = place(plan, device, {})
         device.replay(self._before if self._l2 == STEP else (), held)
@@ -155,7 +157,9 @@ class Trials:
         return device, tasks
 
     def _fits(self, plan: Plan) -> bool:
-        """Return True if nothing leaves the L2 in a call of this plan, so that the order of transfers does not change it."""
+        """Return True if nothing leaves the L2 in a call of this plan, so that the order of transfers does not change it; False
+        in a training step.
+        """
         line, memory = self._chip.memory.l2_line_bytes, self._chip.memory
         sizes = [one.size for one in plan.tensors.values() if one.role != "workspace"]
         lines = sum(-(-size // line) + 1 for size in (*sizes, plan.workspace_bytes))

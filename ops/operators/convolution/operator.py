@@ -260,8 +260,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
 
 
 def _spread(call: ConvolutionCall, inputs: Mapping[str, Array]) -> Array:
-    """Return the bias in float64 as [1, C, 1, 1, 1], rounded to `bias_dtype` if sums begin with it; a single 0 without a bias.
-    """
+    """Return the bias in float64 as [1, C, 1, 1, 1], rounded to `bias_dtype` if sums begin with it; a single 0 without one."""
     bias = inputs.get("bias")
     if bias is None:
         return np.zeros(())
