@@ -249,8 +249,8 @@ class ChipSpec(Section):
     def seen_by(self, kind: str) -> ChipSpec:
         """Return the chip as a core of `kind` sees it; only vector-only cores beside AI Cores (coupled chips) differ.
 
-        These have the paths of variant "aiv", and a vector unit of another clock, whose cycles are converted to the cube's
-        clock.
+        These have the paths of variant "aiv", and a vector unit and FILL->UB of another clock, converted to cycles of the
+        cube's clock.
         """
         if kind != "AIV" or not self.cores.coupled or not self.cores.aiv:
             return self
