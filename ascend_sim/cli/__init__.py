@@ -31,7 +31,8 @@ installed packages.
 def main() -> None:
     """Run the command line `ascend-sim` and exit with its code.
 
-    Before that: guard stdout and stderr, print warnings as one line, install the handlers of signals and of the memory limit.
+    Before that: guard stdout and stderr, print warnings as one line, install the handlers of signals and of the memory limit,
+    and set environment variables for libraries.
     """
     streams.take_over()
     warnings.showwarning = _show_warning

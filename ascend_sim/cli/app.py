@@ -155,8 +155,10 @@ class CommandGroup(TyperGroup):
 
 
 def _extra_arguments(context: Any, text: str) -> str:
-    """Return a better message for click's error `text` about unexpected extra arguments, with the options of the command that
-    take a value; "" if `text` is another error.
+    """Return a better message for click's error `text` about unexpected extra arguments; "" if `text` is another error.
+
+    It names up to eight options of the command that take a value, or, for a command that lists, the one that runs what it
+    lists.
     """
     extra = text.removeprefix("Got unexpected extra argument").partition("(")[2].partition("(")[2].rstrip(")")
     if not text.startswith("Got unexpected extra argument") or not extra:
@@ -238,7 +240,7 @@ app = typer.Typer(
 
 
 def _command(name: str) -> Any:
-    """Return the click command whose callback is registered in `app` as `name`."""
+    """Return a new click command for the callback registered in `app` as `name`; its module must have been imported."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.registered_commands = [
         one for one in app.registered_commands if name == (one.name or getattr(one.callback, "__name__", "").replace("_", "-"))
@@ -320,7 +322,9 @@ def _whole_program(
 
 
 class OptionalValues(TyperCommand):
-    """Command with options that may be given without a value; `alone` maps such an option to the value that it then gets."""
+    """Command with options that may be given without a value, last or before another `--` option; `alone` maps each to its
+    value then.
+    """
 
     alone: ClassVar[Mapping[str, str]] = {}
 
@@ -340,9 +344,9 @@ _MADE: list[list[Path]] = []
 @contextmanager
 def errors(as_json: bool) -> Iterator[None]:
     """Turn SimError, MemoryLimitError, OSError and MemoryError of the block into one line on stderr (JSON on stdout if
-    `as_json`) and exit code 2.
+    `as_json`) and `typer.Exit` with code 2.
 
-    Folders that `make_folder` created in the block are removed in any case if they are empty.
+    Other exceptions pass. Folders that `make_folder` created in the block are removed in any case if they are empty.
     """
     made = len(_MADE)
     try:
@@ -364,7 +368,8 @@ def errors(as_json: bool) -> Iterator[None]:
 
 
 def plain_text(text: str, whole: bool = False) -> str:
-    """Return `text` for a terminal: control characters escaped, one line, its middle cut out above 1200 characters.
+    """Return `text` for a terminal on one line: control characters and line breaks escaped, its middle cut out above 1200
+    characters.
 
     `whole` keeps line breaks and the full length.
     """
@@ -375,7 +380,7 @@ def plain_text(text: str, whole: bool = False) -> str:
 
 
 def make_folder(out: Path) -> None:
-    """Create the folder of `--out`; `errors` removes it again if it stays empty.
+    """Create the folder of `--out` with its parents; `errors` removes those that are new again if they stay empty.
 
     Raises SimError if a file has its name or it cannot be created or written.
     """

@@ -54,8 +54,8 @@ class Checked:
     ] = None
 
     def refuse(self, subject: str, kind: str, names: Sequence[str]) -> None:
-        """Raise SimError for the first of the options `names` that was given; `subject` is `kind` (in words) and does not take
-        it.
+        """Raise SimError for the first of the options `names` that was given; the message says that `subject` is `kind`, which
+        does not take it.
         """
         for name in names:
             if getattr(self, name) is not None:

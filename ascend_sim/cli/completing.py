@@ -28,9 +28,11 @@ _BREAKS = ":="
 
 @contextmanager
 def whole_words() -> Iterator[None]:
-    """Join the words of COMP_WORDS, which bash divides at colons and equals signs, and print only what follows the last one.
+    """Join the words of COMP_WORDS, which bash divides at colons and equals signs; print only the part of each completion
+    behind the last one.
 
-    Bash puts a completion in behind such a sign, as it stands: blanks are escaped.
+    COMP_WORDS and COMP_CWORD stay changed, and the block's output is held until its end. Bash puts a completion in behind such
+    a sign, as it stands: blanks are escaped.
     """
     words, at = os.environ.get("COMP_WORDS", "").split("\n"), int(os.environ.get("COMP_CWORD", 0))
     joined: list[str] = []
@@ -71,7 +73,9 @@ def _chips(incomplete: str) -> list[str]:
 
 
 def _layers(incomplete: str) -> list[str]:
-    """Return NETWORK:LAYER for the layers of the network before the last colon; before a colon NETWORK: for each network."""
+    """Return NETWORK:LAYER for the layers of the network (shipped, or a file) before the first colon; before a colon NETWORK:
+    for each shipped network.
+    """
     network, colon, layer = incomplete.partition(":")
     if not colon:
         return [f"{one}:" for one in _beginning(_shipped("networks"), incomplete)]
@@ -108,7 +112,9 @@ def among(choices: tuple[str, ...]) -> Complete:
 
 
 def several(choices: tuple[str, ...] | Complete) -> Complete:
-    """Return a completion function for a list with commas, which completes its last part among `choices`."""
+    """Return a completion function for a list with commas, which completes its last part among those of `choices` that it
+    lacks.
+    """
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -142,7 +148,7 @@ def varied_fields(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return completions of FIELD=VALUES of a sweep: a field's name up to its next dot; behind the equals sign the values of a
     field that has names for them.
 
-    The case on the command line says which fields there are.
+    The case on the command line ("strided" without one) says which fields there are; [] for a wrong one.
     """
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case
@@ -177,7 +183,9 @@ def _case_of(ctx: typer.Context) -> str:
 
 
 def waits(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return completions of KERNEL.FLAG of a case's call: its kernels up to the dot, then the flags of its first block."""
+    """Return completions of KERNEL.FLAG of a case's call: its kernels up to the dot, then the flags of that kernel's first
+    block; [] for a wrong case.
+    """
     from ascend_sim.calls.checks import tasks_of_call
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case
@@ -195,7 +203,9 @@ def waits(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def formats(incomplete: str) -> list[str]:
-    """Return the names of number formats that begin with the typed text, other names of a format included."""
+    """Return the names of number formats that begin with the typed text, other names of a format included; without a text its
+    main names alone.
+    """
     from ascend_sim.numerics.formats import FORMATS
 
     names = [name for entry in FORMATS.values() for name in (entry.name, *entry.aliases)]
@@ -213,7 +223,7 @@ def _texts_of(annotation: Any) -> Iterable[str]:
 
 def _beside(incomplete: str, endings: tuple[str, ...]) -> list[str]:
     """Return local files with one of the endings, and folders (with a slash), whose path begins with `incomplete`; hidden ones
-    only if asked for.
+    only once their dot is typed.
     """
     head, slash, tail = incomplete.rpartition("/")
     try:

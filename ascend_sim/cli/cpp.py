@@ -62,7 +62,7 @@ class CppOptions:
         return replace(self, output=[*(self.output or ()), *tensors])
 
     def refuse(self, subject: object) -> None:
-        """Raise SimError for the first of these options that was given although `subject` is a Python kernel."""
+        """Raise SimError for the first of these options that was given; the message says that `subject` is not a C++ file."""
         for one in fields(self):
             if getattr(self, one.name):
                 name = {"with_file": "with", "auto_sync": "auto-sync"}.get(one.name, one.name)
@@ -86,7 +86,8 @@ def tensors_among_files(files: RunFiles, options: CppOptions) -> tuple[RunFiles,
 def compiled(path: Path, name: str | None, options: CppOptions) -> CppKernel:
     """Compile a C++ file and return one kernel of it: the one called `name` or `--entry`, or the only one.
 
-    Its recording process starts here, while the command makes the arguments. Raises SimError if `name` and `--entry` differ.
+    Its recording process starts here, while the command makes the arguments. Raises SimError if `name` and `--entry` differ,
+    and CompileError with the verdict `not_compiled`.
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.ascend_c.function import cpp_kernel
@@ -137,7 +138,8 @@ def arguments(
     """Return (tensors in order, numbers by name): those of `arguments(rng)` of the Python file `module`, without one those of
     the options.
 
-    `call` calls a function of the file so that its errors name the line.
+    `call` calls a function of the file so that its errors name the line. Raises SimError for a file without that function and
+    for a missing argument.
     """
     rng = np.random.default_rng(seed)
     if module is None:
@@ -149,9 +151,10 @@ def arguments(
 
 
 def _from_file(kernel: CppKernel, given: Any, file: Path) -> tuple[list[Any], dict[str, Any]]:
-    """Return the tensors, in order, and the numbers by name, from the result of the file's `arguments`.
+    """Return the tensors, in order, and all other values by name, from the result of the file's `arguments`.
 
-    That result maps the names of the kernel's parameters, or lists their values in order. Raises SimError for a missing tensor.
+    That result maps the names of the kernel's parameters, or lists their values in order; any other one is the first value.
+    Raises SimError for a missing tensor and for more values than parameters.
     """
     names, tensors = [one.name for one in kernel.parameters], [one.name for one in _tensors(kernel)]
     if not isinstance(given, Mapping):
@@ -233,7 +236,8 @@ def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any
 
 
 def _numbers(kernel: CppKernel, texts: Sequence[str]) -> dict[str, Any]:
-    """Return {number parameter: value} from --arg texts NAME=VALUE, or VALUE for the next one in order.
+    """Return {number parameter: value} from --arg texts NAME=VALUE, or VALUE for the next one in order; members of structures
+    are not taken.
 
     Raises SimError for an unknown name, and unless all numbers of the kernel are given.
     """

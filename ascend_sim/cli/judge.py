@@ -85,10 +85,10 @@ def judge(
 
 
 def _files(cases: Sequence[Path]) -> Iterator[Path]:
-    """Yield the kernel files: the given files, and all C++ files in given folders that have a Python file of their name beside
-    them.
+    """Yield the kernel files: the given files, and, sorted, all C++ files at any depth of given folders that have a Python file
+    of their name beside them.
 
-    Raises SimError for a file without one and a folder without any.
+    Raises SimError for a given file without one, one that is not C++ or does not exist, and a folder without any.
     """
     from ascend_sim.cli.cpp import is_cpp
 
@@ -117,7 +117,7 @@ def _append(results: Path, line: str) -> None:
 
 
 class JudgeWorker:
-    """A worker process that judges cases one after the other; a new one is started if a case has ended it."""
+    """A worker process that judges cases one after the other; it starts with the first, and anew after a case that ended it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -125,7 +125,7 @@ class JudgeWorker:
     def judge(self, request: JudgeRequest) -> dict[str, Any]:
         """Judge one case in the worker process; return its verdict with the case, the seed and the seconds it took.
 
-        A case that ran out of time or ended its process gets a failed verdict of stage "limits".
+        A case that ran out of time or memory, or ended its process, gets a failed verdict of stage "limits".
         """
         begun = time.monotonic()
         answer = self._answer(request)
@@ -165,7 +165,7 @@ class JudgeWorker:
         return self._process
 
     def close(self) -> None:
-        """End the worker process, and a case that still runs in it."""
+        """End the worker process, and a case that still runs in it; a further `judge` starts a new one."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()

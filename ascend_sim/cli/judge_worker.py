@@ -51,8 +51,9 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
     """Return the verdict on a C++ kernel file, with arguments from the Python file beside it: compile, check, then run if the
     check passed.
 
-    `auto_sync` adds the waits that the vendor's compiler adds. An error of compiler or arguments gives the verdict of
-    `not_compiled`, one of the run that of `failed_run`.
+    `auto_sync` adds the waits that the vendor's compiler adds. An error of compiler, arguments or check gives the verdict of
+    `not_compiled`, one of the run that of `failed_run`. Outputs of which the file expects nothing are named as unknown. Raises
+    SimError for an unknown chip.
     """
     from ascend_sim.ascend_c.errors import CompileError
     from ascend_sim.checking import check_kernel
@@ -133,7 +134,7 @@ _running: list[int] = []
 def _run(request: JudgeRequest) -> dict[str, Any]:
     """Judge one case in a forked process; return {"said": its output, "code": its exit code, or None if it ran out of time}.
 
-    All processes of the case are killed at the end.
+    The code is minus the signal's number if a signal ended it. All processes of the case are killed at the end.
     """
     begun = time.monotonic()
     out, into = os.pipe()
@@ -165,9 +166,11 @@ def _end_group(case: int) -> None:
 
 
 def _child(request: JudgeRequest, into: int) -> None:
-    """Judge a case in this forked process, in a process group of its own with limits on memory and CPU time.
+    """Judge a case in this forked process, in a process group of its own with limits on memory, CPU time and sizes of files;
+    never return.
 
-    The verdict is written to the file descriptor `into`; the process exits with 0, or 1 after an exception.
+    The verdict is written to the file descriptor `into`, after an empty line; the process exits with 0, or 1 after an
+    exception.
     """
     code = 1
     try:
@@ -196,7 +199,10 @@ def _stop(number: int, frame: object) -> None:
 
 
 def main() -> None:
-    """Answer requests, one line of JSON each on stdin, with a line of `_run`'s result on stdout, until the input ends."""
+    """Answer requests, one line of JSON each on stdin, with a line of `_run`'s result on stdout, until the input ends.
+
+    The first request prepares the process, for its chip. SIGTERM kills the running case and ends the process.
+    """
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

@@ -128,7 +128,8 @@ class CheckAfterRun:
 
 
 def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchOptions, again: str) -> CheckAfterRun:
-    """Return the result of checking a kernel that has run; more than `MOST_CHECKED` instructions are not checked and pass.
+    """Return the result of checking a kernel that has run; more than `MOST_CHECKED` instructions are not checked and pass, as
+    do warnings.
 
     `again` is the command that prints the findings.
     """
@@ -143,7 +144,9 @@ def _checked(subject: KernelSubject, run: KernelRun, blocks: int, asked: LaunchO
 
 
 def _failed(subject: KernelSubject, blocks: int, asked: LaunchOptions, no_check: bool, error: SimError) -> dict[str, Any]:
-    """Return the verdict on a kernel whose run raised `error`: that of its check, unless `no_check`."""
+    """Return the verdict of `failed_run` on a kernel whose run raised `error`, with its check, unless `no_check` or the check
+    fails too.
+    """
     from ascend_sim.cli.verdict import failed_run
 
     data = None
@@ -160,7 +163,11 @@ def _check(subject: KernelSubject, blocks: int, asked: LaunchOptions) -> CheckRe
 
 
 def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str, Any]) -> str:
-    """Return the command line `ascend-sim check ...` that checks the kernel with the same options."""
+    """Return the command line `ascend-sim check ...` that checks the kernel with the same options; options that are None or 0
+    are left out.
+
+    For a C++ file, whose options are not repeated, it ends in words that say so.
+    """
     words = ["ascend-sim", "check", str(file), *([name] if name else []), "--chip", str(asked["chip"])]
     for option, value in [*given.items(), *(("disarm", flag) for flag in asked.get("disarm", ()))]:
         words += [f"--{option}", str(value)] if value else []
@@ -169,7 +176,10 @@ def _command(file: Path, name: str | None, asked: LaunchOptions, given: dict[str
 
 @frozen
 class KernelSubject:
-    """A kernel with its tensors and keywords, and the Python file and module that they come from (None: from options)."""
+    """A kernel with its tensors and keywords, and the Python `file` and its `module` that they come from.
+
+    Of a C++ kernel `file` is the path beside it; `module` is None if the arguments are from options.
+    """
 
     kernel: Any
     tensors: Sequence[Any]
@@ -179,9 +189,11 @@ class KernelSubject:
 
 
 def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, cpp: CppOptions) -> KernelSubject:
-    """Return the kernel of a Python or C++ file with its arguments; `fields` are the values of --tiling.
+    """Return the kernel of a Python or C++ file with its arguments; `fields` are the values of --tiling, which replace numbers
+    of that name.
 
-    The file is run or compiled. Raises SimError for C++ options with a Python file.
+    The file is run or compiled, and its `arguments` is called. Raises SimError for C++ options with a Python file and for
+    errors of the file.
     """
     if is_cpp(file):
         beside = file_beside(file, cpp)
@@ -197,6 +209,9 @@ def subject_of(file: Path, name: str | None, fields: dict[str, Any], seed: int, 
 def subject_of_module(file: Path, module: ModuleType, name: str | None, fields: dict[str, Any], seed: int) -> KernelSubject:
     """Return the kernel called `name` (None: the only one) of an already loaded Python file, with the tensors of its
     `arguments(rng)`.
+
+    A result of it that is neither tuple nor list is one tensor. Raises SimError for an error of the function and for an unknown
+    name.
     """
     kernel = choose_kernel(module, file, name)
     tensors = called(file, module.arguments, np.random.default_rng(seed))
@@ -205,8 +220,8 @@ def subject_of_module(file: Path, module: ModuleType, name: str | None, fields: 
 
 
 def expected_of(subject: KernelSubject) -> Any:
-    """Return the file's `expected`: arrays as they are, or a function that takes the inputs by name and whose errors name their
-    line; None if absent.
+    """Return the file's `expected` as it is, None if absent; if it is a function, one that takes the inputs by name and whose
+    errors name their line.
     """
     expected = getattr(subject.module, "expected", None)
     if not callable(expected):
@@ -238,9 +253,10 @@ def check_file(
 
 
 def run_file(file: Path, what: str = "a kernel") -> ModuleType:
-    """Run a Python file with its folder on sys.path and return its module; `what` names its purpose in errors.
+    """Run a Python file and return its module; `what` names its purpose in errors.
 
-    Raises SimError with file and line if it fails, does not exist or is not a Python file.
+    Its folder is on sys.path during the run; in sys.modules it stays as `MODULE`, in place of an earlier one. Raises SimError
+    with file and line if it fails, does not exist or is not a Python file.
     """
     if not file.is_file():
         from ascend_sim.ops.case import case_names  # an error alone needs it
@@ -267,7 +283,9 @@ def run_file(file: Path, what: str = "a kernel") -> ModuleType:
 
 
 def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
-    """Return the file's kernel called `name`, or its only one for None. Raises SimError with the names that are allowed."""
+    """Return the file's kernel called `name`, or its only one for None. Raises SimError, with the names that are allowed, if
+    there is none of that name, or several for None.
+    """
     from ascend_sim.kernel.function import KernelFunction
 
     kernels = {key: value for key, value in vars(module).items() if isinstance(value, KernelFunction)}
@@ -294,7 +312,7 @@ def own_stdout(is_data: bool) -> Iterator[TextIO]:
 def called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """Call a function of the user's file and return its result.
 
-    Any exception, also SystemExit, becomes SimError with the file and its innermost line.
+    Any Exception, and SystemExit, becomes SimError with the file and its innermost line, if one of it is in the traceback.
     """
     try:
         return function(*arguments, **keywords)

@@ -58,8 +58,9 @@ class Printed:
 def command(name: str | None = None, alone: Mapping[str, str] = {}, **settings: Any) -> Callable[[Function], Function]:
     """Return a decorator that registers a function as command `name` (default: the function's, with dashes).
 
-    Parameters that are classes of options become an option each; `alone` maps an option that may be given without a value to
-    the value that it then gets; `settings` are those of `typer.Typer.command`.
+    A parameter whose type is a class of options becomes one option for each option in it. `alone` maps an option that may be
+    given without a value to the value that it then gets; `settings` are those of `typer.Typer.command`. The decorated function
+    takes these options as keywords, not the classes.
     """
 
     def decorate(function: Function) -> Function:
@@ -72,7 +73,8 @@ def command(name: str | None = None, alone: Mapping[str, str] = {}, **settings: 
 def _spread(function: Function, command: str) -> Function:
     """Return a function for typer with one parameter for each option of the parameters that are option classes.
 
-    Called, it collects the values into these classes again and calls `function`.
+    Called, it collects the values into these classes again and calls `function`; a value that cannot be read ends the command
+    with code 2.
     """
     hints = get_type_hints(function, include_extras=True)
     parameters: list[Parameter] = []
@@ -142,9 +144,10 @@ _TYPES = {"str": str, "int": int, "float": float, "bool": bool}
 
 
 def _read(described: list[tuple[Described, Shell]], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of the options that were given, parsed by the reader that `Shell.read` names.
+    """Return {option: value} of the options that are not None, defaults too; texts are parsed by the reader that `Shell.read`
+    names.
 
-    Raises SimError for empty text.
+    Raises SimError for empty text, and as the readers.
     """
     found = {}
     for one, shell in described:

@@ -60,7 +60,9 @@ class RunFiles:
         return self.out[0] if self.out else None
 
     def check(self, mode: str) -> None:
-        """Raise SimError, before any work, for an unknown mode and for options that do not go together."""
+        """Raise SimError, before any work, for an unknown mode, options that do not go together, and a page that cannot be
+        written.
+        """
         if len(self.out or ()) > 1:
             raise SimError(f"--out: {listed(list(map(str, self.out or ())))}; one folder is allowed")
         if mode not in MODES:
@@ -75,7 +77,9 @@ class RunFiles:
             raise SimError("--lines: needs a page (--html FILE) or a folder (--out DIR), and a mode with time (full or timing)")
 
     def make_folder(self) -> None:
-        """Create the folder of `--out`, before the work; for --msprof check it. Does nothing without --out. Raises SimError."""
+        """Create the folder of `--out`, before the work; does nothing without one. Raises SimError, for --msprof also if other
+        files are there.
+        """
         if self.folder is not None:
             make_folder(self.folder)
             if self.msprof:
@@ -92,9 +96,10 @@ class RunFiles:
         return True if self.folder is not None or self.html is not None else _ROWS_OF_TEXT
 
     def write(self, run: RunResult, progress: Progress) -> tuple[list[Path], list[str]]:
-        """Write the files of --out and --html; return (their paths, the page's lines on the bottleneck).
+        """Write the files of --out and --html; return (their paths, the page's paragraphs on the bottleneck, [] without a
+        page).
 
-        Source lines are noted first for --lines and --msprof.
+        Source lines are noted first for --lines and --msprof. A page runs the programs again with other rates.
         """
         said: list[str] = []
         written: list[Path] = []
@@ -127,7 +132,9 @@ def check_html(html: Path, out: Path | None = None) -> None:
 
 
 def check_place(html: Path, out: Path | None = None) -> None:
-    """Raise SimError, before the work, for an `--html` file that is a folder, or whose folder is neither there nor `out`."""
+    """Raise SimError, before the work, for an `--html` file that is a folder, or whose folder neither exists nor is `out`,
+    which is made later.
+    """
     if html.is_dir():
         raise SimError(f"--html {html}: that is a folder; give a file, for example {html / 'report.html'}")
     if not html.parent.is_dir() and html.parent != out:

@@ -19,9 +19,10 @@ LONG_SECONDS = 60.0
 
 
 def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
-    """Print on a terminal how long the work ahead takes, if that is more than `LONG_SECONDS`; `then` is added to the line.
+    """Print on a terminal how long the work ahead takes, if that is known and more than `LONG_SECONDS`; `then` is added to the
+    line.
 
-    `ahead` returns the estimate. It is called only on a terminal, because it runs one block of each kernel.
+    `ahead` returns the estimate. It is called only if stderr is a terminal, because it runs one block of each kernel.
     """
     if not sys.stderr.isatty():
         return
@@ -49,7 +50,7 @@ class Closing:
         self.close()
 
     def close(self) -> None:
-        """Remove the line."""
+        """Remove the line; a second call does nothing."""
         raise NotImplementedError
 
 
@@ -125,7 +126,7 @@ def about(seconds: float) -> str:
 class ProgressLine(Closing):
     """A line on a terminal that shows a text and the time left; shows nothing in a log.
 
-    If more than `LONG_SECONDS` are left when a time is first given, a line that stays says so.
+    The first time that more than `LONG_SECONDS` are left, a line that stays says so.
     """
 
     def __init__(self, text: str) -> None:

@@ -36,8 +36,8 @@ _waits_until: tuple[float, float] | None = None
 
 
 def listen() -> None:
-    """Install signal handlers and a thread that watches the memory limit; both end the command as Ctrl-C does. Call in the main
-    thread.
+    """Install signal handlers and a thread that watches the memory limit; both raise in the main thread, where this must be
+    called.
 
     An ignored signal stays ignored (nohup).
     """
@@ -48,7 +48,9 @@ def listen() -> None:
 
 
 def tell() -> int:
-    """Print in one line which signal ended the command; return the exit code, 128 plus the signal's number."""
+    """Print one line on stderr with the signal that came last (Ctrl-C if none); return the exit code, 128 plus the signal's
+    number.
+    """
     global _told
     _told = True
     print(f"ascend-sim: {_WORDS[_last]}", file=sys.stderr)
@@ -61,14 +63,18 @@ def raised() -> BaseException | None:
 
 
 def end_of_start(code: object) -> object:
-    """Return the exit code `code`, but first print the line of `tell` for a signal that came before the command began."""
+    """Return the exit code of the command; that of `tell`, whose line it prints, if a signal came before the command began.
+
+    Such a signal left code 130 and no line.
+    """
     return tell() if code == 128 + int(signal.SIGINT) and not _told else code
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
     """Handle a signal: raise KeyboardInterrupt, or MemoryLimitError if the memory watch sent it.
 
-    During an import wait and try again.
+    During an import wait and try again, until it ends, or `_LONGEST_IMPORT` (CPU time) or `_LONGEST_SLEEP` (on the clock) is
+    over.
     """
     global _last, _raised, _waits_until
     if hasattr(signal, "setitimer") and _is_import(frame):

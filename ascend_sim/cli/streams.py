@@ -58,7 +58,8 @@ def take_over() -> None:
 def end(code: object) -> object:
     """Return the exit code of a command that ended with `code`, after flushing stdout.
 
-    If stdout could not be written: 141 for a closed pipe, else a line on stderr and 2. Codes of signals are unchanged.
+    If stdout could not be written: 141 for a closed pipe, else a line on stderr and 2. Codes other than None, 0, 1 and 2 are
+    unchanged.
     """
     if _stdout is None or code not in (None, 0, 1, 2):  # a signal ended it
         return code
@@ -91,8 +92,9 @@ def _text(raw: _Lasting, like: TextIO | None, errors: str) -> TextIO:
 
 
 def _replace(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return (replacement, next position) for a character that the encoding lacks, as codecs ask for it; undecoded bytes of
-    file names are kept.
+    """Return (replacement, next position) for a character that the encoding lacks, as codecs ask for it: `_ALIKE`, or "?".
+
+    Undecoded bytes of file names are kept. An error of decoding is raised again.
     """
     if not isinstance(error, UnicodeEncodeError):
         raise error

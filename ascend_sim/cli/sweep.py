@@ -139,7 +139,9 @@ def sweep(
 
 
 def _pair(option: str, text: str) -> tuple[str, str] | tuple[()]:
-    """Return the two names of a text "X,Y", () for an empty text. Raises SimError unless they are two different names."""
+    """Return the full names of the two columns in a text "X,Y", () for an empty text. Raises SimError unless they are two
+    different names.
+    """
     names = [full_column(name.strip()) for name in text.split(",")]
     if not text.strip():
         return ()

@@ -28,27 +28,30 @@ def console() -> Console:
 
 
 def print_text(text: str, indent: str = "    ") -> None:
-    """Print lines of text to stdout; a line wider than the terminal is wrapped with an indent."""
+    """Print lines of text to stdout; a line wider than the terminal is wrapped at blanks, its further lines indented."""
     for line in text.split("\n"):
         print("\n".join(wrapped(line, text_width(), indent)))
 
 
 def print_json(data: Any) -> None:
-    """Print plain data as JSON on stdout."""
+    """Print plain data as indented JSON on stdout; NaN and infinity, which JSON lacks, as Python writes them."""
     print(json.dumps(data, indent=1))
 
 
 def print_written(paths: Iterable[Path | None]) -> None:
-    """Print the names of the files that a command wrote; nothing for None and without any."""
+    """Print one line on stdout with the names of the files that a command wrote; a None is left out, and so is a line without
+    names.
+    """
     if named := [str(path) for path in paths if path is not None]:
         print_text(f"wrote {', '.join(named)}")
 
 
 def print_summary(report: Report, check: Sequence[str] = (), findings: Sequence[str] = ()) -> None:
-    """Print a report's summary in at most fifteen lines, with the lines `check` of a check; commands are not wrapped, to be
-    copied.
+    """Print a report's summary in at most fifteen lines, with the line `check` of a check (or none); commands are not wrapped,
+    to be copied.
 
-    `findings` of the check, which name lines of the kernel, are printed in place of the run's.
+    `findings` of the check, which name lines of the kernel, are printed in place of the run's, if there are any. The advice may
+    need simulations.
     """
     summary = report.to_dict()["summary"]
     if findings:

@@ -17,7 +17,7 @@ WHOLE_NUMBER = re.compile("-?(?:0|[1-9][0-9]{0,17})")
 def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
     """Return {cube kernel: {tiling field: value}} from KERNEL.FIELD=WHOLE NUMBER,... or, without "=", from a YAML file.
 
-    Raises ConfigError.
+    Names of kernels and fields are not checked, nor are a file's values. Raises ConfigError for another form.
     """
     if "=" not in text:
         from ascend_sim.yaml_file import read_yaml
@@ -44,7 +44,7 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
 def parse_block_dim(text: str) -> int | dict[str, int]:
     """Return the block count of the cube kernels: one int for both, or {kernel: number} from KERNEL=NUMBER,...
 
-    Raises ConfigError.
+    Names and the range of numbers are not checked. Raises ConfigError for another form.
     """
     if WHOLE_NUMBER.fullmatch(text.strip()):
         return int(text)
@@ -60,7 +60,7 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
 
 
 def parse_share(percent: float) -> float:
-    """Return a percentage as a share: 25 becomes 0.25. No value is refused."""
+    """Return a percentage as a share: 25 becomes 0.25. No value is refused, negative or above 100 either."""
     return percent / 100
 
 
@@ -83,7 +83,7 @@ def parse_disarm(flags: list[str] | None) -> dict[str, list[str]] | None:
 
 
 def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
-    """Return the index of an element from whole numbers with commas; None for None.
+    """Return the index of an element from whole numbers with commas, negative ones too; None for None.
 
     Raises ConfigError, which names `option`.
     """
@@ -98,7 +98,7 @@ def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
 def fields_of(text: str | None) -> dict[str, Any]:
     """Return {name: value} from NAME=VALUE,...; values are int, float, bool (true, false) or text. None gives {}.
 
-    Raises SimError for another form, a name given twice and numbers that are not plain decimal.
+    Raises SimError for another form, a name given twice and numbers that are not plain decimal, such as 010 or 1_000.
     """
     fields: dict[str, Any] = {}
     for part in text.split(",") if text is not None else ():

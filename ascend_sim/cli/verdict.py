@@ -33,10 +33,10 @@ def not_compiled(text: str) -> dict[str, Any]:
 def verdict_of(
     check: Mapping[str, Any] | None, report: Mapping[str, Any] | None = None, scalar: bool = False
 ) -> dict[str, Any]:
-    """Return the verdict from the JSON data of a check and of a run; None stands for one that did not take place, and its
-    stages are unknown.
+    """Return the verdict from the JSON data of a check and of a run; None stands for one that did not take place.
 
-    `scalar`: scalar work computes the outputs, which fails the stage "values".
+    Stages without data are None and do not fail; "unknown" lists in words what was not judged. `scalar`: scalar work computes
+    the outputs, which fails the stage "values".
     """
     from ascend_sim.report.summary import code_words
 
@@ -73,7 +73,8 @@ def verdict_of(
 def failed_run(check: Mapping[str, Any] | None, text: str) -> dict[str, Any]:
     """Return the verdict on a kernel whose run ended with the error `text`; `check` is the JSON data of its check, or None.
 
-    Where the check found no error, a flag without partner fails the stage "sync", anything else the stage "values".
+    A check with errors gives its own verdict, without the text. Else a flag without partner fails the stage "sync", anything
+    else the stage "values".
     """
     found = verdict_of(check)
     if not found["passed"]:
@@ -96,7 +97,7 @@ def _whole(stages: dict[str, Any], unknown: list[str]) -> dict[str, Any]:
 
 
 def _values(outputs: Mapping[str, Any] | None, scalar: bool) -> dict[str, Any]:
-    """Return the stage "values": passed or not (None: nothing is expected), the worst error over its bound, the first wrong
+    """Return the stage "values": passed or not (None: nothing is expected), the largest error over its bound, the first wrong
     element.
 
     `scalar`: scalar code computed the values, which never passes.
