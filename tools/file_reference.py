@@ -31,8 +31,7 @@ that check the files.
 A **case** is one call of an operator with a chip and values: `ascend-sim run`, `precision`, `explain`, `tile`. A **network** is
 a list of layers for `ascend-sim run-network`; `export_network` and `to_network` write one from a PyTorch model
 ([torch.md](torch.md)). Both speak one language: a tensor is a shape with a dtype, or its bare shape; a single number stands for
-every axis; what a layer of a network says of itself, a case may say in the same words. A layer is a case too, by its address:
-`ascend-sim run resnet50:conv1` ([networks.md](networks.md#one-layer)).
+every axis. A layer is a case too, by its address: `ascend-sim run resnet50:conv1` ([networks.md](networks.md#one-layer)).
 
 ```yaml
 operator: convolution_backward                # a case
