@@ -40,7 +40,9 @@ class PlanTensor:
 
 @frozen
 class PlanStep:
-    """One kernel launch; `make(chip, name -> allocation)` returns its Task once its tensors have addresses."""
+    """One kernel launch; `make(chip, name -> allocation)` returns its Task once its tensors have addresses. `scratch` are
+    workspace tensors of this kernel alone.
+    """
 
     op_type: str
     name: str

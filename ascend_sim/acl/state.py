@@ -176,9 +176,9 @@ def device() -> AclDevice:
 def use(*, chip: str | Path | ChipSpec | None = None, conformance: str | None = None, mode: str | None = None) -> None:
     """Set the chip, profile and mode that `ascend_sim.acl` simulates; an argument left out keeps its setting.
 
-    `chip` is a name or YAML file (else ASCEND_SIM_CHIP, else ascend910b3), `conformance` "documented" or "library"
-    (else ASCEND_SIM_CONFORMANCE, else library), `mode` "full" or "functional" (values without time; else
-    ASCEND_SIM_MODE, else full). Raises SimError for unknown names, and for another chip or mode while a device is open.
+    `chip` is a name or YAML file (else ASCEND_SIM_CHIP, else ascend910b3), `conformance` "documented" or "library" (else
+    ASCEND_SIM_CONFORMANCE, else library), `mode` "full" or "functional" (values without time; else ASCEND_SIM_MODE, else full).
+    Raises SimError for unknown names, and for any chip or mode, even the same, while a device is open.
     """
     with PROCESS.lock:
         if PROCESS.device is not None and (chip is not None or mode is not None):

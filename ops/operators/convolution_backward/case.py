@@ -35,8 +35,8 @@ class GradientCase(Case):
 
 
 class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
-    """Call of convolution_backward; attributes that are left out are those of a plain convolution of its rank. Of `bias` only
-    the shape and `requires_grad` count, as the call reads no bias.
+    """Call of convolution_backward; attributes that are left out are those of a plain convolution of its rank. Of `bias`, which
+    the call does not read, only the shape (it must be that of the output channels) and `requires_grad` count.
     """
 
     operator: Literal["convolution_backward"] = Field(description="What is called.")
