@@ -99,9 +99,12 @@ class LayerComparison(ShownResult):
         }
 
     def _what(self, name: str, times: list[float | None], parts: Mapping[str, float]) -> str:
-        for letter, other, us, run in zip("AB", "BA", times, self.runs, strict=True):
-            if us is None:
-                return f"refused in {letter}" if name in run.us else f"only in {other}"
+        there = [letter for letter, run in zip("AB", self.runs, strict=True) if name in run.us]
+        refused = [letter for letter, us in zip("AB", times, strict=True) if us is None]
+        if len(there) == 1:
+            return f"only in {there[0]}"
+        if len(refused) == 1:
+            return f"refused in {refused[0]}"
         first, second = (run.texts[name] for run in self.runs)
         if first != second:
             return f"{first} -> {second}"

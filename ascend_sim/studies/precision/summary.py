@@ -33,9 +33,10 @@ def rows_of(table: PrecisionTable) -> list[dict[str, Any]]:
     """Return a dict for each distinct computation: (chip, input dtype, compute dtype, model); rows without outputs are left
     out.
 
-    "bits" of each output (None: exact), "underflows" and "overflows" by operand where there are any, "bias" the output's mean
-    signed error over its mean size that is largest in size, "cube_math_types" all that compute so, "correct" the verdict,
-    "vendor_pass" False where the vendor's threshold fails (against unrounded inputs).
+    "bits" of each output (None: exact; without an output whose bits are undefined, as no error is finite), "underflows" and
+    "overflows" by operand where there are any, "bias" the output's mean signed error over its mean size that is largest in
+    size, "cube_math_types" all that compute so, "correct" the verdict, "vendor_pass" False where the vendor's threshold fails
+    (against unrounded inputs).
     """
     found: dict[tuple[str, str, str | None, str], dict[str, Any]] = {}
     for row in table.rows:
@@ -53,13 +54,14 @@ def _line(row: PrecisionRow) -> dict[str, Any]:
     biases = [figures["bias"] for figures in row.outputs.values() if figures.get("bias") is not None]
     bits = {name: figures["effective_bits"] for name, figures in row.outputs.items()}
     known = {name: round(value, 2) for name, value in bits.items() if value is not None and math.isfinite(value)}
+    exact = {name for name, figures in row.outputs.items() if figures["max_abs_error"] == 0}
     return {
         "chip": row.chip,
         "dtype": row.dtype,
         "computed_in": row.compute_dtype,
         "sums": row.accumulate,
         "cube_math_types": [row.cube_math_type],
-        "bits": {name: known.get(name) for name in bits},
+        "bits": {name: known.get(name) for name in bits if name in known or name in exact},
         "cube_cycles": row.cube_cycles,
         "us": row.total_us,
         "underflows": {name: effect["to_zero"] for name, effect in row.operands.items() if effect["to_zero"]},
@@ -99,13 +101,14 @@ def sentences(table: PrecisionTable) -> list[str]:
 
 
 def _against(table: PrecisionTable, first: Mapping[str, Any], line: Mapping[str, Any]) -> str:
-    """Return a computation's comparison with the `first` one of its inputs in words: fewest bits of an output, cube cycles,
-    time, elements lost to 0 or overflow.
+    """Return a computation's comparison with the `first` one of its inputs in words: fewest bits of an output that the cube
+    computes, cube cycles, time, elements lost to 0 or overflow.
     """
     operator = OPERATORS[table.operator]
-    bits = [value for name, value in line["bits"].items() if operator.summed(name) is None and value is not None]
+    bits = [value for name, value in line["bits"].items() if operator.summed(name) is None]
+    known = [value for value in bits if value is not None]
     name, base = short(line["computed_in"]), short(first["computed_in"])
-    parts = [f"{min(bits):.1f} bits"] if bits else ["exact"]
+    parts = [f"{min(known):.1f} bits" if known else "exact" if bits else "no bits"]
     if first["cube_cycles"] and line["cube_cycles"]:
         share = line["cube_cycles"] / first["cube_cycles"]
         near = next((words for value, words in _SHARES.items() if abs(share - value) < 0.02 * value), f"{share:.2g} x the")
@@ -127,7 +130,7 @@ def render_summary(table: PrecisionTable, console: Console, more: str = "more: -
     before = before_words({"l2": table.l2})
     say(console, f"{table.operator} {table.case}{chips}: inputs {table.inputs}{rules}; {before}", style="bold")
     lines = rows_of(table)
-    names = list(dict.fromkeys(name for line in lines for name in line["bits"]))
+    names = list(dict.fromkeys(name for row in table.rows for name in row.outputs))
     several = {"chip": len(table.overflow) > 1, "sums": len({one["sums"] for one in lines}) > 1}
     lead = [name for name, shown in several.items() if shown]
     head, *rest = names or [""]

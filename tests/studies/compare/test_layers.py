@@ -136,3 +136,20 @@ def test_a_file_of_something_else_is_told(folders: tuple[Path, Path], tmp_path: 
         with pytest.raises(SimError, match=r"network\.json: no times of layers as this ascend-sim writes them"):
             compare_layers(folders[0], tmp_path)
     assert not has_layers(tmp_path / "nowhere")
+
+
+def test_a_layer_that_both_runs_refuse_is_equal(tmp_path: Path) -> None:
+    ran = {"name": "ran", "us": {"grad_input": 2.0, "total": 2.0}, "input": [1, 16, 4, 4], "weight": [16, 16, 1, 1]}
+    refused = {**ran, "name": "refused", "us": {}, "status": 161002, "refused": "too large"}
+    layers = {"both": [ran, refused], "none": [ran, {**ran, "name": "refused"}], "less": [ran]}
+    for folder, rows in layers.items():
+        (tmp_path / folder).mkdir()
+        data = {"network": "small", "batch": 1, "chip": "ascend910b3", "layers": rows}
+        (tmp_path / folder / "network.json").write_text(json.dumps(data))
+
+    def what(first: str, second: str) -> list[str]:
+        return sorted(row["what"] for row in compare_layers(tmp_path / first, tmp_path / second).rows)
+
+    assert compare_layers(tmp_path / "both", tmp_path / "both").same and what("both", "both") == ["", ""]
+    assert what("both", "none") == ["", "refused in A"] and what("none", "both") == ["", "refused in B"]
+    assert what("both", "less") == ["", "only in A"] and what("less", "both") == ["", "only in B"]

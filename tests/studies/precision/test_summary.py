@@ -117,3 +117,12 @@ def test_the_summary_tells_what_the_full_table_tells_of_the_vendors_threshold() 
     assert failed == {"hf32", "float16"} == {line["computed_in"] for line in rows_of(table) if not line["vendor_pass"]}
     (sentence,) = sentences(table)
     assert sentence.endswith("Vendor's threshold fails: hf32, fp16.")
+
+
+def test_an_output_that_overflows_everywhere_is_not_exact(case, tmp_path):
+    values = {name: np.full_like(array, 1e30) for name, array in make_tensors(load_case(case)).items()}
+    save_tensors(tmp_path / "huge.npz", {name: (array, "float32") for name, array in values.items()})
+    table = precision(case, inputs=tmp_path / "huge.npz", dtypes=["float32"])
+    line = next(line for line in rows_of(table) if line["computed_in"] == "float16")
+    assert not {"grad_input", "grad_weight"} & line["bits"].keys() and "fp16: no bits" in sentences(table)[0]
+    assert "exact" not in str(table) and line["nonfinite"] > 0
