@@ -26,7 +26,7 @@ def near_hint(name: str, known: Collection[str]) -> str:
 
 
 def near_known(name: str, known: Collection[str]) -> list[str]:
-    """Return up to three known names: those that contain `name`, else those that are like it or begin like it."""
+    """Return up to three known names: those that contain `name`, else those that are like it or begin like it; [] for ""."""
     from difflib import get_close_matches
 
     if not name:

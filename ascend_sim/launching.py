@@ -61,7 +61,8 @@ def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) ->
     writes it.
 
     `dtype` is a name ("float16", "bfloat16", "int32", ...) or a numpy or ml_dtypes dtype. A `workspace` is the kernel's own: it
-    is not among the outputs. In timing mode, which has no values, it can be an input as well. Raises SimError for a bad shape.
+    is not among the outputs. In timing mode, which has no values, it can be an input as well. Raises SimError for a bad shape
+    or dtype.
     """
     sizes: Any = shape if isinstance(shape, Sequence) or np.ndim(shape) else (shape,)
     check_kinds({"shape": sizes}, {"shape": SHAPE})
@@ -267,9 +268,10 @@ def prepared(
 
 
 def _array(kernel: KernelFunction, name: str, value: Any, mode: str) -> Array | None:
-    """Return the array of a kernel's argument; None for `empty` and, in timing mode, for any object with shape and dtype.
+    """Return the array of a kernel's argument itself; None for `empty` and, in timing mode, for any other object with shape and
+    dtype, numpy's scalars apart.
 
-    Raises SimError for anything else.
+    Raises SimError for anything else, and for an array of another byte order or of a dtype that no kernel has.
     """
     if isinstance(value, np.ndarray):
         if not value.dtype.isnative:
@@ -302,7 +304,7 @@ def _check_fits(kernel: KernelFunction, tensors: Sequence[Tensor], chip: ChipSpe
 
 
 def _place(device: Device, tensor: Tensor, array: Array | None) -> Allocation:
-    """Allocate GM for a tensor and copy its array there, if it has one; return the allocation."""
+    """Allocate GM for a tensor, copy its array there if there is one and the device has values, and return the allocation."""
     allocation = device.allocate(tensor.nbytes, tensor.name)
     if array is not None and allocation.data is not None:
         allocation.data[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

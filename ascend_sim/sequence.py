@@ -196,7 +196,8 @@ Made = TypeVar("Made", bound=RunResult)
 
 
 def run_job(job: Job, options: AnyRunOptions, make: type[Made]) -> Made:
-    """Run a job with complete options and return its result, an object of class `make`.
+    """Run a job with complete options and return its result, an object of class `make`; `job.programs`, `job.kept` and the
+    tasks' `info` are filled on the way.
 
     Raises SimError for options that do not fit the mode or the job, such as flags that no kernel has.
     """

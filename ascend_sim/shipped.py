@@ -17,9 +17,9 @@ CACHE_VARIABLE = "ASCEND_SIM_CACHE"
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder ($ASCEND_SIM_CACHE, else $XDG_CACHE_HOME or ~/.cache, ascend-sim); make it if needed.
+    """Return the user's cache folder ($ASCEND_SIM_CACHE, else ascend-sim in $XDG_CACHE_HOME or ~/.cache); make it if needed.
 
-    Raises SimError if it cannot be made.
+    Raises SimError if it cannot be made, RuntimeError for a user without a home.
     """
     given = os.environ.get(CACHE_VARIABLE)
     base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ascend-sim"

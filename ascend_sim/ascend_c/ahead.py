@@ -140,7 +140,10 @@ class _Block:
         """Number of a piece of the recording -> the line of a vector core that asked for it."""
 
     def run(self) -> Iterator[bool]:
-        """Run the program; yield at each wait for another core or poll of GM: True if it advanced since the last yield."""
+        """Run the program; yield at each wait for another core or poll of GM: True if it advanced since the last yield.
+
+        Raises SourceError for an operand outside its buffer or tensor.
+        """
         session = self.session = self._begin(self.core)
         while True:
             asks = session.goes_on()
@@ -168,7 +171,8 @@ class _Block:
             session.answer(self._asked(rows[-1:]))
 
     def _message(self, session: Session, asked: Mapping[str, int]) -> Iterator[bool]:
-        """Answer with the number of a vector core that sent a message; until then yield True if the block got on, else False.
+        """Answer with the number of a vector core that sent a message, for whose line this core computes from then on; until
+        then yield True if the block got on, else False.
 
         The cores are those in the bits of `cores`; the search begins with number `first`.
         """

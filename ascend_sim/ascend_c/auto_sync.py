@@ -110,7 +110,7 @@ class _Order:
 
     def _keys(self, source: str, destination: str) -> tuple[Key, ...]:
         """Return the keys of the instructions that order `destination` after `source`: a barrier for one pipe, else a set and a
-        wait.
+        wait of a flag, which are also counted in the builder.
         """
         if source == destination:
             return ((PipeBarrier, source),)

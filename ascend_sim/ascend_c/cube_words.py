@@ -150,7 +150,7 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
     """Return the load_data_3d step of a word; fields that are wider than the instruction's are cut to it, as the public API
     packs them; none for a map, an extent or a filter of 0.
 
-    Raises SimError for an unknown map and boundaries.
+    Raises SimError for an unknown map, boundaries, a stride of 0 and an output without rows or columns.
     """
     if f["fmatrix"] == -1:
         side = "FMATRIX_RIGHT" if f["right_matrix"] else "FMATRIX_LEFT"

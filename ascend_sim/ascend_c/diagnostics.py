@@ -63,7 +63,9 @@ def shown_errors(said: str, ours: Sequence[Path], sources: Sequence[Path] = ()) 
     """Return the errors in a compiler's output as text, each at its innermost line outside the folders `ours`.
 
     Errors without such a line are shown only if there are no others; that of an entry that shares its name is at its line in
-    `sources`. A line has one error, for its first makes others; at most 10 are shown.
+    `sources`. A line has one error, for its first makes others; at most 10 are shown. Errors that make others elsewhere (a
+    missing first line, a comment without an end, a call that is not simulated, a missing brace) stand alone. In a judge, a file
+    that is not C++ is the only error.
     """
     found: dict[tuple[str, str], str] = {}
     others: dict[str, None] = {}

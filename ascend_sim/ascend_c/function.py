@@ -407,8 +407,8 @@ def cpp_kernel(
     `more` are further files that it needs, `entry` the kernel if the file has several (a template with its arguments:
     "scale<half>"), `include` folders that come before the headers here, `defines` macros. A block that takes more than `rows`
     calls or `seconds` counts as endless. `auto_sync` adds the synchronisation that the vendor's compiler adds (--cce-auto-sync,
-    on in its projects). Raises CompileError with the compiler's errors, SimError for a file without a kernel and where there is
-    no compiler.
+    on in its projects). Raises CompileError with the compiler's errors, SimError for missing files and folders, bad macros, a
+    file without the kernel or with several and no `entry`, and where there is no compiler.
     """
     paths = [Path(one).absolute() for one in (file, *more)]
     for one in paths[1:]:

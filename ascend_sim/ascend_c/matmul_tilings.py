@@ -27,7 +27,7 @@ _MOST_M, _MOST_N = 128, 256
 
 def softmax_tiling(rows: int, columns: int) -> dict[str, int]:
     """Return the fields of SoftMaxTiling for `rows` rows of `columns` elements, padding included; the calls here read no
-    others.
+    others. Raises SimError for a number below 1.
     """
     _at_least_one({"rows": rows, "columns": columns})
     return {"srcM": rows, "srcK": columns, "srcSize": rows * columns}
@@ -35,7 +35,7 @@ def softmax_tiling(rows: int, columns: int) -> dict[str, int]:
 
 def layer_norm_tiling(batch: int, sequence: int, columns: int, used: int | None = None) -> dict[str, int]:
     """Return the fields of LayerNormTiling for batch x sequence rows of `columns` elements, of which `used` are not padding
-    (None: all).
+    (None: all). Raises SimError for a number below 1.
     """
     used = columns if used is None else used
     _at_least_one({"batch": batch, "sequence": sequence, "columns": columns, "used": used})

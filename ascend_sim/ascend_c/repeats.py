@@ -78,10 +78,11 @@ def strides_of(name: str, f: Fields) -> tuple[int, ...]:
 
 
 def in_repeats(name: str, f: Fields) -> list[tuple[Fields, tuple[int, ...]]]:
-    """Return the words into which a word splits, each with its operands' offsets in bytes: a count of elements over gaps
-    becomes whole repeats (at most MOST_REPEATS a word), and one repeat with a mask for the rest.
+    """Return the words into which a word splits, each with its operands' offsets in bytes: a count of elements becomes whole
+    repeats (at most MOST_REPEATS a word), and one repeat with a mask for the rest.
 
-    A word in repeat mode, a count of elements that adjoin, and a sum in the unit's register stay one word, without offsets.
+    That happens to a count over gaps, and to one of more than a repeat in a reduction of repeats and in a selection by the mask
+    register. Other counts, words in repeat mode, copies, and a sum in the unit's register stay one word, without offsets.
     Raises SimError for a count below 1, and for a selection over gaps that is not by the mask register.
     """
     if not f["counting"] or name == "vcopy":
@@ -126,7 +127,10 @@ def as_mask(f: Fields, count: int) -> Fields:
 
 
 def spread(name: str, f: Fields, sizes: tuple[int, ...], sides: tuple[str, ...]) -> WordRows:
-    """Return the elements that a word touches in its operands `sides`, whose elements have `sizes` bytes."""
+    """Return the elements that a word touches in its operands `sides`, whose elements have `sizes` bytes.
+
+    Raises SimError for a number of repeats that a word cannot have.
+    """
     per = REPEAT // max(sizes)
     nothing = (0,) * len(sides)
     if f["counting"]:

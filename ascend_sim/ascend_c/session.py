@@ -28,8 +28,10 @@ class Session:
         return self._reader.recording
 
     def goes_on(self) -> bool:
-        """Read words until scalar code asks for the value of the last row, and return True; return False at the
-        program's end.
+        """Read words until scalar code asks for the value of the last row, and return True; return False at the program's end,
+        where the socket is closed.
+
+        Raises SimError for bytes that are not a recording, and if the process ended before the program.
         """
         while not self._reader.asks() and not self._reader.ended:
             try:

@@ -180,7 +180,9 @@ def _closing(text: str, begin: int) -> int:
 
 
 def _names(parameters: str) -> tuple[str, ...]:
-    """Return the name of each parameter, the last word of its declaration; "argumentN" for one without a name."""
+    """Return the name of each parameter, the last word of its declaration; "argumentN" for one without a name, "NAME_N" for one
+    that repeats a name, where N is its number from 0.
+    """
     if parameters.strip() in ("", "void"):
         return ()
     found: list[str] = []

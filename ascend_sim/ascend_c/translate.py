@@ -73,7 +73,7 @@ def _aligned(source: str, destination: str) -> Callable[[str, dict[str, int], Ch
 
         The padding's value fills a row's last block too, and the row's first element where there is no padding (stated:
         asc-devkit, DataCopyPad, as what follows). Where nothing has set the padding, any number may stand there: on the right
-        it stays what it was, on the left it is 0.
+        it stays what it was, on the left it is 0. Raises SimError for padding of more than 32 bytes on a side.
         """
         size, count = f["length"], f["count"]
         _check_move(name, count, size)

@@ -59,7 +59,8 @@ class _Tiles:
         self.found: list[_Inserted] = []
 
     def product(self, use: _Use, mode: int) -> None:
-        """Add a product's waits for the drains of its tile; a product of mode SETS also sets the flags for the next drains.
+        """Add a product's waits for the drains of its tile, with the drains' sets; a product of mode SETS fills the tile for
+        the next drains.
 
         Raises SimError for a tile that is still full.
         """
@@ -75,7 +76,11 @@ class _Tiles:
             self.empty = [one for one in self.empty if not one.meets(use)]
 
     def drain(self, use: _Use, mode: int) -> None:
-        """Add a drain's wait for the product that filled its tile. Raises SimError if none did, or if a drain emptied it."""
+        """Add the set of the product that filled a drain's tile, and the drain's wait for it; a drain of mode SETS empties the
+        tile.
+
+        Raises SimError if no product filled it, or if a drain emptied it.
+        """
         product = next((one for one in self.filled if one.meets(use)), None)
         if product is None or any(one.meets(use) for one in self.empty):
             raise SimError(f"Fixpipe with unitFlag {mode}: no Mmad with unitFlag 3 filled the tile at {use.place} of L0C")
@@ -120,8 +125,8 @@ def with_unit_flags(
     """Return (rows with the rows of unit flags inserted, the index of the recorded word for each row); `words` are those of
     `rows`.
 
-    The flag of a drain that no product follows is left out. Raises SourceError, at the row's line, for an unknown mode and for
-    a drain of a tile that no product filled.
+    The flag of a drain that no product follows is left out. Raises SourceError, at the row's line, for an unknown mode, a
+    product on a tile that is still full, and a drain of a tile that no product filled.
     """
     tiles = _Tiles(k)
     for row, word in enumerate(words):

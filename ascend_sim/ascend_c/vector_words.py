@@ -183,7 +183,10 @@ def _mul_add_wide(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _compare(name: str, f: Fields, chip: ChipSpec) -> Key:
-    """Return the key of a comparison, which has no mask; the bits of its repeats lie one behind the other."""
+    """Return the key of a comparison, which has no mask; the bits of its repeats lie one behind the other.
+
+    Raises SimError for bits with gaps.
+    """
     dtype, repeat = dtype_of(f["format"]), f["repeat"]
     if f["dst_block"] != 1 or (repeat > 1 and f["dst_repeat"] != 8):
         raise SimError(f"{name}: bits with gaps are not simulated; a block stride of 1 and a repeat stride of 8 are")
@@ -276,7 +279,9 @@ def _pieces(piece: str, name: str, it: WordRows, dtype: str, order: str = "") ->
 
 
 def _reduce_parts(name: str, f: Fields, chip: ChipSpec) -> Key:
-    """Return the key of a reduction of blocks or of pairs: of elements one behind the other, or of any others."""
+    """Return the key of a reduction of blocks or of pairs: of elements that adjoin, as results do, a `ReduceBlocks` or a
+    `PairReduceSum`, of others a `ReducePieces`.
+    """
     dtype = dtype_of(f["format"])
     size, pairs = size_of(dtype), name == "vcpadd"
     it = WordRows(f["mask_low"], 1, (0, 0), None) if f["counting"] else _reduced(name, f, dtype)
@@ -289,7 +294,10 @@ def _reduce_parts(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _gather_mask(name: str, f: Fields, chip: ChipSpec) -> Key:
-    """Return the key of a GatherMask; a count is that of each repeat (stated: asc-devkit, GatherMask, products A2, A3)."""
+    """Return the key of a GatherMask; a count is that of each repeat (stated: asc-devkit, GatherMask, products A2, A3).
+
+    Raises SimError for a count below 1, and for one that fills no whole blocks where blocks lie apart.
+    """
     dtype, repeat = dtype_of(f["format"]), repeat_of(name, f)
     size = size_of(dtype)
     count, block = f["mask_low"] if f["counting"] else REPEAT // size, f["src_block"] * BLOCK_BYTES

@@ -32,7 +32,7 @@ def storage(dtype: str) -> np.dtype[Any]:
 
 
 def within_64_bits(value: Any) -> Any:
-    """Return a number as it is, but an int beyond 64 bits, which numpy lacks, as a float: infinite beyond its range."""
+    """Return a number as it is, but an int of magnitude 2^63 or more as a float: infinite beyond a float's range."""
     if not isinstance(value, int) or abs(value) < 1 << 63:
         return value
     try:
@@ -68,7 +68,7 @@ def _wide(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def to_whole(values: NDArray[np.float32], rounding: str) -> NDArray[np.float32]:
-    """Return float32 numbers rounded to whole ones by a cast mode of the vector unit; infinities and NaN stay."""
+    """Return float32 numbers rounded to whole ones by a cast mode of the vector unit but ODD; infinities and NaN stay."""
     return np.asarray(_TO_WHOLE[rounding](values), np.float32)
 
 

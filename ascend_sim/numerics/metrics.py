@@ -118,7 +118,7 @@ def compare(
 
     `dtype` is the result's format (default: that of its array, but float32 for float64; uint8 codes need "hifloat8"),
     `compute_dtype` the one its operands were rounded to. Bit-equal means: the pattern that the reference rounded to `dtype`
-    has. Works in chunks, float64 inside. Raises `SimError` on different shapes.
+    has; any two NaNs are. Works in chunks, float64 inside. Raises `SimError` on different shapes and for texts and objects.
     """
     actual, golden = np.asarray(result), np.asarray(reference)
     if actual.dtype.kind in "USO":

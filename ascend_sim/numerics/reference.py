@@ -84,8 +84,8 @@ def goes_up(parts: Split, mode: str) -> bool:
 
 
 def hybrid_window(x: Number, source: str) -> tuple[int, int]:
-    """Return (frac, thr) of CAST_HYBRID: the bits after the kept mantissa, and the pseudo-random bits with which they are
-    compared.
+    """Return (frac, thr) of CAST_HYBRID for a nonzero `x`: the bits after the kept mantissa, and the pseudo-random bits with
+    which they are compared.
 
     From float32 both have 14 bits and thr is the tail of the mantissa; from float16 they have 2 bits and thr is the last bit of
     the pattern followed by a 1. One exponent below the smallest value, -23, the window starts at the leading 1, as if -1 bits

@@ -40,7 +40,8 @@ class WrongElement:
 class Verdict:
     """Result of `check_correct`: the worst ratio of error to bound (above 1 is wrong) and the number of `wrong` elements.
 
-    `first_wrong` is the index of the first wrong element, `first` its values; both are None without one.
+    `first_wrong` is the index of the first wrong element, `first` its values; both are None without one. An error of NaN (a
+    wrong inf or NaN) counts as infinite.
     """
 
     correct: bool

@@ -62,7 +62,8 @@ class ShellCommands:
     the file of its tensors ("": its own), `kernels` the names of its cube kernels. `at_batch` is what stands before and behind
     a batch in the address of a layer.
 
-    A search chooses tilings and blocks itself, so its command names none.
+    A search chooses tilings and blocks itself, so its command names none. Where `l2` is "step", a sweep of a layer's batch is a
+    run with the last batch instead.
     """
 
     name: str

@@ -62,8 +62,9 @@ def layer_precision(
 ) -> LayerPrecision:
     """Run the first backward call of each layer in every precision; return the table of each layer by its address.
 
-    With `inputs` the arrays are random, from that distribution. Without it they are those that the simulation kept, else
-    random (normal). `dtypes` None: the layer's own. Matrix products and layers that no case can express are left out.
+    With `inputs` the arrays are random, from that distribution. Without it they are those that the simulation kept, else random
+    (normal). `dtypes` None: the layer's own. Left out are layers without a backward call, matrix products and layers that no
+    case can express.
     """
     tables: dict[str, PrecisionTable] = {}
     drawn: dict[str, PrecisionTable] = {}
