@@ -34,7 +34,7 @@ class EntryParameter:
 
     @property
     def is_tensor(self) -> bool:
-        """Return True if the parameter takes a tensor: a pointer that is not the tiling data, whose name begins with "tiling"."""
+        """Return True if the parameter takes a tensor: a pointer, unless its name begins with "tiling", as tiling data's do."""
         return self.kind == POINTER and not self.name.lower().startswith(_TILING)
 
     @property
