@@ -31,7 +31,7 @@ class ConvTbcFields(FileEntry):
 
 
 class ConvTbcBackwardCase(ConvTbcFields, GradientCase):
-    """Call of conv_tbc_backward, which makes all three gradients: `requires_grad: false` is refused."""
+    """Call of conv_tbc_backward, which makes all three gradients; `requires_grad: false` is refused."""
 
     operator: Literal["conv_tbc_backward"] = Field(description="What is called.")
     self_: TensorEntry = Field(default=TensorEntry(), alias="self", description="The output's gradient, [T_out, B, C_out].")

@@ -35,8 +35,8 @@ class GradientCase(Case):
 
 
 class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
-    """Call of convolution_backward; attributes that are left out are those of a plain convolution of its rank. Of `bias`, which
-    the call does not read, only the shape (it must be that of the output channels) and `requires_grad` count.
+    """Call of convolution_backward; left-out attributes are those of a plain convolution. Of `bias` only shape and
+    `requires_grad` count.
     """
 
     operator: Literal["convolution_backward"] = Field(description="What is called.")
