@@ -172,7 +172,7 @@ def _extra_arguments(context: Any, text: str) -> str:
 
 
 def _check_values(command: Any, words: Sequence[str]) -> None:
-    """Raise click's error for an option that takes a value but stands last or before another option."""
+    """Raise click's error for an option that needs a value but stands last or before another option of the command."""
     options = [one for one in command.params if one.param_type_name == "option"]
     known = {word for one in options for word in (*one.opts, *one.secondary_opts)}
     taking = {word: one for one in options if not (one.is_flag or one.count) for word in one.opts}
@@ -184,7 +184,9 @@ def _check_values(command: Any, words: Sequence[str]) -> None:
 
 
 def _missing_result(context: Any, option: str | None) -> str:
-    """Return an error that names the options for a command's results, if `option` is one that it lacks; else ""."""
+    """Return an error that names the command's options for its results, if `option` asks for a form of them that it lacks; else
+    "".
+    """
     known = {name for one in context.command.params for name in one.opts}
     if option not in _RESULTS or option in known:
         return ""
@@ -193,7 +195,9 @@ def _missing_result(context: Any, option: str | None) -> str:
 
 
 def _output(context: Any, option: str | None) -> str:
-    """Return an error that names the options for a number of a result, if `option` names an output and is unknown; else ""."""
+    """Return an error that names the options for a number of a result, if `option` is the name of an output and the command is
+    `explain`; else "".
+    """
     from ascend_sim.options.short_names import full_name  # an error alone needs it
 
     known = {word for one in context.command.params for word in one.opts}
@@ -206,7 +210,10 @@ def _output(context: Any, option: str | None) -> str:
 
 
 def _field(context: Any, option: str | None) -> str:
-    """Return an error that says where a field of the call stands, if `option` is one that the command lacks; else ""."""
+    """Return an error that says where a field of the call stands, if `option` is one that the command lacks; else "".
+
+    Only commands that take a case or a network have it.
+    """
     from ascend_sim.studies.sweep.fields import is_of_a_call  # an error alone needs it
 
     known = {name for one in context.command.params for name in (one.name, *one.opts)}
@@ -322,8 +329,8 @@ def _whole_program(
 
 
 class OptionalValues(TyperCommand):
-    """Command with options that may be given without a value, last or before another `--` option; `alone` maps each to its
-    value then.
+    """Command with options that may be given without a value, last or before another `--` option; `alone` maps such an option
+    to its value then.
     """
 
     alone: ClassVar[Mapping[str, str]] = {}

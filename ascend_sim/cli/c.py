@@ -30,7 +30,9 @@ def c(
         typer.Option(metavar="[DIR]", help=f"Print what a compiler needs to use such a folder; default: ${HOME}."),
     ] = None,
 ) -> None:
-    """Build the C interface: the vendor's names for C and C++ programs, on a simulated chip."""
+    """Build the C interface, the vendor's names for C and C++ programs on a simulated chip, or print what a compiler needs to
+    use it.
+    """
     from ascend_sim.acl.c import build as library
 
     with errors(as_json=False):

@@ -85,7 +85,10 @@ def check(
     out: Annotated[list[str] | None, typer.Option(help="Of a C++ file: as --output. Repeatable.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Look for mistakes in kernels: memory, races, initialisation, synchronisation. Exit code 1 where something is found."""
+    """Look for mistakes in kernels: memory, races, initialisation, synchronisation. Exit code 1 where something is found.
+
+    Exit code 2 where a kernel is refused.
+    """
     with errors(json_output), own_stdout(json_output):
         path = Path(subject)
         if out and not is_cpp(path):

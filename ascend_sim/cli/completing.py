@@ -59,13 +59,15 @@ def _beginning(names: Iterable[str], typed: str) -> list[str]:
 
 
 def _shipped(folder: str) -> list[str]:
-    """Return the sorted names of the YAML files in a folder of configs, without families of chips."""
+    """Return the sorted names, without ending, of the YAML files in a folder of configs; families of chips are left out."""
     names = [one.name for one in files("ascend_sim.configs").joinpath(folder).iterdir()]
     return sorted(one.removesuffix(".yaml") for one in names if one.endswith(".yaml") and not one.startswith(_FAMILY))
 
 
 def _chips(incomplete: str) -> list[str]:
-    """Return the shipped chips in the spelling of the text: in its case, and without "ascend" if it begins otherwise."""
+    """Return the shipped chips that begin with the text, any case, with or without "ascend"; the text's own letters stay as
+    typed.
+    """
     typed = incomplete.lower()
     names = _shipped("chips")
     forms = [*names, *(one.removeprefix(_VENDOR) for one in names if typed)]
@@ -93,7 +95,7 @@ def _layers(incomplete: str) -> list[str]:
 
 def _completer(*kinds: str, endings: tuple[str, ...] = (".yaml",)) -> Complete:
     """Return a completion function: shipped names of these kinds ("cases", "chips", "networks", "layers"), then local files
-    with one of the endings.
+    with one of the endings and folders.
     """
     own: dict[str, Complete] = {"chips": _chips, "layers": _layers}
 
@@ -178,7 +180,9 @@ def varied_fields(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _case_of(ctx: typer.Context) -> str:
-    """Return the case on the command line; click leaves words before an option without its value unread."""
+    """Return the case on the command line, "strided" without one; click leaves words before an option without
+    its value unread.
+    """
     return ctx.params.get("case") or next(iter(ctx.args), "strided")
 
 

@@ -58,7 +58,7 @@ class CppOptions:
     ] = False
 
     def with_outputs(self, tensors: Sequence[str]) -> CppOptions:
-        """Return these options with further tensors to be filled."""
+        """Return a copy of these options with further tensors to be filled."""
         return replace(self, output=[*(self.output or ()), *tensors])
 
     def refuse(self, subject: object) -> None:

@@ -110,9 +110,9 @@ def statements(
     """Return up to three statements on the largest parts of `kernel` (an entry of `Report.kernels`) besides the useful
     products, largest first.
 
-    Parts below 5 % of the kernel are left out; those of one launch count as one. One statement on faster formats may follow; []
-    for a kernel without a waterfall. `problem` is the report's. `commands` go on from the call (None: statements have no
-    command); `trials` simulates changes (None: none is tried).
+    Start, launch and idle cores count as one part; parts below 5 % of the kernel are left out. One statement on faster formats
+    may follow; [] for a kernel without a waterfall. `problem` is the report's. `commands` go on from the call (None: statements
+    have no command); `trials` simulates changes (None: none is tried).
     """
     return _Speaker(chip, kernel, problem, commands, trials).statements() if kernel.get("waterfall") else []
 

@@ -117,7 +117,10 @@ def staging(out: Path) -> Iterator[Path]:
 
 
 def _locked(folder: Path) -> int | None:
-    """Return the descriptor of a folder, opened and locked; None if another process holds the lock or there is no flock."""
+    """Return the descriptor of a folder, opened and locked; None if another process holds the lock or there is no flock.
+
+    Raises OSError if the folder cannot be opened.
+    """
     if fcntl is None:
         return None
     held = os.open(folder, os.O_RDONLY)

@@ -48,7 +48,7 @@ def cards(facts: Iterable[tuple[str, str]]) -> str:
 
 
 def problem_table(problem: Mapping[str, Any]) -> str:
-    """Return a call as HTML: a table of its tensors, and its other arguments in one line."""
+    """Return a call as HTML: a table of its tensors, and its other arguments and MACs in one line, without the operator."""
     rows = [
         [escape(name), escape("x".join(map(str, tensor.get("shape", ())))), escape(str(tensor.get("dtype", "")))]
         for name, tensor in problem.get("tensors", {}).items()
@@ -61,8 +61,8 @@ def problem_table(problem: Mapping[str, Any]) -> str:
 
 
 def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> str:
-    """Return an HTML table of the kernels in launch order, with their times, shares of `total` (us), and main stalls; if
-    `total` is None without these three.
+    """Return an HTML table of the kernels in launch order; unless `total` (us) is None with their times, shares of it, busiest
+    pipes and main stalls.
     """
     rows = []
     for kernel in kernels:
@@ -104,7 +104,9 @@ def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def output_rows(outputs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    """Return heads of columns, then a row of texts for each output: its errors, and last its verdict."""
+    """Return the heads of columns, then a row of texts for each output: name, shape, dtypes, errors ("-" if unknown), and last
+    its verdict.
+    """
     rows = [[results_name(outputs), "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict"]]
     for name, figures in outputs.items():
         correct = figures.get("correct")

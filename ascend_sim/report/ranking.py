@@ -58,7 +58,7 @@ def ranking_lines(summary: Mapping[str, Any]) -> list[str]:
 
 
 def print_lines(lines: Iterable[str], console: Console) -> None:
-    """Print the lines of a summary; a line "next: COMMAND" is not wrapped, so that it can be copied."""
+    """Print the lines of a summary, wrapped to the console; a line "next: COMMAND" is not wrapped, so that it can be copied."""
     for line in lines:
         if line.startswith("next: "):
             console.print(line, soft_wrap=True, highlight=False, markup=False)

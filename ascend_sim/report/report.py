@@ -166,8 +166,8 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Return True if the run has no finding and no output is wrong; outputs without a verdict count as right. It computes
-        the outputs.
+        """Return True if the run has no finding and no output is wrong; an output without a verdict counts as right. It
+        computes `outputs`.
         """
         return not self.findings and all(figures.get("correct", True) for figures in self.outputs.values())
 
@@ -178,7 +178,8 @@ class Report:
 
     @cached_property
     def statements(self) -> tuple[Sequence[Mapping[str, Any]], ...]:
-        """Return for each kernel the statements on its waterfall (`report.advice`) as dicts; [] for a kernel without one.
+        """Return for each kernel the statements on its waterfall (`report.advice`) as dicts; [] for a kernel without one, and
+        without `advise`.
 
         Computed once, by trials.
         """

@@ -80,8 +80,8 @@ class LeastWork:
         return cycles
 
     def pipe_bounds(self) -> dict[str, int]:
-        """Return {pipe: its least cycles}: those of its busiest program, or of all work shared by the chip's cores if that
-        is more.
+        """Return {pipe, named as in `PIPE_KEYS`: its least cycles}: those of its busiest program, or of all work shared by the
+        chip's cores if that is more.
         """
         most: NDArray[Any] = self._most
         cores = self._chip.cores

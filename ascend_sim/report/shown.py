@@ -53,7 +53,7 @@ class LayersShown(ShownResult):
     """Base of results with the times of a network's or a model's layers, which `to_dict()` has under "layers"."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
+        """Return plain data for JSON; each result implements it."""
         raise NotImplementedError
 
 

@@ -127,8 +127,8 @@ def summary_text(summary: Mapping[str, Any], more: str = "") -> str:
 
 
 def head_words(total: float | None, interval: Mapping[str, Any] | None) -> str:
-    """Return the total time with its 80 % interval as text, and a note if most of it is from other kinds or chips; "no
-    times" for None.
+    """Return the total time with its 80 % interval as text, and a note if more than half of it is from other kinds or chips;
+    "no times" if `total` is None.
     """
     if total is None:
         return "no times"
@@ -241,8 +241,9 @@ def _advice(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the kernels' statements as advice: first changes whose gain was simulated, then upper bounds of gains, last causes
     without a gain; in each the largest gain first.
 
-    One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel. A
-    change that costs other kernels as much as it saves is none.
+    One change that helps several kernels is one advice, and so is one search that may help with several parts of a kernel;
+    gains are added. A change of which other kernels lose as much as it saves is left out. Upper bounds of vector kernels that
+    make an output are among them.
     """
     found: dict[str, dict[str, Any]] = {}
     for kernel in report["kernels"]:

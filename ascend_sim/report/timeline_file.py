@@ -113,7 +113,9 @@ class TimelineFile:
 
 
 def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, Any] | None = None) -> None:
-    """Write a run to timeline.npz, with the digest of its `report` ("" without); the same run gives the same bytes."""
+    """Write a run to timeline.npz, with the digest of its `report` ("" without); the same run gives the same bytes. Raises
+    SimError as `atomic_write`.
+    """
     timeline, tasks, chip = recording.timeline, recording.tasks, recording.chip
     runs = timeline.programs
     tables = {id(run.program.table): run.program.table for run in runs}

@@ -73,7 +73,8 @@ def write_trace(
 ) -> tuple[int, int]:
     """Write the trace, compressed by gzip; return (number of cores in it, number of cores that ran something).
 
-    Beyond `limit` events (metadata apart) whole cores are left out, the highest first; the lowest is always shown.
+    Beyond `limit` events (metadata apart) whole cores are left out, the highest first; the lowest is always shown. Raises
+    SimError as `atomic_write`.
     """
     cores = _processes(timeline, chip)
     shown: dict[int, _TraceProcess] = {}
@@ -152,7 +153,9 @@ class _Writer:
                 self._program(process, run)
 
     def _place(self, core: _TraceProcess) -> None:
-        """Compute begin and end of every box of a core's runs in nanoseconds, for `_rows` and the arrows to use."""
+        """Compute begin and end of every box of a core's runs in nanoseconds and keep them, for `_rows` and
+        the arrows to use.
+        """
         free = [0] * len(PIPES)
         per_cycle = 1e3 / self._chip.clock.cube_mhz
         for run in core.runs:
