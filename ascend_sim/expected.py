@@ -73,8 +73,8 @@ Expectations = ArrayLike | Expected | Mapping[str, ArrayLike | Expected]
 def read_expectations(
     expected: Expectations | Callable[..., Expectations], inputs: Mapping[str, Any], outputs: Mapping[str, Array]
 ) -> dict[str, Expected]:
-    """Return {output: Expected}; if `expected` is a function, it is called with the `inputs`, arrays and numbers, that its
-    parameters name. "x" names the list of "x[0]", "x[1]" among inputs and outputs.
+    """Return {output: Expected} for the outputs that `expected` names; if it is a function, it is called with the `inputs`,
+    arrays and numbers, that its parameters name. "x" names the list of "x[0]", "x[1]" among inputs and outputs.
 
     Raises SimError for names and shapes that the kernel does not have, and for anything but arrays of numbers.
     """

@@ -276,7 +276,7 @@ def _compiled(
 
 def _tried(command: Sequence[str], precompiled: Path | None, begins: bool) -> subprocess.CompletedProcess[str]:
     """Compile with the precompiled header, if there is one. If that fails, compile again without, unless the file `begins` with
-    the API.
+    the API and no error names the precompiled header.
     """
     if precompiled is not None:
         done = _run([*command, "-include-pch", str(precompiled)])

@@ -178,9 +178,10 @@ def _img2col(name: str, f: Fields, chip: ChipSpec) -> Steps:
 
 
 def _constant(name: str, f: Fields, chip: ChipSpec) -> Steps:
-    """Return the steps that fill a buffer with a constant: several where there are gaps. Blocks have 32 bytes in L1, else 512.
+    """Return the steps that fill a buffer with a constant: several where there are gaps, none for 0 times. Blocks have 32 bytes
+    in L1, else 512.
 
-    A call for L0A or L0B that names no blocks fills one each time.
+    A call that names no blocks fills one each time in L0A or L0B, and nothing in L1.
     """
     constant = _bits(_format(name, f["format"], FORMATS[1:]), f["scalar"])
     place = WORDS[name].addresses[0]

@@ -110,8 +110,8 @@ def shown_errors(said: str, ours: Sequence[Path], sources: Sequence[Path] = ()) 
 
 
 def undefined(said: str, sources: Sequence[Path]) -> CompileError | None:
-    """Return the error for a function without a definition that a loader names, at its first line in `sources`; None for
-    other errors.
+    """Return the error for a function without a definition that a loader names, at its first line in `sources`; None for other
+    errors, and for a name in none of `sources`.
     """
     found = _SYMBOL.search(said)
     name = rest = found[1] if found is not None else ""
@@ -169,7 +169,9 @@ def _reason(notes: Sequence[re.Match[str]]) -> str:
 
 
 def _text(said: str) -> str:
-    """Return the text of an error; for a call of the API that is not simulated, a sentence that says so."""
+    """Return an error's text in the user's terms, without our namespace and the compiler's flags; a sentence for a call that is
+    not simulated, a macro of the build, assembly, tiling data without a structure, and a function without an end.
+    """
     if "'asim_tiling_default'" in said:
         return (
             "GET_TILING_DATA: of which structure? REGISTER_TILING_DEFAULT(Structure) in the file says it; in an operator's "

@@ -148,11 +148,11 @@ class MatmulApiTiling:
         return 0
 
     def SetCType(self, position: Any, format: Any, dtype: Any) -> int:
-        """Set C's type, which changes no tiling; return 0."""
+        """Accept C's type, which changes no tiling; return 0."""
         return 0
 
     def SetBiasType(self, position: Any, format: Any, dtype: Any) -> int:
-        """Set the bias's type, which changes no tiling; return 0."""
+        """Accept the bias's type, which changes no tiling; return 0."""
         return 0
 
     def SetShape(self, m: int, n: int, k: int) -> int:

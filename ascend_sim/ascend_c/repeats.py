@@ -27,7 +27,8 @@ REGISTER = 0
 class WordRows(NamedTuple):
     """The elements of a vector word that take part: `rows` of `columns` elements; `mask` for each repeat, None for all.
 
-    `blocks` are the bytes from block to block of each operand, empty where all blocks adjoin.
+    `strides` are the bytes from row to row of each operand, 0 for a single row. `blocks` are the bytes from block to block of
+    each operand, empty where all blocks adjoin.
     """
 
     columns: int

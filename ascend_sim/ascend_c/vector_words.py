@@ -138,7 +138,10 @@ def _duplicate(name: str, f: Fields, chip: ChipSpec) -> Key:
 
 
 def _copy(name: str, f: Fields, chip: ChipSpec) -> Key:
-    """Return the key of a copy; in count mode each repeat takes the whole count (stated: asc-devkit, Copy)."""
+    """Return the key of a copy; in count mode each repeat takes the whole count (stated: asc-devkit, Copy).
+
+    Raises SimError for a count of more than a repeat with gaps between blocks.
+    """
     dtype = dtype_of(f["format"])
     per, count = REPEAT // size_of(dtype), f["mask_low"]
     if f["counting"] and count > per:

@@ -105,7 +105,7 @@ class TrainingComparison(ShownResult):
         self.render(console)
 
     def csv_text(self) -> str:
-        """Return the losses as CSV: a line for each step, a column for each run."""
+        """Return the losses as CSV: a line of names, then one for each step, numbered from 0, with a column for each run."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["step", *self.losses])
