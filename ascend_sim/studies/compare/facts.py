@@ -64,7 +64,7 @@ class KernelFacts:
     """One kernel in all runs. `rows` has its index in each run's report, None for a run without the kernel.
 
     `groups` maps a kind of facts to its facts: "kernel", "waterfall", "stalls", "bytes", "instructions", "buffers", "tiling",
-    "tensors".
+    "tensors"; a kind without facts is left out.
     """
 
     name: str

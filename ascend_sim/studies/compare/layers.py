@@ -67,7 +67,7 @@ class LayerComparison(ShownResult):
 
     @property
     def same(self) -> bool:
-        """Return True if no layer differs."""
+        """Return True if both runs ran, or refused, each layer, with equal shapes and times of parts (to 0.0005 us)."""
         return not any(row["what"] for row in self.rows)
 
     @property

@@ -67,7 +67,8 @@ def open_sources(
     """Return the runs in order; cases, tilings and chips are simulated now in timing mode, others are read.
 
     Tilings and chips belong to `case`; `chip` replaces the chip of cases and tilings. Kinds are checked before anything runs.
-    Raises SimError for a source of another kind, or one that does not fit.
+    Raises SimError for a source of another kind, for a tiling or chip without `case`, and for a `case` or `chip` that no run
+    uses.
     """
     kinds = [_kind(one) for one in given]
     if case is None:

@@ -87,7 +87,9 @@ def about(explanation: Explanation) -> str:
 
 
 def gemm_lines(explanation: Explanation) -> list[str]:
-    """Return lines on the sizes M, K and N of the product, the element's row and column, and the kernel with its tiling."""
+    """Return lines on the sizes M, K and N of the product, the element's row and column, and the kernel with its tiling, the
+    rungs that chose it, and surrogates in its time.
+    """
     call, place = explanation.call, explanation.formula.place
     p = call.problem
     c_in, c_out = p.c_in // p.groups, p.c_out // p.groups
@@ -140,7 +142,9 @@ def gemm_lines(explanation: Explanation) -> list[str]:
 
 
 def _stride_words(explanation: Explanation) -> str:
-    """Return a text on a stride, by the tiling's kernelSplitMode: zeros inserted, or the filter split by the stride."""
+    """Return a text on a stride, by the tiling's kernelSplitMode: zeros inserted (0, and without a field), the kernel split
+    (1), or the kernel split along rows and zeros inserted along columns (any other).
+    """
     tasks = (explanation.task(part.mmads[0].row) for part in explanation.parts if part.mmads)
     mode = next((task.info["tiling"].get("kernelSplitMode", 0) for task in tasks), 0)
     if mode == 1:

@@ -32,8 +32,9 @@ def explain_format(
 ) -> str:
     """Return a text about a format; with `value` (a decimal such as "0.1", "inf", "nan") first its rounding step by step.
 
-    `rounding` is a mode of the format (its default if None), `mantissa_bits` (11 or 10) is for hf32. Raises SimError
-    for an unknown format or mode and for a value that is not a number.
+    The value is rounded to float32 first, as the machine holds it, then to the format. `rounding` is a mode of the format (its
+    default if None), `mantissa_bits` (11 or 10) is for hf32. Raises SimError for an unknown format or mode and for a value that
+    is not a number.
     """
     fmt = format_of(name, mantissa_bits)
     rounding_mode(fmt, rounding)  # refuses a wrong one also where there is nothing to round

@@ -117,8 +117,8 @@ def render_tuned(tuned: Tuned, console: Console) -> None:
 
 
 def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:
-    """Return the line on the cost of the simulation itself: seconds, processes (`jobs`, at most the simulations),
-    memory, layers, instructions.
+    """Return the line on the cost of the simulation itself: seconds, processes (`jobs`, at most the simulations), CPU time and
+    memory (except on Windows), layers, instructions.
     """
     instructions = sum(times.instructions for times, same in zip(run.layers, run.same_as, strict=True) if same is None)
     usage = ""

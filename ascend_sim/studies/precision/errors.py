@@ -18,8 +18,9 @@ HISTOGRAM_LOW, HISTOGRAM_HIGH = -40, 8
 def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
     """Return a dict on what rounding changed between `before` and `after`.
 
-    "elements"; "changed", the share of elements with another value; "overflowed", the number of finite elements that became
-    infinite or NaN, or that float16 saturated to its largest value; "to_zero", the number of elements that became 0.
+    "elements"; "changed", the share of elements with another value, NaN not counted; "overflowed", the number of finite
+    elements that became infinite or NaN, or that float16 saturated to its largest value; "to_zero", the number of elements that
+    became 0.
     """
     old, new = before.astype(np.float64), after.astype(np.float64)
     lost = np.abs(new - old)

@@ -96,7 +96,9 @@ class Sweep(ShownResult):
 
     @property
     def unchanged(self) -> bool:
-        """Return True if every cube kernel had one and the same tiling at all points that ran."""
+        """Return True if every cube kernel had one and the same tiling at all points that ran; False if some of them lack a
+        kernel that others have.
+        """
         of_cube = [name for name in self.columns if name.endswith("_tiling")]
         return all(len({row.get(name) for row in self.ran}) == 1 for name in of_cube)
 

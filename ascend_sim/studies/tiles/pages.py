@@ -101,9 +101,10 @@ def best_fields(outcomes: Sequence[SearchOutcome]) -> dict[str, dict[str, int]]:
 
 
 def write_best(path: Path, outcomes: Sequence[SearchOutcome]) -> Path | None:
-    """Write `best_fields` as YAML with comments to `path`; a file there with other tilings is renamed first.
+    """Write `best_fields` as YAML with comments to `path`; a file there that has other tilings, or is no YAML, is renamed
+    first.
 
-    Returns the renamed file's path, None if nothing was renamed.
+    Returns the renamed file's path, None if nothing was renamed. Raises SimError if that or writing fails.
     """
     call = outcomes[0].kernel.call
     shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in call.inputs.items())

@@ -65,14 +65,14 @@ def search(
     **limits: Unpack[LimitOptions],
 ) -> SearchOutcome:
     """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names. `jobs`
-    processes simulate.
+    processes simulate; `progress` is called with the State.
 
     After `limit` new simulations no further one begins; after `seconds` the search ends where it is. The simulator's own choice
     is simulated first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only be better by less are left out.
     With `top` a simulation is stopped once `top` tilings, the own choice not counted, are known to take fewer cycles: the first
-    `top` results stay the same, the others are only known to be slower. Results go to `store` as they come, and results in it
-    are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does. Raises TilingError for fields that no tiling
-    can have, SimError where no tiling of the grid fits.
+    `top` results stay the same, the others are only known to be slower. Results go to `store` (None: kept in memory) as they
+    come, and results in it are not simulated again. An interrupt (Ctrl-C) ends the search as a limit does. Raises TilingError
+    for fields that no tiling can have, SimError where no tiling of the grid fits.
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
@@ -160,7 +160,7 @@ class _Search:
         return key(self._fields(number))
 
     def _some(self, tilings: Iterator[Tiling]) -> list[Tiling]:
-        """Return the next tilings of the grid, at most 2,048 or what 0.2 s lists; [] at its end."""
+        """Return the next tilings of the grid: at most 2,048, ending after 0.2 s or at the time limit; [] at the grid's end."""
         begin, some = time.monotonic(), []
         for one in tilings:
             some.append(one)

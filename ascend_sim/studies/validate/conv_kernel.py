@@ -69,7 +69,7 @@ class ConvRow(MeasuredLaunch):
 
         `gradient` is the only output that the call computes ("" for a forward call), `blocks` maps an output to the number of
         blocks of its kernel; with `bias` the call has one. Raises SimError where the chip computes in another dtype than the
-        row's.
+        row's, and for an odd total padding unless it is of an aclnn call.
         """
         operator = OPERATORS.of_pass(self.direction)
         case = operator.of_layer(self._layer(kernel, gradient, bias=bias))
@@ -145,8 +145,8 @@ class ConvKernel(ConvRow):
         self.direction = "backward" if gradient else "forward"
 
     def check(self, kernel: MeasuredKernel) -> None:
-        """Raise ValueError for sizes that contradict each other; a row that lacks sizes passes, and `task` gives the reason
-        why it is skipped.
+        """Raise ValueError for sizes that contradict each other. A graph's row that lacks sizes passes, and `task` gives the
+        reason why it is skipped; a row of an aclnn call that lacks them does not.
         """
         if not (self.graph and self._missing(kernel)):
             super().check(kernel)

@@ -58,8 +58,8 @@ class MatMul(MeasuredLaunch):
         return kernel.get("batch", 1) * kernel["M"] * kernel["N"] * kernel["K"] > LONG
 
     def as_timed(self, kernel: MeasuredKernel) -> MeasuredKernel:
-        """Return the kernel with fp16 in place of bf16 where the chip's cube takes equal time for both; otherwise the kernel
-        itself.
+        """Return the kernel as a MatMul of fp16 in place of bf16 where the chip's cube takes equal time for both; otherwise the
+        kernel itself.
 
         A bf16 row with another output dtype is left as it is.
         """

@@ -7,6 +7,7 @@ transfers those of MindStudio msKPP's tables. `launches` runs them for the rows 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class MatrixStream:
         steps = -(-STEADY // -(-self.columns // width)) * height
         if self.repeats > 1 or steps >= self.rows // cores:
             return self
-        return MatrixStream(self.destination, self.tile, self.rows, self.columns, steps)
+        return replace(self, walked=steps)
 
 
 @frozen
@@ -103,7 +104,9 @@ class Measured:
 
 
 def _program(table: InstructionTable, stream: MatrixStream, block: int, share: int, size: int) -> tuple[Program, int]:
-    """Return (program of one block, bytes that it asks for); the block reads `share` rows of the matrix of `size` bytes."""
+    """Return (program of one block, useful bytes that it reads); `share` is the block's rows, of which it reads `stream.walked`
+    (None: all), and `size` the bytes of the whole matrix.
+    """
     k = KernelBuilder(table, block, stream.core_kind, [size])
     tile_rows, tile_columns = stream.tile
     room = k.allocate(stream.destination, tile_rows * tile_columns * HALF, "tile")

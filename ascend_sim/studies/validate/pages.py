@@ -228,7 +228,7 @@ def assumed_lines(compared: Sequence[RowComparison]) -> list[str]:
 
 
 def render(compared: Sequence[RowComparison], console: Console) -> None:
-    """Print a table of errors by chip and operator, one of small programs, and lines on skipped rows and assumptions."""
+    """Print a table of errors by chip and operator, one of small programs, and the lines of `note_lines`."""
     groups = group_by(compared)
     print_table("Task time, predicted against measured", HEADS, table_rows(groups), console)
     print_table("Small programs, predicted against measured", PROGRAM_HEADS, program_rows(groups), console)

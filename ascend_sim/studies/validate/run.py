@@ -76,14 +76,16 @@ class RowComparison:
 
     @property
     def kernel_errors(self) -> list[tuple[str, float]]:
-        """Return (operator, relative error) of the kernels of a call whose times the row gives by themselves.
+        """Return (operator, relative error) of the kernels of a call whose times the row gives by themselves; [] for a skipped
+        row.
 
         Several kernels of one operator are paired in order.
         """
         found: dict[str, list[float]] = {}
         for name, us in reversed(self.prediction.kernels):
             found.setdefault(name, []).append(us)
-        pairs = [(name, measured, found[name].pop()) for name, measured in named_kernels(self.row.kernel)]
+        named = [] if self.prediction.skipped else named_kernels(self.row.kernel)
+        pairs = [(name, measured, found[name].pop()) for name, measured in named]
         return [(name, us / measured - 1) for name, measured, us in pairs if measured]
 
 

@@ -67,7 +67,9 @@ class ValidationSummary:
 
 
 def furthest_off(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups with the largest mean errors of task time, at most `MOST_GROUPS`, in the order given."""
+    """Return the groups with the largest mean errors of task time, at most `MOST_GROUPS`, in the order given; small programs
+    and groups without a simulated row are left out.
+    """
     kernels = [group for group in groups if group.task is not None and group.op_type not in MICROBENCHMARKS]
     worst = sorted(kernels, key=lambda group: -group.task.mean if group.task else 0.0)[:MOST_GROUPS]
     return [group for group in kernels if group in worst]

@@ -86,7 +86,8 @@ def test_the_950_runs_one_kernel_and_nothing_else_is_taken_for_it(tmp_path: Path
     ],
 )
 def test_a_call_whose_kernels_are_not_known_is_not_simulated(tmp_path: Path, kernels: str, reason: str) -> None:
-    assert reason in simulate(read(tmp_path / "a.csv", f"ascend910b2,{FILTER},{kernels},,50\n")[0].kernel).skipped
+    (one,) = compare(read(tmp_path / "a.csv", f"ascend910b2,{FILTER},{kernels},,50\n"))
+    assert reason in one.prediction.skipped and one.kernel_errors == []
 
 
 GROUPED = FILTER.replace(",20,4,8,9,24,", ",32,4,8,9,32,").removesuffix(",1") + ",32"

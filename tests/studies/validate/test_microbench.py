@@ -109,6 +109,7 @@ def test_a_stream_is_shortened_only_where_nothing_is_read_again() -> None:
     assert short.walked == 64 and short.useful_bytes == 12288 * 12288 * 2
     for whole in (MatrixStream("UB", (64, 1024), repeats=4), MatrixStream("UB", (256, 12288))):
         assert whole.shortened(48) == whole
+    assert MatrixStream("UB", (64, 64), splits=4).shortened(48) == MatrixStream("UB", (64, 64), walked=64, splits=4)
 
 
 @pytest.mark.parametrize("kib", [1, 2, 8, 16, 32, 64, 128, 256, 512])
