@@ -90,7 +90,10 @@ def judged(file: Path, chip: str, seed: int, auto_sync: bool = False) -> dict[st
 
 
 def _prepare(chip: str) -> None:
-    """Import the modules that every case needs, find confinement and compiler, and rehearse: forks inherit the answers."""
+    """Import the modules that every case needs, find confinement and compiler, and rehearse: forks inherit the answers.
+
+    A SimError is left to the cases, which meet it again.
+    """
     for name in _NEEDED:
         import_module(name)
     from ascend_sim.ascend_c import compiler, confinement

@@ -57,7 +57,9 @@ def kernel(
         bool, typer.Option("--no-check", help="Do not check the kernel after its run (`ascend-sim check`).")
     ] = False,
 ) -> None:
-    """Run a kernel of your own on a simulated chip."""
+    """Run a kernel of your own on a simulated chip, then check it. Exit code 1 where an output is wrong or the check finds an
+    error.
+    """
     from ascend_sim.chip import chip_of
     from ascend_sim.launching import launch, prepared
     from ascend_sim.runtime import Device

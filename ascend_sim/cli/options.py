@@ -46,7 +46,7 @@ class Printed:
     plot: Annotated[Path | None, typer.Option(help="Draw the figures to this PNG file.")] = None
 
     def check(self) -> None:
-        """Raise SimError, before the work, if --json and --csv were both given, and for a picture that cannot be written."""
+        """Raise SimError, before the work, if --json and --csv were both given, and for --plot as `check_png`."""
         if self.json_output and self.csv_output:
             raise SimError("--json and --csv: give only one of them")
         if self.plot is not None:

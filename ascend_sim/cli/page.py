@@ -60,8 +60,8 @@ class RunFiles:
         return self.out[0] if self.out else None
 
     def check(self, mode: str) -> None:
-        """Raise SimError, before any work, for an unknown mode, options that do not go together, and a page that cannot be
-        written.
+        """Raise SimError, before any work, for an unknown mode and options that do not go together, and for --html as
+        `check_html`.
         """
         if len(self.out or ()) > 1:
             raise SimError(f"--out: {listed(list(map(str, self.out or ())))}; one folder is allowed")
@@ -121,10 +121,7 @@ class RunFiles:
 
 
 def check_html(html: Path, out: Path | None = None) -> None:
-    """Raise SimError, before the work, for an `--html` file that could not be written, or without plotly.
-
-    Its folder must exist or be `out`, which is made later.
-    """
+    """Raise SimError, before the work, for an `--html` file without Plotly, and as `check_place`."""
     from ascend_sim.report.skeleton import check_plotly
 
     check_plotly()

@@ -32,7 +32,9 @@ def precision(
         typer.Option(help="uniform, normal, relu, wide, ones, adversarial or a .npz file.", autocompletion=INPUTS),
     ] = None,
 ) -> None:
-    """Run a case in every precision that the product offers and compare the errors of its results."""
+    """Run a case in every precision that the product offers and compare the errors of its results. Exit code 1 where one is
+    wrong.
+    """
     from ascend_sim.studies.precision import pages, run, summary
 
     with errors(printed.json_output):

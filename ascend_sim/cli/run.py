@@ -40,8 +40,9 @@ def run(
 ) -> None:
     """Run one convolution, backward or forward, and print how long it takes, where the time goes, and what helps.
 
-    Without --out and --html a run in timing mode keeps no timeline beyond 100 million instructions: its report then has no
-    waterfall and no advice. A timeline lies in a temporary file (TMPDIR), some 20 bytes an instruction.
+    Exit code 1 where a result is wrong or something is found. Without --out and --html a run in timing mode keeps no timeline
+    beyond 100 million instructions: its report then has no waterfall and no advice. A timeline lies in a temporary file
+    (TMPDIR), some 20 bytes an instruction.
     """
     from ascend_sim.calls.cases import commands_of, of_this_case, run_case
     from ascend_sim.calls.run import check_fits

@@ -92,7 +92,7 @@ def run_network(
     batch: Annotated[int | None, typer.Option(min=1, help="Images in a batch; default: the file's.")] = None,
     jobs: Jobs = None,
 ) -> None:
-    """Time a pass of every convolution of a network: one line a layer and the totals.
+    """Time a pass of every convolution of a network: one line a layer and the totals. Exit code 1 where a layer has findings.
 
     A layer that the chip refuses is a line with its reason. With --out finished layers are kept at once, and the same command
     goes on from there.

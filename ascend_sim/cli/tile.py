@@ -49,7 +49,10 @@ def tile(
     ] = None,
     jobs: Jobs = None,
 ) -> None:
-    """Search the tiling of a cube kernel of convolution backward that takes the fewest cycles; show the best ones."""
+    """Search the tiling of a cube kernel of convolution backward that takes the fewest cycles; show the best ones.
+
+    Exit code 1 where a tiling has findings, such as hazards.
+    """
     from ascend_sim.ops.case import load_case
     from ascend_sim.report.png import check_png
     from ascend_sim.runtime.workers import usable_cores

@@ -17,7 +17,8 @@ WHOLE_NUMBER = re.compile("-?(?:0|[1-9][0-9]{0,17})")
 def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
     """Return {cube kernel: {tiling field: value}} from KERNEL.FIELD=WHOLE NUMBER,... or, without "=", from a YAML file.
 
-    Names of kernels and fields are not checked, nor are a file's values. Raises ConfigError for another form.
+    Names of kernels and fields are not checked, nor are a file's values. Raises ConfigError for another form and a field given
+    twice.
     """
     if "=" not in text:
         from ascend_sim.yaml_file import read_yaml
@@ -44,7 +45,7 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
 def parse_block_dim(text: str) -> int | dict[str, int]:
     """Return the block count of the cube kernels: one int for both, or {kernel: number} from KERNEL=NUMBER,...
 
-    Names and the range of numbers are not checked. Raises ConfigError for another form.
+    Names and the range of numbers are not checked. Raises ConfigError for another form and a kernel given twice.
     """
     if WHOLE_NUMBER.fullmatch(text.strip()):
         return int(text)

@@ -157,8 +157,8 @@ class _Speaker:
         *,
         estimated: bool = False,
     ) -> Statement:
-        """Return the statement whose text is the share and us of `parts`, then `words`; without `change` a `gain` is at most
-        that.
+        """Return the statement whose text is the share and us of `parts`, then `words`; it is `at_most` if it has a `gain` but
+        no `change`.
         """
         cycles = sum(self._parts[name] for name in parts)
         text = f"{self._share(cycles)} ({self.chip.us(cycles):.1f} us): {words}"

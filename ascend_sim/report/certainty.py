@@ -283,7 +283,9 @@ def _mean(numbers: Iterable[float]) -> float:
 
 
 def _variance(numbers: Sequence[float]) -> float:
-    """Return the variance of two numbers or more; the module `statistics` has it too, but takes long to import."""
+    """Return the sample variance (by n - 1) of two numbers or more; the module `statistics` has it too, but takes long to
+    import.
+    """
     middle = _mean(numbers)
     return math.fsum((one - middle) ** 2 for one in numbers) / (len(numbers) - 1)
 

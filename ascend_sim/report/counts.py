@@ -48,7 +48,9 @@ class Counts:
         return counts
 
     def instructions(self) -> Iterator[tuple[InstructionTable, int, int]]:
-        """Yield (table, instruction's number in it, count) of every instruction that occurs in some program."""
+        """Yield (table, instruction's number in it, count over all programs) for every instruction of every
+        table that occurs.
+        """
         for table, counts in self._by_table.values():
             for argument in np.flatnonzero(counts).tolist():
                 yield table, argument, int(counts[argument])

@@ -331,7 +331,7 @@ def bandwidth_figure(recording: Recording, task: int) -> Figure:
 
 
 def _over_time(figure: Figure) -> Figure:
-    """Return the figure with the margin and the ticks of all that share an axis of time."""
+    """Set the margin and ticks of all figures that share an axis of time; return the same figure."""
     return figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False).update_xaxes(ticks="outside")
 
 

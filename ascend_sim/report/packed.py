@@ -100,11 +100,11 @@ class PackedBlocks:
 
 
 def instruction_entries(table: InstructionTable) -> list[dict[str, Any]]:
-    """Return a dict for every distinct instruction of a table: "name", "fields" (its parameters as a text), "pipe", "bytes",
-    "spaces" of its operands and "path".
+    """Return a dict for every distinct instruction of a table: "name", "fields" (its parameters as a text), "pipe" (its
+    number), "bytes", "spaces" of its operands and "path".
 
-    A flag's instruction also has "flag", a wait for a flag "waits" (False if it is disarmed). "idle" of an instruction that
-    is not work names the stall that it counts as.
+    A SetFlag or WaitFlag also has "flag", and the latter "waits" (False if it is disarmed). "idle" of an instruction that is
+    not work names the stall that it counts as.
     """
     told = []
     for place, instruction in enumerate(table.instructions):

@@ -105,8 +105,9 @@ class LeastWork:
 class Rooflines:
     """Lower bounds of the kernels of one run; `of` must be called for them in the order in which they run.
 
-    `cold`: the L2 was empty when the run began and the kernels run one after the other; then every line that no earlier kernel
-    used is a miss. Otherwise the L2 may hold anything, and only reads beyond its capacity are misses.
+    `cold`: the L2 was empty when the run began and the kernels run one after the other; then every line that a kernel only
+    reads, and no earlier one used, is a miss. Otherwise the L2 may hold anything, and only such reads beyond its capacity are
+    misses.
     """
 
     def __init__(self, chip: ChipSpec, *, cold: bool) -> None:

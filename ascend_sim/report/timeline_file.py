@@ -338,7 +338,7 @@ def _parameter(value: Any) -> Any:
 
 
 def _instructions() -> dict[str, type[Instruction]]:
-    """Return {name: class} of all instruction classes of the package, after importing all of its modules."""
+    """Return {name: class} of all instruction classes of `ascend_sim.isa`, after importing all of its modules."""
     for module in pkgutil.walk_packages(isa.__path__, f"{isa.__name__}."):
         importlib.import_module(module.name)
     return {one.__name__: one for one in _subclasses(Instruction) if _is_ours(one)}

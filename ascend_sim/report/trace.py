@@ -300,7 +300,9 @@ def _moment(nanoseconds: int) -> float:
 
 
 def _inside(begin: int, end: int, raised: int) -> int:
-    """Return the nanosecond at which an arrow ends in a wait's box: after the set (`raised`), and before the end of the box."""
+    """Return the nanosecond at which an arrow ends in a wait's box: its begin, or one after the set (`raised`) if that is
+    later, but two before the end of the box at the latest.
+    """
     return min(max(raised + 1, begin), max(end - 2, begin))  # a time that is cut off is shorter by one
 
 

@@ -109,7 +109,7 @@ _RATES = {
 def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     """Return {index of a kernel: a sentence on what a faster chip would save}, for `kernels` of a report with a waterfall.
 
-    It runs the programs again under each rate that may shorten a part of 5 % or more. Kernels of which nothing saves 5 % are
+    It runs the programs again under each change that may shorten a part of 5 % or more. Kernels of which nothing saves 5 % are
     left out; {} for a run of over 300,000 instructions.
     """
     if sum(len(run.program) for run in recording.timeline.programs) > _MOST_ROWS:
