@@ -40,7 +40,9 @@ _QUIET = "ignore:resource_tracker:UserWarning"
 
 @frozen
 class Failed:
-    """Outcome that must not be stored: the processes that tried the item died, or the pool could not run it."""
+    """Outcome that must not be stored, with the reason: the processes that tried the item died, or the function returned it for
+    a failure that another run may not have.
+    """
 
     why: str
 

@@ -41,8 +41,8 @@ def _file_in(folder: str | Path) -> Path | None:
 
 @frozen
 class LayersOfRun:
-    """Times of one run's layers: `us` of each layer by part and in "total", and its shapes in `texts`, both by the layer's
-    name.
+    """Times of one run's layers: `us` of each layer by part and in "total" (nothing for a refused layer), and its shapes in
+    `texts`, both by the layer's name.
     """
 
     label: str

@@ -135,7 +135,7 @@ def _kind_of_yaml(path: Path) -> Kind:
 
 
 def _label(given: str | Path | Case) -> str:
-    """Return the name of a case, a file or a folder; of a Case made in Python its operator."""
+    """Return the name or path that was given; of a Case its operator."""
     return given.operator if isinstance(given, Case) else str(given)
 
 

@@ -86,7 +86,7 @@ def render(run: NetworkRun, console: Console) -> None:
 
 
 def render_summary(run: NetworkRun, console: Console, more: str = "more: --full, --html page.html") -> None:
-    """Print the result of a pass in a few lines; the last one is `more`, which says where to find the rest."""
+    """Print the result of a pass in a few lines; the last one is `more`, unless that is ""."""
     print_lines(lines_of(summary_of(run), more), console)
 
 

@@ -73,7 +73,9 @@ class LayerTimes:
 
     @property
     def ideal(self) -> float:
-        """Return the us that the layer's products take on all cube cores at their peak rate."""
+        """Return the us that the layer's products take on all cube cores at their peak rate; kernels without products count as
+        0.
+        """
         return sum(kernel["ideal_us"] for kernel in self.kernels)
 
     @property
@@ -148,7 +150,7 @@ class NetworkRun(LayersShown):
 
     @cached_property
     def copies(self) -> list[list[int]]:
-        """Return the numbers of the layers that make the same call, a list for each distinct layer.
+        """Return the indices of the layers that make the same call, a list for each distinct layer.
 
         Copies share one simulation, unless each finds what earlier layers left in the L2.
         """

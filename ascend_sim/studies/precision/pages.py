@@ -130,7 +130,9 @@ def _bits(value: float | None) -> str:
 
 
 def _exact(figures: Mapping[str, Any]) -> bool:
-    """Return True if the largest absolute error of an output is 0; its effective bits are then undefined."""
+    """Return True if the largest absolute error of an output is 0; its effective bits are then infinite, which a figure has as
+    None.
+    """
     return figures["max_abs_error"] == 0
 
 
@@ -230,7 +232,7 @@ def _refusals(table: PrecisionTable, several: bool) -> list[str]:
 
 
 def csv_text(table: PrecisionTable) -> str:
-    """Return the table as CSV: a line per row and gradient, and one for a row without outputs; figures in full precision,
+    """Return the table as CSV: a line per row and output, and one for a row without outputs; figures in full precision,
     non-finite ones empty.
     """
     rows = [[*_ROW_FIELDS, "gradient", *_FIGURES, "message"]]

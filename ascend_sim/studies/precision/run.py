@@ -57,8 +57,8 @@ class PrecisionRow:
 
     `status` 0: ran; another code: refused, `message` says why; None: accepted, but it could not be simulated. `same_as` names
     an earlier cubeMathType with the same computation, whose figures stand here too. `total_us` is the end of the last kernel,
-    `cube_cycles` the work of all cubes. `outputs` maps a name to its figures, `operands` to the effect of rounding
-    (`rounding_effect`).
+    `cube_cycles` the work of all cubes; a row that runs as a call for each gradient has their sums. `outputs` maps a name to
+    its figures, `operands` to the effect of rounding (`rounding_effect`).
     """
 
     chip: str
@@ -83,7 +83,7 @@ class PrecisionRow:
 
     @property
     def passed(self) -> bool:
-        """Return True if nothing was found and every gradient is correct (also where nothing ran)."""
+        """Return True if nothing was found and every output is correct (also where nothing ran)."""
         return not self.findings and all(figures["correct"] for figures in self.outputs.values())
 
 
@@ -401,8 +401,8 @@ class _Bench:
     def _truth(
         self, call: AcceptedCall, name: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], key: Any
     ) -> Sums:
-        """Return the float64 sums of an output over `operands`; they are kept by output and `key`, which identifies the
-        rounding of the operands.
+        """Return the float64 sums of an output over `operands`; they are kept until the next input dtype by output and `key`,
+        which identifies the rounding of the operands.
         """
         found = self._truths.get((name, key))
         if found is None:

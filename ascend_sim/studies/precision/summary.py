@@ -81,9 +81,9 @@ def short(dtype: str | None) -> str:
 
 def sentences(table: PrecisionTable) -> list[str]:
     """Return a sentence for each input dtype and chip: what the further computations lose and cost against the first, and which
-    results fail the vendor's threshold.
+    of the correct ones fail the vendor's threshold.
 
-    None where there is one computation only and it does not fail. Only the first model of additions is compared.
+    Inputs with one computation have a sentence only if that fails. Only the first model of additions is compared.
     """
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for line in rows_of(table):

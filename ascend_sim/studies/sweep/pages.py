@@ -150,7 +150,9 @@ def _cell(name: str, value: Any) -> str:
 
 
 def check_table(path: Path) -> None:
-    """Raise SimError for a file of rows that cannot be written: another ending than .csv or .parquet, no folder, no pyarrow."""
+    """Raise SimError for a file of rows that cannot be written: another ending than .csv or .parquet, no folder, for .parquet
+    no pyarrow.
+    """
     if path.suffix not in (".csv", ".parquet"):
         raise SimError(f"--table {path}: give a file that ends in .csv or .parquet")
     if not path.parent.is_dir():

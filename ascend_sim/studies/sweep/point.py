@@ -86,12 +86,12 @@ def measure(point: SweepPoint) -> dict[str, Any] | Failed:
 
     It returns Failed for a failure that is not a property of the call (an engine that cannot be used, a limit of memory).
 
-    "us" and "cycles" of the whole call, "X_us" of each output's kernel and "layout_us" of those beside; of each cube kernel X
-    "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck",
-    "X_tiling" (its fields), after a search "X_searched" (True if its tiling is used); "l1" the largest, "gm_bytes" moved to
-    and from GM, "workspace" bytes, "tflops", "findings". With
-    values "X_error" of each output (root of the mean squared error over that of the exact result's squares, float64 of the
-    inputs), "error" the largest, and "correct".
+    "us" and "cycles" of the whole call, "X_us" of each output's kernel unless 0 and "layout_us" of those beside; of each cube
+    kernel X "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck",
+    "X_tiling" (its fields), after a search "X_searched" (True if its tiling is used); "l1" the largest, "gm_bytes" moved to and
+    from GM, "workspace" bytes, "tflops", "findings". With values "X_error" of each output (root of the mean squared error over
+    that of the exact result's squares, float64 of the inputs; None where not finite), "error" the largest (None if one is
+    None), and "correct".
     """
     case, chip = point.case, point.chip
     try:

@@ -62,7 +62,7 @@ class Sweep(ShownResult):
 
     @property
     def best(self) -> Row | None:
-        """Return the row with the shortest time; None where every point was refused."""
+        """Return the row with the shortest time; None where no point ran."""
         return min(self.ran, key=lambda row: row["us"], default=None)
 
     @property

@@ -99,7 +99,9 @@ class CubeKernel:
         return self._cube_call.inp
 
     def grid(self, fixed: Mapping[str, Any] | None = None) -> Iterator[Tiling]:
-        """Yield every tiling of the grid that fits and has the `fixed` fields. Raises TilingError for impossible fields."""
+        """Yield every tiling of the grid that fits and has the `fixed` fields. Raises TilingError for impossible fields, at the
+        first tiling that is asked for.
+        """
         return tilings_that_fit(self.name, self.inp, fixed, self.chip)
 
     def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:

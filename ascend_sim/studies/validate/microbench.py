@@ -71,7 +71,7 @@ class MatrixStream:
     def shortened(self, cores: int) -> MatrixStream:
         """Return the stream cut to the rows that a steady state needs: 192 instructions of each core.
 
-        A matrix that is read again is returned whole.
+        A stream that reads its matrix again, or has no more rows than that, is returned itself.
         """
         height, width = self.tile
         steps = -(-STEADY // -(-self.columns // width)) * height
