@@ -73,10 +73,13 @@ class Format:
 
     @property
     def overflow_threshold(self) -> float:
-        """Return the magnitude from which rounding to nearest overflows: half a step above the largest finite value. e4m3fn
-        overflows only above it: the tie itself goes to 448, the even neighbour.
-        """
+        """Return the magnitude above which rounding to nearest overflows: half a step above the largest finite value."""
         return self.max_finite + 2.0 ** (self.quantum_exponent(self.max_exponent) - 1)
+
+    @property
+    def overflows_at_threshold(self) -> bool:
+        """Return True if `overflow_threshold` itself, a tie, overflows; False in e4m3fn, where the largest value is even."""
+        return self.roundings[0] == "round" or not self.top_is_special
 
     @property
     def smallest(self) -> float:

@@ -1,11 +1,14 @@
 """The format table against numpy, ml_dtypes and the published figures of hifloat8."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import FORMATS, canonical, decode, format_of, half_ulp, numpy_dtype, ulp
+from ascend_sim.numerics.reference import round_value
 
 pytestmark = pytest.mark.fast
 
@@ -20,6 +23,14 @@ def test_range_is_that_of_finfo(name):
     assert fmt.smallest == float(info.smallest_subnormal)
     assert fmt.mantissa_bits == info.nmant
     assert fmt.bits == info.bits
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_tie_above_the_largest_value(name):
+    """Exact fractions say where it goes: in e4m3fn to the even 448, elsewhere beyond the largest value."""
+    fmt = FORMATS[name]
+    assert fmt.overflows_at_threshold != math.isfinite(round_value(fmt.overflow_threshold, name))
+    assert not math.isfinite(round_value(math.nextafter(fmt.overflow_threshold, math.inf), name))
 
 
 def test_hifloat8_range():

@@ -41,6 +41,7 @@ def explain_format(
     bits = f"{fmt.bits}: sign 1, exponent {fmt.exponent_bits} (bias {fmt.bias}), mantissa {fmt.mantissa_bits}"
     if fmt.taper:
         bits = f"{fmt.bits}: sign 1, prefix 2-4, exponent 0-4 (sign-magnitude, no bias), mantissa 1-3"
+    begin = "from " if fmt.overflows_at_threshold else "above"
     lines = [
         f"{fmt.name}  ({', '.join(fmt.aliases)})",
         f"  layout   {fmt.layout}",
@@ -49,7 +50,7 @@ def explain_format(
         "",
         "Range",
         f"  largest finite    {_power(fmt.max_finite)}",
-        f"  overflows from    {_power(fmt.overflow_threshold)}  (rounding to nearest)",
+        f"  overflows {begin}   {_power(fmt.overflow_threshold)}  (rounding to nearest)",
         f"  smallest normal   {_power(fmt.smallest_normal)}",
         f"  smallest positive {_power(fmt.smallest)}",
         "",

@@ -35,6 +35,12 @@ def test_page_of_every_format(name):
     assert "Rounding " not in page
 
 
+def test_464_is_no_overflow_in_e4m3():
+    """It is a tie, which goes to the even 448; in float16 the tie goes to infinity."""
+    assert "overflows above   464.0 " in explain_format("float8_e4m3fn")
+    assert "overflows from    65520.0 " in explain_format("float16")
+
+
 def test_hifloat8_prefixes_and_spacing():
     page = explain_format("hif8")
     assert "S 10    E 3 bits  M 2 bits  exponent +-4 .. +-7" in page
