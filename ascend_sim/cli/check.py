@@ -150,7 +150,8 @@ def _program(path: Path, devices: list[DeviceRecorder], tools: list[str] | None,
     """Return the findings of a program that used `ascend_sim.acl`: the kernels that it launched, and memory that it did not
     free.
 
-    The program has run; `devices` recorded it. Raises SimError if it launched nothing and there is no device memory to check.
+    The program has run; `devices` recorded it. `tools` None: all. Raises SimError for a `chip`, which a program chooses itself,
+    and if it launched nothing and there is no device memory to check.
     """
     from ascend_sim.acl import aclGetRecentErrMsg, leaks
     from ascend_sim.check.findings import CheckReport

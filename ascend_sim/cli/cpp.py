@@ -119,9 +119,10 @@ def file_beside(path: Path, options: CppOptions) -> Path | None:
 
 
 def with_settings(options: CppOptions, name: str | None, module: ModuleType) -> CppOptions:
-    """Return the options with ENTRY of the Python file `module` unless a kernel is named, and its DEFINES before their macros.
+    """Return the options with the kernel as `entry` (their own, else `name`, else ENTRY of the Python file `module`) and its
+    DEFINES before their macros.
 
-    Raises SimError where one of them is of another type.
+    Raises SimError where ENTRY or DEFINES is of another type.
     """
     entry, defines = getattr(module, "ENTRY", None), getattr(module, "DEFINES", {})
     if entry is not None and not isinstance(entry, str):

@@ -30,7 +30,8 @@ def explain_status(
     full: Annotated[bool, typer.Option("--full", help="Print a line for every rule, with its source.")] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print every rule as JSON.")] = False,
 ) -> None:
-    """Show which rules of the operator a case passes, fails, does not concern (skipped) or does not reach.
+    """Show which rules of the operator a case passes, fails, does not concern (skipped) or does not reach. Exit code 2 where it
+    is refused.
 
     With a number in place of a case: what that status means.
     """

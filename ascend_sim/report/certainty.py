@@ -73,6 +73,8 @@ Errors = Mapping[str, Sequence[MeasuredError]]
 class ErrorKind:
     """Kind of kernel whose measured errors are taken together, by network; `library` is "" if it does not depend on the
     library's version.
+
+    Kinds are equal whatever their `errors`.
     """
 
     arch: str

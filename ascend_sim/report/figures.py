@@ -141,7 +141,7 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
 def _add_limit(
     figure: Figure, ends: tuple[Sequence[float], Sequence[float]], name: str, line: Mapping[str, Any], group: str | None = None
 ) -> None:
-    """Add a straight line between two points, `ends` (x of both, y of both), that nothing goes beyond."""
+    """Add a straight line that marks a limit to a figure, between two points, `ends` (x of both, y of both)."""
     x, y = ends
     figure.add_scatter(x=x, y=y, mode="lines", name=name, line={"width": 2, **line}, legendgroup=group, hoverinfo="name")
 

@@ -98,7 +98,8 @@ class StoredRun(NamedTuple):
 def open_run(folder: str | Path) -> StoredRun:
     """Return the run that `run --out` left in a folder.
 
-    Raises SimError for a folder without report.json and timeline.npz that belong together.
+    Raises SimError for a folder without report.json and timeline.npz that belong together, and for files that are damaged or of
+    another version.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():

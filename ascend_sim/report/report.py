@@ -233,7 +233,9 @@ class RunFacts:
             work.counts.add(program)
 
     def of(self, index: int, task: Task) -> LeastWork:
-        """Return the `LeastWork` of the task number `index`, with its counts; a new one if no program of it was added."""
+        """Return the `LeastWork` of the task number `index`, with its counts; an empty one, which is kept, if no program of it
+        was added.
+        """
         if index not in self._works:
             self._works[index] = LeastWork(self._chip, task)
         return self._works[index]
