@@ -32,8 +32,8 @@ def render(
     columns: Sequence[str] | None = None,
     front: Sequence[Row] = (),
 ) -> None:
-    """Print the rows, shortest time first and refused ones last, only the first `top` if given, then a sentence on the best
-    point.
+    """Print the rows, shortest time first and refused ones last, only the first `top` if given, then sentences on the best
+    point, on tilings, and on an interruption.
 
     `columns` defaults to the usual ones; those that no row has are left out. Rows in `front` are marked with a star.
     """

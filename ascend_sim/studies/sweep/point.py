@@ -24,6 +24,7 @@ from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, typed
 from ascend_sim.options.run_options import CaseOptions
 from ascend_sim.studies.pools import Failed
+from ascend_sim.studies.store import code_digest
 from ascend_sim.studies.tiles.command import kernels_of
 from ascend_sim.studies.tiles.search import search
 
@@ -51,13 +52,13 @@ class SweepPoint:
         """Return the cache key of a point, a SHA-256 of all its fields and its values: equal for points with equal results.
 
         The chip that the case names does not count, and in mode "timing" no values; a file of values counts by its content, and
-        is read each time.
+        is read each time. With `tile` the code of the search counts too.
         """
         said: dict[str, Any] = {
             "case": self.case.model_dump(mode="json", exclude={"chip"}),
             "chip": self.chip.model_dump(mode="json"),
             "mode": self.mode,
-            "tile": self.tile,
+            "tile": self.tile and code_digest("studies.tiles"),
             "library": self.library,
         }
         if self.mode == "timing":

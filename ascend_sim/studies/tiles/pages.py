@@ -29,10 +29,11 @@ _BREAK = re.compile("(?<=^base)|(?<=^step)|(?<=[0-9]P)|(?=Core|Order|KType)")
 
 
 def render(outcome: SearchOutcome, console: Console, top: int = 10) -> None:
-    """Print a table of the best `top` tilings below the kernel of the call, then the fields that all of them share, sources and
-    findings.
+    """Print the answer, a table of the best `top` tilings below the kernel of the call, then the fields that all of them share,
+    sources and findings.
 
-    Where the call launches another tiling or kernel than the simulator's own choice of fields, that choice stands between.
+    The simulator's own choice of fields is not among the best: it is the kernel of the call, or stands between where the call
+    launches another tiling or kernel.
     """
     kernel, call, own = outcome.kernel, outcome.call, outcome.own
     best = [result for result in outcome.results if result["fields"] != own["fields"]][:top]

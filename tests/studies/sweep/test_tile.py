@@ -78,6 +78,15 @@ def test_a_point_of_another_library_is_another_one() -> None:
     assert SweepPoint(loaded, chip).name != SweepPoint(loaded, chip, library="9.0.0").name
 
 
+@pytest.mark.fast
+def test_a_searched_point_depends_on_the_code_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    chip = load_chip("ascend910b3")
+    points = [SweepPoint(case(), chip, tile=tile) for tile in (False, True)]
+    before = [one.name for one in points]
+    monkeypatch.setattr(point, "code_digest", {"studies.tiles": "changed"}.__getitem__)
+    assert [one.name == name for one, name in zip(points, before, strict=True)] == [True, False]
+
+
 def test_a_sweep_over_buffers_says_what_became_of_the_tilings(tmp_path: Path) -> None:
     same = sweep("by_hand", {"chip.buffers.L1": [L1, 2 * L1]})
     assert same.unchanged and last_line(same) == "tilings unchanged: no kernel used the other size; try --tile"
