@@ -246,8 +246,8 @@ def between_networks(every: Iterable[ErrorKind]) -> float:
 def of_kind(kind: ErrorKind, chip: str, us: float, between: float, *, lent: bool = False) -> Interval | None:
     """Return the interval around `us` on a chip from the kernels of a kind; None with fewer than two kernels.
 
-    `between` is the variance of a network; it counts once more if other chips are among them (a chip's part) and if the kind is
-    `lent` to another (a kind's part): assumed.
+    `between` is the variance of a network. It counts 1 + 1 / networks times, once more if the kind is `lent` to another (a
+    kind's part), and 1 + 1 / chips times more if other chips are among them (a chip's part): assumed.
     """
     found = _multiples(kind, chip, us >= LONG_US, between, lent)
     return None if found is None else found.times(us)

@@ -303,8 +303,8 @@ def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
 
 
 def bandwidth_figure(recording: Recording, task: int) -> Figure:
-    """Return a figure of GB/s over the time of kernel `task`, a curve for each level of LEVELS, under the HBM's reachable
-    rate.
+    """Return a figure of GB/s over the time of kernel `task`, a curve for each of LEVELS that has transfers, under the HBM's
+    reachable rate.
     """
     chip = recording.chip
     edges = bandwidth.slices(recording, task)

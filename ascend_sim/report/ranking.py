@@ -40,8 +40,8 @@ def costs_of(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, float], tota
 
 
 def ranking_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Return a line for each layer that costs most, and one for the layer with most layout time unless the network has one
-    distinct layer.
+    """Return a line for each layer that costs most, and one for the layer with most layout time, if there is any and the
+    network has two distinct layers or more.
     """
     rows = [
         (

@@ -119,7 +119,7 @@ class Report:
         )
 
     def to_dict(self, *, statements: bool = True) -> dict[str, Any]:
-        """Return the report as new dicts, lists, strings and numbers; infinities and NaN are None.
+        """Return the report as new dicts, lists, strings and numbers; infinities and NaN are None. It computes `outputs`.
 
         "timeline" stands there only if the run kept none, and "gradients" repeats "outputs" if all are gradients. Each kernel
         with a waterfall has "statements" and the report a "summary"; without `statements` they are left out. Statements need
@@ -159,7 +159,9 @@ class Report:
         return f"<Report of {self.problem.get('operator', 'run')} on {self.chip}, {len(self.kernels)} kernels, {time}>"
 
     def _repr_html_(self) -> str:
-        """Return the summary, then tables of problem, kernels, outputs and findings, as HTML for notebooks."""
+        """Return the summary, then tables of problem, kernels, outputs and findings, as HTML for notebooks; it simulates as
+        `to_dict`.
+        """
         from ascend_sim.report.html import report_html  # pages alone need it
 
         return report_html(self.to_dict(), str(self))

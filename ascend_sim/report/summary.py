@@ -180,7 +180,10 @@ def title_of(report: Mapping[str, Any], name: str = "") -> str:
 
 
 def wrong_words(name: str, figures: Mapping[str, Any]) -> str:
-    """Return as text an output's wrong elements and the first one: "y: 10 of 1,048,576 wrong; first [9, 806]: ..."."""
+    """Return as text an output's wrong elements and the first one: "y: 10 of 1,048,576 wrong; first [9, 806]: ...".
+
+    One that a probe found, on data of its own, has no values behind it.
+    """
     text = f"{name}: {figures['wrong']:,} of {prod(figures['shape']):,} wrong"
     if "first" not in figures:  # found by the probe, on data of its own
         return f"{text} in the probe; first {figures['first_wrong']}"
