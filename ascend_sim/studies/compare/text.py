@@ -240,8 +240,10 @@ def _percent(share: Any) -> str:
 
 
 def shown_difference(fact: Fact) -> tuple[str, str]:
-    """Return (second run minus first, its share of the first in per cent) as text. Shares have their difference in percentage
-    points, and no share. Both are "" for words and equal numbers.
+    """Return (second run minus first, the change as `relative` has it) as text; of shares the difference in percentage points,
+    and "".
+
+    Both are "" for words, equal numbers, and a run without the fact; the second is "" where the first run has 0.
     """
     first, more = fact.values[0], fact.differences[1]
     if not more:

@@ -191,7 +191,7 @@ def _attributes(explanation: Explanation, axis: int) -> tuple[int, int, int]:
 def _linear(terms: Sequence[tuple[int, Index]]) -> str:
     """Return the sum of factor * index as text; numbers are added up to one term.
 
-    Letters with a plus come first, then the number unless it is 0, then the letters with a minus.
+    Letters with a plus come first, then the number (a 0 only where no letter has a plus), then the letters with a minus.
     """
     number = sum(factor * index for factor, index in terms if isinstance(index, int))
     named = [(factor, index) for factor, index in terms if isinstance(index, str)]

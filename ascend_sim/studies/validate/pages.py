@@ -209,7 +209,9 @@ def _rows(count: int) -> str:
 
 
 def before_lines(compared: Sequence[RowComparison]) -> list[str]:
-    """Return one line on the states of L2 and code before the simulated rows, the most frequent first; none without rows."""
+    """Return one line on the states of L2 and code before the simulated rows, the most frequent first; small programs do not
+    count, [] without other rows.
+    """
     found = Counter(
         f"L2 {one.row.kernel.l2}, code {one.row.kernel.launches}"
         for one in compared
@@ -219,8 +221,8 @@ def before_lines(compared: Sequence[RowComparison]) -> list[str]:
 
 
 def assumed_lines(compared: Sequence[RowComparison]) -> list[str]:
-    """Return a line for each assumption that rows of a profiler's table needed, with the number of simulated rows, most
-    first.
+    """Return a line for each set of assumptions that a row of a profiler's table needed, with the number of simulated rows that
+    share it, most first.
     """
     shown = [one for one in compared if not one.prediction.skipped]
     notes = Counter(one.row.cells["assumed"] for one in shown if one.row.cells.get("assumed"))

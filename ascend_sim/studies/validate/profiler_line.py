@@ -52,7 +52,8 @@ class Line:
         return next((self.text[head] for head in NAMES[name] if self.text.get(head)), "")
 
     def number(self, name: str) -> float | None:
-        """Return the number in a column as a float, None for an empty cell.
+        """Return the number in a column, a short name of NAMES or a head in lower case, as a float; None for an empty or
+        missing cell.
 
         Raises ValueError for anything but a finite number from 0.
         """
