@@ -61,9 +61,9 @@ class Store:
     """Results of one study, by name, in the SQLite file at `path`, or in memory without one. Threads and processes may share
     it.
 
-    `what` is everything that the results depend on beside their names, as plain data; `room` is the package that makes them:
-    its sources and those of `code_digest` count too. Raises SimError for a file of another program or version, and for one that
-    cannot be written.
+    `what` is everything that the results depend on beside their names, as plain data; `room` is the package that makes them,
+    whose code (`code_digest`) counts too. Raises SimError for a file of another program or version, and for one that cannot be
+    written.
     """
 
     def __init__(self, what: Mapping[str, Any], path: Path | None = None, *, room: str) -> None:

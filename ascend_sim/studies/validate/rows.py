@@ -74,8 +74,9 @@ def read_rows(
 
     `l2` is one of L2_STATES or STEP, for rows without a state of their own; None is STEP for a profile with start times and
     warm for others. `facts` names the measured facts that a prediction may use: "block_dim" (a row's blocks), "tiling" (of a
-    MatMul). Raises SimError for another `l2` or `facts`, ConfigError with file, line and column for an impossible value. With
-    `skip` that row has the reason in `unlike` instead; the error is raised if no row is left.
+    MatMul). Raises SimError for another `l2` or `facts`, for a profile without `chip`, and for STEP without start times;
+    ConfigError for a file that cannot be read, and with file, line and column for an impossible value. With `skip` that row has
+    the reason in `unlike` instead; the error is raised if no row is left.
     """
     path = Path(path)
     if l2 not in (None, *L2_STATES, STEP):
