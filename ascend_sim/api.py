@@ -34,7 +34,8 @@ def convolution_backward(
     (fp16, fp32, ml_dtypes bfloat16 and float8_e4m3fn; strided views allowed), PyTorch tensors or, in timing mode,
     `TensorSpec`s. A single number of `stride`, `padding`, `dilation` and `output_padding` is that of every axis. uint8 arrays
     are codes, whose format `dtypes` names: "hifloat8" or "float8_e4m3fn" for all of them, or by tensor. 8-bit results are uint8
-    codes too, named in `Result.dtypes`; gradWeight of 8-bit tensors is float32. `bias_sizes` None means [C_out].
+    codes too, named in `Result.dtypes`; gradWeight of 8-bit tensors is float32. `bias_sizes` None means [C_out]. `output_mask`
+    chooses among gradInput, gradWeight and gradBias; the result has None for one left out.
 
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.
@@ -129,7 +130,9 @@ _OF_EACH_AXIS = ("stride", "padding", "dilation", "output_padding")
 
 
 def _geometry(weight: Any, *lists: Sequence[int] | int) -> dict[str, Any]:
-    """Return {attribute: value} of stride, padding, dilation and output_padding; a single int stands for each axis."""
+    """Return {attribute: value} of stride, padding, dilation and output_padding; an int becomes a list with one entry for each
+    axis of `weight` behind its first two.
+    """
     axes = max(len(getattr(weight, "shape", ())) - 2, 0)
     given = zip(_OF_EACH_AXIS, lists, strict=True)
     return {name: [value] * axes if type(value) is int else value for name, value in given}

@@ -37,8 +37,8 @@ def check_kernel(
     all).
 
     Arguments are those of `launch`; arrays hold values, `empty` tensors are to be filled, and those with `workspace=True` hold
-    nothing at first. A fault inside the kernel that a launch would refuse is a finding. Raises SimError for arguments that do
-    not fit kernel or chip.
+    nothing at first. `disarm` names flags whose waits are ignored. A fault inside the kernel that a launch would refuse is a
+    finding. Raises SimError for arguments that do not fit kernel or chip, and for unknown tools.
     """
     check_options(LaunchOptions, {"chip": chip, "disarm": disarm})
     spec, flags = chip_of(chip), flags_of(disarm)
@@ -57,7 +57,7 @@ def check_folder(folder: Path, *, tools: str | Sequence[str] | None = None) -> C
     """Check the programs in timeline.npz of a folder from `run --out` or `kernel --out`; return the report.
 
     The file does not record which tensors held values, so reads of GM count as initialised; a remark says so. Raises SimError
-    without the file.
+    without the file, for a damaged one or one of another ascend-sim, and for unknown tools.
     """
     from ascend_sim.report.timeline_file import load_recording
 

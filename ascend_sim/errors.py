@@ -57,9 +57,10 @@ class DeadlockError(SimError):
 
 
 class AclnnError(SimError):
-    """A call that the operator refuses.
+    """Error of a call that the operator refuses.
 
-    Attributes: `status`, the vendor's return code (161001 null pointer, 161002 invalid parameter, 561103 internal).
+    Attributes: `status`, the vendor's return code (161001 null pointer, 161002 invalid parameter, 561103 internal), and
+    `message`, the reason without it.
     """
 
     def __init__(self, status: int, message: str) -> None:

@@ -74,9 +74,11 @@ def read_expectations(
     expected: Expectations | Callable[..., Expectations], inputs: Mapping[str, Any], outputs: Mapping[str, Array]
 ) -> dict[str, Expected]:
     """Return {output: Expected} for the outputs that `expected` names; if it is a function, it is called with the `inputs`,
-    arrays and numbers, that its parameters name. "x" names the list of "x[0]", "x[1]" among inputs and outputs.
+    arrays and numbers, that its parameters name. "x" names the list of "x[0]", "x[1]" among inputs and outputs; outputs behind
+    the end of a shorter list of values have none.
 
-    Raises SimError for names and shapes that the kernel does not have, and for anything but arrays of numbers.
+    Raises SimError for names and shapes that the kernel does not have, for a bare value unless it has one output, and for
+    anything but arrays of numbers.
     """
     if callable(expected):
         expected = expected(**arguments_of(expected, with_lists(inputs)))
@@ -105,9 +107,15 @@ def read_expectations(
 
 
 def _by_output(expected: Mapping[str, Any], outputs: Mapping[str, Array]) -> dict[str, Any]:
-    """Return {output: its expected value}, with the values of a list of outputs each by its own name."""
+    """Return {output: its expected value}, with the values of a list of outputs each by its own name.
+
+    Raises SimError for one value where a list of them belongs.
+    """
     lists = {name for name in with_lists(outputs) if name not in outputs}
     found = {name: value for name, value in expected.items() if name not in lists}
+    for name in sorted(lists & expected.keys()):
+        if not np.iterable(expected[name]):
+            raise SimError(f"expected: {_kind(expected[name])} for {name}, a list of outputs; give a list with one for each")
     return found | {f"{name}[{n}]": one for name in lists & expected.keys() for n, one in enumerate(expected[name])}
 
 

@@ -76,7 +76,8 @@ class KernelRun(RunResult):
     """Result of a launch.
 
     `outputs` are the tensors that the kernel wrote and those made with `empty`, by the names of its parameters; `programs` are
-    the instructions. The verdicts of the report are on outputs. The rest is as in `RunResult`.
+    the instructions of each core ([] in timing mode without a timeline). The verdicts of the report are on outputs. The rest is
+    as in `RunResult`.
     """
 
     results = "outputs"
@@ -97,9 +98,10 @@ def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **keywords: An
 def launch(kernel: KernelFunction, blocks: int, /, *tensors: Any, **keywords: Any) -> KernelRun:
     """Run `blocks` blocks of a kernel on a simulated chip and return the result.
 
-    `tensors` are the kernel's arguments in order: numpy arrays, which are copied to GM, and `empty` tensors. `fields` are
-    passed to the kernel unchanged: its tiling, for example. Raises SimError for arguments that do not fit kernel, chip or mode,
-    KernelError for errors inside the kernel (with its file and line), DeadlockError where programs wait for each other.
+    `tensors` are the kernel's arguments in order: numpy arrays, which are copied to GM and stay as they are, and `empty`
+    tensors; in timing mode any objects with a shape and a dtype. `fields` are passed to the kernel unchanged: its tiling, for
+    example. Raises SimError for arguments that do not fit kernel, chip or mode, KernelError for errors inside the kernel (with
+    its file and line), DeadlockError where programs wait for each other.
     """
     options = filled(LaunchOptions, keywords)
     check_options(LaunchOptions, options)

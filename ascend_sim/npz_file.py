@@ -27,7 +27,9 @@ _ENTRY = ".npy"
 
 
 class NpzError(Exception):
-    """An .npz archive that cannot be used; the message is one line without the file's name."""
+    """Error of an .npz archive that cannot be used; no SimError, which its readers raise with the file's name and this message.
+    The message is one line.
+    """
 
 
 class Header(NamedTuple):

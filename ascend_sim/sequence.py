@@ -111,8 +111,9 @@ class RunResult:
     def write(self, folder: str | Path, *, msprof: bool = False, trace_limit: int | None = None) -> list[Path]:
         """Write report.json, outputs (.npz) and, with times, trace.json.gz and timeline.npz to a folder; return their paths.
 
-        `ascend-sim report FOLDER` draws the page of such a folder. `msprof` adds the folders of the vendor's simulator;
-        `trace_limit` is the most events in the trace.
+        The folder is made if needed; files of an older run in it are removed. `ascend-sim report FOLDER` draws its page.
+        `msprof` adds the folders of the vendor's simulator; `trace_limit` is the most events in the trace (None:
+        `run_files.TRACE_LIMIT`). Raises SimError for a file that cannot be written, and for `msprof` without times.
         """
         from ascend_sim.report.html import results_name
         from ascend_sim.report.run_files import TRACE_LIMIT, write_run

@@ -128,7 +128,9 @@ def read_yaml(path: Path, what: str) -> dict[Any, Any]:
 
 
 def parse_yaml(text: str, name: str | Path, what: str) -> dict[Any, Any]:
-    """Return the mapping in a YAML text, with the limits and errors of `read_yaml`; `name` is its name in messages."""
+    """Return the mapping in a YAML text, with the errors and limits of `read_yaml` but that of bytes; `name` is its name in
+    messages.
+    """
     try:
         entries = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:

@@ -10,6 +10,8 @@ import pytest
 from rich.console import Console
 
 import ascend_sim as asim
+from ascend_sim.errors import SimError
+from ascend_sim.expected import read_expectations
 from ascend_sim.report.text import render
 from tests.support.launched import CHIP, move, product
 
@@ -126,3 +128,12 @@ def test_a_plain_array_of_a_sum_is_told_how_sums_are_bounded() -> None:
     for wanted in (asim.Expected.product(a, b + 1), exact + 1):  # no rounding
         run = asim.launch(product, 1, a, b, asim.empty((32, 32), "float32"), chip=CHIP, expected=wanted)
         assert not run.passed and hint not in run._repr_html_()
+
+
+@pytest.mark.parametrize("one", [None, 3.0, asim.Expected(np.zeros(2)), np.float32(1)])
+def test_a_list_of_outputs_takes_a_list_of_values(one: object) -> None:
+    outputs = {f"x[{number}]": np.zeros(2, np.float32) for number in range(2)}
+    wanted = read_expectations({"x": [np.ones(2), asim.Expected(np.zeros(2))]}, {}, outputs)
+    assert [*wanted] == ["x[0]", "x[1]"] and np.array_equal(wanted["x[0]"].values, np.ones(2))
+    with pytest.raises(SimError, match="for x, a list of outputs; give a list with one for each"):
+        read_expectations({"x": one}, {}, outputs)

@@ -108,7 +108,9 @@ def encode(
 
 
 def decode(codes: npt.ArrayLike, fmt: object) -> npt.NDArray[np.float32]:
-    """Return the float32 values of a format's codes (unsigned integers of its width), same shape; exact."""
+    """Return the float32 values of a format's codes (unsigned integers of its width, for hf32 float32 patterns), same shape;
+    exact.
+    """
     entry = format_of(fmt)
     if entry.name == "hifloat8":
         return decode_hifloat8(codes)
@@ -156,10 +158,11 @@ def _in_chunks(function: Callable[[Array], Array], values: Array, dtype: npt.DTy
 
 
 def _sticky_float32(values: Array) -> npt.NDArray[np.float32]:
-    """Return a contiguous float32 array that rounds to any narrower format exactly as `values` would.
+    """Return a contiguous float32 array that rounds to any narrower format exactly as `values` would; `values` itself if it is
+    one.
 
-    From float64 this is round-to-odd: an inexact value gets an odd last bit, so it can neither look like a tie nor
-    cross one (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+    From float64 this is round-to-odd: an inexact value gets an odd last bit, so it can neither look like a tie nor cross one
+    (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
     """
     if values.dtype != np.float64:
         return np.ascontiguousarray(quiet_cast(values, np.float32))

@@ -25,8 +25,8 @@ class Format:
 
     `mantissa_bits` counts stored bits (the leading 1 is implicit). `min_exponent` is the lowest exponent whose spacing still
     shrinks, `max_exponent` that of the largest finite value. `taper` lists (largest |e|, mantissa bits) where the mantissa
-    depends on the exponent. `top_is_special`: the code above the largest finite value is inf or NaN. `roundings` are the vector
-    unit's cast modes to the format (hf32: names of its rounding); the first is the default.
+    depends on the exponent. `top_is_special`: at `max_exponent` the highest mantissa is inf or NaN, not a number. `roundings`
+    are the vector unit's cast modes to the format (hf32: names of its rounding); the first is the default.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Format:
 
     @property
     def bias(self) -> int | None:
-        """Return the number added to a stored exponent; None for hifloat8, whose exponent is sign-magnitude."""
+        """Return the number that is added to an exponent to store it; None for hifloat8, whose exponent is sign-magnitude."""
         return None if self.taper else 1 - self.min_exponent
 
     def mantissa_bits_at(self, exponent: int) -> int:
@@ -58,8 +58,8 @@ class Format:
         return next((bits for reach, bits in self.taper if abs(exponent) <= reach), 0)
 
     def quantum_exponent(self, exponent: int) -> int:
-        """Return e such that neighbours around 2^exponent are 2^e apart; constant below the smallest exponent and above the
-        largest.
+        """Return e such that values in the binade [2^exponent, 2^(exponent+1)) are 2^e apart; constant below the smallest
+        exponent and above the largest.
         """
         clamped = min(max(exponent, self.min_exponent), self.max_exponent)
         return clamped - self.mantissa_bits_at(clamped)

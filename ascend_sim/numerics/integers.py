@@ -42,10 +42,10 @@ def within_64_bits(value: Any) -> Any:
 
 
 def from_integers(values: NDArray[Any], target: str, rounding: str | None) -> NDArray[Any]:
-    """Return integers converted to a float format, rounded once: to nearest, ties to even, unless `rounding` is FLOOR, CEIL,
-    TRUNC or ROUND.
+    """Return integers converted to float16 or float32, rounded once: to nearest, ties to even, unless `rounding` is FLOOR,
+    CEIL, TRUNC or ROUND (ties away from zero).
 
-    Only here float32 has rounding modes other than nearest.
+    Only here float32 has rounding modes other than nearest. bfloat16 would be rounded twice; no chip converts integers to it.
     """
     wide = _wide(values)
     nearest = wide.astype(numpy_dtype(target))

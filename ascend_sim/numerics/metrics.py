@@ -58,10 +58,11 @@ class Comparison:
     """Error metrics of one result (`compare`); shares and ratios are in 0 .. 1.
 
     `nonfinite` counts inf and NaN in the result, `nonfinite_mismatch` the elements where result and reference are not both
-    finite and not the same inf or NaN: they never match, make the two maxima infinite and are left out of the means. `mere` and
-    `mare` are the mean and the largest of |error| / (|reference| + 1e-7). `share_over_1e_3` is the share of elements with an
-    error above 1e-3 |reference| (and above 1e-8) or a mismatch. `effective_bits` is -log2(mean |error| / mean |reference|),
-    infinite without error. `vendor_*` and `relative_pass` are None where the vendor has no threshold (hifloat8).
+    finite and not the same inf or NaN: they never match and make the two maxima infinite. Means and sums are over the elements
+    that are finite in both. `mere` and `mare` are the mean and the largest of |error| / (|reference| + 1e-7). `share_over_1e_3`
+    is the share of elements with an error above 1e-3 |reference| (and above 1e-8) or a mismatch. `effective_bits` is -log2(mean
+    |error| / mean |reference|), infinite without error. `vendor_*` and `relative_pass` are None where the vendor has no
+    threshold (hifloat8).
     """
 
     dtype: str
@@ -149,7 +150,9 @@ def vendor_matched_ratio(result: npt.NDArray[Any], reference: npt.NDArray[Any], 
 
 
 def _matched(actual: npt.NDArray[np.float64], golden: npt.NDArray[np.float64], standard: str) -> int:
-    """Return the number of elements that match by the vendor's mixed standard: within its limits, or the same inf or NaN."""
+    """Return the number of elements that match by the vendor's mixed standard: |a - g| <= atol + rtol |g|, or the same inf or
+    NaN.
+    """
     row = THRESHOLDS[standard]
     with np.errstate(invalid="ignore"):
         within = np.isfinite(golden) & (np.abs(actual - golden) <= row.atol + row.rtol * np.abs(golden))

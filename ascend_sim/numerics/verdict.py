@@ -53,7 +53,7 @@ class Verdict:
 
     @classmethod
     def of(cls, values: Float64, expected: Float64, error: Float64, tolerance: Float64) -> Verdict:
-        """Return the verdict from each element's error and tolerance: wrong if the error is larger, or NaN."""
+        """Return the verdict from each element's error and tolerance: wrong if the error is larger or either is NaN."""
         bad = ~(error <= tolerance)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(error == 0, 0.0, error / tolerance)
@@ -193,23 +193,23 @@ def check_correct(
 ) -> Verdict:
     """Return the verdict on a result against the float64 sums of products of its rounded operands.
 
-    `result`, `reference64` (sum ab) and `sum_ab2` (sum (ab)^2) have one shape; `k`, the number of products, is a number
-    or broadcasts to it. `roundings` names the formats that the float32 sum passes through, in order (["float16"], or
-    ["float16", "float32"]); uint8 results of "hifloat8" are codes. `sum_abs` (sum |ab|) chooses the rigorous bound.
-    `carried` is an error that a part of the sum was allowed before the rest was added (see `rounded_bound`).
-    `precision` and `exact_terms` are those of `accumulation_bound`.
+    `result`, `reference64` (sum ab) and `sum_ab2` (sum (ab)^2) have one shape; `k`, the number of products, is a number or
+    broadcasts to it. `roundings` names the formats that the float32 sum passes through, in order (["float16"], or ["float16",
+    "float32"]); uint8 results of "hifloat8" are codes. `sum_abs` (sum |ab|) chooses the rigorous bound. `carried` is an error
+    that a part of the sum was allowed before the rest was added (see `rounded_bound`). `precision` and `exact_terms` are those
+    of `accumulation_bound`.
 
-    An infinite element is correct only if reference and bound together reach the overflow threshold of the accumulator
-    or of a format on the way (NaN likewise, for e4m3fn); NaN only where the reference is NaN, and where `doubtful`
-    marks that a zero of padding may have met an infinity. Where the products are so large that a part of the sum may
-    overflow (sqrt(k sum (ab)^2), no less than sum |ab|, beyond float32), any of inf and NaN is right.
+    An infinite element is correct only if reference and bound together reach the overflow threshold of the accumulator or of a
+    format on the way (NaN likewise, for e4m3fn); NaN only where the reference is NaN, and where `doubtful` marks that a zero of
+    padding may have met an infinity. Where the products are so large that a part of the sum may overflow (`sum_abs`, or else
+    sqrt(k sum (ab)^2), which is no less, beyond float32), any of inf and NaN is right.
 
-    With `saturate` every step clamps: the reference is clamped to the largest finite value and nothing infinite is
-    correct. NaN becomes 0 on the way, and all terms added before it are lost. The order of additions is not known, so
-    such elements can be any part of their finite sum, at most `partial` (sqrt(k sum (ab)^2) where None), or the largest
-    value on the reference's side, on both where that is NaN; with k = 1 there is no way, and NaN is 0. Where the sum
-    may overflow on the way any finite value is right. Where there is nothing to add (k = 0, or all products zero) the
-    element must be exactly zero. Raises `SimError` on shapes that differ.
+    With `saturate` every step clamps: the reference is clamped to the largest finite value and nothing infinite is correct. NaN
+    becomes 0 on the way, and all terms added before it are lost. The order of additions is not known, so such elements can be
+    any part of their finite sum, at most `partial` (None: as for overflow above), or the largest value on the reference's side,
+    on both where that is NaN; with k = 1 there is no way, and NaN is 0. Where the sum may overflow on the way any finite value
+    is right. Where there is nothing to add (k = 0, or all products zero) the element must be exactly zero. Raises `SimError` on
+    shapes that differ.
     """
     if unknown := known.keys() - SumFacts.__annotations__:
         raise TypeError(f"check_correct() got an unexpected keyword argument {min(unknown)!r}")

@@ -89,8 +89,9 @@ class ShellCommands:
         return self._line("sweep", self.given, ["--vary", f"{field}={','.join(map(str, values))}"])
 
     def _line(self, verb: str, options: Mapping[str, Any], own: Sequence[str], first: tuple[str, ...] = ()) -> str:
-        """Return the command line with the `first` options, its `own` words and the other options, in this order; "" if it has
-        no word for one of them that changes times.
+        """Return the command line with the chip, the `first` options, its `own` words and the other options, in this order; ""
+        if it has no word for one of them that changes times. Options with default values are left out, unless a case may have
+        another value or they are among `first`.
         """
         words: dict[str, list[str]] = {}
         for one in options_in(RunOptions):
@@ -163,7 +164,7 @@ def _option_words(verb: str, one: Described, value: Any) -> list[str] | None:
 
 
 def _varied(one: Described, value: Any) -> list[str] | None:
-    """Return an option of a case file as fields of a sweep with one value each; None for other options."""
+    """Return an option of a case file as fields of a sweep with one value each; None for other options and for `l2` "step"."""
     if not one.option.case or value == STEP:
         return None
     if not isinstance(value, Mapping):
