@@ -175,7 +175,7 @@ class MatmulApiTiling:
     EnableBias = SetBias
 
     def SetFixSplit(self, base_m: int = -1, base_n: int = -1, base_k: int = -1) -> int:
-        """Fix the sizes of a tile; -1 leaves one open. Return 0."""
+        """Fix the sizes of a tile, unchecked; -1 leaves a size as it was: fixed by an earlier call, or open. Return 0."""
         given = {"baseM": base_m, "baseN": base_n, "baseK": base_k}
         self._fixed |= {name: size for name, size in given.items() if size != -1}
         return 0

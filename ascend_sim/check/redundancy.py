@@ -73,7 +73,9 @@ def find_redundant(subject: Subject, strict: bool) -> tuple[list[CheckFinding], 
 
 
 def _group_words(subject: Subject, key: _Group, number: int) -> tuple[str, ...]:
-    """Return a line on the pipes and the name of a flag's group; () for groups of other kinds."""
+    """Return a line on the pipes of a flag's group and the flag's name in program `number`; () for groups of other kinds, those
+    of cross-core flags too.
+    """
     if key[0] != "flag":
         return ()
     source, destination, identity = key[2:5]

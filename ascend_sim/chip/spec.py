@@ -294,7 +294,7 @@ class ChipSpec(Section):
 
 
 def _places(node: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path, as a tuple of keys, to every number of a dumped chip."""
+    """Yield the path, as a tuple of keys, to every number and every bool of a dumped chip; lists are passed over."""
     for key, child in node.items():
         if isinstance(child, dict):
             yield from _places(child, (*at, key))

@@ -91,7 +91,8 @@ def _outside(function: ast.FunctionDef, loop: ast.For) -> frozenset[str] | None:
     """Return the names that the body of `loop` reads from outside it; None where the body writes a name that a later turn, or
     code outside the loop, may read.
 
-    Raises NotFollowed for a body that changes attributes or declares names global or nonlocal.
+    Raises NotFollowed for a body that changes attributes or declares names global or nonlocal, and for syntax in or after the
+    loop that `_Names` does not follow (a match, a class, a yield).
     """
     inside = _Names()
     own: set[str] = set()

@@ -29,7 +29,7 @@ Float64 = npt.NDArray[np.float64]
 
 @frozen
 class WrongElement:
-    """One wrong element: its value, the right value, and its error divided by its bound."""
+    """One wrong element, without its place: its value, the right value, and its error divided by its bound."""
 
     got: float
     expected: float

@@ -193,9 +193,10 @@ def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, facts: C
 
 
 def of_chips(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
-    """Return the rows of the named chips, chip by chip. Raises SimError, with the chips that have rows, if one has none.
+    """Return copies of the rows of the named chips, chip by chip, with that name as their chip. Raises SimError, with the chips
+    that have rows, if one has none.
 
-    A chip file of the user's takes the rows of the nearest chip that it extends.
+    A chip file of the user's takes the rows of the nearest chip that it extends; they then name the file.
     """
     rows = list(rows)
     found = sorted({row.kernel.chip for row in rows})

@@ -293,7 +293,8 @@ class _CoreShare:
         return p.k_h - 1 + 2 + (pixels // p.w_in if pixels >= p.w_in else 0)
 
     def a_elements(self, k: int, fractals: int, buffers: int = 1) -> int:
-        """Return the elements of gradOutput in L1: `k` C_out blocks for `fractals` of pixels, times `buffers`.
+        """Return the elements that gradOutput with zeros inserted takes in L1: `k` C_out blocks of the rows that `fractals`
+        fractals of dx's pixels read at most (`rows`), times `buffers`.
 
         The whole map with all K, if one core has all pixels, takes one buffer.
         """

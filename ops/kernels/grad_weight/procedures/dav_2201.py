@@ -301,8 +301,8 @@ def _even_columns(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
 
 
 def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> GradWeightTiling:
-    """Return the tiling with base_n in whole windows if a task's last block along N has but one or two fractals, and less
-    than half a block. base_m, base_k and the L1 steps then follow.
+    """Return the tiling with base_n in whole windows (taps x FRACTAL columns) if a task's last block along N has but one or two
+    fractals, and less than half a block. base_m, base_k and the L1 steps then follow.
 
     Else, or where that does not fit, only base_n is lowered to the task's columns.
     """

@@ -200,11 +200,12 @@ def _splits_both(part: DividedProblem, held: bool) -> bool:
 
 
 def _splits_one_tap(part: DividedProblem) -> bool:
-    """Return True if the library splits a kernel of one tap: dx is no taller than wide, has no more channels than
-    gradOutput, and has more tiles of SIDE x SIDE than there are cores.
+    """Return True if the library splits a kernel of one tap: dx is no taller than wide, has no more channels than gradOutput,
+    and its planes have together more tiles of SIDE pixels x SIDE channels than there are cores.
 
-    False if dx has at most SIDE pixels or either map at most FEW_CHANNELS channels, if both operands fit L0, and if L1
-    holds the weights twice under the conditions at FEW_CHANNELS.
+    False if a plane of dx has at most SIDE pixels or either map at most FEW_CHANNELS channels, and if both operands of a
+    plane fit L0. False also for at most one kernel plane and more pixels than channels, under the conditions at FEW_CHANNELS,
+    if L1 holds the weights of SIDE channels twice.
     """
     inp, p, n = part.inp, part.inp.problem, part.n
     m, k = p.h_in * p.w_in, part.blocks * part.c0
