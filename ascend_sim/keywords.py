@@ -37,7 +37,7 @@ def near_known(name: str, known: Collection[str]) -> list[str]:
 
 
 def near_names(function: Function) -> Function:
-    """Return a function that names the nearest keyword in its TypeError for one that it does not know."""
+    """Return `function`, wrapped so that its TypeError for an unknown keyword names the nearest known one."""
     known = inspect.signature(function).parameters
 
     @wraps(function)

@@ -185,8 +185,8 @@ class LaunchJob(Job):
         return partial(judge_outputs, wanted, outputs, self.dtypes, model)
 
     def report_fields(self) -> dict[str, Any]:
-        """Return the report's "problem" (kernel, tensors, core, blocks, plain fields, cache states, scalar work's time), the
-        counts of its scalar code, and the warning of an experiment with that time.
+        """Return three fields of the report: "problem" (kernel, tensors, core, blocks, those fields that are numbers or texts,
+        cache states, scalar work's time), "scalar_code" (its counts), "warnings" (of an experiment with scalar work's time).
         """
         started = self.made.started
         work = f"{self.work} cycles before each instruction" if self.work else self.kernel.scalar_work

@@ -76,7 +76,7 @@ def from_cache(what: str, made_from: Iterable[str], make: Callable[[], _Made]) -
 
 
 def _parsed(text: str) -> Any:
-    """Return the value of a YAML text, scanned in C where PyYAML can."""
+    """Return the value of a YAML text, scanned in C where PyYAML can. Raises ConfigError for broken YAML."""
     import yaml
 
     try:

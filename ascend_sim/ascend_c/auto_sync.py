@@ -126,7 +126,8 @@ def with_auto_sync(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return (rows with the compiler's barriers and flags inserted, the index of the recorded word for each row).
 
-    `source` are these indices before.
+    `source` are these indices before; both arrays are returned themselves if nothing is to be inserted. New instructions are
+    added to the builder's table, and flags are counted in it.
     """
     order = _Order(k)
     spans: dict[int, list[_Span]] = {}

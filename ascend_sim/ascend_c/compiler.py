@@ -129,8 +129,8 @@ def library(
 ) -> Path:
     """Return the path of the shared library of a kernel for a kind of core, from the cache or compiled now.
 
-    `stub`, the C++ of the entry, is appended to the first source; the other sources are compiled beside it. Raises CompileError
-    with the compiler's errors.
+    `stub`, the C++ of the entry, is appended to the first source; the other sources are compiled beside it. `defines` are
+    macros, NAME or NAME=VALUE. Raises CompileError with the compiler's errors, SimError without a compiler.
     """
     chosen = compiler()
     ours = [*FLAGS, *CORE_FLAGS[core], f"-I{HEADERS}"]

@@ -227,7 +227,7 @@ def _product(name: str, f: Fields, chip: ChipSpec) -> Steps:
     return [WordStep((Mmad, f["m"], f["k"], f["n"], dtype, accumulate, bits, f["m"] == 1, bias))]
 
 
-def _arithmetic(f: Fields, source: str, dtype: str) -> Quantisation | None:
+def _arithmetic(f: Fields, source: str) -> Quantisation | None:
     """Return the arithmetic of a Fixpipe word as a Quantisation; None without ReLU and without a scale, of the word or by
     column.
 
@@ -270,7 +270,7 @@ def _drain(name: str, f: Fields, chip: ChipSpec) -> Steps:
     added, keep = ("", "") if to_l1 else atomic_of(f["atomic"])
     if added and added != dtype:
         raise SimError(f"Fixpipe: an atomic operation on {added} and an output of {dtype}; both must have one format")
-    pre, size = _arithmetic(f, source, dtype), storage(dtype).itemsize
+    pre, size = _arithmetic(f, source), storage(dtype).itemsize
     place = (f["configuration"] >> 8 & 0xFF) * SCALES_UNIT
     m, n, padded, atomic, more = f["m"], f["n"], f["src_stride"], bool(added), (keep,) if keep else ()
     _positive("Fixpipe", {"mSize": m, "nSize": n})

@@ -195,7 +195,9 @@ class CppKernel(KernelFunction):
         return MATMUL_ROOM * vectors * blocks if self._asks_cube else 0
 
     def remarks_on(self, races: Sequence[Race]) -> list[str]:
-        """Return remarks: the vendor's compiler would have ordered a reported race; hints to the L2 change nothing."""
+        """Return those remarks that apply: the vendor's compiler would have ordered a reported race, where `auto_sync` did not;
+        the kernel's hints to the L2 change nothing.
+        """
         remarks = []
         if races and not self.auto_sync:
             from ascend_sim.ascend_c.auto_sync import orders  # few kernels race

@@ -49,10 +49,10 @@ rms_norm_tiling = layer_norm_tiling
 def matmul_tiling(
     chip: ChipSpec, shape: tuple[int, int, int], dtype: str = "float16", cores: int = 1, bias: bool = False
 ) -> dict[str, int]:
-    """Return the fields of a TCubeTiling for C [M, N] = A [M, K] B [K, N] on `cores` cube cores; `shape` is (M, N, K).
+    """Return the fields of a TCubeTiling for C [M, N] = A [M, K] B [K, N] on at most `cores` cube cores; `shape` is (M, N, K).
 
-    Cores split M and N; tiles fill half of L0A and L0B, and rows of tiles keep their pieces of K in L1 where these fit. Raises
-    SimError for a shape or a number of cores below 1.
+    Fields that are not set are left out. Cores split M and N; tiles fill half of L0A and L0B, and rows of tiles keep their
+    pieces of K in L1 where these fit. Raises SimError for a shape or a number of cores below 1.
     """
     m, n, k = shape
     _at_least_one({"M": m, "N": n, "K": k, "cores": cores})
@@ -77,8 +77,8 @@ def matmul_tiling(
 
 
 def _split(m: int, n: int, cores: int, unit: int) -> tuple[int, int]:
-    """Return (rows, columns) of a core's share: of all splits of M and N that with the smallest share, the squarest of
-    equals.
+    """Return (rows, columns) of a core's share, multiples of `unit` but at most M and N: of all splits of M and N that with the
+    smallest share, the squarest of equals.
     """
     found = []
     for rows in range(1, cores + 1):
@@ -161,7 +161,9 @@ class MatmulApiTiling:
         return 0
 
     def SetOrgShape(self, m: int, n: int, ka: int, kb: int | None = None) -> int:
-        """Set the sizes of the whole matrices, which are also the product's without SetShape; return 0."""
+        """Set the sizes of the whole matrices (`kb` None: that of `ka`), which are also the product's without SetShape; return
+        0.
+        """
         self._whole = (m, n, ka)
         if kb is not None:
             self._fixed["Kb"] = kb
@@ -227,7 +229,7 @@ class MultiCoreMatmulTiling(MatmulApiTiling):
         return 0
 
     def SetSingleShape(self, m: int = -1, n: int = -1, k: int = -1) -> int:
-        """Set the share of a core; -1 leaves one open. Return 0."""
+        """Set the share of a core; -1 leaves one open. The field usedCoreNum does not follow, GetCoreNum does. Return 0."""
         given = {"singleCoreM": m, "singleCoreN": n, "singleCoreK": k}
         self._fixed |= {name: size for name, size in given.items() if size != -1}
         return 0

@@ -46,7 +46,7 @@ def dtype_of(number: int) -> str:
 
 
 def sides_of(name: str, f: Fields) -> tuple[str, ...]:
-    """Return the operands of a word that have repeat strides, in the order of its addresses."""
+    """Return the operands of a word that have repeat strides, in the order of its addresses; of vector_dup dst alone."""
     found = tuple(side for side in ("dst", "src", "src0", "src1") if f"{side}_repeat" in f)
     return found[:1] if name == "vector_dup" else found
 

@@ -174,8 +174,8 @@ def _number(table: InstructionTable, key: Key) -> int:
 def translated(
     table: InstructionTable, recording: WordStream, first: int, known: ShapeSteps, tensors: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (rows with values or cross-core flags, their lines) of the pieces from number `first` on; new shapes are added to
-    `known`.
+    """Return (rows, the index of its line in the recording for each) of the pieces from number `first` on, without the flags
+    and barriers inside a core; new shapes are added to `known`, and new instructions to `table`.
 
     Words that no instruction can express, and addresses in no tensor, are left out: `append` refuses them.
     """

@@ -54,7 +54,7 @@ def entries(path: Path, include: Sequence[Path] = ()) -> list[KernelEntry]:
     """Return the kernels defined in a file (`__global__ ... void`), in order; declarations do not count.
 
     `__global__` may stand in a macro without parameters, of the file or of a header of the user's that it includes, from its
-    folder or from a folder of `include`. Raises SimError for an unreadable file.
+    folder or from a folder of `include`. Raises SimError for a missing or unreadable file.
     """
     plain, _ = _plain(path, include)
     listed: list[KernelEntry] = []

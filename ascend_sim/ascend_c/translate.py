@@ -26,10 +26,11 @@ ITEMSIZES = {name: 1 << number for names in (ALIGNED_IN, ALIGNED_OUT) for number
 
 
 def steps_of(word: Word, chip: ChipSpec) -> Sequence[WordStep]:
-    """Return the instructions of a word with their operands' offsets; () for a word without a row, and for a call with a
-    count of 0, which does nothing (public documentation, of every such call).
+    """Return the instructions of a word with their operands' offsets; () for a word without a row, and for a call with a count
+    of 0, which does nothing (public documentation, of every such call).
 
-    Raises SimError for fields that no instruction here can express.
+    Words of flags are not known here, but for sets between cores (`rows` has them). Raises SimError for fields that no
+    instruction here can express.
     """
     if _does_nothing(word):
         return ()

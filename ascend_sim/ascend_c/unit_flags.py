@@ -122,8 +122,8 @@ class _Tiles:
 def with_unit_flags(
     k: Kernel, rows: NDArray[np.int64], source: NDArray[np.int64], words: Sequence[Word], line_of: Callable[[int], Line]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (rows with the rows of unit flags inserted, the index of the recorded word for each row); `words` are those of
-    `rows`.
+    """Return (rows with the rows of unit flags inserted, the index of the recorded word for each row); `source` are these
+    indices before, `words` the words of `rows`.
 
     The flag of a drain that no product follows is left out. Raises SourceError, at the row's line, for an unknown mode, a
     product on a tile that is still full, and a drain of a tile that no product filled.

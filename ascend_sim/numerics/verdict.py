@@ -136,7 +136,7 @@ def _underflow(reach: Float64, count: Float64, precision: object, exact_terms: b
 def rounded_bound(reference64: npt.ArrayLike, bound: npt.ArrayLike, roundings: Sequence[object]) -> Float64:
     """Return the largest loss of a sum after rounding it to each format in order, elementwise; `bound` is its loss before that.
 
-    Each rounding adds half an ULP at the largest value that the sum may have.
+    Each rounding adds half an ULP at the largest value that the sum may have, nothing where that is 0.
     """
     size, lost = np.abs(np.asarray(reference64, np.float64)), np.asarray(bound, np.float64).copy()
     for name in roundings:

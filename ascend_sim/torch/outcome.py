@@ -121,7 +121,9 @@ class KeptCalls:
         self._room = _KEPT_BYTES
 
     def find(self, call: Call, arrays: Mapping[str, Array]) -> tuple[CallOutcome, dict[str, Array]] | None:
-        """Return (outcome, outputs for these arrays) of a kept call, not built again; None if the call is not kept."""
+        """Return (outcome, outputs for these arrays) of a kept call, not built again; None if the call is not kept, or not for
+        arrays of these shapes, dtypes and strides.
+        """
         kept, outcome = self._calls.get(call, (None, None))
         given = {name: arrays.get(name) for name, _ in call.tensors}
         if kept is None or outcome is None or not kept.takes(given):
@@ -133,7 +135,7 @@ class KeptCalls:
         return KeptCall(OPERATORS[call.operator], given, call.named, options, self._room)
 
     def keep(self, call: Call, kept: KeptCall, outcome: CallOutcome) -> None:
-        """Store a call that ran, with its outcome, if it has programs to keep and is new."""
+        """Store a call that ran, with its outcome, if it has programs to keep and is new; less room is left for later calls."""
         if kept.nbytes and call not in self._calls:
             self._calls[call] = kept, outcome
             self._room -= kept.nbytes

@@ -52,7 +52,7 @@ def write_page(path: str | Path, report: ModelReport, links: Mapping[str, str] |
 
 
 def _calls(report: ModelReport) -> list[tuple[str, Any]]:
-    """Return a line and the kernels of each distinct call, under the first layer that made it."""
+    """Return (line, kernels) of each distinct call that launched kernels; the line names the first layer that made the call."""
     found: dict[Call, tuple[str, Any]] = {}
     for row in report.rows:
         for call in row.calls:

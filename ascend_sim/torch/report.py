@@ -41,9 +41,8 @@ class LayerRow:
     kept: tuple[Call, dict[str, Array]] | None = None
 
     def keep(self, call: Call, arrays: Mapping[str, Array]) -> None:
-        """Copy the arrays of the layer's first call; later calls change nothing.
-
-        PyTorch changes weights in place, hence the copy.
+        """Keep a call with copies of its arrays, unless an earlier call is kept. PyTorch changes weights in place, hence the
+        copies.
         """
         if self.kept is None:
             self.kept = call, {name: array.copy() for name, array in arrays.items()}
@@ -67,7 +66,9 @@ class ModelReport(ShownResult):
     launches: str = "cold"
 
     def us(self, row: LayerRow) -> dict[str, float]:
-        """Return {part: us} of all calls of a row, with "total" (gaps between kernels included); {} without times."""
+        """Return {part: us} of all calls of a row, repeated ones as often as they ran, with "total" (gaps between kernels
+        included). Calls without times are left out; {} if none has one.
+        """
         found: dict[str, float] = {}
         for call, count in row.calls.items():
             outcome = self.outcomes.get(call)
@@ -144,13 +145,17 @@ class ModelReport(ShownResult):
                 yield from self.outcomes[call].kernels
 
     def bottleneck(self, row: LayerRow) -> str | None:
-        """Return the op_type of the row's longest kernel and the pipe busiest in it, as one text; None without times."""
+        """Return the op_type of the row's longest kernel and the pipe that is busiest in it, as one text such as "MatMul MTE2";
+        None without times.
+        """
         timed = [kernel for kernel in self.kernels(row) if kernel["task_us"] is not None]
         longest = max(timed, key=lambda kernel: kernel["task_us"], default=None)
         return None if longest is None else f"{longest['op_type']} {longest['bottleneck_pipe'] or '-'}"
 
     def tiling_sources(self, row: LayerRow) -> list[str]:
-        """Return the distinct sources of the tilings of the row's cube kernels, in order."""
+        """Return the distinct sources of the tilings of the row's kernels, in the order of the kernels; [] if none has a
+        tiling.
+        """
         return list(dict.fromkeys(kernel["tiling_source"] for kernel in self.kernels(row) if kernel["tiling_source"]))
 
     # -- the table -----------------------------------------------------------------------------------------------------

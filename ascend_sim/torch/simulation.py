@@ -256,7 +256,8 @@ class Simulation(LayersShown):
         """Record one call with its tensors and PyTorch's results by output name.
 
         With values the call is simulated now, its distance from PyTorch's results is recorded, and `values="chip"` overwrites
-        them in place.
+        them in place. In mode "timing", and for matrix products, it is simulated later, or now if `strict`, which raises
+        SimError for a refused call.
         """
         with self._lock:
             if self.order is not None:
