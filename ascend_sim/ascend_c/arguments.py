@@ -143,7 +143,7 @@ def _structure(one: EntryParameter, value: Any, by_name: Mapping[str, Any], regi
 
 
 def pointer_of(tensor: Tensor) -> int:
-    """Return the pointer of a tensor as C++ has it."""
+    """Return the pointer of a tensor as C++ has it, made of its slot (`recorder.GM_SHIFT`); it points to no memory."""
     return ((tensor.address >> SLOT_SHIFT) + 1) << GM_SHIFT
 
 

@@ -110,8 +110,8 @@ def shown_errors(said: str, ours: Sequence[Path], sources: Sequence[Path] = ()) 
 
 
 def undefined(said: str, sources: Sequence[Path]) -> CompileError | None:
-    """Return the error for a function without a definition that a loader names, at its first line in `sources`; None for other
-    errors, and for a name in none of `sources`.
+    """Return the error for a function without a definition that a loader names, at its first line in `sources`; for new, delete
+    and the standard library it says that a kernel has no heap. None for other errors, and for a name in none of `sources`.
     """
     found = _SYMBOL.search(said)
     name = rest = found[1] if found is not None else ""

@@ -58,7 +58,7 @@ def write_headers(folder: Path) -> None:
 
 
 def is_public(name: str) -> bool:
-    """Return True for a header's name, of a file or of none, that begins as only the API's do: with a folder of it or
-    "kernel_operator_".
+    """Return True if a header's name begins as only the API's do, with a folder of the API or "kernel_operator_"; the API need
+    not have it.
     """
     return name.startswith((*OF_LIBRARY, "basic_api/", "kernel_operator_"))

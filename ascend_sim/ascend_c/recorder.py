@@ -114,7 +114,9 @@ def _signed(number: int) -> int:
 
 
 class ProgramRecorder:
-    """Recorder of the programs of one library, in a process that starts with the first program and ends with this object."""
+    """Recorder of the programs of one library, in a process that starts with `start` or the first program and ends with this
+    object.
+    """
 
     def __init__(self, library: Path) -> None:
         self.library = library

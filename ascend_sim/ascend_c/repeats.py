@@ -128,7 +128,8 @@ def as_mask(f: Fields, count: int) -> Fields:
 
 
 def spread(name: str, f: Fields, sizes: tuple[int, ...], sides: tuple[str, ...]) -> WordRows:
-    """Return the elements that a word touches in its operands `sides`, whose elements have `sizes` bytes.
+    """Return the elements that a word touches in its operands `sides`, whose elements have `sizes` bytes; in count mode one row
+    of all of them.
 
     Raises SimError for a number of repeats that a word cannot have.
     """
@@ -179,5 +180,7 @@ def mask_of(f: Fields, per: int) -> int:
 
 
 def selects_none(name: str, f: Fields) -> bool:
-    """Return True if a word in repeat mode has a mask that selects no element; a GatherMask then takes whole repeats."""
+    """Return True if a word in repeat mode has a mask that selects no element; False for a GatherMask, which then takes whole
+    repeats.
+    """
     return "mask_low" in f and not f["counting"] and name != "vreducev2" and not mask_of(f, REPEAT // max(_sizes(f)))

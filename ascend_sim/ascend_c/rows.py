@@ -304,7 +304,8 @@ def _moved_to_tensors(
 
 
 def _note_library(k: Kernel, notes: Notes, recording: WordStream, words: Sequence[Word]) -> None:
-    """Record in the notes what the library (TPipe, TQue) did: buffers, the flags of queues, its own barriers.
+    """Record in the notes what the library (TPipe, TQue) did (buffers, the flags of queues, its own barriers) and saw: operands
+    outside the buffer of their tensor, and atomic modes still on at the end.
 
     Buffers that overlap because they were handed out twice (Reset), and memory of the library, are shared ones.
     """

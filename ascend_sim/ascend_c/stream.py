@@ -130,7 +130,9 @@ class WordReader:
             self.broken()
 
     def _gather(self) -> None:
-        """Append the rows that arrived since the last call to the recording, as one piece."""
+        """Append the rows that arrived since the last call to the recording, as one piece. Raises SimError for rows of unknown
+        words or lines.
+        """
         if self._parts:
             new = np.concatenate(self._parts)
             _check(self.recording, new)

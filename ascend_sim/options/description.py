@@ -71,7 +71,9 @@ def described(options: Class) -> Class:
 
 @dataclass_transform(kw_only_default=True)
 def of_case(options: Class) -> Class:
-    """Mark a class of options for functions that take a case, in which one left out has the case's value; return the class."""
+    """Mark a class of options, in place, for functions that take a case, and return it: options that a case file may set then
+    default to None, which means the case's value.
+    """
     options._of_case = True  # type: ignore[attr-defined]
     return options
 

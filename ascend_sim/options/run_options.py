@@ -424,7 +424,9 @@ class CaseChipOptions(TypedDict, total=False):
 
 @of_case
 class CaseOptions(CaseChipOptions, _CallOptions, total=False):
-    """The keywords of functions that run a case; what is left out or None is the case's."""
+    """The keywords of functions that run a case. Options that a case file may set default to None, which means the case's
+    value; the others have defaults of their own.
+    """
 
 
 @of_case

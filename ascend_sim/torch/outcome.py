@@ -101,7 +101,8 @@ class CallOutcome:
     """Outcome of one call. `status` 0: it ran; another code: the operator refused it; None: the simulator cannot run it.
     `message` has the reason.
 
-    Times in us; `parts` are those of the kernels by the output that they make, and "layout". None and empty in functional mode.
+    Times in us; `parts` are those of the kernels by the output that they make, and "layout". None and empty in functional mode
+    and for a call that did not run.
     """
 
     status: int | None

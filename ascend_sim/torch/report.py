@@ -30,7 +30,7 @@ class LayerRow:
     """A layer and its distinct calls, each with the number of times that it was made.
 
     `asks`: True if input, weight, bias want gradients. `differences`: output -> largest max |chip - torch| / max |torch| of any
-    call. `kept`: the first backward call with its arrays.
+    call. `kept`: the first backward call with its arrays (None in timing mode).
     """
 
     layer: CalledLayer

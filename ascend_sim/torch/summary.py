@@ -25,11 +25,11 @@ def addresses(rows: Sequence[LayerRow]) -> dict[str, LayerRow]:
 
 
 def ranked(report: ModelReport) -> list[dict[str, Any]]:
-    """Return a dict for each distinct layer that has times, most time over all copies first; layers with equal calls are
-    copies of one another.
+    """Return a dict for each distinct layer that has times, most time over all copies first; layers with equal calls are copies
+    of one another.
 
-    Keys: "layer" (its address), "text", "us" of one, "copies", "all" (us of all copies), "ideal" of the cube at its peak,
-    "layout", and "beyond", the time above the ideal over all copies.
+    Keys: "layer" (its address), "text", "us" of one, "copies", "all" (us of all copies), "ideal" (us of one with the cube at
+    its peak), "layout" (us of one), and "beyond", the us above the ideal over all copies.
     """
     alike: dict[frozenset[tuple[Call, int]], list[tuple[str, LayerRow]]] = {}
     for address, row in addresses(report.rows).items():
