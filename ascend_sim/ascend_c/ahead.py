@@ -326,7 +326,7 @@ def _bytes(content: NDArray[Any] | None, size: int) -> NDArray[np.uint8]:
 
 
 def _deadlock(stuck: Sequence[_Block]) -> None:
-    """Raise SourceError for blocks that wait for each other, at the line of the first; the text says for what 8 of them wait."""
+    """Raise SourceError for blocks that wait for each other, at the line of the first; it says for what 8 of them wait."""
     told = []
     for block in stuck[:8]:
         what = f"flag {block.waits_for}" if block.waits_for else "a value of GM that no block writes"
