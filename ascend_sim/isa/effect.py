@@ -28,7 +28,8 @@ _NARROW = ("float16", "bfloat16")
 
 
 def taken(moves: Moves, memory: Memory, operands: Mapping[str, int]) -> Any:
-    """Return the operands at the instruction's start, for `put`: converted bytes, or the product [m, n] plus the bias.
+    """Return the operands at the instruction's start, for `put`: bytes, converted or scaled, one operand behind the other; or
+    the product [m, n] plus the bias.
 
     For float products that are added in a modelled order it returns (left factors, right factors, the bias or None) instead.
     """

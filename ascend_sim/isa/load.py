@@ -247,10 +247,11 @@ class LoadData3D(Instruction):
 
 @lru_cache(maxsize=4096)
 def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return (index in the map of the block for every 32-byte block of the result, positions of blocks that are zero or None).
+    """Return (index in the map of the block for every 32-byte block of the result, positions of blocks that read nothing, or
+    None).
 
-    Blocks outside the map or beyond the extents are zero; their index is 0. To L0A untransposed they are in order [M1][K1][16],
-    else by rows. Both arrays are cached and must not be changed.
+    Those lie outside the map or beyond the extents and become `padding`; their index is 0. To L0A untransposed they are in
+    order [M1][K1][16], else by rows. Both arrays are cached and must not be changed.
     """
     rows = np.arange(load.m_start, load.m_start + load.rows)
     run = ceil_div(load.k_extent, load.c0) if load.k_repeat > 1 else load.blocks

@@ -25,7 +25,8 @@ class Recorded(Instruction):
 
     @classmethod
     def of(cls, instruction: Instruction, chip: ChipSpec) -> Recorded:
-        """Return a recording of `instruction` on `chip`: its text, name, kind, pipe, cost, regions, label and path.
+        """Return a recording of `instruction` on `chip`: its text, name, kind, `atomic`, pipe, cost, GM access, regions, label
+        and path.
 
         Its effect on values is not recorded: `read` and `commit` of the recording do nothing.
         """

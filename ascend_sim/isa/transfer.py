@@ -289,7 +289,7 @@ class Fill(Instruction):
     name = "fill"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the fields by name, without the number if it is 0."""
+        """Return the fields by name, without `value` and `itemsize` if the value is 0."""
         return vars(self) if self.value else {"destination": self.destination, "size": self.size}
 
     def pipe(self, chip: ChipSpec) -> str:

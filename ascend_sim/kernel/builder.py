@@ -55,8 +55,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
     """Builder that collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose name
-    is in `disarm` are disarmed. Raises SimError at once for what the chip or the core lacks; `finish` checks that flags are set
-    as often as they are waited for, and every address.
+    is in `disarm` are disarmed. Raises SimError at once for what the chip lacks; `finish` checks every row's pipe, buffers and
+    addresses, and that flags are set as often as they are waited for.
     """
 
     def __init__(
@@ -150,7 +150,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         """Return the address of `size` fresh bytes of a buffer, aligned to `unit` (0: as the buffer needs it).
 
         Without `keep` the next allocation may begin there again. Raises SimError when the buffer overflows, for a buffer that
-        the core lacks, for a size below 1, and inside a stamped loop; a traced loop goes on as a plain one.
+        the core lacks, for a size that is no whole number from 1, and inside a stamped loop; a traced loop goes on as a plain
+        one.
         """
         self._check_buffer(buffer, name)
         self._outside_stamps(f"allocation of {name}")
@@ -209,7 +210,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
 
         Strides are bytes from the beginning of one row to the next; `atomic_add` names the dtype in which rows are added to
         those in GM, "" for a plain copy; with `keep` "max" or "min" the larger or the smaller number stays there instead,
-        compared in the format `atomic_add` (else SimError). `operand` is a label for the counts of bytes.
+        compared in the format `atomic_add`; SimError without that format or with `l2_bypass`. `operand` is a label for the
+        counts of bytes.
         """
         shape = source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand
         if keep:
@@ -383,8 +385,9 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         """Return the checked Program, without the sets that `drop_set` marked; under inspection its faults are recorded
         instead.
 
-        Raises SimError if a flag is left raised, an instruction cannot run, an address is outside its space or unaligned,
-        vector operands overlap in a forbidden way, L0C is read in a wrong format, or a mask register is used before it is set.
+        Raises SimError if a stamped loop was left early, a flag has more or fewer sets than waits, an instruction cannot run,
+        an address is outside its space or unaligned, vector operands overlap in a forbidden way, L0C is read in a wrong format,
+        or a mask register is used before it is set.
         """
         if self._outer is not None:
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
@@ -429,7 +432,7 @@ def _places(pieces: Sequence[tuple[What, Where]]) -> NDArray[np.int64]:
 
 
 class Closed(dict[Key, int]):
-    """Index of instructions of a finished program: each look-up raises SimError, so that no further row is appended."""
+    """Index of instructions of a finished program: its `get` raises SimError, so that no further row is appended."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

@@ -54,7 +54,8 @@ class CubeMethods:
         """Load fractals from L1 to L0A or L0B; see `LoadData2D`.
 
         `repeat` fractals of 512 bytes, `src_stride` fractals apart in L1 and `dst_stride` apart in `destination`; with
-        `transpose` squares are turned on the way, whose fractals end `fractal_stride` apart.
+        `transpose` `repeat` squares, each turned: one fractal of 2-byte items, or two of others, which then lie
+        `fractal_stride` apart.
         """
         strides = src_stride, transpose, dst_stride, fractal_stride
         self._emit((LoadData2D, destination, itemsize, repeat, *strides), dst, src)

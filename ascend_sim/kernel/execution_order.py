@@ -99,7 +99,9 @@ class Queues:
         return True
 
     def _work(self, row: int) -> bool:
-        """Execute a row and return True; return False if it is a wait whose set has not been executed."""
+        """Execute a row and return True; return False if it is a wait whose set has not been executed, or a cross-core wait
+        that `passes` refuses.
+        """
         kind = self._kinds[row]
         if (kind == WAIT and self._balance[self._codes[row]] <= 0) or (kind == CROSS_WAIT and not self._passes(row)):
             return False

@@ -110,7 +110,8 @@ class KernelFunction:
     """A kernel: `function(k, *tensors, **fields)` with a `Kernel` `k`; it runs on the first of `cores` that the chip has.
 
     A call with a `Kernel` calls the function, so that kernels can use each other (else SimError); `launch` runs it. `fields`
-    are its parameters by keyword, a tiling for example. `scalar_work`: "not timed", or "" without any between instructions.
+    are its parameters by keyword, a tiling for example. `scalar_work` is "not timed" if code between instructions takes no
+    cycles, "" if there is none.
     """
 
     scalar_work = ""
@@ -182,7 +183,10 @@ class KernelFunction:
         )
 
     def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return {parameter: tensor}, those of `*names` as "names[0]"; SimError if the signature refuses tensors or fields."""
+        """Return {parameter: tensor}, those of `*names` as "names[0]".
+
+        Raises SimError if the signature refuses tensors or fields, and for a tensor among the fields.
+        """
         try:
             bound = self.signature.bind(None, *tensors, **fields)
         except TypeError as error:
@@ -250,7 +254,8 @@ class Launch:
     def programs(self, block: int) -> list[Program]:
         """Return the programs of one block: one, or for "MIX" that of the AIC and then those of its AIVs.
 
-        Raises KernelError for what the function raises (MemoryLimitError as such); under inspection it is recorded.
+        Raises KernelError for what the function or its checks raise (MemoryLimitError as such); under inspection it is
+        recorded.
         """
         if self.core != "MIX":
             return [self._program(block, self.core, 0)]
@@ -369,8 +374,9 @@ def kernel_function(*, core: str | Sequence[str], all_cores: bool = False) -> Ca
 
     `core` is "AIC", "AIV", "MIX" (an AIC with its AIVs), "MIX_1_1" (an AIC with one AIV) or "AI_CORE" (cube and vector unit in
     one core), or several of them, of which the chip's first is taken. `all_cores` says that the kernel has a barrier of all
-    cores (cross-core flags of mode 0), so that all its blocks must run at once. Raises SimError for another core; for a
-    function without `k`, with an option of `launch` as parameter, or whose call would run nothing (a generator, a coroutine).
+    cores (cross-core flags of mode 0), so that all its blocks must run at once. Raises SimError for another core, for what is
+    no function, and for a function without `k`, with an option of `launch` as parameter, or whose call would run nothing (a
+    generator, a coroutine).
     """
     cores = (core,) if isinstance(core, str) else tuple(core)
     unknown = [name for name in cores if name not in CORES]

@@ -28,7 +28,7 @@ _CONSTANT = (type, ModuleType, BuiltinFunctionType, Enum, ChipSpec, np.dtype)
 
 class Unknown(Exception):
     """Raised for a value whose state cannot be seen: an iterator, an object of a class that is no dataclass and has no
-    `visible`, an array above 64 KiB.
+    `visible`, an array above 64 KiB or of objects, an outer variable without a value.
     """
 
 

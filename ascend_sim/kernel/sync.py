@@ -96,8 +96,9 @@ class SyncMethods(StampedLoops):
         """Return the flag of that name between two pipes, a new one at first use; ids are handed out in order and limited by
         the chip.
 
-        Raises SimError for pipes other than at first use, for a pipe with itself, for pairs that the chip has no flags for, and
-        without a free id.
+        Raises SimError for pipes other than at first use, and at first use for a pipe that the core lacks, a pipe with itself,
+        a pair that the chip has no flags for, without a free id, and inside a stamped loop (a traced loop goes on as a plain
+        one).
         """
         known = self._flags.get(name)
         if known is not None:
@@ -224,7 +225,8 @@ class SyncMethods(StampedLoops):
     def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
         """Raise a cross-core flag from `pipe`; `mode` says which cores it joins (CROSS_MODES).
 
-        Raises SimError for a flag, mode or pipe that the chip lacks; under inspection that is recorded and nothing appended.
+        Raises SimError for a pipe that the core lacks, and for a flag or mode that the chip lacks or this core may not use;
+        under inspection flag and mode are recorded instead and nothing is appended.
         """
         if self._check_cross(flag, mode, pipe):
             self._emit((CrossCoreSetFlag, flag, mode, pipe))
@@ -243,9 +245,9 @@ class SyncMethods(StampedLoops):
         return cross_name(flag) not in self._disarm
 
     def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
-        """Return True if the chip has the cross-core flag, mode and pipe.
+        """Return True if the chip has the cross-core flag and mode for this core, and the core the pipe.
 
-        Raises SimError otherwise; under inspection records it and returns False.
+        Raises SimError otherwise; under inspection records a wrong flag or mode and returns False.
         """
         sync = self.chip.sync
         modes = CROSS_MODES | (_ONE_VECTOR_MODE if sync.cross_one_vector_ids else {})

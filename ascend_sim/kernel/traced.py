@@ -98,8 +98,8 @@ class TracedLoops(StampedLoops):
     def range(self, start: int, stop: int | None = None, step: int = 1) -> Iterator[int]:
         """Return an iterator over `range(start, stop, step)`, for a loop whose turns are written once and repeated.
 
-        The program is that of a plain loop. The loop is run as a plain one if a variable carries a value from one turn to the
-        next, if its source is not understood, or if it has too few turns to gain.
+        The program is that of a plain loop. It is run as a plain one, among others, if a variable carries a value from one turn
+        to the next, its source is not understood, or it has too few turns to gain.
         """
         if stop is None:
             start, stop = 0, start
@@ -280,8 +280,8 @@ def _split_all(items: Sequence[Any], snapshots: Snapshots) -> Iterable[tuple[Has
 
 
 def _split_columns(items: Sequence[Any]) -> list[tuple[Hashable, Place]] | None:
-    """Return (fixed part, place) of each item, column by column, for slices or for tuples of equal types with a number that can
-    move; None for others.
+    """Return (fixed part, place) of each item, column by column, for slices without a step, or tuples of one length whose
+    columns are each of one type: int, bool, str, range or such slices. None for others, and if no number can move.
     """
     kinds = {*map(type, items)}
     if len(kinds) > 1 or not (kinds == {slice} or (isinstance(items[0], tuple) and len({*map(len, items)}) == 1)):

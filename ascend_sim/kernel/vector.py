@@ -41,13 +41,13 @@ Tensor = LocalTensor
 
 
 class VectorMethods:
-    """Methods of a builder for vector instructions on tensors in the Unified Buffer; the result comes first, and may lie
-    where an operand lies.
+    """Methods of a builder for vector instructions on tensors in the Unified Buffer; the result comes first, and may lie where
+    an operand lies.
 
-    Element-wise methods take one shape and one format for all operands; a source of one row (one dimension) stands for every
-    row of a result of two. `mask` is the vendor's bitwise mask: an integer whose bit i is 1 if element i of every repeat (256
-    bytes) takes part. Raises SimError at once for shapes or formats that do not go together and for what the chip lacks;
-    addresses are checked when the program is finished.
+    Element-wise methods take one shape and one format for all operands; a source of one row stands for every row of the result.
+    `mask` is the vendor's bitwise mask: an integer whose bit i is 1 if element i of every repeat (256 bytes) takes part. Raises
+    SimError at once for shapes or formats that do not go together and for what the chip lacks; addresses are checked when the
+    program is finished.
     """
 
     if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class VectorMethods:
     def local_tensor(self, shape: int | tuple[int, ...], dtype: str, name: str) -> LocalTensor:
         """Return a fresh tensor in the Unified Buffer; its rows start at whole 32-byte blocks.
 
-        Raises SimError if UB is full, for a size below 1 and for a dtype that tensors cannot have.
+        Raises SimError as `allocate`, for more than two dimensions, and for a dtype that tensors cannot have.
         """
         listed = isinstance(shape, Sequence) or np.ndim(shape) > 0
         given: Iterable[int] = shape if listed else (shape,)  # type: ignore[assignment]
@@ -395,7 +395,7 @@ class VectorMethods:
         """Return (elements of a row, rows, strides of dst and sources in bytes) of an element-wise instruction.
 
         Tensors without gaps become one row with strides of 0; a source of one row for several has stride 0. Raises SimError for
-        sources of another shape.
+        a source that has neither the shape of dst nor that of one of its rows.
         """
         _check_local(what, dst, *sources)
         for source in sources:

@@ -145,6 +145,8 @@ def _check_conversion(instruction: Any, chip: ChipSpec) -> None:
 def _check_atomic(instruction: Any, chip: ChipSpec) -> None:
     """Raise SimError if the chip lacks the instruction's atomic operation, its dtype, or its path to GM, or if rows are not
     whole elements.
+
+    Operation, dtype and origin of an architecture without a declaration pass.
     """
     arch, operation = chip.identity.arch, getattr(instruction, "keep", "add")
     added = getattr(instruction, "atomic_add", "")

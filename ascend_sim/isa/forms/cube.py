@@ -252,7 +252,7 @@ class DrainPieceMatrices(DrainPieceRows):
         return FixpipeDn(f["dn_num"], f["n_size"], f["src_stride"], 0, item, rows, columns)
 
     def both_apart(self, i: FixpipeDn) -> str:
-        """Return the refusal of elements that adjoin along a row or a column, which other forms express; else ""."""
+        """Return the refusal of one row or column, or elements that adjoin along either, which other forms express; else ""."""
         if _item(i) not in (i.row_stride, i.column_stride) and i.m > 1 and i.n > 1:
             return ""
         return "matrices of one row are for rows and columns that both lie apart"

@@ -92,7 +92,8 @@ A shift of signed numbers keeps the sign; `shift_right_round` adds half of the l
 
 
 def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
-    """Return the operation's result in the format of the operands; overflow and division by zero result in inf and NaN.
+    """Return the operation's result in the format of the operands; overflow and division by zero of floats result in inf and
+    NaN.
 
     A `rounded` operation takes the first operand alone. The engines silence numpy's warnings.
     """
@@ -147,7 +148,9 @@ class VectorBinary(Elementwise):
 
     @property
     def runs_on(self) -> bool:
-        """Return True if rows may read at src1 what earlier ones wrote."""
+        """Return True if rows may read at src1 what earlier ones wrote: several rows of a RUNNING operation and format, with
+        src1 rows 0 apart and no block strides.
+        """
         known = self.operation in RUNNING and self.dtype in RUNNING_FORMATS
         return known and self.rows > 1 and self.src1_stride == 0 and not self.blocks
 
