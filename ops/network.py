@@ -206,8 +206,8 @@ def network_names() -> list[str]:
 def load_network(name_or_path: str | Path) -> Network:
     """Return the network that ships under that name (in any case of letters), or that of the file at that path.
 
-    Raises ConfigError, one line with file, layer and field: no such file, a case, the address of a single layer, an unknown
-    key, an invalid layer, two layers of one name.
+    Raises ConfigError, one line with file, layer and field, for anything else: among others no such file, a case, the address
+    of a single layer, an unknown key, an invalid layer, two layers of one name.
     """
     name = str(name_or_path)
     own = spelled(name, network_names())

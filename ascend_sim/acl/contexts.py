@@ -142,8 +142,8 @@ def aclrtSynchronizeDevice() -> None:
 
 @call(0, 0)
 def aclrtGetMemInfo(attr: int) -> tuple[int, int]:
-    """Return ret, the free bytes and the total bytes of HBM; the free ones need not lie in one range. Refuses the DDR kinds of
-    memory.
+    """Return ret, the free bytes and the total bytes of HBM; the free ones need not lie in one range. `attr` is one of the HBM
+    kinds of memory; any other is refused.
     """
     if attr not in (aclrtMemAttr.ACL_HBM_MEM, aclrtMemAttr.ACL_HBM_MEM_HUGE, aclrtMemAttr.ACL_HBM_MEM_NORMAL):
         raise Refused("argument", f"attr = {attr!r}: {device().chip.name} has only HBM; allowed is ACL_HBM_MEM")

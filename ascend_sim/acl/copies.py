@@ -31,7 +31,7 @@ SIDES = {
 def aclrtMalloc(size: int, policy: int = aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUGE_FIRST) -> int:
     """Return ret and the address of `size` (1 or more) new bytes of HBM, aligned to 512, which hold a poison pattern.
 
-    `policy` changes nothing. Refuses when no free range of HBM is large enough.
+    `policy` must be one of the vendor's, and changes nothing. Refuses when no free range of HBM is large enough.
     """
     integer("policy", policy, 0, max(aclrtMemMallocPolicy))
     if isinstance(size, bool):  # C would take it for a size of 1
@@ -56,7 +56,7 @@ def aclrtFree(devPtr: Any) -> None:
 @call()
 def aclrtMemcpy(dst: Any, destMax: int, src: Any, count: int, kind: int) -> None:
     """Copy `count` bytes now and return ret; the copy itself takes no simulated time. If the default stream has queued work,
-    the work of all streams runs before; its failure there is refused.
+    the work of all streams runs before; if the default stream's fails, ret is an error and nothing is copied.
 
     Warns if other streams' work on these bytes was not waited for.
     """

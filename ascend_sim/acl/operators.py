@@ -158,8 +158,9 @@ def aclnnConvolutionBackward(workspace: Any, workspaceSize: int, executor: Any, 
     """Queue the kernels of a planned convolution backward on a stream, use up the executor and return ret; a refused call
     leaves the executor usable.
 
-    Refuses a tensor or a workspace that is too small or freed, and a workspace that overlaps a tensor. An output that shares
-    elements with another tensor is a warning. The gradients are in device memory once the stream is synchronised.
+    Refused are an executor that is used or foreign, a tensor without usable device memory, and a workspace that is null though
+    needed, too small, freed, not aligned or overlaps a tensor, among others (`ASSUMED_CODES`). An output that shares elements
+    with another tensor is a warning. The gradients are in device memory once the stream is synchronised.
     """
     _phase_two("aclnnConvolutionBackward", workspace, workspaceSize, executor, stream)
 

@@ -147,8 +147,8 @@ def known(name: str, handle: Any, kind: type) -> Any:
 
 
 def check_storage(name: str, tensor: TensorArg) -> None:
-    """Refuse a view that reaches outside its storage, or has a negative offset or stride; a view without elements fits any
-    storage.
+    """Refuse a view that reaches outside its storage, and a negative offset, stride or size of the storage; a view without
+    elements fits any storage.
     """
     if tensor.offset < 0 or min(tensor.strides or (0,)) < 0:
         raise Refused("aclnn argument", f"{name} has offset {tensor.offset}, strides {tensor.strides}: none may be negative")

@@ -24,8 +24,8 @@ class TensorSpec:
     """A tensor without values, for `timing` mode: shape and dtype (a name such as "float16", or a numpy dtype, not checked
     here).
 
-    `strides` in elements, each at least 0; None: contiguous. Raises SimError for other strides, unless there is one for each
-    axis, and for sizes that are not integers.
+    `strides` in elements; None: contiguous. Raises SimError for a negative stride, for more or fewer strides than axes, and for
+    sizes that are not integers.
     """
 
     shape: tuple[int, ...]
@@ -70,7 +70,8 @@ def tensor_args(
 def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None) -> Mapping[str, str]:
     """Return {tensor: the format of its uint8 codes}; a single name in `dtypes` counts for all tensors of codes.
 
-    Raises SimError for an unknown tensor or format, for an array of another dtype, and for a name without any codes.
+    Raises SimError for an unknown tensor or format, for an array that does not hold uint8, and for a single name if no array
+    does. A format for a TensorSpec stays, unused.
     """
     codes = [name for name, value in given.items() if isinstance(value, np.ndarray) and value.dtype == np.uint8]
     formats = dict.fromkeys(codes, dtypes) if isinstance(dtypes, str) else dict(dtypes or {})

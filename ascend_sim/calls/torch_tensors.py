@@ -52,7 +52,9 @@ def written_out(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
-    """Return shape, dtype and strides of a tensor as a TensorSpec; without strides if contiguous or copied by `written_out`."""
+    """Return shape, dtype and strides of a tensor as a TensorSpec; without strides if it is contiguous or a stride is 0. Sizes
+    that are symbols: see `size_of`.
+    """
     if any(isinstance(size, torch.SymInt) for size in (*tensor.shape, *tensor.stride())):
         return _of_symbols(tensor)
     whole = tensor.is_contiguous() or 0 in tensor.stride()
@@ -63,7 +65,9 @@ _spec = lru_cache(maxsize=4096)(TensorSpec)  # a model has few, and its training
 
 
 def _of_symbols(tensor: torch.Tensor) -> TensorSpec:
-    """Return the TensorSpec of a tensor whose sizes are symbols; contiguous if a size or stride is unknown."""
+    """Return the TensorSpec of a tensor with symbols among its sizes, as `spec_of` does; unknown sizes are OPEN, and a size or
+    stride that is unknown leaves out the strides.
+    """
     shape, strides = tuple(map(size_of, tensor.shape)), tuple(map(size_of, tensor.stride()))
     if OPEN in (*shape, *strides):
         return _spec(shape, dtype_of(tensor), None)

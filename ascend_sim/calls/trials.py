@@ -213,7 +213,9 @@ def _key(change: Mapping[str, Any]) -> str:
 
 
 def _is_own(kernel: str, change: Mapping[str, Any]) -> bool:
-    """Return True if a change sets fields or blocks of this kernel alone, so that all kernels before it stay as they are."""
+    """Return True if a change sets nothing but fields or blocks of this kernel, so that all kernels before it stay as they are;
+    also for {}.
+    """
     return all(name in ("tiling", "block_dim") and value.keys() == {kernel} for name, value in change.items())
 
 

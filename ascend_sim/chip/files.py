@@ -55,7 +55,8 @@ def read_layers(name: str | Path) -> list[ChipLayer]:
     """Return the layers of a chip, most derived first: its file and those that `extends` leads to. A path in `extends` is
     relative to the file that says it.
 
-    Raises ConfigError for an unknown name, a loop, or a file that cannot be used.
+    `name` is a path or one of `shipped_files`, in any case of letters. Raises ConfigError for an unknown name in `extends`, a
+    loop, or a file that cannot be used.
     """
     layers: list[ChipLayer] = []
     seen: list[str] = []
@@ -93,7 +94,9 @@ def merge(layers: list[ChipLayer]) -> Tree:
 
 
 def leaves(node: object, at: tuple[object, ...] = ()) -> Iterator[tuple[str, Leaf]]:
-    """Yield (dotted path, leaf) for every number of a tree; texts and lists are skipped."""
+    """Yield (dotted path, leaf) for every `Leaf` (a number or bool with its source) below `node`, whose own path is `at`; other
+    values are skipped.
+    """
     if isinstance(node, Leaf):
         yield dotted(at), node
     elif isinstance(node, Mapping):

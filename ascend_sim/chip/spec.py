@@ -158,13 +158,16 @@ class ChipSpec(Section):
         )
 
     def numbers(self) -> dict[str, Any]:
-        """Return {dotted path (`paths.GM->L1.bytes_per_cycle`): number or bool} of the chip, without those that are None."""
+        """Return {dotted path (`paths.GM->L1.bytes_per_cycle`): number or bool} of the chip; texts, lists and None are left
+        out.
+        """
         return dict(_numbers(json.loads(self.model_dump_json())))
 
     def with_numbers(self, changes: Mapping[str, Any]) -> ChipSpec:
         """Return a copy of the chip with the numbers of `changes` (by dotted path), name and sources unchanged.
 
-        Raises ConfigError for an unknown path, also of a number that the chip leaves out, or a number that does not fit.
+        Raises ConfigError for an unknown path, also of a number that the chip leaves out, and for a number that its field does
+        not allow or that contradicts others (`disagreement`).
         """
         tree = json.loads(self.model_dump_json())
         known = dict(_numbers(tree))
@@ -265,7 +268,9 @@ class ChipSpec(Section):
         return self.model_copy(update={"paths": self.paths | own, "vector": self.vector.scaled(1 / speed)})
 
     def disagreement(self) -> str | None:
-        """Return a message on the first field that contradicts another or with which an engine's counts could wrap, or None."""
+        """Return a message on the first key or field that is malformed, contradicts another, lacks an entry for a part of the
+        chip, or could make an engine's counts wrap; None if there is none.
+        """
         if not self.cores.coupled and self.cores.aiv != self.cores.aic * self.cores.aiv_per_aic:
             return f"cores.aiv: {self.cores.aiv} is not aic x aiv_per_aic = {self.cores.aic} x {self.cores.aiv_per_aic}"
         for kind, parts in self.cores.kinds.items():
@@ -316,10 +321,11 @@ def chip_names() -> list[str]:
 
 
 def shipped_name(given: str) -> str | None:
-    """Return the name of the shipped chip that `given` names; None if there is none.
+    """Return the name of the shipped chip that `given` names; None for `ascend` alone and a name that no chip's name begins
+    with.
 
-    A name is that of its file, in any case and without `ascend`: `ascend910b3`, `Ascend910B3` and `910b3` are one chip.
-    Raises `ConfigError` for the name of a family, and for the beginning of several names, with the names of the chips.
+    A name is that of its file, in any case of letters, with `ascend` or without: `Ascend910B3` and `910b3` are one chip. Raises
+    `ConfigError`, with the chips, for a family's short name (`910b`) and for the beginning of one or more names (`ascend31`).
     """
     short, known = given.strip().lower(), chip_names()
     if short in known:

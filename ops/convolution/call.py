@@ -73,8 +73,8 @@ class ConvolutionCall(AcceptedCall):
         return self.maps.like if self.forward else self.maps.read
 
     def volume(self, name: str) -> tuple[int, int, int, int, int]:
-        """Return (N, C, D, H, W) of map `name` in the 3-D problem. `name` is `x`, or `y` for the other sizes; an output of the
-        size of x must be asked for by the name of x.
+        """Return (N, C, D, H, W) of a map in the 3-D problem: C to W are those of x if `name` is `x`, and of y for every other
+        name. An output of the size of x must be asked for by the name of x.
 
         N is the batch of the call's own input `name`, since maps may have different batches where only the bias gradient is
         wanted. For outputs, and for TBC on dav-3510, it is the problem's.

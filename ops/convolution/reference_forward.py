@@ -18,8 +18,8 @@ def conv_forward_reference(
 ) -> tuple[NDArray[np.float64], ...]:
     """Return (sum ab, sum (ab)^2) of y = x * weight, and sum |ab| with `absolute`; computed tap by tap, some images at a time.
 
-    `x` [N, C_in, D, H, W], `weight` [C_out, C_in/groups, kD, kH, kW], of the problem's shapes, which are not checked; results
-    float64 [N, C_out, D_out, H_out, W_out].
+    `x` [N, C_in, D, H, W], `weight` [C_out, C_in/groups, kD, kH, kW], of the problem's shapes, which are not checked, nor that
+    no padding in front is negative; results float64 [N, C_out, D_out, H_out, W_out].
     """
     p = problem
     powers: list[Any] = [np.asarray, np.square, *([np.abs] if absolute else [])]

@@ -75,8 +75,8 @@ class BlockedMap(FeatureMap):
             k.copy_rows(f"GM->{space}", address, source, rows * size, CopyLoop(blocks, plane, pitches.block), operand=operand)
 
     def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
-        """Load a box with pixels back to back in L1, in a copy for each row or for each channel block, whichever are fewer;
-        rows of full width count as one.
+        """Load a box to L1 with pixels back to back and channel blocks `pitch` pixels apart, in a copy for each row or for each
+        channel block, whichever are fewer; rows of the map's full width count as one.
         """
         width, rows, columns = self.volume[2], box.rows.length, box.columns.length
         source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))

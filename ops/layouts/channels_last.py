@@ -72,7 +72,9 @@ class ChannelsLastMap(PlainMap):
         pitch: int,
         operand: str,
     ) -> None:
-        """Load separate pixels to L1, back to back, one transfer a row of the lattice; channel blocks `pitch` pixels apart."""
+        """Load separate pixels to L1, back to back, one transfer for each row of the lattice; channel blocks lie `pitch` pixels
+        apart.
+        """
         place, channels, lattice = pixels
         step = lattice.column_step * self.pixel_stride
         for row in range(lattice.rows):

@@ -120,7 +120,9 @@ class PlanarMap(PlainMap):
         pitch: int,
         operand: str,
     ) -> None:
-        """Load separate pixels to L1, back to back: in one transfer if columns adjoin, else one a row of the lattice."""
+        """Load separate pixels to L1, back to back, channel blocks `pitch` pixels apart: in one transfer if the lattice's
+        columns adjoin, else one for each of its rows.
+        """
         place, channels, lattice = pixels
         adjoining = lattice.column_step == 1
         matrices = ChannelMatrices(

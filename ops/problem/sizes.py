@@ -14,7 +14,7 @@ _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 
 
 def divisors(number: int, limit: int) -> list[int]:
-    """Return the divisors of `number` up to `limit`, ascending."""
+    """Return the divisors of `number` (at least 1) that are at most `limit`, ascending."""
     found = _all_divisors(number)
     return list(found[: bisect_right(found, limit)])
 
