@@ -40,9 +40,7 @@ def answer_conv_forward(inp: TilingInput) -> LadderAnswer[ConvForwardTiling]:
 
 def _columns(inp: TilingInput, buffers: int) -> ConvForwardTiling | Refusal:
     """Return the tiling of a one-row problem in strips as wide as a tile; a refusal if no strips fit, or one tile has the whole
-    row.
-
-    Raises TilingError if whole rows have no tiling.
+    row. Raises TilingError if whole rows have no tiling.
     """
     rows = of_rows(inp, buffers)
     if inp.problem.w_out <= rows.base_m:

@@ -66,8 +66,8 @@ def with_groups_merged(inp: TilingInput) -> TilingInput:
     """Return the problem with `merged` True, so that groups that fill whole blocks together are one real group, if the library
     merges them, else with False.
 
-    It does in layout NCDHW with 16- or 32-bit operands, if the weights of a real group fit UB twice (ops-nn,
-    conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of arch35: stated).
+    It does, whatever the number of groups, in layout NCDHW with 16- or 32-bit operands, if the weights of a real group fit UB,
+    less RESERVED bytes, twice (ops-nn, conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of arch35: stated).
     """
     merged, p = replace(inp, merged=True), inp.problem
     weights = ceil_to(merged.cin_g, inp.c0) * p.k_d * inp.taps * ceil_to(merged.cout_g, FRACTAL) * inp.itemsize
@@ -136,7 +136,7 @@ def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
 
 
 def _halves(base_m: int) -> Iterator[int]:
-    """Yield `base_m` and its halves in whole fractals, down to one fractal."""
+    """Yield `base_m` and its halves in whole fractals, down to one fractal, which is yielded even for less."""
     while base_m > FRACTAL:
         yield base_m
         base_m = base_m // 2 // FRACTAL * FRACTAL or FRACTAL
@@ -184,7 +184,8 @@ def in_strips(inp: TilingInput, buffers: int, width: int) -> ConvForwardTiling:
 
 
 def may_fit(inp: TilingInput, buffers: int, width: int) -> bool:
-    """Return True if L1 holds the input and weights of 16 pixels x 16 channels of a strip, so that tilings are worth trying.
+    """Return True if L1 holds, in `buffers` buffers each, one C_in block of input and weights for 16 pixels x 16 channels of a
+    strip, so that tilings are worth trying.
 
     Very wide strips, of which only whole rows fit, hold few channels in L1 and read more.
     """

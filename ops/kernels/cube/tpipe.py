@@ -119,7 +119,9 @@ def ping_pong(k: KernelBuilder, a1: tuple[int, int], b1: tuple[int, int]) -> tup
 
 
 class ClearingPipe:
-    """TPipe in which a kernel clears its result before its products; at its end all cubes meet (ops-nn arch22: stated)."""
+    """TPipe, begun when it is made, in which a kernel clears its result before its products; at its end all cubes meet (ops-nn
+    arch22: stated).
+    """
 
     def __init__(self, k: KernelBuilder) -> None:
         self._k = k

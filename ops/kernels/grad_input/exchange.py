@@ -206,7 +206,9 @@ class _Interleaver:
 
 
 def rectangles(m: int, count: int, width: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (first row, rows, first column, columns) of a run of pixels: a row's end, whole rows, a row's beginning."""
+    """Yield (first row, rows, first column, columns) of the rectangles that `count` pixels from pixel `m` on make in a map
+    `width` wide, without empty ones: the end (or a part) of a row, whole rows, the beginning of a row.
+    """
     row, column = divmod(m, width)
     if column or count < width:
         columns = min(width - column, count)

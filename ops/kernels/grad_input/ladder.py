@@ -114,9 +114,7 @@ class GradInputQuestion(TilingQuestion):
     @property
     def cuts(self) -> tuple[int, ...]:
         """Return the cuts of the kernel to try, in order: the user's own, else by rows, then by taps, if the chip's
-        kernel has them; () for none.
-
-        On dav-2201 they are tried only if the user gives no field.
+        kernel has them, on dav-2201 only if the user gives no field; () for none.
         """
         if self.cut is not None:
             return (self.cut,) if self.cut else ()
@@ -140,7 +138,8 @@ class GradInputQuestion(TilingQuestion):
         return GradInputQuestion(part, fields, self.chip, self.dtype, blocks=self.blocks)
 
     def answer(self) -> LadderAnswer[GradInputTiling]:
-        """Return the ladder's answer, its tiling with the user's fields; a "stand-in" if the library decides otherwise.
+        """Return the ladder's answer, its tiling with the user's fields ("manual"); without any it is a "stand-in" if the
+        library decides otherwise.
 
         Raises TilingError, with the formula and the limit, where no rung has a tiling or the fields do not fit.
         """
@@ -247,7 +246,9 @@ def _in_fitting_strips(q: GradInputQuestion, cut: int = UNCUT) -> GradInputTilin
 
 
 def _columns(q: GradInputQuestion) -> GradInputTiling | Refusal:
-    """Return the tiling of a one-row problem in strips; a refusal if whole rows have none, or one tile has the row."""
+    """Return the tiling of a one-row problem in strips; a refusal if whole rows have none, one tile has the row, or no strips
+    fit.
+    """
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows

@@ -47,8 +47,8 @@ def tiling_input(tiling: GradInputTiling, inp: TilingInput) -> TilingInput:
 
 
 def part_input(inp: TilingInput, split: int, strip: int, cut: int) -> TilingInput:
-    """Return the problem that a tiling's sizes refer to: one part of a `split` in the widest of strips of `strip`
-    columns (0: no strips), and one piece of a `cut` kernel.
+    """Return the problem that a tiling's sizes refer to: the part of a `split` with the most taps, in the strip of `strip`
+    columns (0: no strips) that reads the most of gradOutput, and one piece of a `cut` kernel.
     """
     if cut:
         inp = replace(inp, problem=cut_problem(inp.problem, cut))
@@ -183,7 +183,7 @@ def split_products(problem: ConvProblem, mode: int) -> int:
 
 def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
     """Return the problem that tilings of a split kernel are made for: the part with the most taps (the first of these),
-    in the widest of strips of `strip` columns.
+    `strip` columns of dx wide, with as many columns of gradOutput as any such strip reads.
 
     Without strips (0) or a split it is the whole width, or the whole kernel.
     """
@@ -200,8 +200,8 @@ def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
 
 
 def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
-    """Return the problem that tilings of a cut kernel are made for: one piece, with the most rows and columns that any
-    piece needs.
+    """Return the problem that tilings of a kernel cut by `cut` are made for: one piece, with the most gradOutput rows and
+    columns that any piece needs; `problem` if uncut.
 
     Its rows reach the last row of dx, so that no padding below counts: a stride may leave more of it than load3d has a
     field for, and a tile takes only the rows that it reads.

@@ -88,7 +88,9 @@ def _buffered(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterat
 
 
 def _largest_base_m(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """Return the largest base_m beside the tiling's base_n: L0A holds it with the shortest K, and L0C holds the tile."""
+    """Return the largest base_m beside the tiling's base_n for which L0A has room with the shortest K, and L0C for the tile;
+    one fractal at least, even if that does not fit.
+    """
     l0a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // inp.unit
     return floor_to(min(l0a, inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers // tiling.base_n), FRACTAL)
 

@@ -80,7 +80,7 @@ def _order(tiling: GradInputTiling, inp: TilingInput) -> tuple[str, ...]:
 
     On dav-3510 (ops-nn arch35: stated; where images and parts come: ours) with several kernel planes pixels, depth, channels
     fastest; else depth, pixels, channels, but pixels fastest for a kernel of one tap with fewer pixels than channels. On
-    others, where a core gets one part of pixels and channels for several images, pixels count fastest (assumed).
+    others parts, pixels, images, channels; with `single_core_batch` images, channels, parts, pixels (assumed).
     """
     if not variant_of(inp).tile_tasks:
         return ("group", "image", "n", "part", "m") if tiling.single_core_batch else ("group", "part", "m", "image", "n")

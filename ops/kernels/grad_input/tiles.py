@@ -130,7 +130,7 @@ def runs(part: MapPart, width: int, m: int, m_count: int) -> Iterator[TileRun]:
     """Yield the runs of a tile's `m_count` pixels from `m` on that adjoin in dx: one run if the part is whole rows of
     dx, else one for each row.
 
-    `width` is the columns of dx. Pixels that the part does not have are left out.
+    `width` is the columns of dx. Columns that the part does not have are left out; `m_count` has only rows that it has.
     """
     own = part.problem.w_in
     if part.row_step == 1 and own == width:

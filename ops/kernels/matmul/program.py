@@ -304,7 +304,7 @@ class _MatmulBuilder:
 
     def load_right(self, address: int, n_count: int, inside: int, k_count: int, held: int) -> None:
         """Load B to `address` of L0B as [K1][N1][16][C0], from element `inside` of the `held` elements of K in L1: by
-        load_data_2d or load_data_3d, as B is stored.
+        load_data_2d if `by_fractals` (`held`), else by load_data_3d.
         """
         columns, source = ceil_div(n_count, FRACTAL), self.b1.address
         if self.problem.transpose_b:

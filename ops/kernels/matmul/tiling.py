@@ -348,7 +348,9 @@ def _touched(row_bytes: int, line: int) -> float:
 
 
 def _right_loads(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> int:
-    """Return the load instructions of a base block of B to L0B: one, or on some chips one for each 16 of K (16 bits)."""
+    """Return the load instructions of a base block of B to L0B: one for each 16 of K if `one_load_for_each_k` and B is
+    16-bit and stored [K, N]; else one.
+    """
     one_each = not problem.transpose_b and problem.itemsize == 2 and one_load_for_each_k(chip)
     return ceil_div(tiling.base_k, FRACTAL) if one_each else 1
 

@@ -183,8 +183,9 @@ class _PartGrid:
 
 
 def _core_grid(inp: TilingInput, ragged: bool) -> _PartGrid:
-    """Return the last grid, of fewer and fewer even parts of channels and images, that `beats` the one before: mostly that of
-    the fewest rounds, then the most cores, then the smallest load.
+    """Return the last grid that `beats` the best before it: from one core on, then with fewer and fewer even parts of channels
+    and images, and parts of pixels for the other cores. It has mostly the fewest rounds, then the most cores, then the least
+    load.
 
     It is `_few_tiles` if dx has fewer fractals than cores, one core for images of less than 16 elements. `ragged`: a share has
     two fractals or more, the last at least one.
@@ -336,7 +337,9 @@ class _CoreShare:
         return divisors_down(total, _l0_fractals(self.inp))
 
     def _longest(self, n0: int, k0: int) -> int:
-        """Return the largest m0 with which L0A, L0C and one load of L1 hold n0 and k0; 0 where none fits."""
+        """Return the largest m0 with which half of L0A and of L0C and one load of L1 hold n0 and k0; 0 where none fits. If
+        `ragged`, the last of the tiles must have a whole fractal.
+        """
         inp = self.inp
         m0 = min(_l0_fractals(inp) // k0, _l0c_fractals(inp) // n0, self.m)
         k = math.lcm(k0, inp.taps) // inp.taps
@@ -349,7 +352,9 @@ class _CoreShare:
         return m0
 
     def _leaves_ub(self, m0: int, results: int) -> bool:
-        """Return True if UB has room for a row of gradOutput (stride 1: two rows of its window) and `results` tiles of dx."""
+        """Return True if UB has room for `results` tiles of dx beside a row of gradOutput with zeros (stride 1: two rows with
+        the columns that the kernel adds, or from LONG_ROW columns on two windows of a pixel).
+        """
         p = self.inp.problem
         row = p.w_out * p.stride_w * FRACTAL
         if p.stride_h == p.stride_w == 1:

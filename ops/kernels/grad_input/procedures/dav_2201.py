@@ -132,8 +132,8 @@ def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Return the block with L1 steps that fill half of L1 with each operand, in whole channel blocks; one step divides
-    the other, and A's is at most load3d's K field.
+    """Return the block with L1 steps that fill half of L1 with each operand, in whole channel blocks (at least one, even if
+    that does not fit); one step divides the other, and A's is at most load3d's K field.
     """
     half, blocks, whole = inp.buffers["L1"] // 2, inp.cout_padded // inp.unit, k_slice(inp)
     a_bytes = dilated_rows(inp.problem, tiling.base_m) * a1_row_bytes(inp)
@@ -291,8 +291,8 @@ def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def needs_clearing(inp: TilingInput) -> bool:
-    """Return True if some dx pixels may get no contribution, so that the kernel first clears dx (ops-nn: stated). The W axis
-    does not count.
+    """Return True if the vendor's kernel first clears dx, since some pixels may get no contribution (ops-nn: stated): strides
+    leave over dx rows or planes at the end, stride_h exceeds k_h, or dilation_d 1. W and stride_d beyond k_d do not count.
     """
     p = inp.problem
     depth_rest = (p.d_in + p.pad_front + p.pad_back - (p.k_d - 1) * p.dilation_d - 1) % p.stride_d

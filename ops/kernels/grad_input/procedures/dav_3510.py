@@ -72,8 +72,9 @@ def split_mode(inp: TilingInput) -> int:
 
 
 def with_groups_merged(inp: TilingInput) -> TilingInput:
-    """Return the problem with `merged` as the library decides: True in NCDHW with 16- or 32-bit operands, if UB holds
-    the merged weights twice and the kernel is not cut (ops-nn, conv_backprop_input_context_utils.cpp: stated).
+    """Return the problem with `merged` as the library decides: True in NCDHW with 16- or 32-bit operands, if UB, less RESERVED
+    bytes, holds a kernel plane of a real group's merged weights twice and the kernel is not cut (ops-nn,
+    conv_backprop_input_context_utils.cpp: stated).
     """
     merged = replace(inp, merged=True)
     weights = ceil_to(merged.cout_g, inp.c0) * inp.taps * ceil_to(merged.cin_g, FRACTAL) * inp.itemsize
@@ -90,8 +91,8 @@ def reads_its_layout(inp: TilingInput) -> bool:
 def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None, cut: int | None = None) -> GradInputTiling:
     """Return the procedure's tiling; its source is "stand-in" where part of the decision is not the vendor's.
 
-    `mode` is a kernelSplitMode in place of the library's own, `cut` a loadB1Condition. Raises TilingError for a blocked
-    layout, and where no block fits.
+    `mode` is a kernelSplitMode in place of the library's own, `cut` a loadB1Condition, which a split kernel ignores. Raises
+    TilingError for a blocked layout, a split that cannot be, and where no block fits.
     """
     if not reads_its_layout(inp):
         raise TilingError("grad_input: the procedure for dav-3510 is for its kernel that reads NCDHW")
@@ -186,7 +187,9 @@ def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) 
 
 
 def decided(p: DataProblem) -> GradInputTiling:
-    """Return the tiling (block, steps, buffers, share) of the first template that applies. TilingError where none fits."""
+    """Return the tiling (block, steps, buffers, share) of the first template that applies. TilingError where L1 does not hold
+    it; no other template is tried.
+    """
     if is_small_shape(p):
         tiling = small_shape(p)
     elif may_hold_weights(p):

@@ -163,7 +163,8 @@ def library_split(inp: TilingInput) -> tuple[int, bool]:
 
 
 def _stays(part: DividedProblem) -> bool:
-    """Return True if gradOutput stays in L1 for all parts: both operands fit whole, with at most 256 output channels.
+    """Return True if gradOutput stays in L1 for all parts: the rows that SIDE pixels of a part read fit half of L1 and the
+    weights of all parts the rest, with at most HELD_CHANNELS output and SIDE input channels.
 
     It does not stay for a kernel of one tap, with several planes of both kernel and gradOutput, or where tiles of
     BEST_PIXELS pixels suffice for all cores and dx has from FRACTAL to BEST_CHANNELS channels.

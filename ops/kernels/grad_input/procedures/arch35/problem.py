@@ -44,7 +44,8 @@ class DataProblem:
     @property
     def may_be_so(self) -> bool:
         """Return True if the kernel can be taken as `cut` says: L1 holds one channel block of the gradOutput rows that
-        MOST_PIXELS pixels of dx read, beside its weights for 16 input channels, and load3d has fields for pads and dilation.
+        MOST_PIXELS pixels of dx read, beside its weights for 16 input channels, and load3d has fields for pads and dilation
+        (row by row those of W alone).
 
         Tap by tap is always possible.
         """
@@ -104,12 +105,12 @@ class DataProblem:
 
     @cached_property
     def n(self) -> int:
-        """Return N: the input channels of a group, rounded up to `side`."""
+        """Return N: the input channels of a real group, rounded up to `side`."""
         return ceil_to(self.inp.cin_g, self.side)
 
     @cached_property
     def blocks(self) -> int:
-        """Return the number of blocks of C0 output channels of a group."""
+        """Return the number of blocks of C0 output channels of a real group."""
         return ceil_div(self.inp.cout_g, self.c0)
 
     @cached_property
@@ -149,7 +150,7 @@ class DataProblem:
 
     @cached_property
     def packed(self) -> bool:
-        """Return True if the library packs the output channels (at most four) into one block (C04): 16-bit NCDHW,
+        """Return True if `packs` and the library packs the output channels (at most four) into one block (C04): 16-bit NCDHW,
         stride and dilation 1, several taps, an uncut kernel, no merged groups, and UB has room.
 
         It does not where gradOutput is a single pixel, or load3d would have a negative pad left or right.
