@@ -87,7 +87,9 @@ class Shapes:
 
 
 def _added(one: Instruction) -> str:
-    """Return the atomic operation and format in which a row changes memory, "maxfloat16" or "float32"; "" if it overwrites."""
+    """Return how an instruction changes memory atomically: operation and format ("maxfloat16"), of an addition the format; else
+    "".
+    """
     if not one.atomic:
         return ""
     told = getattr(one, "atomic_add", True)

@@ -59,7 +59,7 @@ def lost_stores(subject: Subject) -> list[tuple[Accesses, Disorder]]:
 
 
 def stores_left(subject: Subject) -> list[str]:
-    """Return one remark with the source lines of the scalar stores that no row of their program writes back.
+    """Return one remark that names up to 4 source lines of scalar stores which no row of their program writes back.
 
     [] if there are none, or if the chip has no instruction for it.
     """

@@ -280,8 +280,9 @@ def _local_reads(subject: Subject, space: str) -> Iterator[CheckFinding]:
 def _whole_blocks(region: Region, room: int) -> Region:
     """Return a written region with each row extended to whole blocks of 32 bytes.
 
-    It stays as it is if it would exceed `room` bytes or its rows do not begin at whole blocks. MTE2 writes whole blocks. Other
-    writes count so on chips whose copies out of UB take whole blocks, since the rest of a last block is only copied along.
+    It stays as it is if it would exceed `room` bytes, or if its rows are no whole number of blocks apart. MTE2 writes whole
+    blocks. Other writes count so on chips whose copies out of UB take whole blocks, since the rest of a last block is only
+    copied along.
     """
     if region.rows > 1 and region.row_stride % BLOCK_BYTES:
         return region

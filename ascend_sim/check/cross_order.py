@@ -156,7 +156,8 @@ class CrossMatches:
     def wait(self, walk: Walker, item: int, code: int) -> bool:
         """Pass a program's wait for a cross-core flag and return True; return False while the flag is not raised.
 
-        A disarmed wait always passes. A wait that no core will ever end is recorded as a fault and passes.
+        Disarmed waits always pass, and so do all in a `free_pass`. A wait that no core will ever end is recorded as a fault and
+        passes.
         """
         group, counter = self._counter(walk.index, code)
         taken = counter.taken[walk.index]

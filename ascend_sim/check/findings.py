@@ -55,7 +55,11 @@ class FindingPlace:
         return f"#0 {line}{self.instruction} (row {self.row}{cycle}){call}"
 
     def short(self) -> str:
-        """Return "add.py:7 `k.gm_to_ub(row, x)`": file, line, its text cut to 48 characters; without line the instruction."""
+        """Return "add.py:7 `k.gm_to_ub(row, x)`": file, line, its text cut to 48 characters (the instruction if it is
+        unknown).
+
+        Without a line it is the instruction alone.
+        """
         call = f"`{shorten(self.call, _CALL, placeholder=' ...')}`" if self.call else self.instruction
         return f"{Path(self.line[0]).name}:{self.line[1]} {call}" if self.line is not None else call
 
@@ -134,7 +138,9 @@ class CheckFinding(Finding):
         return lines
 
     def brief(self) -> str:
-        """Return the finding in one line: of two accesses their lines and tensor, else kind, title, places; with advice."""
+        """Return the finding in one line: kind and count, of two accesses their lines and tensor, else title and places;
+        then advice.
+        """
         head = f"{self.kind}, {self.count} times" if self.count > 1 else self.kind
         held = f"{self.tensor} in {self.space}" if self.tensor else self.space
         advice = f"; {self.advice}" if self.advice else ""

@@ -33,7 +33,7 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
     """Return findings on the memory faults of one task; those on whole tensors need all tasks (`contents`).
 
     `races` are its races, of which writes of two cores to GM are faults too. With `strict` unused pieces of buffers are
-    reported as well, if no access goes astray.
+    reported as well, unless an access is wrong (a race aside).
     """
     wrong = [*_addresses(subject), *_overruns(subject), *_strays(subject), *_rows_over_each_other(subject)]
     unused = _unused_buffers(subject) if strict and not wrong else ()  # a stray access may be meant for any of them

@@ -27,6 +27,8 @@ from ascend_sim.numerics.distinct import distinct
 class TaskOrder:
     """Order of the rows of a task's programs as clocks, as if the synchronising rows `out` were not there.
 
+    `out` None leaves out waits for unit flags that the pipe's next work does not use (`SyncRows.loose_waits`).
+
     `matches` and `events` do not depend on `out`: which set ends a wait does not depend on what pipes know. They are taken from
     `base` if it is given.
     """

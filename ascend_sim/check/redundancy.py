@@ -110,7 +110,9 @@ def groups(subject: Subject) -> dict[_Group, Ints]:
 
 
 def _beside_own(subject: Subject, number: int, rows: Ints) -> NDArray[np.bool_]:
-    """Return for each of `rows` that synchronise True if the one before or behind it on the same pipe is the library's."""
+    """Return for each of `rows` True if it is no barrier of the library, but the one of `rows` before or behind it on its pipe
+    is.
+    """
     notes = subject.programs[number].notes
     pipe, beside = subject.synced[number].pipe[rows], np.zeros(len(rows), np.bool_)
     if notes is None or not notes.own_barriers:

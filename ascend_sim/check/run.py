@@ -34,7 +34,9 @@ _INSIDE = ("overrun", "stray", "rows over each other")
 
 
 def chosen_tools(names: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Return the named tools in the order in which they run; all for None or no name. Raises SimError for an unknown name."""
+    """Return the named tools in the order in which they run; all for None or an empty list. Raises SimError for an unknown
+    name.
+    """
     given = tuple(names or TOOLS) if names is None or isinstance(names, list | tuple) else (names,)
     for name in given:
         if name not in TOOLS:
@@ -56,10 +58,11 @@ def check_tasks(
     """Build and check tasks in launch order and return the report; `roles` is {tensor's name: role} (`contents.ROLES`, else
     "given"), `tools` as in `chosen_tools`.
 
-    `strict` also reports unused buffers, and waits and barriers that a kernel for all shapes needs for other shapes. The
-    programs are built under inspection, so that a builder's refusal is a finding. If there are findings, their cycles are those
-    of a run in mode "timing" on `engine`, if that comes to an end. `disarm` is {task: flags that its builder disarms}; here it
-    is only tested: SimError for a task or flag that is not there, unless a builder refused something.
+    `strict` also compares stamped loops with plain ones (up to 2**20 rows), and reports unused buffers, and waits and barriers
+    that a kernel for all shapes needs for other shapes. The programs are built under inspection, so that a builder's refusal is
+    a finding. If there are findings, their cycles are those of a run in mode "timing" on `engine`, if that comes to an end.
+    `disarm` is {task: flags that its builder disarms}; here it is only tested: SimError for a task or flag that is not there,
+    unless a builder refused something.
     """
     wanted = chosen_tools(tools)
     programs: list[list[Program]] = []
@@ -185,7 +188,7 @@ def _look(
 
     After a deadlock a task's races and reads are not reported; redundant waits and stores left in the data cache are looked for
     only in a task without errors, of which the builder `refused` nothing. Outputs not written whole and unused tensors are
-    reported only if every kernel came to its end and no access to GM is at a wrong address.
+    reported only if every kernel came to its end and memcheck finds no error in GM.
     """
     found: list[CheckFinding] = []
     remarks: list[str] = []

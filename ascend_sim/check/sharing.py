@@ -37,8 +37,7 @@ def kinds_of(a: Accesses, shapes: Shapes) -> Rows:
 def meet(one: int, other: int) -> bool:
     """Return True if accesses of these two kinds (`kinds_of`) to the same bytes must be in order.
 
-    Two reads need not, nor additions in one format, nor two of the cube to large tiles of L0C, which
-    interlock.
+    Two reads need not, nor additions in one format, nor two of the cube to large tiles of L0C, which interlock.
     """
     writes, cube, atomic = (one | other) & 1, one & other & 2, one >> 2
     return bool(writes) and not cube and not (atomic and atomic == other >> 2)

@@ -74,7 +74,9 @@ MOST_TOLD = 20_000
 
 @frozen(eq=False)
 class Disorder:
-    """Accesses to one space that nothing orders: at most `MOST_TOLD` pairs, and the numbers of all racing `footprints`."""
+    """Accesses to one space that nothing orders: at most `MOST_TOLD` pairs (`first[i]`, `second[i]`), and all racing
+    `footprints`.
+    """
 
     first: Ints
     second: Ints

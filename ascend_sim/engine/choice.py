@@ -23,7 +23,8 @@ def chosen_engine(engine: str | None = None) -> str:
     """Return the engine to run, "simpy" or "compiled".
 
     For None and "auto" the variable `ASCEND_SIM_ENGINE` decides; without it the compiled engine runs where it was built, else
-    SimPy, with a warning once a process. Raises SimError for another name, and for "compiled" where it was not built.
+    SimPy, with a warning once a process. Raises SimError for another name, also in the variable, and for "compiled" where it
+    was not built.
     """
     asked, said_by = "auto" if engine is None else engine, "engine"
     if asked == "auto" and os.environ.get(VARIABLE):

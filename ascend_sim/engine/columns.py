@@ -70,7 +70,7 @@ class ColumnFile:
         return place
 
     def read(self, place: int, size: int) -> bytes:
-        """Return `size` bytes from offset `place` on."""
+        """Return `size` bytes from offset `place` on, fewer at the end of the file."""
         return os.pread(self._file.fileno(), size, place)
 
 
@@ -86,7 +86,10 @@ class Written(Mapping[str, NDArray[np.int64]]):
     moves: NDArray[np.int64]
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
-        """Return the column called `name`, one of `TIMES`, a number for each row; of OF_MOVES 0 in rows without a transfer."""
+        """Return the column called `name`, one of `TIMES`, a number for each row; of OF_MOVES 0 in rows without a transfer.
+
+        Raises KeyError for another name.
+        """
         if name in OF_ALL:
             return self.times[:, OF_ALL.index(name)]
         if name not in OF_MOVES:
@@ -135,7 +138,10 @@ class Packed(Mapping[str, NDArray[np.int64]]):
         return cls(count, np.frombuffer(b"".join(pieces), np.uint8), -1 - places)
 
     def __getitem__(self, name: str) -> NDArray[np.int64]:
-        """Return the column called `name`, one of `TIMES`, unpacked and read-only; the most recently read ones are cached."""
+        """Return the column called `name`, one of `TIMES`, unpacked and read-only; the most recently read ones are cached.
+
+        Raises KeyError for another name.
+        """
         if name not in TIMES:
             raise KeyError(name)
         return self.lately.get((self._own, name), lambda: self._unpacked(name))

@@ -52,8 +52,8 @@ CHUNK = 4096
 class CoreRun:
     """The timeline of one program that begins at cycle `begin`.
 
-    After the run `start`, `end` and `retire` hold one cycle count per row (`end` is the end of occupancy; for waits the
-    instant the wait is over), `finish` the last retirement. `traffic` None means that every transfer runs at port speed.
+    After the run `start`, `end` and `retire` hold one cycle count per row (`end` is the end of occupancy; for waits the instant
+    the wait is over), `finish` the last retirement, end or issue. `traffic` None means that every transfer runs at port speed.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class CoreRun:
     # -- processes -----------------------------------------------------------------------------------------------------
 
     def run(self) -> simpy.Event:
-        """Start the program; the returned event fires with its last retirement."""
+        """Start the program; the returned event fires at its `finish`."""
         return self.env.process(self._life())
 
     def _life(self) -> Process:
@@ -466,7 +466,7 @@ class CoreRun:
         return self._t
 
     def stuck(self) -> list[tuple[str, int, bool]]:
-        """Return (pipe, row at its head, True if that row was issued) for every pipe that has not finished its rows."""
+        """Return (pipe, row at its head, True if that row was issued) for every pipe but S that has not finished its rows."""
         heads = []
         for p in range(1, len(PIPES)):
             done = len(self._left[p]) - self._depth[p]

@@ -52,7 +52,7 @@ class Device:
         return cold
 
     def repeat(self, tasks: Iterable[Task]) -> None:
-        """Record the launches of `tasks` as a run of them would, so that their code is warm; nothing is run."""
+        """Record the launches of those `tasks` that have blocks, so that their code is warm; nothing is run."""
         for task in tasks:
             if task.block_dim:
                 self.launch(task)

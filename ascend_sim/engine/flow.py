@@ -194,8 +194,8 @@ class _Probe:
 class CubeFlow:
     """Byte offsets of the elements of one mmad, from its operands' addresses.
 
-    `left` [M, k] lies in L0A, `right` [N, k] in L0B (k in the order of the products). `place` [bytes / 4] has for each
-    element of L0C its place m * `columns` + n.
+    `left` [M, k] lies in L0A, `right` [N, k] in L0B (k in the order of the products); M and N = `columns` are whole fractals.
+    `place` [bytes / 4] has for each element of L0C its place m * `columns` + n.
     """
 
     left: Offsets

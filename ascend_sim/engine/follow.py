@@ -144,7 +144,7 @@ class Follower:
     def _trace(self, reader: Row | None, space: str, address: int, dtype: str) -> ItemStep | SumPart | None:
         """Follow an item backwards from `reader` (None: from the end of the run) and record all that it passed.
 
-        Return the step that wrote it, or for L0C its sum; None in a tensor that no program wrote.
+        Return the step that wrote it, or for L0C its sum; None if no program wrote it.
         """
         assert reader is None or space != "L0C" or dtype == _ACCUMULATOR
         if space == "L0C" and reader is not None:

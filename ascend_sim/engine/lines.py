@@ -83,7 +83,7 @@ def _of_run(start: int, size: int, line: int) -> Footprint:
 
 
 class LinesOf:
-    """L2 lines below address `end` that the programs of one task read and write, as marks in `read` and `written`.
+    """L2 lines below address `end` that transfers in a task's programs read and write, as marks in `read` and `written`.
 
     Lines of atomic additions are marked in `read` only. `bases` are the addresses of the task's tensors, `line` the bytes of a
     line. C marks the lines if it was built, else numpy.
@@ -97,11 +97,11 @@ class LinesOf:
         self._bases_in_c = address_of(self.bases)
 
     def add(self, program: Program) -> None:
-        """Mark the lines that one more program reads and writes."""
+        """Mark the lines that the transfers of one more program read and write."""
         (self.add_by_numpy if self._library is None else self.add_by_c)(program)
 
     def add_by_c(self, program: Program) -> None:
-        """Mark the lines of a program with compiled/lines.c."""
+        """Mark the lines of a program's transfers with compiled/lines.c."""
         touches, kinds = program.table.touches, program.table.column("kind")
         whole = library.ProgramStruct(
             **program.sheet.addresses(), count=len(program), bases=self._bases_in_c, tensors=len(self.bases)

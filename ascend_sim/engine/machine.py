@@ -51,7 +51,7 @@ class RunningProgram(Protocol):
         """Return the last cycle of the scalar unit that was computed."""
 
     def stuck(self) -> list[tuple[str, int, bool]]:
-        """Return (pipe, row at its head, True if that row was issued) for every pipe that has not finished its rows."""
+        """Return (pipe, row at its head, True if that row was issued) for every pipe but S that has not finished its rows."""
 
     def scalar_stuck(self) -> tuple[int, str] | None:
         """Return (row before which the scalar unit stands, the pipe whose queue is full); None if it does not stand.

@@ -61,7 +61,7 @@ def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
 def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[Any], ...]:
     """Return (low byte, end, start, retirement, True if it writes) of every access to the buffer, as columns sorted by start.
 
-    Reads come before writes that start with them, writes of one cycle in order of rows.
+    Reads come before writes that start with them, writes of one cycle in order of rows. Accesses to no byte are left out.
     """
     row, place = run.program.accesses(buffer)
     touches = run.program.table.touches.columns

@@ -73,9 +73,11 @@ class Provenance:
         return self.tasks[run.task].tensors[value >> SLOT_SHIFT].base + (value & OFFSET_MASK)
 
     def writers(self, before: Row | None, space: str, low: int, high: int, owner: int | None = None) -> Iterator[Row]:
-        """Yield the rows whose hull touches bytes `low` to `high` - 1 of `space`, the last one first.
+        """Yield the rows that wrote before a reader and whose hull touches bytes `low` to `high` - 1 of `space`, the last one
+        first.
 
-        `before` is the reader; None stands for the end of the run. For a buffer without a reader `owner` names the program.
+        `before` is the reader; None stands for the end of the run. For a buffer without a reader `owner` is the program's
+        number.
         """
         writes = self._writes(space, before[0] if before is not None else owner)
         near = (writes.low < high) & (writes.high > low)

@@ -52,8 +52,8 @@ class Transfer:
     """One GM transfer in flight; `done` fires with the transfer at its last cycle.
 
     `open` counts what is still to come: its own bytes, and each fetch by another transfer whose lines it hits. `ready` is the
-    cycle at which its last line comes out of HBM, `stamp` the L2's `clock` when it began. Of its distinct lines `hits` were in
-    the L2 and `allocated` got a place there.
+    cycle at which its last line comes out of HBM, `stamp` the L2's `clock` when it began. `lines` are counted row by row. Of
+    the distinct ones `misses` were fetched from HBM, `hits` found in the L2, and `allocated` got a place there.
     """
 
     order: int

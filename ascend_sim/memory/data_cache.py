@@ -19,7 +19,10 @@ Line = tuple[int, int]
 
 
 class DataCache:
-    """The lines of GM held by one core's scalar data cache; `tensors` are GM's bytes by slot, `line_bytes` a line's size."""
+    """The lines of GM held by one core's scalar data cache; `tensors` are GM's bytes by slot, `line_bytes` a line's size.
+
+    Addresses are operands of instructions (`gm_operand`).
+    """
 
     def __init__(self, tensors: Sequence[NDArray[np.uint8]], line_bytes: int) -> None:
         self._tensors, self._size = tensors, line_bytes

@@ -35,7 +35,7 @@ class Outlook:
     """Expected work of tasks: `instructions` of all blocks, taking each block to be as long as its task's first, and `seconds`
     to simulate them on this machine.
 
-    `seconds` is None if no kernel could be tried: each has too few blocks, or a barrier of all cores.
+    `seconds` is None if no kernel could be tried: each has too few blocks, a barrier of all cores, or a block that fails alone.
     """
 
     instructions: int
@@ -43,12 +43,13 @@ class Outlook:
 
 
 def look_ahead(chip: ChipSpec, tasks: Sequence[Task], trial: Trial | str) -> Outlook:
-    """Return the expected work of `tasks`: count the instructions of each task's first block, time one block, and multiply
-    both by the number of blocks.
+    """Return the expected work of `tasks`: count the instructions of each task's first block, time one block, and multiply both
+    by the number of blocks.
 
     `trial` is a mode of running, or a function to call with each timed task (cut to one block). Not timed are tasks with fewer
-    than `FEWEST_BLOCKS` blocks or a barrier of all cores, and blocks that raise SimError alone. The estimate is rough: a block
-    alone costs a little less than among others, but has a start of its own.
+    than `FEWEST_BLOCKS` blocks or a barrier of all cores, and blocks that raise SimError alone; `FEWEST_BLOCKS` says how long
+    these are assumed to take. The estimate is rough: a block alone costs a little less than among others, but has a start of
+    its own.
     """
     attempt = _run(chip, trial) if isinstance(trial, str) else trial
     rows = [sum(len(program) for program in task.build(0)) if task.block_dim else 0 for task in tasks]

@@ -266,7 +266,7 @@ def _gone(parent: Any) -> bool:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error itself if another process can unpickle it to an equal one, else a SimError with its type and text.
+    """Return the error itself if pickling keeps its type and text, else a SimError with both in its text.
 
     To an error that is not a SimError its traceback is added as a note.
     """

@@ -307,7 +307,7 @@ class CompiledCore:
             self.c_program.times, self.c_program.moves = address_of(columns.times), address_of(columns.moves)
 
     def run(self) -> simpy.Event:
-        """Start the program; the returned event fires with its last retirement."""
+        """Start the program; the returned event fires at its `finish`."""
         self._machine.begin(self)
         return self._over
 
@@ -381,7 +381,10 @@ class CompiledCore:
         return False
 
     def stuck(self) -> list[tuple[str, int, bool]]:
-        """Return (pipe, row at its head, True if that row was issued) for every pipe that has not finished its rows."""
+        """Return (pipe, row at its head, True if that row was issued) for every pipe but S that has not finished its rows.
+
+        [] before `run` and after the end.
+        """
         heads: list[tuple[str, int, bool]] = []
         if self.handle is None:
             return heads

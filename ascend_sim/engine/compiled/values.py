@@ -157,7 +157,9 @@ class Workspace:
         return product.m, product.n, product.k, product.held_k, width
 
     def _fits(self, moves: Moves) -> bool:
-        """Return True if C can perform the moves: it has the conversion, addition and loops, and room for all items."""
+        """Return True if C can perform the moves and sum in the model's order: it has their conversion, rounding, addition,
+        fill and loops, and room for all items.
+        """
         if moves.scaling is not None or moves.keeps or (moves.source, moves.target) not in CASTS or moves.adds not in _ADDS:
             return False
         if moves.product is not None and self._model.accumulate == "exact_group" and moves.product.dtype != "int8":
