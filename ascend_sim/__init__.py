@@ -34,7 +34,7 @@ _ELSEWHERE = {
 
 @cache
 def _modules() -> dict[str, str]:
-    """Return {public name: its module}, read from the stub `__init__.pyi`, which lists each once."""
+    """Return {public name: its module}, read once from the stub `__init__.pyi`, which lists each once."""
     import ast
 
     with open(path.join(__path__[0], "__init__.pyi"), encoding="utf-8") as stub:

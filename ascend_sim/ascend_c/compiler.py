@@ -355,7 +355,7 @@ def _prerequisites(rules: str) -> list[Path]:
 
 @cache
 def _headers() -> str:
-    """Return a digest of all headers here, and of the module that adds counts to the user's files."""
+    """Return a digest of all headers here, and of the module that adds counts to the user's files; read once a process."""
     counting = Path(__file__).with_name("counted.py")
     return _hash(*[path.read_bytes() for path in (*sorted(HEADERS.rglob("*.h")), counting)])
 

@@ -149,7 +149,7 @@ class _Scan:
 
     def _begin_block(self, begin: int, in_function: bool) -> bool:
         """Return True if statements of a function stand in the block whose text begins at `begin`; count the calls of one that
-        is a function's body.
+        is the body of a function, but of no kernel.
         """
         kind = self._before_closed
         may_be = kind not in _STATEMENTS and (kind == _LAMBDA or not in_function)

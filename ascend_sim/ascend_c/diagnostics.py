@@ -65,7 +65,7 @@ def shown_errors(said: str, ours: Sequence[Path], sources: Sequence[Path] = ()) 
     Errors without such a line are shown only if there are no others; that of an entry that shares its name is at its line in
     `sources`. A line has one error, for its first makes others; at most 10 are shown. Errors that make others elsewhere (a
     missing first line, a comment without an end, a call that is not simulated, a missing brace) stand alone. In a judge, a file
-    that is not C++ is the only error.
+    that is not C++ is the only error. If no error can be read, the last line of the output is given.
     """
     found: dict[tuple[str, str], str] = {}
     others: dict[str, None] = {}

@@ -203,7 +203,9 @@ def translated(
 
 
 def _find_cached(table: InstructionTable, rows: NDArray[np.int64]) -> None:
-    """Mark, in place, the scalar loads and stores of GM whose line the data cache already holds, which take fewer cycles."""
+    """Mark, in place, the scalar loads and stores of GM whose line the data cache already holds, which take fewer cycles; the
+    instructions for these are added to `table`.
+    """
     known = [isinstance(one, ScalarAccess | CleanDataCache) for one in table.instructions]
     if not any(known):
         return

@@ -120,9 +120,11 @@ def choose(path: Path, name: str | None, include: Sequence[Path] = ()) -> tuple[
 
 
 def _plain(path: Path, include: Sequence[Path]) -> tuple[str, list[str]]:
-    """Return a file's text without comments and texts, and the names of macros with parameters that hold `__global__`.
+    """Return a file's text with blanks for comments, strings and characters, and the names of macros with parameters that hold
+    `__global__`.
 
-    The names of other such macros are replaced by what they stand for. Every line stays where it is.
+    The names of other such macros are replaced by what they stand for. Every line stays where it is. Raises SimError for a
+    missing or unreadable file.
     """
     if not path.is_file():
         raise SimError(f"{path}: {why_no_file(path)}; give a C++ file with a kernel")
@@ -144,7 +146,7 @@ def _plain(path: Path, include: Sequence[Path]) -> tuple[str, list[str]]:
 
 def included(path: Path, include: Sequence[Path]) -> dict[Path, str]:
     """Return the texts of the headers that a file includes from its folder or `include`, of those that they include, and last
-    its own, by their paths.
+    its own, by their paths. Raises OSError for a file that cannot be read.
     """
     texts: dict[Path, str] = {}
     _add_included(path, include, texts)

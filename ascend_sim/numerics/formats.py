@@ -258,7 +258,10 @@ def format_of(name_or_dtype: object, mantissa_bits: int | None = None) -> Format
 
 
 def numpy_dtype(name: object) -> np.dtype[Any]:
-    """Return the dtype that holds arrays of a format: ml_dtypes for bfloat16 and fp8, float32 for hf32, uint8 for hifloat8."""
+    """Return the dtype that holds arrays of a format: ml_dtypes for bfloat16 and fp8, float32 for hf32, uint8 for hifloat8.
+
+    Raises SimError for an unknown format.
+    """
     return format_of(name).storage
 
 
@@ -266,7 +269,7 @@ def ulp(x: npt.ArrayLike, fmt: object, mantissa_bits: int | None = None) -> npt.
     """Return the spacing of a format at |x|, elementwise: the gap from the value at or below |x| to the next one above.
 
     Below the smallest exponent that is the smallest positive value (also at 0), beyond the largest finite value the spacing of
-    the top binade; NaN gives NaN. float64, shape of `x`. `mantissa_bits` is for hf32.
+    the top binade; NaN gives NaN. float64, shape of `x`. `mantissa_bits` is for hf32. Raises SimError for an unknown format.
     """
     entry = format_of(fmt, mantissa_bits)
     magnitude = np.abs(np.asarray(x, dtype=np.float64))

@@ -77,7 +77,7 @@ class SimulatedLayer:
 
     def run(self, *, forward: bool = False) -> Result:
         """Run the call of one pass (`forward` as in `call`) in timing mode with the settings of the simulation; return its
-        Result, with a timeline.
+        Result, with a timeline. Raises SimError as `call`, and AclnnError where the operator refuses the call.
         """
         call = self.call(forward=forward)
         options = {**alone(self.settings.options), "chip": self.settings.chip, "mode": "timing", "timeline": True}
@@ -90,7 +90,7 @@ class SimulatedLayer:
 
     def tile(self, kernel: str | None = None, **options: Unpack[SearchOptions]) -> SearchOutcomes:
         """Search the tilings of the layer's cube kernels in its backward call (`kernel`: one of them); `options` are those of
-        `ascend_sim.search_tilings`.
+        `ascend_sim.search_tilings`. Raises SimError as `case`.
         """
         return search_tilings(self.case(), kernel, chips=[self.settings.chip], **options)
 

@@ -29,7 +29,8 @@ from ascend_sim.torch.options import SimulateOptions
 
 
 def matmul_problem(a: TensorSpec, b: TensorSpec, cube_math_type: int, chip: ChipSpec) -> MatMulProblem:
-    """Return the MatMul kernel's problem for [M, K] x [K, N], or for batches of them. Raises SimError for an empty product.
+    """Return the MatMul kernel's problem for [M, K] x [K, N], or for batches of them. Raises SimError for an empty product and
+    for dtypes that are no float formats of the chips (float64, integers).
 
     cubeMathType 1 and 3 use HF32 for float32 where the chip has it; 2 (float16) would need Casts around the kernel and changes
     nothing.
