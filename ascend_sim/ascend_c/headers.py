@@ -50,7 +50,7 @@ FORWARD = '#include "kernel_operator.h"\n'
 
 
 def write_headers(folder: Path) -> None:
-    """Write the public headers into a folder of include files."""
+    """Write the public headers, which only include kernel_operator.h, to a folder, made if needed."""
     for name in PUBLIC:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

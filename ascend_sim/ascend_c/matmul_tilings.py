@@ -51,8 +51,9 @@ def matmul_tiling(
 ) -> dict[str, int]:
     """Return the fields of a TCubeTiling for C [M, N] = A [M, K] B [K, N] on at most `cores` cube cores; `shape` is (M, N, K).
 
-    Fields that are not set are left out. Cores split M and N; tiles fill half of L0A and L0B, and rows of tiles keep their
-    pieces of K in L1 where these fit. Raises SimError for a shape or a number of cores below 1.
+    Fields that are not set are left out. Cores split M and N; tiles have at most 128 rows and 256 columns and fill at most half
+    of L0A and L0B, and rows of tiles keep their pieces of K in L1 where these fit. Raises SimError for a shape or a number of
+    cores below 1.
     """
     m, n, k = shape
     _at_least_one({"M": m, "N": n, "K": k, "cores": cores})

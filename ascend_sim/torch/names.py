@@ -117,7 +117,7 @@ class Names:
         return bool(self._thread.modules)
 
     def here(self) -> str:
-        """Return the name of the innermost module whose `forward` runs; NO_MODULE outside of any."""
+        """Return the name of the innermost module whose `forward` runs in this thread; NO_MODULE outside of any."""
         stack = self._thread.modules
         if not stack:
             return NO_MODULE
