@@ -225,7 +225,7 @@ class _ForwardBuilder:
         self.pipeline.multiply(half, pixels.length, k_count, n_count, self.call.dtype, self.call.hf32_bits)
 
     def write(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
-        """Store the finished tile to y; a strip's pixels go run by run, without columns that do not exist."""
+        """Store the finished tile to y; a strip's pixels go run by run, without columns and channels that y lacks."""
         dtype, width = "float32" if self.itemsize == 4 else self.call.dtype, self.p.w_out
         found = [TileRun(0, m, m_count)]
         if self.tiling.split_wo:

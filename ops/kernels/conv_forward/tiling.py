@@ -101,8 +101,8 @@ def of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
     """Return the tiling that loads whole rows of x to L1. Raises TilingError where no tile fits.
 
     Tiles have all channels of a real group, at most 128, and at first as many pixels as L0C holds, which are halved until L0A
-    and, in `buffers` buffers of each operand, L1 hold them. If no height fits, smaller tiles are tried, with fewer channels,
-    and with fewer buffers if any fits `buffers`: the one that loads the fewest lines to L0 is taken.
+    and, in `buffers` buffers of each operand, L1 hold them. If no height fits, smaller tiles are tried, with fewer channels
+    too and, if any of them fits with `buffers`, with fewer buffers: the one that loads the fewest lines to L0 is taken.
     """
     p = inp.problem
     pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)

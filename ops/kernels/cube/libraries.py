@@ -30,15 +30,17 @@ def version(library: str) -> str:
 
 
 def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
-    """Return the properties of an operator's kernel in a version ("" for the newest), by name; KeyError for an operator it
-    lacks.
+    """Return the properties of an operator's kernel in a version ("" for the newest), by name; KeyError for an unknown version,
+    or an operator that it lacks.
     """
     found: Mapping[str, Any] = libraries()[version(library)][op_type]
     return found
 
 
 def surrogates_of(library: str, op_type: str) -> dict[str, str]:
-    """Return cost name -> its value and reason in words, for costs that stand for parts of a kernel that are not simulated."""
+    """Return cost name -> its value and reason in words, for costs that stand for parts of a kernel that are not simulated;
+    KeyError as in `kernel_of`.
+    """
     costs = kernel_of(library, op_type).items()
     return {
         name: f"{cost['value']} {cost['unit']} for {cost['surrogate']} ({cost['source'].split(':')[0]})"

@@ -195,8 +195,8 @@ def _check_cut(tiling: GradInputTiling, inp: TilingInput, part: TilingInput) -> 
 def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError where dx cannot be cut into strips of `split_wi` columns (splitWi); 0 passes.
 
-    The width must be a multiple of 16 below W_in, load3d take the last strip's missing columns for padding, and the
-    kernel not be split by both axes.
+    The width must be a multiple of 16 below W_in, load3d take the last strip's missing columns and the padding behind for
+    padding, and the kernel not be split by both axes.
     """
     strip, width = tiling.split_wi, inp.problem.w_in
     if strip and (strip % FRACTAL or not 0 < strip < width):

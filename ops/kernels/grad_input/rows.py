@@ -27,7 +27,9 @@ Place = tuple[int, int, int, int]
 
 
 class SeenPart(NamedTuple):
-    """Part number `part` of a tile: its pixels, and the gradOutput rows that each kernel piece reads (None: padding only)."""
+    """Part number `part` of a tile: the count of its pixels, and the gradOutput rows that each kernel piece reads (None if
+    it adds nothing).
+    """
 
     part: int
     pixels: int
@@ -127,8 +129,8 @@ class TileRows:
         return TileChannels(min(tile.n_count, exist - tile.n), tile.n - start, held, weighted, summed)
 
     def _windows(self, part_map: PartMap, tile: DataTile) -> Iterator[RowWindow | None]:
-        """Yield, for each kernel piece of a part, the gradOutput rows that the pixels of the tile read; None where they
-        read padding only, or in a cleared dx only inserted zeros.
+        """Yield, for each kernel piece of a part, the gradOutput rows that the pixels of the tile read (with open rows those
+        that the library loads, `listed_rows`); None where they are padding only, or in a cleared dx only inserted zeros.
         """
         start, count = held_pixels(self._tiling, tile.task, tile.m)
         for piece in part_map.pieces:

@@ -309,7 +309,9 @@ def _strip(tiling: MatMulTiling, n_parts: int, cores: int) -> int:
 
 
 def estimated_cycles(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> float:
-    """Return the estimated cycles of the busiest core: pipes overlap in a tile, its store the next tile if L0C has two."""
+    """Return the estimated cycles of the busiest core: pipes overlap within a tile, a tile's store overlaps the next tile only
+    if L0C has two buffers.
+    """
     m_parts, n_parts = tiling.grid(problem)
     per_task = ceil_div(tiling.single_core_m, tiling.base_m) * ceil_div(tiling.single_core_n, tiling.base_n)
     tiles = ceil_div(problem.batch * m_parts * n_parts, tiling.block_dim) * per_task

@@ -83,7 +83,9 @@ def limited(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
 
 
 def longest_k(block: GradInputTiling, p: DataProblem) -> int:
-    """Return the longest K, in whole C0 and at most all of K, that half of L0A holds for the longer side of the block."""
+    """Return the longest K, in whole C0 (at least one) and at most all of K, that half of L0A holds for the block's longer
+    side.
+    """
     return min(floor_to(p.inp.buffers["L0A"] // 2 // p.itemsize // max(block.base_m, block.base_n), p.c0), p.k)
 
 
@@ -105,8 +107,8 @@ def k_segment(p: DataProblem) -> int:
     """Return how many output channels are summed in L0C at a time, in whole C0, or 1 if the limit holds less than C0; 0 for
     all.
 
-    It is 0 if K is below the limit SEGMENT, else as many channels as the limit holds. Cut kernels and planar (NCDHW) 32-bit
-    tensors have limits of their own; packed and grouped problems are never segmented.
+    It is 0 if K is below the limit SEGMENT, else as many channels as the limit holds (all whole C0 if one channel's taps reach
+    it). Cut kernels and planar (NCDHW) 32-bit tensors have limits of their own; packed and grouped problems have no segments.
     """
     if p.packed or p.inp.problem.groups > 1:
         return 0

@@ -143,8 +143,9 @@ class DividedProblem(DataProblem):
 def library_split(inp: TilingInput) -> tuple[int, bool]:
     """Return (kernelSplitMode of the library's kernel, True if gradOutput stays in L1 for all parts) by the library's rules.
 
-    (SPLIT_NONE, False) with groups, dilation, uneven padding, a map below SMALL_PLANE pixels with one block of output channels,
-    or a blocked layout; both axes are split only in NCDHW.
+    Always (SPLIT_NONE, False) with groups, dilation, uneven padding, a dx below SMALL_PLANE pixels with one block of output
+    channels, or a blocked layout. Else both axes are split by `_splits_both`, for equal strides and kernels of STRIDE and
+    KERNELS in NCDHW; if they are not, rows by `_splits_rows`.
     """
     p = inp.problem
     # The library asks for equal pads. Those behind are what the sizes need here: less by what a stride leaves over.
@@ -287,14 +288,17 @@ def _written_bytes(tiling: GradInputTiling, p: DividedProblem, itemsize: int) ->
 
 
 def _block(p: DividedProblem) -> GradInputTiling:
-    """Return the L0 block for a gradOutput that does not stay in L1: the vendor's first block, lowered to L0 and problem."""
+    """Return the L0 block for a gradOutput that does not stay in L1: the vendor's first block, fitted to L0 and problem
+    (`limited`).
+    """
     (m, n), k_bytes = (TALL_BLOCK, TALL_K_BYTES) if p.all_taps > 1 else (FLAT_BLOCK, FLAT_K_BYTES)
     return limited(GradInputTiling(m, k_bytes // p.itemsize, n, iterate_order=1), p)
 
 
 def _held_block(p: DividedProblem) -> GradInputTiling:
-    """Return the L0 block for a gradOutput that stays in L1: sides of at most SIDE, a K of at least the smallest part's channel
-    block.
+    """Return the L0 block for a gradOutput that stays in L1: sides of at most SIDE; a K of whole slices if half of L0A holds
+    two, else of FLAT_K_BYTES if it holds so much, but of at least the smallest part's channel block. L0C has two buffers if
+    they fit.
     """
     room, half = p.inp.buffers["L0C"] // ACCUMULATOR_BYTES, p.inp.buffers["L0A"] // 2 // p.itemsize
     m, n = min(SIDE, p.m), min(SIDE, p.n)
@@ -325,8 +329,8 @@ def _stepped(block: GradInputTiling, p: DividedProblem, held: bool) -> GradInput
 
 
 def _protected(tiling: GradInputTiling, p: DividedProblem, held: bool) -> GradInputTiling:
-    """Return the tiling with smaller sides if L1 cannot hold one block of output channels, else with as many channel
-    blocks as L1 holds; it may still not fit. `held`: gradOutput stays in L1 for all parts.
+    """Return the tiling with smaller sides if L1 cannot hold one block of output channels; where it can, or that does not fit,
+    with as many channel blocks as L1 holds. It may still not fit. `held`: gradOutput stays in L1 for all parts.
     """
     room = p.inp.buffers["L1"]
     smaller = _smaller_sides(tiling, p) if sum(_least(tiling, p)) > room else None
