@@ -178,7 +178,7 @@ def _in_stack(
 
 
 def by_footprint(space: str, parts: Sequence[tuple[Any, ...]], shapes: Shapes) -> Accesses:
-    """Return the accesses of several stacks to a space as one Accesses, sorted by footprint."""
+    """Return the accesses of stacks (`parts`: a result of `_in_stack` each) to a space as one Accesses, sorted by footprint."""
     if not parts:
         empty, no = np.empty(0, np.int32), np.empty(0, np.bool_)
         return Accesses(space, *(empty,) * 5, empty.astype(np.int64), no, empty, np.zeros(1, np.int64))

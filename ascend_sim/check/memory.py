@@ -51,7 +51,9 @@ class _WrongAddress(NamedTuple):
 
 
 def _addresses(subject: Subject) -> Iterator[CheckFinding]:
-    """Yield findings on accesses outside a tensor or buffer and misaligned ones, one for each source line, kind and space."""
+    """Yield findings on accesses outside a tensor or buffer and misaligned ones, one for each source line, kind, direction and
+    space.
+    """
     found: dict[tuple[str, str, bool, tuple[object, ...]], list[_WrongAddress]] = {}
     for stack in subject.stacks():
         for space in SPACES:
@@ -217,7 +219,10 @@ def _in_no_buffer(subject: Subject, a: Accesses) -> NDArray[np.bool_]:
 
 
 def _continues(program: Program, row: int) -> bool:
-    """Return True if each row of a vector instruction continues from the result of the row before: src1 lies at dst."""
+    """Return True if program row `row` is a vector instruction whose rows each continue from the result of the one before.
+
+    They do if src1 lies at dst (`VectorBinary.runs_on`).
+    """
     argument, dst, _, src1 = program.rows[row, :4].tolist()
     instruction = program.table.instructions[argument]
     return isinstance(instruction, VectorBinary) and instruction.runs_on and dst == src1
@@ -314,7 +319,8 @@ def _several_cores(races: Sequence[CheckFinding]) -> Iterator[CheckFinding]:
 def _unused_buffers(subject: Subject) -> Iterator[CheckFinding]:
     """Yield remarks on allocated pieces of buffers that no instruction touches in any program of that kind of core.
 
-    Pieces of one name count as one piece, and so do the buffers of one queue. Programs that broke off do not count.
+    Pieces of one name count as one piece, and so do the buffers of one queue. Programs that broke off or have no notes do not
+    count.
     """
     touched: dict[tuple[str, str], bool] = {}
     first: dict[tuple[str, str], tuple[int, Allocated]] = {}

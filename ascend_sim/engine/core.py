@@ -286,7 +286,9 @@ class CoreRun:
                 sleeper.succeed()
 
     def _waits_for(self, row: int) -> Sequence[int]:
-        """Return the numbers of the pipes whose earlier work the barrier in `row` waits for: one for a ScalarWait, else all."""
+        """Return the numbers of the pipes whose earlier work the barrier in `row` waits for: one for a ScalarWait, else all but
+        S.
+        """
         instruction = self.program.table.instructions[int(self.program.rows[row, 0])]
         return (PIPES.index(instruction.on),) if isinstance(instruction, ScalarWait) else range(1, len(PIPES))
 

@@ -294,7 +294,10 @@ class _Walk:
         return node, at, DISPATCH, because
 
     def _finish(self, index: int, rows: _PathRows) -> tuple[_Node, int, str, str]:
-        """Return the node after which the block was over, its cycle, the kind of the time between them, and the reason."""
+        """Return the node after which the block was over, its cycle, the kind of the time between them, and the reason.
+
+        It is the last issue, end or retirement; of a block without rows its beginning.
+        """
         run = rows.run
         choices: list[tuple[int, _Node]] = [(run.begin, (_BEGIN, index, -1))]
         if len(run.start):

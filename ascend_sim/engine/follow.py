@@ -130,7 +130,7 @@ class Follower:
     def watch(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Mapping[Row, object]:
         """Follow the item back through `programs` and return the rows that it passed, to be observed.
 
-        Raises SimError if no instruction wrote it.
+        Raises SimError if no instruction wrote it, or if `flow_of` refuses one on the way.
         """
         self.provenance = Provenance(tasks, programs)
         name, offset, dtype = self._target

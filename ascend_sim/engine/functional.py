@@ -285,7 +285,7 @@ class _Ready:
         self.order, self.stuck = order
 
     def rows_before(self, row: int) -> NDArray[np.int64]:
-        """Return all rows of the program that are executed before `row`."""
+        """Return all rows of the program that are executed before `row`, in their order of execution."""
         ordered = rows_in_order(self.program)
         return np.arange(row) if ordered is None else ordered[0][: int(np.flatnonzero(ordered[0] == row)[0])]
 

@@ -212,7 +212,9 @@ class HazardList:
     def findings(
         self, tasks: Sequence[Task], in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]
     ) -> list[Finding]:
-        """Return the findings task by task: LIMIT hazards, inside programs first, then in GM; then one on how many more."""
+        """Return the findings task by task: up to LIMIT hazards, inside programs first, then in GM; then one on how many more,
+        if any.
+        """
         findings = []
         for index, task in enumerate(tasks):
             shared = in_gm.get(index, NO_HAZARDS)

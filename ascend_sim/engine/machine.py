@@ -36,7 +36,7 @@ class RunningProgram(Protocol):
         """Start the program, once; the returned event fires when it is over."""
 
     def columns(self) -> Mapping[str, NDArray]:
-        """Return the columns of `ProgramRun`, a number for each row."""
+        """Return the columns of `ProgramRun`, a number for each row; an empty mapping if the machine keeps none."""
 
     def lost_sets(self) -> Mapping[tuple[str, str, int], int]:
         """Return {flag (source, destination, number): number of its first lost set, from 0}, for flags that lost a set.

@@ -75,7 +75,7 @@ _PART_BITS, _BLOCK_BITS = 3, 21
 
 
 def order_of(task: int, program: Program) -> int:
-    """Return the sort key of a program in its run: by task, block, and cube before vector cores."""
+    """Return the sort key of a program in its run: by task, block, cube before vector cores, and sub-block of these."""
     part = program.sub_block + 1 if program.core_kind == "AIV" else 0
     return (task << _BLOCK_BITS + _PART_BITS) + (program.block << _PART_BITS) + part
 

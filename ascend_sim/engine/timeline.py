@@ -60,9 +60,9 @@ class ProgramRun:
     `start`, `end` (of occupancy; of waiting for waits), `retire`; `stall` is the cycles in which the pipe stood still before
     the row or in it, `cause` the reason (index into CAUSES); `l2_wait`, `hbm_wait` are cycles in which others slowed a
     transfer, `l2_hits` and `l2_misses` its lines that were in the L2 and those that got a place there (lines that bypass it are
-    neither), `hbm_bytes` the bytes that HBM moved for it (write-backs that it caused included). `core` is the core that ran
-    it, `begin` and `finish` the program's span on it, `launch` the cycle of its block's dispatch. `columns` has all of `TIMES`,
-    which may be unpacked when they are read.
+    neither), `hbm_bytes` the bytes that HBM moved for it (write-backs that it caused included). `core` is the core that ran it,
+    `begin` and `finish` the program's span on it, `launch` the cycle of its block's dispatch, `queue_full` the cycles in which
+    the scalar unit waited for a place in a queue. `columns` has all of `TIMES`, which may be unpacked when they are read.
     """
 
     task: int
@@ -142,7 +142,7 @@ class TaskRun:
 
 @mutable
 class Timeline:
-    """All programs of a run, tasks in launch order, programs in block order within a task.
+    """All programs of a run: tasks in the order in which the engine was given them, programs by task and block.
 
     A run that was not `kept` has no programs, only its totals and hazards in `watched` (`engine.totals.Watched`);
     `engine.watch.watched` returns them for every run.
@@ -158,7 +158,7 @@ class Timeline:
         return f"<Timeline of {len(self.tasks)} kernels: {held}, {self.finish - self.launch:,} cycles>"
 
     def of(self, task: int) -> list[ProgramRun]:
-        """Return the programs of task number `task`, by block and sub-block."""
+        """Return the programs of task number `task`, by block, kind of core and sub-block; [] if none were kept."""
         return [run for run in self.programs if run.task == task]
 
     @property

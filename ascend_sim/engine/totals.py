@@ -89,7 +89,8 @@ class BufferTotals:
 
 @mutable
 class TaskTotals:
-    """Totals over the programs of a task; `core_cycles` are the cycles from dispatch to end of blocks by (kind, core).
+    """Totals over the programs of a task; `core_cycles` are the cycles from dispatch to end of blocks by (kind, core), `pipes`
+    are by (kind, pipe).
 
     Added programs count after `settle`, which sums up many at a time.
     """

@@ -149,7 +149,7 @@ class ProgramValues:
         self._local[argument] = (int(0 in places), int(1 in places), int(2 in places))
 
     def key(self, argument: int, dst: int, src0: int, src1: int) -> tuple[int, int, int, int]:
-        """Return (instruction number, its three addresses, 0 for those in GM).
+        """Return (instruction number, its three addresses, 0 for those that are not in a buffer).
 
         Reads are checked once for each key, because bytes stay written.
         """

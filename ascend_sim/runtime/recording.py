@@ -19,7 +19,7 @@ from ascend_sim.kernel.program import InstructionTable, Program
 
 @frozen(eq=False, repr=False)
 class Recording:
-    """Recorded run on `chip`: `tasks` in launch order and their `timeline`.
+    """Recorded run on `chip`: `tasks` in the order in which the engine was given them, and their `timeline`.
 
     `cached` is what the L2 held before, oldest first; `repeated` is True if the same tasks ran just before.
     """
