@@ -347,7 +347,7 @@ def _without_launches(source: Path, copy: Path) -> Path:
 
 
 def _prerequisites(rules: str) -> list[Path]:
-    """Return the files that a compiler's dependency rule for `make` lists."""
+    """Return the absolute paths of the files that a compiler's dependency rule for `make` lists."""
     _, _, listed = rules.replace("\\\n", " ").partition(": ")
     names = re.findall(r"(?:\\[ #]|\S)+", listed)
     return [Path(re.sub(r"\\([ #])", r"\1", one).replace("$$", "$")).absolute() for one in names]

@@ -15,7 +15,7 @@ _ONCE = 1 << 20
 class Session:
     """One program while it is recorded: another process writes words to `ours`, a socket; they are collected in `recording`.
 
-    `lost` is called if that process ended without a word, and raises.
+    `lost` is called if that process ended before it wrote a byte, and raises if the process that started it ended too.
     """
 
     def __init__(self, ours: socket.socket, lost: Callable[[], None]) -> None:

@@ -150,8 +150,8 @@ def compare_training(
 
     PyTorch's random generator is seeded with `seed` before each run, and not restored. `forward=False` leaves the forward pass
     to PyTorch. In all runs PyTorch has one thread: in a small step its threads wait for each other most of the time. "bf16"
-    adds a run "torch bf16" of PyTorch alone under autocast. Raises SimError for unknown names, a training that yields no loss
-    or runs of different lengths, and AclnnError where the chip refuses a call.
+    adds a run "torch bf16" of PyTorch alone under autocast. Raises SimError for unknown names, bad numbers, "hifloat8" on a
+    chip without it, a training that yields no loss or runs of different lengths, and AclnnError where the chip refuses a call.
     """
     for name in precisions:
         if name not in PRECISIONS:
