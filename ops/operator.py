@@ -61,7 +61,7 @@ class Sums:
     """The float64 sums of an output: `total` (sum ab), and `weights` (sum (ab)^2, or sum |ab| if `absolute`) of finite
     products.
 
-    `doubtful` elements may be NaN by a zero that met an infinity (see `Operator.meets_zeros`); None if there are none.
+    `doubtful` elements may be NaN by a zero that met an infinity or NaN (see `Operator.meets_zeros`); None if there are none.
     """
 
     total: Array
@@ -157,7 +157,8 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     def accept(self, arguments: Arguments, chip: ChipSpec, **options: Unpack[AcceptOptions]) -> Call:
         """Check a call's arguments; return the accepted call. AclnnError with the status of the first rule that fails; SimError
-        for a tiling, block_dim, disarm or library that the operator does not take.
+        for an unknown library, for a tiling or block_dim of an unknown cube kernel, for a number of blocks out of range, and
+        for a kernel named twice. Tiling fields and disarmed flags are not checked.
 
         `deterministic` None means the default of product and profile.
         """

@@ -59,8 +59,8 @@ class AclDevice:
         """Run everything that is queued, all streams together in simulated time. Warns of races between streams and of the
         kernels' findings.
 
-        A task that cannot run is dropped; `failure` reports it for its stream. Work that ran counts as not waited for:
-        `warn_if_busy` warns of it until `waited_for` is called.
+        A task that cannot run is dropped, and all are if the run itself fails; `failure` reports it for their streams. Queued
+        work counts as not waited for: `warn_if_busy` warns of it until `waited_for` is called.
         """
         queue, self.queue = self.queue, []
         self._unseen += queue

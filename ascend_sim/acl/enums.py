@@ -115,7 +115,9 @@ class aclrtMemcpyKind(IntEnum):
 
 @global_enum
 class aclrtMemAttr(IntEnum):
-    """Kinds of memory that aclrtGetMemInfo accepts by type; only the HBM ones are on the chip."""
+    """Kinds of memory that a C program can ask aclrtGetMemInfo about; it refuses all but the HBM ones, as the chip has no
+    other.
+    """
 
     ACL_DDR_MEM = 0
     ACL_HBM_MEM = 1

@@ -28,7 +28,7 @@ from ascend_sim.runtime.streams import StreamRun, StreamStep
 
 @mutable
 class DeviceRecorder:
-    """Collects kernels, timeline, programs, findings and warnings of a device's runs, without the tensors' bytes.
+    """Record of the kernels, timeline, programs, findings and warnings of a device's runs, without the tensors' bytes.
 
     `write` puts them into `folder` (None: nowhere). Raises SimError if the folder cannot be made.
     """

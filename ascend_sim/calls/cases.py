@@ -143,8 +143,9 @@ def call_case(
 
 
 def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
-    """Run the checks of the case's operator; return (result, all rules of the operator in order). A failure is in the result,
-    not raised, but for a chip that the operator does not know (AclnnError). Nothing is planned.
+    """Run the checks of the case's operator; return (result, all rules of the operator in order, also those of the other
+    profile). A failure is in the result, not raised, but for a chip that the operator does not know (AclnnError). Nothing is
+    planned.
     """
     operator, how = OPERATORS[case.operator], of_this_case(case, options)
     product, conformance, deterministic = operator.product(spec), how["conformance"], how["deterministic"]
@@ -157,8 +158,8 @@ def check_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tu
 def phase_one_of_case(case: Case, spec: ChipSpec, **options: Unpack[PlanOptions]) -> tuple[CheckResult, list[Rule]]:
     """Run the checks of `check_case` and, if they pass, the planning as one more rule "plan": all that GetWorkspaceSize does.
 
-    Return (result, rules). A refusal by the planning is in the result, not raised; a tiling in `options` that does not fit
-    raises TilingError.
+    Return (result, rules). A refusal by the planning is in the result, not raised; errors are those of `check_case`, and
+    TilingError for a tiling in `options` that does not fit.
     """
     result, rules = check_case(case, spec, **options)
     rules.append(Rule("plan", "ruling 9: kernels and tilings that take the problem", lambda _: None))

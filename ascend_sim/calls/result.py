@@ -28,8 +28,9 @@ class Result(RunResult):
     made_case: Callable[[], Case] | None = field(default=None, repr=False)
 
     def case(self) -> Case:
-        """Return the call as a Case with contiguous tensors and no values, as `run_case`, `sweep` and `search_tilings` take it.
-        A chip that does not ship unchanged is replaced by the default one.
+        """Return the call as a Case with contiguous tensors, no values, and the options that a case may have, as `run_case`,
+        `sweep` and `search_tilings` take it. A chip that does not ship unchanged is replaced by the default one, and
+        `l2="step"` by "cold".
 
         Raises SimError if no case can express it.
         """

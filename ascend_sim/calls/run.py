@@ -79,7 +79,7 @@ def run_call_job(job: CallJob, options: RunOptions) -> Result:
 class CallJob(Job):
     """A checked and accepted call of an operator, as a Job for the common sequence of a run. It is planned when it is placed.
 
-    Raises AclnnError if the operator refuses it.
+    Raises AclnnError if the operator refuses it, and the SimErrors of `chip_of`, `tensor_args` and `Operator.accept`.
     """
 
     def __init__(

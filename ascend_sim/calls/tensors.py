@@ -88,8 +88,8 @@ def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | No
 
 
 def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | None) -> TensorArg:
-    """Return an array or a TensorSpec as TensorArg with dtype, format label, strides and storage; `codes` is the format of
-    uint8 codes.
+    """Return an array or a TensorSpec as TensorArg with dtype, format label, strides and storage; `codes` is the format of an
+    array of uint8 codes (None: it has none), and is ignored for a TensorSpec.
 
     Raises SimError for other objects and for a foreign byte order.
     """

@@ -31,8 +31,8 @@ class Source:
 
     @property
     def mark(self) -> str:
-        """Return the certainty of the number: `stated`, `derived`, `fitted` or `assumed`, the word before the colon; without
-        one `stated`.
+        """Return the certainty of the number: `stated`, `derived`, `fitted` or `assumed` if the text begins with that word and
+        a colon, else `stated`.
         """
         head, colon, _ = self.text.partition(":")
         return head if colon and head in MARKS else "stated"

@@ -144,7 +144,7 @@ class ChipSpec(Section):
         return tuple(dict.fromkeys(pipe for kind in self.cores.kinds.values() for pipe in kind.pipes))
 
     def to_json(self) -> str:
-        """Return all numbers and sources as JSON text for `from_json`; it is not a chip file, which `load_chip` reads."""
+        """Return all fields and sources as JSON text for `from_json`; it is not a chip file, which `load_chip` reads."""
         sources = {place: [source.unit, source.text, source.fitted_on] for place, source in self.sources.items()}
         return json.dumps({"chip": self.model_dump(mode="json"), "sources": sources})
 
@@ -378,8 +378,8 @@ _NOTED: dict[Any, Any] = {}
 
 
 def chip_of(chip: str | FilePath | ChipSpec) -> ChipSpec:
-    """Return the ChipSpec of option `chip` (a name, a file or a ChipSpec). A chip loaded here warns with its note, if any,
-    once.
+    """Return the ChipSpec of option `chip` (a name, a file or a ChipSpec); errors are those of `load_chip`. A chip loaded here
+    warns with its note, if any, once in a process.
     """
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     if spec.identity.note and spec is not chip:

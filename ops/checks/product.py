@@ -230,8 +230,7 @@ def any_arguments(operator: str, product: str) -> ProductSpec:
 
 
 def load_product(operator: str, product: str) -> ProductSpec:
-    """Return the accepted arguments of `operator` on `product` ("310P", "910", "910B", "910_93", "910_95" or an alias, in
-    any case).
+    """Return the accepted arguments of `operator` on `product`, a name ("910B") or alias of its file, in any case of letters.
 
     AclnnError 161002 for a product that the operator's file does not name; ConfigError as `products`.
     """

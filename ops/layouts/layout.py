@@ -95,7 +95,7 @@ class FilterBox(NamedTuple):
 class FilterTile(NamedTuple):
     """Finished tile of dW: filters from `row` on in a real group, and columns from `column` on in a kernel plane.
 
-    Columns count (block of channels, tap, channel).
+    Columns are numbered by (block of channels, tap, channel in the block), the last fastest.
     """
 
     group: int

@@ -88,7 +88,7 @@ class TilingInput:
 
     @cached_property
     def n0(self) -> int:
-        """Return the input channels of one block of dW's columns: C0, or whole fractals where dW is plain.
+        """Return the input channels of one block of dW's columns: C0, or `unit` (whole fractals) where dW is plain.
 
         A plain dW leaves L0C a fractal of columns at a time, which are channels of one tap (ops-nn, arch35: stated).
         """

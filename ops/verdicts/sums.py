@@ -31,12 +31,12 @@ def sums_of(
     *,
     absolute: bool = False,
 ) -> Sums:
-    """Return the sums of one output; arguments are those of `Operator.sums`. `weights` are sum (ab)^2, with
-    `absolute` sum |ab|.
+    """Return the sums of one output; arguments are those of `Operator.sums`. `weights` are sum (ab)^2, with `absolute` sum
+    |ab|.
 
-    If a factor holds infinities or NaN, `total` is the sum of the products in the definition by IEEE 754, without
-    products with padding. `weights` then cover the finite products only, and `doubtful`, else None, marks elements that
-    a zero times an infinity may have turned into NaN.
+    If a factor holds infinities or NaN, `total` is the sum of the products in the definition by IEEE 754, without products with
+    padding. `weights` then cover the finite products only, and `doubtful`, else None, marks elements that a zero times an
+    infinity or NaN may have turned into NaN.
     """
     names = operator.factors(call, output)
     special = {name: ~np.isfinite(operands[name]) for name in names}

@@ -60,7 +60,9 @@ class Handles:
         return len(self._things)
 
     def number(self, thing: Any) -> int:
-        """Return the pointer of an object: a new one at the first call, the same one later; 0 for None."""
+        """Return the pointer of an object: a new one at the first call, the same one until `forget_dead` removes it; 0 for
+        None.
+        """
         if thing is None:
             return 0
         with self._lock:
@@ -222,8 +224,8 @@ class Shim:
     # -- Python to C --------------------------------------------------------------------------------------------------
 
     def _to_c(self, ctype: str) -> Callable[[Any], Any]:
-        """Return a function that converts a Python result to the C type `ctype`: handles and addresses to pointers (None to
-        null), numbers None to 0.
+        """Return a function that converts a Python result to the C type `ctype`: handles and addresses to pointers, texts to C
+        strings (None to null), numbers None to 0.
         """
         if ctype in HANDLES:
             return lambda thing: self._ffi.cast(ctype, self.handles.number(thing))

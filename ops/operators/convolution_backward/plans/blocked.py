@@ -74,10 +74,10 @@ class BlockedPlan(Gradients):
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def data(self, source: str, weight: str) -> None:
-        """Append the data kernel, with a Dilation before or after it where the call has one, then TransData and Cast to
-        the caller's tensor.
+        """Append the data kernel, with a Dilation before or after it where the call has one, TransData of its result, and the
+        steps to the caller's tensor (`deliver`).
 
-        Conv3DBackpropInputV2 writes 16-bit results in NCDHW itself (stated).
+        There is no TransData after Conv3DBackpropInputV2 with 16-bit results, which it writes in NCDHW itself (stated).
         """
         read, made, like = self.maps.read, self.maps.made, self.maps.like
         if self.data_op_type() == "Conv3DBackpropInputV2" and self.itemsize == 2:
@@ -111,10 +111,10 @@ class BlockedPlan(Gradients):
         self.deliver(target, made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Append the filter kernel, the conversion of dW from FRACTAL_Z, and a Cast to the caller's tensor.
+        """Append the filter kernel, the conversion of dW from FRACTAL_Z, and the steps to the caller's tensor (`deliver`).
 
-        If groups are merged, dW first becomes FRACTAL_Z of all filters without merging (`ungrouped`). Grouped 16-bit
-        calls in the library's profile are cast to 16 bits before the conversion.
+        If groups are merged, dW first becomes FRACTAL_Z of all filters without merging (`ungrouped`). Grouped 16-bit calls in
+        the library's profile are cast to 16 bits before the conversion.
         """
         layout = FractalZ.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)

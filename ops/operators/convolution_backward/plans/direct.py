@@ -32,14 +32,14 @@ class DirectPlan(Gradients):
         return dict(inputs)
 
     def data(self, source: str, weight: str) -> None:
-        """Append the data kernel, and a Cast or ViewCopy where the caller's tensor has another dtype or strides."""
+        """Append the data kernel, a Cast if the caller's tensor has another dtype, and a ViewCopy if it is strided."""
         target = self.landing(self.maps.made, self.storage)
         self.data_kernel(source, weight, target)
         self.deliver(target, self.maps.made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
-        """Append the filter kernel, whose sums are float32, and a Cast or ViewCopy where the caller's tensor has another dtype
-        or strides.
+        """Append the filter kernel, whose sums are float32, a Cast if the caller's tensor has another dtype, and a ViewCopy if
+        it is strided.
 
         If dW is computed as that of a 1x1 kernel (`filter_as_1x1`), the input is first rearranged to windows.
         """
@@ -58,8 +58,8 @@ class DirectPlan(Gradients):
     def filter_call(self) -> CubeCall:
         """Return the filter kernel's call: on the whole problem, or on a 1x1 one with windows as channels (`filter_as_1x1`).
 
-        Its tiling is always chosen as for a deterministic call. If the call is not deterministic, the tiling is made
-        for as many cores as the user gave blocks.
+        Its tiling is always chosen as for a deterministic call. If the call is not deterministic, the tiling is made for as
+        many cores as the user gave blocks (none given: all).
         """
         call = super().filter_call()
         cores = call.inp.cores if self.call.deterministic else self.call.block_dim.get("grad_weight", call.inp.cores)
