@@ -183,7 +183,7 @@ def aclrtDestroyContext(context: Any) -> None:
 
 @call(needs="device")
 def aclrtSetCurrentContext(context: Any) -> None:
-    """Make a context current in this thread and return ret; several threads may share one. Refuses anything but a live context."""
+    """Make a live context current in this thread and return ret; several threads may share one. Refuses any other object."""
     PROCESS.thread.context = live_handle("context", context, Context)
 
 
