@@ -40,8 +40,8 @@ from ascend_sim.ops.problem.window import InputRows
 
 class SummedTile(NamedTuple):
     """A tile of dW: `rows` existing rows of a real group from row `m` on, and `n_count` columns of one kernel plane (or
-    of one `tap`) from `column` on. For it L1 holds the existing rows `held` of gradOutput, and `channels` input
-    channels in the channel `blocks`.
+    of one `tap`) from `column` on. For it L1 holds gradOutput for the existing rows `held` of dW, and `channels`
+    input channels in the channel `blocks`.
     """
 
     group: int
@@ -407,8 +407,8 @@ class CubeBuilder:
         self.pipeline.multiply(half, tile.rows, pixels.length, tile.n_count, self.call.dtype, self.call.hf32_bits)
 
     def columns(self, tile: SummedTile) -> Iterator[tuple[int, Span | ColumnRuns]]:
-        """Yield (byte offset in half of L0B, columns) for each load3d of a tile: one for all columns, or one for each
-        fractal where C0 is half a fractal: the channels of a tap then fill it in two runs (ops-nn, arch35: stated).
+        """Yield (byte offset in half of L0B, columns) for each load3d of a tile: one for all columns, or, with several taps,
+        one for each fractal where C0 is half of `n0`: a tap's channels then fill it in two runs (ops-nn, arch35: stated).
         """
         first, taps, c0 = tile.column % self.per_block, self.inp.taps, self.c0
         if self.inp.n0 == c0 or taps == 1:

@@ -225,7 +225,7 @@ ROWS: tuple[GradWeightRung, ...] = (
 def _rows_of(
     q: GradWeightQuestion, inp: TilingInput, *, split_wo: int = 0, split_kernel: int = 0
 ) -> GradWeightTiling | Refusal:
-    """Return the tiling that the rungs ROWS find for `inp`, in strips or single taps, with the split fields; or a refusal."""
+    """Return the "stand-in" tiling that the rungs ROWS find for `inp`, strips or taps, with the split fields; or a refusal."""
     rows = climb(ROWS, q.part(inp))
     if isinstance(rows, Refusal):
         return rows
@@ -233,7 +233,7 @@ def _rows_of(
 
 
 def _columns(q: GradWeightQuestion) -> GradWeightTiling | Refusal:
-    """Return the tiling of a one-row problem in strips of columns; a refusal where one load has the whole row."""
+    """Return the tiling of a one-row problem in strips of columns; a refusal where one load has the whole row, or none fits."""
     rows = climb(ROWS, q)
     if isinstance(rows, Refusal):
         return rows

@@ -53,7 +53,7 @@ def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
 
 
 def strips(problem: ConvProblem, width: int) -> tuple[Strip, ...]:
-    """Return the strips of `width` gradOutput columns in order, the last with the rest; for 0 one strip of the whole rows."""
+    """Return the strips of `width` gradOutput columns in order, the last with the rest; unless `is_split` one of whole rows."""
     count = ceil_div(problem.w_out, width) if is_split(problem, width) else 1
     return tuple(_strip(problem, width, index) for index in range(count))
 
@@ -118,7 +118,7 @@ def stacked(inp: TilingInput, width: int) -> TilingInput:
 
 
 def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
-    """Return (strip, its first row, rows) for `count` rows from `first` on, rows counting through the strips."""
+    """Return (strip of `width` columns, first row in it, rows) for `count` rows from `first` on, counted through the strips."""
     found, height = [], problem.h_out
     for index in range(first // height, ceil_div(first + count, height)):
         start, end = max(first - index * height, 0), min(first + count - index * height, height)
@@ -142,7 +142,7 @@ def walked_input(inp: TilingInput, tiling: GradWeightTiling) -> TilingInput:
 
 
 def walk(problem: ConvProblem, tiling: GradWeightTiling, tap: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
-    """Return (strip, its first row, rows) for `count` rows of a task from row `first` on.
+    """Return (strip, first row in it, rows) for `count` rows of a task from row `first` on.
 
     `tap`, counted row by row, matters only where the kernel is split into taps: then rows that read padding are left out.
     """

@@ -46,7 +46,7 @@ def has_open_rows(tiling: GradWeightTiling, inp: TilingInput, op_type: str) -> b
 
 
 def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Return the bytes of workspace for slots, where cores share tasks (StreamK) or groups are merged; else 0."""
+    """Return the bytes of workspace for slots, where cores share tasks (StreamK) or `arch35` merges groups; else 0."""
     direct = clears_itself(tiling, inp)
     if tiling.stream_k_type == STREAM_NONE and not (direct and slots.in_slots(walked_input(inp, tiling))):
         return 0

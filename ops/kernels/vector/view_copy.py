@@ -43,7 +43,8 @@ from ascend_sim.ops.problem.sizes import ceil_div
 class StridedCopy(NamedTuple):
     """target[target_offset + i . target_strides] = source[source_offset + i . source_strides] for every index i of `shape`.
 
-    Strides and offsets count elements of `itemsize` bytes. Strides may be negative, those of the source also 0 (expanded).
+    Strides and offsets count elements of `itemsize` (1, 2, 4 or 8) bytes. Strides may be negative, the source's also 0
+    (expanded).
     """
 
     shape: Sequence[int]
@@ -109,8 +110,9 @@ def _simplified(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequen
 
 
 def _plan(name: str, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], in_order_below: int = 0) -> _Plan:
-    """Return the plan of a copy: its run and, as `rows`, the longest axis forward in the source, rather one that steps past
-    the run. Below a run of `in_order_below` elements it is the target's innermost axis, or one row if that is not forward.
+    """Return the plan of a copy: its run and, as `rows`, the longest axis with a source stride not negative, rather one that
+    steps past the run. Below a run of `in_order_below` elements it is the target's innermost axis; if that has a negative one,
+    there is one row.
     """
     dims, src_offset, dst_offset = _simplified(name, shape, src, dst)
     run = 1

@@ -108,7 +108,7 @@ class Merge:
 
 
 def with_whole_end(pieces: list[tuple[int, int]], unit: int) -> list[tuple[int, int]]:
-    """Return the pieces (start, count) of a row with at least `unit` in the last one: else the one before gives it `unit`."""
+    """Return the pieces (start, count) of a row; a last of several that is below `unit` takes `unit` of the one before."""
     if len(pieces) == 1 or pieces[-1][1] >= unit:
         return pieces
     *others, (start, count), (end, rest) = pieces

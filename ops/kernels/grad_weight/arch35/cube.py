@@ -36,7 +36,7 @@ slots; a level of the tree stands in GM; the slots were read, so that they may b
 
 
 LONGEST_SUM = 65536
-"""Most pixels that are summed in L0C before dW is written (ops-nn, arch35: stated)."""
+"""Pixels, in whole rows or planes rounded up, that are summed in L0C before dW is written (ops-nn, arch35: stated)."""
 
 
 class PlaneOperand:

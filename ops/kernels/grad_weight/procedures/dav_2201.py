@@ -100,7 +100,7 @@ def task_count(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 
 def _base_block(inp: TilingInput, template: int) -> GradWeightTiling:
-    """Return the L0 block of a template, clipped to M and N; K takes the freed room, in whole rows that are multiples of 16."""
+    """Return the L0 block of a template, clipped to M and N; K takes the freed room, in whole rows as in `whole_rows`."""
     m, k, n = gemm(inp)
     whole_k = ceil_to(k, FRACTAL)
     if template in (SPLIT_MN, SPLIT_STREAM_K):  # L0A fills twice as fast as L0B, so the larger side goes to M

@@ -79,8 +79,8 @@ def _smaller_mn(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 def _give_back(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
     """Return the tiling with a larger base_m, then a larger base_k, as far as L1 and L0 allow.
 
-    Where L1 is still overfilled, the library computes an unsigned rest that is very large: base_m is then all that L0C allows,
-    and the caller finds the block too large.
+    Where L1 is still overfilled, the library computes an unsigned rest that is very large: base_m is then all that L0C and M
+    allow, and the caller finds the block too large.
     """
     spare = (p.inp.buffers["L1"] - p.used(tiling)) % _UNSIGNED
     grown = tiling.base_m + spare // (tiling.base_k * FRACTAL * p.inp.itemsize) * FRACTAL

@@ -295,7 +295,7 @@ def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeig
 
 def with_largest_steps(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
     """Return the tiling with equal L1 steps of A and B: two buffers of both if any step fits so, else two of A, two of B, or
-    one of each; then the most steps, up to 8. One buffer and step 1 if nothing fits.
+    one of each; then the most steps, up to 8 and what a task and load3d take. One buffer and step 1 if nothing fits.
     """
     pixels = inp.problem.h_out * inp.problem.w_out
     pixels = min(tiling.single_core_k or pixels, pixels)

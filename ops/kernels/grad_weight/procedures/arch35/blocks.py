@@ -125,10 +125,11 @@ def decided(inp: TilingInput) -> GradWeightTiling:
 
 
 def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
-    """Return the tiling with a smaller block if tasks are fewer than cores, and images or rows too few to share each task.
+    """Return the tiling with a smaller block if tasks are fewer than cores, and do not divide them or have too few images
+    and rows to be shared.
 
     First M is cut so that the number of tasks divides the cores; if tasks are then still fewer than the cores, but more than
-    half of them, N is cut finer.
+    half of them, N is cut finer unless base_n is less than base_m.
     """
     tasks, cores = p.tasks(tiling.single_core_m, tiling.single_core_n), p.inp.cores
     if tasks >= cores:
@@ -144,8 +145,8 @@ def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
 def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
     """Return the tiling with the smallest base_m with which the number of tasks divides the cores; unchanged if there is none.
 
-    Images or rows must suffice for cores / tasks cores to share each task. Where L1 holds none of these blocks the last
-    one tried is returned.
+    Images, or the rows of base_k, must suffice for cores / tasks cores to share each task. Where L1 holds none of these blocks
+    the last one tried is returned.
     """
     cores, columns = p.inp.cores, tiling.single_core_n
     most = min(p.m // FRACTAL, cores) // p.lanes // ceil_div(p.n, columns)

@@ -114,8 +114,8 @@ class CycleModel:
     # ---- a core
 
     def attach(self, share: Share, tile: Tile) -> tuple[Attach, Attach]:
-        """Return (loop level of the load of A, that of B): FULL once for all tiles, WHOLE_K once for a tile, PART with
-        each step.
+        """Return (loop level of the load of A, that of B): FULL once for all tiles, of one group; WHOLE_K once for a tile, if
+        L1 has all of its K; else PART, with each step.
 
         Pieces of rows, gathered taps, and several images are always loaded with each step.
         """

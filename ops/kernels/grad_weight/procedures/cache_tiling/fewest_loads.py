@@ -93,7 +93,9 @@ class _Parts:
         return self.held and min(a, b) <= self.room
 
     def sides(self) -> Iterator[tuple[bool, int, int, int]]:
-        """Yield (True for A, its axis' size, the other's, lines that fit L1) for each operand with one; none unless `held`."""
+        """Yield (True for A, its blocks, the other's, its lines that L1 holds beside the least of the other) for each operand
+        of which L1 holds a line; none unless `held`.
+        """
         a = (True, self.m, self.n, self.line_a, self.least_b)
         b = (False, self.n, self.m, self.line_b, self.least_a)
         for of_a, axis, other, line, least in (a, b) if self.held else ():
@@ -278,7 +280,7 @@ def _double_b(p: FilterProblem, tile: Tile) -> Tile:
 
 
 def _lowered(p: FilterProblem, share: Share, tile: Tile, name: str) -> Tile:
-    """Return the tile with field `name` ("k_al1" or "k_bl1") lowered to smaller divisors until L1 holds both operands."""
+    """Return the tile with field `name` ("k_al1" or "k_bl1") lowered, by divisors of the share's K, until L1 holds A and B."""
     steps = share.k // tile.k_l0
     while not fits(p, tile):
         times = largest_divisor(steps, getattr(tile, name) // tile.k_l0 - 1)

@@ -90,7 +90,7 @@ class FilterProblem:
 
     @cached_property
     def merged(self) -> int:
-        """Return how many groups are merged into one: the fewest that fill blocks of both channels, at most all."""
+        """Return how many groups are merged into one: the fewest to fill blocks of C0 input and 16 output channels, or all."""
         groups = self.problem.groups
         cin, cout = self.problem.c_in // groups, self.problem.c_out // groups
         if groups == 1:
@@ -201,8 +201,8 @@ class FilterProblem:
     def conv1d(self) -> bool:
         """Return True for a one-row problem whose tiling follows from loads, not from cycles: L1 holds columns of the row only.
 
-        Map or kernel must have several columns, L1 room for those of one K unit, and load3d fields for the problem.
-        False for the 3-D operator.
+        Map (padding included) or kernel must have several columns, L1 room for those of one K unit, and load3d fields for the
+        problem. False for the 3-D operator.
         """
         p = self.problem
         if self.volumetric or p.h_in + sum(self.pads[:2]) != 1 or p.k_h != 1:
@@ -213,7 +213,8 @@ class FilterProblem:
 
     @cached_property
     def load(self) -> Load:
-        """Return the first possible path of B to L0B: plain copies, load3d of whole rows, load3d of pieces of a row, a gather.
+        """Return the path of B to L0B: load3d for `conv1d`, else the first possible of plain copies (2-D, not fp32), load3d of
+        whole rows, load3d of pieces of a row (not for the `linear_embedding`), a gather.
 
         Raises TilingError for the 3-D operator if load3d cannot read whole rows.
         """

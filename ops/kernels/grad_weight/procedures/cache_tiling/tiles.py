@@ -45,8 +45,8 @@ def richness(number: int, low: int, high: int) -> int:
 
 @lru_cache(maxsize=4096)
 def mapped(number: int, cores: int) -> int:
-    """Return `number`, or the power of two at or above it, 2048 at most, if it is 16 or more and has few divisors; for 16
-    itself that is 2048. The divisors of the result are tried as cuts.
+    """Return `number`, or the power of two at or above it, 2048 at most, if it is 16 or more and none of its divisors up to
+    `cores` has more than 4 divisors; for 16 itself that is 2048. The divisors of the result are tried as cuts.
     """
     if number < SMALL or richness(number, 1, cores) > POOR:
         return number
