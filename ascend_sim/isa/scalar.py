@@ -18,7 +18,8 @@ from ascend_sim.isa.base import SCALAR, Cost, Instruction
 from ascend_sim.isa.memory import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics.integers import within_64_bits
+from ascend_sim.numerics.casting import encode
+from ascend_sim.numerics.integers import INTEGERS, storage, within_64_bits
 
 SPACES = ("UB", "GM")
 """Spaces that the scalar unit can read and write."""
@@ -153,11 +154,12 @@ class CleanDataCache(Instruction):
         memory.cache.clean(pending)
 
 
-def bits_of_number(value: Any, dtype: np.dtype[Any]) -> int:
-    """Return a number, converted to `dtype`, as the signed 64-bit operand of a scalar store that holds its bits.
+def bits_of_number(value: Any, dtype: str) -> int:
+    """Return a number in the format named `dtype` as the signed 64-bit operand of a scalar store that holds its bits.
 
-    Its bytes are the lowest, zeros follow; a float beyond the format becomes an infinity.
+    Its bytes are the lowest, zeros follow. A float format rounds it once; beyond the format it becomes an infinity, or what the
+    format has instead. An integer format must hold it.
     """
-    with np.errstate(over="ignore"):  # an infinity, as on the device
-        data = np.asarray(within_64_bits(value)).astype(dtype).tobytes()
-    return int.from_bytes(data.ljust(8, b"\0"), "little", signed=True)
+    size = storage(dtype).itemsize
+    bits = int(value) if dtype in INTEGERS else int(encode(float(within_64_bits(value)), dtype))
+    return int.from_bytes((bits % (1 << 8 * size)).to_bytes(8, "little"), "little", signed=True)

@@ -13,6 +13,7 @@ from ascend_sim.isa.scalar import CleanDataCache, ScalarCopy, ScalarLoad, Scalar
 from ascend_sim.kernel.described import Key
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.tensor import Tensor, storage_dtype
+from ascend_sim.numerics.integers import INTEGERS
 
 Element = Tensor | LocalTensor
 
@@ -47,15 +48,14 @@ class ScalarMethods:
         It is rounded to a float format. Raises SimError for a number that an integer format does not hold.
         """
         space, size = _one_element("scalar_store", dst)
-        dtype = storage_dtype(dst.dtype)
         if not isinstance(value, Real):
             raise SimError(f"scalar_store: {value!r}; a number is allowed")
-        if dtype.kind in "iu":
-            limits = np.iinfo(dtype)
+        if dst.dtype in INTEGERS:
+            limits = np.iinfo(dst.dtype)
             if not limits.min <= value <= limits.max or value != int(value):
                 allowed = f"whole numbers from {limits.min} to {limits.max}"
                 raise SimError(f"scalar_store: {value} does not fit {dst.dtype}; allowed are {allowed}")
-        self._emit((ScalarStore, space, size, cached), dst.address, bits_of_number(value, dtype))
+        self._emit((ScalarStore, space, size, cached), dst.address, bits_of_number(value, dst.dtype))
 
     def scalar_copy(self, dst: LocalTensor, src: LocalTensor) -> None:
         """Copy one element within the Unified Buffer: a load and a store.

@@ -11,6 +11,7 @@ import pytest
 import ascend_sim as asim
 from ascend_sim.errors import SimError
 from ascend_sim.isa.scalar import bits_of_number
+from ascend_sim.numerics.hifloat8 import decode_hifloat8
 
 pytestmark = pytest.mark.fast
 RUNS = [(mode, engine) for mode in ("full", "functional") for engine in ("simpy", "compiled")]
@@ -143,8 +144,24 @@ def test_blocks_that_share_a_line_lose_stores_in_time() -> None:
 
 
 def test_a_number_beyond_a_float_format_is_an_infinity(recwarn: pytest.WarningsRecorder) -> None:
-    assert bits_of_number(1e30, np.dtype(np.float16)) == 0x7C00
+    assert bits_of_number(1e30, "float16") == 0x7C00
+    assert bits_of_number(-(10**400), "float32") == 0xFF800000
     assert not recwarn.list
+
+
+@asim.kernel_function(core="AIV")
+def two_formats(k: Any, whole: Any, code: Any) -> None:
+    k.scalar_store(whole[0], (1 << 64) - 1)
+    k.scalar_store(code[0], 1.5)
+    k.clean_data_cache()
+
+
+@pytest.mark.parametrize("engine", ["simpy", "compiled"])
+def test_a_store_in_the_format_of_its_element(engine: str) -> None:
+    """The code of hifloat8 is of eight bits, and 1.5 is no whole number; uint64 reaches beyond a signed operand."""
+    y = np.zeros(1, np.uint64), asim.empty(1, "hifloat8")
+    done = asim.launch(two_formats, 1, *y, chip="ascend950pr_9589", engine=engine).outputs
+    assert done["whole"][0] == 2**64 - 1 and decode_hifloat8(done["code"])[0] == 1.5
 
 
 def refused(call: Any) -> str:
