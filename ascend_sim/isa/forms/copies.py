@@ -85,7 +85,7 @@ class CopiedRows(AnyCopies):
     def values(self, instruction: VectorCopy) -> tuple[int, ...]:
         i = instruction
         size = i.count * size_of(i.dtype)
-        return (i.rows, size, i.src_stride - size, i.dst_stride - size) if i.rows > 1 else (1, size, 0, 0)
+        return (1, size, 0, 0) if i.rows == 1 else (i.rows, size, i.src_stride - size, i.dst_stride - size)
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
         size, rows = fields["len_burst"], fields["n_burst"]
@@ -104,7 +104,7 @@ class StartedRows(AnyRows):
 
     def values(self, instruction: DataCopy) -> tuple[int, ...]:
         i = instruction
-        return (i.rows, i.row_bytes, i.src_stride, i.dst_stride) if i.rows > 1 else (1, i.row_bytes, 0, 0)
+        return (1, i.row_bytes, 0, 0) if i.rows == 1 else (i.rows, i.row_bytes, i.src_stride, i.dst_stride)
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
         source, destination = route.split("->")
@@ -177,7 +177,7 @@ class SteppedRows(AnyRows):
 
     def values(self, instruction: DataCopy) -> tuple[int, ...]:
         i = instruction
-        return (i.rows, i.row_bytes, *_sides(i)) if i.rows > 1 else (1, i.row_bytes, 0, 0)
+        return (1, i.row_bytes, 0, 0) if i.rows == 1 else (i.rows, i.row_bytes, *_sides(i))
 
     def effect(self, route: str, fields: Fields, item: str) -> Instruction:
         return self.copied(route, fields)

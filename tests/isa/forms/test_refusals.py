@@ -53,6 +53,7 @@ REFUSED: dict[str, tuple[str, Write, str]] = {
     "rows of the 950 over each other": (NEW, rows("GM", "UB", 40, 3, 64, 32), "local_stride = 32; a row of 40 bytes takes 64"),
     "rows of the 950 that begin inside a block": (NEW, rows("UB", "GM", 20, 3, 40, 64), "local_stride counts 32-byte blocks"),
     "more rows than 12 bits": (A2, rows("GM", "UB", 32, 5000, 64, 32), "n_burst = 5,000; 0 to 4,095 rows"),
+    "fewer rows than none": (NEW, rows("GM", "UB", 32, -1), "n_burst = -1; 0 to 4,095 rows"),
     "so of the old": (OLD, rows("GM", "UB", 32, 5000, 64, 32), "n_burst = 5,000; 0 to 4,095 rows"),
     "planes without a loop": (
         A2, lambda k: k.data_copy_planes("GM", "UB", 0, 0, 32, CopyLoop(2, 64, 32), CopyLoop(2, 128, 64)),
