@@ -49,7 +49,8 @@ class CubePipeline:
 
     They leave by the Fixpipe, or on coupled chips by the vector unit: L0C -> UB -> GM in pieces of a quarter of UB.
     `unit_flag`: cube and Fixpipe hand tiles of L0C over fractal by fractal. `own_flags`: L0A and L0B are handed over by
-    flags of their own; then `load_right` stands between the loads into L0A and those into L0B.
+    flags of their own; then `load_right` stands between the loads into L0A and those into L0B. `barriers`: None for
+    those that the chip needs before a small product (`small_product`) that adds to a tile.
     """
 
     queue_type: type[BufferQueue[int]] = BufferQueue
@@ -357,7 +358,9 @@ def zero_l1(k: KernelBuilder, address: int, size: int) -> None:
 
 
 class HeldOperand:
-    """L1 buffers of one operand, filled by `producer` and read by MTE1; the part loaded last is held, and not loaded again."""
+    """L1 buffers of one operand, each of `size` bytes or a little more, filled by `producer` and read by MTE1 in turn; the part
+    loaded last is held, and not loaded again.
+    """
 
     def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int, producer: str = "MTE2") -> None:
         size = max(ceil_to(size, BLOCK_BYTES), k.fill_unit("L1"))

@@ -12,7 +12,9 @@ STEPS = (1, 2, 4, 8)
 
 
 def even_parts(total: int, unit: int = 1) -> list[int]:
-    """Return the distinct part sizes, multiples of `unit`, that cut `total` into 1, 2, 3, ... even parts; largest first."""
+    """Return the distinct part sizes, rounded up to multiples of `unit`, that cut `total` into 1, 2, 3, ... even parts; largest
+    first.
+    """
     units = ceil_div(total, unit)
     return [unit * size for size in dict.fromkeys(ceil_div(units, parts) for parts in range(1, units + 1))]
 

@@ -117,7 +117,7 @@ def source_of(row: Row) -> str:
 
 def tuned_tiling(kernel: str, q: Any) -> Any:
     """Return the tiling of the table's row for a question to "grad_input" or "grad_weight", its fields applied like a user's; a
-    refusal without one.
+    refusal without one. The question must have a chip.
 
     A row fits if kernel, SoC, cores, dtype and problem are equal; rows with a weight format are left out. Raises TilingError
     for a row that our kernel cannot run.

@@ -206,8 +206,8 @@ class _Interleaver:
 
 
 def rectangles(m: int, count: int, width: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (first row, rows, first column, columns) of the rectangles that `count` pixels from pixel `m` on make in a map
-    `width` wide, without empty ones: the end (or a part) of a row, whole rows, the beginning of a row.
+    """Yield (first row, rows, first column, columns) of the rectangles that `count` (1 or more) pixels from pixel `m` on make
+    in a map `width` wide, as far as there are any: the end (or a part) of a row, whole rows, the beginning of a row.
     """
     row, column = divmod(m, width)
     if column or count < width:

@@ -59,9 +59,8 @@ def spread_boxes(blocks: Span, rows: Span, columns: int, room: int) -> Iterator[
 
 
 class PartMap:
-    """One part of dx for the program: its problem, taps, pieces of the kernel, and the columns of gradOutput that it reads.
-
-    There is one part if the problem is not divided.
+    """One part of dx for the program: its problem, number of taps, pieces of the kernel, and the columns of zero-inserted
+    gradOutput that it reads: `width` from the first one on, of which the first `crop` are left out.
     """
 
     def __init__(self, index: int, part: MapPart, pieces: Sequence[MapPart] | None = None) -> None:

@@ -156,7 +156,9 @@ def _uses(tiles: Sequence[tuple[int, int]], starts: Sequence[int], buffers: int)
 
 
 class _Stream:
-    """Buffers and loads of one operand's blocks in L1; `load(block, base, address)` loads a block relative to `base`."""
+    """L1 buffers of one operand's blocks, `buffers` of `size` bytes, and their loads; `load(block, base, address)` loads a
+    block relative to `base`.
+    """
 
     def __init__(
         self, k: KernelBuilder, name: str, buffers: int, size: int, load: Callable[[HeldBlock, int, int], None]
