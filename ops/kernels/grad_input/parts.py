@@ -103,8 +103,8 @@ def _axis(stride: int, kernel: int, pad: int, size: int) -> list[_Axis]:
 def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[MapPart, ...]:
     """Return the parts of dx in order: all of one strip before the next, in a strip by row, then column. Cached.
 
-    `mode` is the kernelSplitMode, `strip` the columns of a strip (0: whole rows); without both there is one part, the
-    whole problem. TilingError for a split with dilation, since the taps of a part are then not evenly apart.
+    `mode` is the kernelSplitMode, `strip` the columns of a strip (0: whole rows, as SPLIT_HW needs, unchecked); without both
+    there is one part, the whole problem. TilingError for a split with dilation: the taps of a part are not evenly apart then.
     """
     if not strip:
         return _split(problem, mode)
