@@ -55,10 +55,11 @@ def aclrtFree(devPtr: Any) -> None:
 
 @call()
 def aclrtMemcpy(dst: Any, destMax: int, src: Any, count: int, kind: int) -> None:
-    """Copy `count` bytes now and return ret; the copy itself takes no simulated time. If the default stream has queued work,
-    the work of all streams runs before; if the default stream's fails, ret is an error and nothing is copied.
+    """Copy `count` bytes (at most `destMax`) from `src` to `dst` now and return ret; the copy itself takes no simulated time.
+    If the default stream has queued work, the work of all streams runs before; if the default stream's fails, ret is an error
+    and nothing is copied.
 
-    Warns if other streams' work on these bytes was not waited for.
+    `kind` is the direction, which the pointers must fit. Warns if other streams' work on these bytes was not waited for.
     """
     copy = _Copy(dst, destMax, src, count, kind)
     _before("aclrtMemcpy", copy.uses)
@@ -67,8 +68,8 @@ def aclrtMemcpy(dst: Any, destMax: int, src: Any, count: int, kind: int) -> None
 
 @call()
 def aclrtMemcpyAsync(dst: Any, destMax: int, src: Any, count: int, kind: int, stream: Any) -> None:
-    """Queue a copy of `count` bytes on a stream and return ret; arguments are checked now, host memory is read and written when
-    the copy runs.
+    """Queue a copy of `count` bytes (at most `destMax`) from `src` to `dst` on a stream and return ret; arguments are checked
+    now, host memory is read and written when the copy runs.
     """
     copy = _Copy(dst, destMax, src, count, kind)
     _queue("aclrtMemcpyAsync", "Memcpy", copy.uses, copy.run, stream)
@@ -76,7 +77,7 @@ def aclrtMemcpyAsync(dst: Any, destMax: int, src: Any, count: int, kind: int, st
 
 @call()
 def aclrtMemset(devPtr: Any, maxCount: int, value: int, count: int) -> None:
-    """Set `count` bytes of device memory to the low 8 bits of `value` now and return ret.
+    """Set `count` bytes (at most `maxCount`) of device memory to the low 8 bits of `value` now and return ret.
 
     Runs queued work before, takes no simulated time and warns, as aclrtMemcpy does.
     """
@@ -87,7 +88,7 @@ def aclrtMemset(devPtr: Any, maxCount: int, value: int, count: int) -> None:
 
 @call()
 def aclrtMemsetAsync(devPtr: Any, maxCount: int, value: int, count: int, stream: Any) -> None:
-    """Queue a memset of `count` bytes to the low 8 bits of `value` on a stream and return ret."""
+    """Queue a memset of `count` bytes (at most `maxCount`) to the low 8 bits of `value` on a stream and return ret."""
     memset = _Memset(devPtr, maxCount, value, count)
     _queue("aclrtMemsetAsync", "Memset", memset.uses, memset.run, stream)
 

@@ -87,8 +87,8 @@ def specs_of(case: Case) -> dict[str, TensorSpec]:
 
 
 def commands_of(case: str | Path, loaded: Case, options: CaseOptions, file: str = "") -> ShellCommands | None:
-    """Return the commands that go on from the run of a case with these options, and with the tensors of a `file` if there is
-    one; None for a ChipSpec, which no command can name.
+    """Return the commands that go on from the run of the case `loaded`, which the user named `case`, with these options and
+    with the tensors of a `file` ("": none); None for a ChipSpec, which no command can name.
     """
     if isinstance(options.get("chip"), ChipSpec):
         return None

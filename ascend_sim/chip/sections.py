@@ -113,8 +113,8 @@ class Alignment(Section):
     accumulator: Annotated[int, Quantity("bytes", only=ACCUMULATOR_FRACTAL_BYTES)]
 
     def unit(self, space: str) -> int:
-        """Return the alignment of addresses in `space`, in bytes: 1 in GM, a fractal in L0A, L0B and L0C, a block in every
-        other.
+        """Return the alignment of addresses in `space`, in bytes: 1 in GM, `fractal` in L0A and L0B, `accumulator` in L0C,
+        `block` in every other.
         """
         return {"GM": 1, "L0A": self.fractal, "L0B": self.fractal, "L0C": self.accumulator}.get(space, self.block)
 
@@ -282,7 +282,7 @@ class Overflow(Section):
 
 @frozen(kw_only=True)
 class UbBanks(Section):
-    """Banks of the Unified Buffer: consecutive 32-byte blocks lie in successive groups; a group serves one access per cycle."""
+    """Unified Buffer banks of `bytes`: successive 32-byte blocks lie in successive groups, each with one access a cycle."""
 
     groups: Count
     per_group: Count

@@ -63,7 +63,9 @@ def reach(first: int, count: int, step: int, pad: int, extent: int, size: int) -
 
 
 def widest_reach(count: int, step: int, extent: int, size: int) -> int:
-    """Return the most source columns that `count` adjoining result columns read: their span, at most the map's `size`."""
+    """Return the most source columns that `count` adjoining result columns read, by `step` and `extent` of `reach`: their span,
+    at most the map's `size`.
+    """
     return min((count - 1) * step + extent, size)
 
 

@@ -15,19 +15,20 @@ Array = NDArray[Any]
 
 
 def typed(array: Array, dtype: str) -> Array:
-    """Return a view of uint8 codes as an array of their format (of hifloat8, which numpy lacks, still uint8); any other
-    array as it is.
+    """Return a view of uint8 codes as an array of their format `dtype` (of hifloat8, which numpy lacks, still uint8); any other
+    array as it is, whatever `dtype` is.
     """
     return array.view(numpy_dtype(dtype)) if array.dtype == np.uint8 else array
 
 
 def numbers(array: Array, dtype: str) -> Array:
-    """Return a tensor's values: 8-bit codes decoded to float32, any other array as it is."""
+    """Return a tensor's values: 8-bit codes of format `dtype` decoded to float32, any other array as it is."""
     return decode(array, dtype) if array.dtype == np.uint8 else array
 
 
 def operand(array: Array, compute_dtype: str, model: ValueModel) -> Array:
-    """Return numbers rounded to the values that the cube multiplies in `compute_dtype`, in the numpy dtype that stores it.
+    """Return numbers rounded to the values that the cube multiplies in `compute_dtype`, in the numpy dtype that stores it; a
+    number beyond its range saturates if the model's do.
 
     hifloat8 is returned as float32; an array that needs no rounding is returned itself.
     """
