@@ -111,7 +111,8 @@ class KernelBuilder(SyncMethods, CubeMethods, VectorMethods, MaskRegisterMethods
         """Append a row: the instruction `key` (class and fields) with its operands. For a key that the table refuses `_refuse`
         is called, and no row appended.
 
-        Raises SimError for a list or array as a field, for an operand that is no address, and for one beyond 64 bits.
+        Raises SimError for a field that cannot be hashed (a list, an array), for an operand that is no address, and for one
+        beyond 64 bits.
         """
         if self._trace is not None:
             key = settled(key)

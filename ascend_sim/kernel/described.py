@@ -76,7 +76,7 @@ class DescribedInstruction:
 
 
 class ThisChip:
-    """A chip as a key, equal to the same object alone: comparing the numbers of chips takes long."""
+    """Key of a chip, equal only to a key of the same object: comparing the numbers of chips takes long."""
 
     def __init__(self, chip: ChipSpec) -> None:
         self.chip = chip

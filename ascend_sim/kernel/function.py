@@ -42,7 +42,9 @@ _CALL = re.compile(r"(\w+)\.(\w+)\(\) ")
 
 
 def explain_mistake(error: BaseException) -> str | None:
-    """Return one line about wrong arguments or a name that the kernel's language lacks; None for any other error."""
+    """Return one line about wrong arguments of a method, or a name that is none, of the kernel's language; None for other
+    errors.
+    """
     if isinstance(error, TypeError):
         return _about_call(" ".join(str(error).split()))
     if isinstance(error, AttributeError):
@@ -51,7 +53,7 @@ def explain_mistake(error: BaseException) -> str | None:
 
 
 def _about_call(text: str) -> str | None:
-    """Return a line about wrong arguments of a method, with its signature, from Python's message; None for other messages."""
+    """Return a line about wrong arguments of a method of the language, with its signature, from Python's message; else None."""
     match = _CALL.match(text)
     if match is None:
         return None
@@ -145,7 +147,7 @@ class KernelFunction:
 
     @property
     def first_line(self) -> Line:
-        """Return (file, line) where the kernel's function begins."""
+        """Return (file, line) where the kernel's function begins, decorators included."""
         return self.function.__code__.co_filename, self.function.__code__.co_firstlineno
 
     def raised_at(self, error: BaseException) -> Line | None:

@@ -143,7 +143,7 @@ class Kernel(TracedLoops, KernelBuilder):
         *,
         opener: str = "",
     ) -> BufferQueue[LocalTensor]:
-        """Allocate tensors in UB and return their queue, for vector instructions; their rows begin at whole blocks."""
+        """Allocate `buffers` tensors of `shape` in UB and return their queue; rows begin at whole blocks."""
         tensors = [self.local_tensor(shape, dtype, one) for one in _numbered(name, buffers)]
         return self.queue_of(name, tensors, producer, consumer, opener=opener)
 
@@ -230,7 +230,8 @@ class Kernel(TracedLoops, KernelBuilder):
             super().cross_core_wait(flag, mode, pipe)
 
     def _fits_kernel(self, flag: int, mode: int) -> bool:
-        """Return True if a kernel of this kind has flags of this mode (asc-devkit, CrossCoreSetFlag page: kernel types).
+        """Return True if a kernel of this kind has flags of this mode (asc-devkit, CrossCoreSetFlag page: kernel types); also
+        for a mode that does not exist.
 
         Raises SimError otherwise; under inspection records it and returns False.
         """

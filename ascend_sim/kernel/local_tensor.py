@@ -111,7 +111,7 @@ class LocalTensor:
     def reshape(self, *shape: int) -> LocalTensor:
         """Return a tensor of the same elements in another shape.
 
-        Raises SimError for gaps between rows or another number of elements.
+        Raises SimError for gaps between rows, another number of elements, or more than two dimensions.
         """
         count = 1
         for size in shape:

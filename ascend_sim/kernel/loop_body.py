@@ -41,7 +41,9 @@ def names_from_outside(code: CodeType, line: int) -> frozenset[str] | None:
 
 
 def _function_of(code: CodeType) -> ast.FunctionDef | None:
-    """Return the syntax tree of the function with this code; None where the file no longer compiles to it."""
+    """Return the syntax tree of the `def` with this code; None for a lambda, a module or `async def`, and where the file no
+    longer compiles to the code.
+    """
     linecache.checkcache(code.co_filename)
     source = "".join(linecache.getlines(code.co_filename))
     try:

@@ -46,8 +46,8 @@ Place = tuple[int, ...]
 class Moving:
     """Unknown integer start + the sum of steps * where, in place of an address; `where` is known only when a stamp is put.
 
-    Sums, products with numbers, and comparisons of equal steps work, divisions and remainders if all steps are multiples of the
-    divisor. Others, products of two and truth values raise SimError, further operations TypeError.
+    Sums, products with numbers, `|` with a GM slot and comparisons of equal steps work; `//` and `%` if all steps are multiples
+    of the divisor. Other such operations, hashes and truth values raise SimError, further operations TypeError.
     """
 
     __slots__ = ("start", "steps")

@@ -81,7 +81,8 @@ class SyncMethods(StampedLoops):
         """Return the unit flag `name` between two pipes for a tile of L0C, a new one at first use; later the pipes are not
         compared.
 
-        Its ids never run out, for each fractal has a flag of its own. Raises SimError on a chip without unit flags.
+        Its ids never run out, for each fractal has a flag of its own. Raises SimError on a chip without unit flags, and at
+        first use inside a stamped loop (a traced loop goes on as a plain one).
         """
         if not self.chip.has_unit_flag:
             raise SimError(f"{self.chip.name} ({self.chip.identity.arch}) has no unit flag (chip file, fixpipe.unit_flag)")
@@ -166,7 +167,8 @@ class SyncMethods(StampedLoops):
             self._balance[flag] -= 1
         except (KeyError, TypeError):
             raise self._no_flag("wait_flag", flag) from None
-        if lead is not None and {flag.source, flag.destination} != {"M", "FIX"}:
+        is_unit_flag = flag.identity >= self.chip.sync.flag_ids
+        if lead is not None and not (is_unit_flag and {flag.source, flag.destination} == {"M", "FIX"}):
             raise SimError(
                 f"block {self.block} {self.core_kind}: wait_flag of {flag.name!r} ({flag.source}->{flag.destination}) with "
                 f"lead={lead}: only a unit flag has a lead, between M and FIX"
@@ -212,13 +214,18 @@ class SyncMethods(StampedLoops):
     def pipe_barrier(self, pipe: str) -> None:
         """Append a barrier: later work of a pipe begins when its earlier work has retired; "ALL": of any pipe, when all work
         has.
+
+        Raises SimError for a pipe that the core lacks.
         """
         if pipe != "ALL":
             self._check_pipe(pipe, "pipe_barrier")
         self._emit((PipeBarrier, pipe))
 
     def scalar_wait(self, pipe: str) -> None:
-        """Append a wait of the scalar unit until a pipe's earlier work has retired; nothing further is issued until then."""
+        """Append a wait of the scalar unit until a pipe's earlier work has retired; nothing further is issued until then.
+
+        Raises SimError for a pipe that the core lacks, and for S.
+        """
         self._check_pipe(pipe, "scalar wait")
         self._emit((ScalarWait, pipe))
 

@@ -146,12 +146,13 @@ def test_a_forgotten_unit_flag_is_a_hazard(flag: str) -> None:
     assert all("L0C" in finding.text for finding in found)
 
 
-def test_only_a_unit_flag_has_a_lead() -> None:
-    """With another flag a lead could let a transfer begin before the one that it waits for is over."""
+@pytest.mark.parametrize("pipes", [("MTE2", "MTE1"), ("M", "FIX")])
+def test_only_a_unit_flag_has_a_lead(pipes: tuple[str, str]) -> None:
+    """With another flag a lead could let work begin before the one that it waits for is over."""
     k = KernelBuilder(InstructionTable(CHIP), 0, "AIC", [KIB])
-    flag = k.flag("MTE2", "MTE1", "loaded")
+    flag = k.flag(*pipes, "loaded")
     k.set_flag(flag)
-    with pytest.raises(SimError, match=r"'loaded' \(MTE2->MTE1\) with lead=10: only a unit flag has a lead"):
+    with pytest.raises(SimError, match=rf"'loaded' \({'->'.join(pipes)}\) with lead=10: only a unit flag has a lead"):
         k.wait_flag(flag, lead=10)
 
 

@@ -98,8 +98,8 @@ def _made(kind: Any, where: str, entry: Mapping[str, Any]) -> Any:
 
 
 def _form(file: str, entry: dict[str, Any], ways: Mapping[str, Way]) -> Form:
-    """Return the Form of an entry. Raises ConfigError for an unknown way or rule, a missing source, and fields other than the
-    way's.
+    """Return the Form of an entry. Raises ConfigError for a wrong entry, such as an unknown way, rule or key, a missing source,
+    or fields other than the way's.
     """
     where = f"{file}: {entry.get('name')} of {', '.join(entry.get('architectures', ()))}"
     named = str(entry.get("way"))

@@ -126,7 +126,7 @@ class VectorBinary(Elementwise):
     """dst = src0 operation src1, element by element; `operation` is a row of `BINARY` (else SimError), `src_stride` that of
     src0.
 
-    Rows are written in their order: with a `src1_stride` of 0 and src1 at dst each reads what the rows before it wrote there.
+    With a `src1_stride` of 0 and src1 at dst each row of a RUNNING operation and format reads what the rows before it wrote.
     """
 
     src1_stride: int = 0

@@ -338,7 +338,7 @@ class Elementwise(RowsInstruction):
         return self._bytes("src0", self.src_stride)
 
     def source(self, memory: Memory, address: int) -> NDArray[Any]:
-        """Return a view of the elements of src0 at `address`."""
+        """Return a view of the elements of src0 at `address`, in the shape of `elements`."""
         return self._view(memory, address, "src0", self.src_stride)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
