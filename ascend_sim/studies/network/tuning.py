@@ -52,9 +52,9 @@ class Tuned:
 
     @property
     def ranked(self) -> list[tuple[str, float, float]]:
-        """Return (layer, us before, us after), the largest saving first; refused layers are left out."""
+        """Return (layer, us before, us after), the largest saving first, of the layers that took time before."""
         pairs = zip(self.before.network.layers, self.before.layers, self.after.layers, strict=True)
-        found = [(layer.name, old.times["total"], new.times["total"]) for layer, old, new in pairs if not old.refused]
+        found = [(layer.name, old.times["total"], new.times["total"]) for layer, old, new in pairs if old.times.get("total")]
         return sorted(found, key=lambda row: (row[2] - row[1], -row[1]))
 
     @property
@@ -62,9 +62,10 @@ class Tuned:
         """Return a sentence on the gain: us before and after, per cent, changed layers, and the searches that stopped early."""
         before, after = self.before.totals["total"], self.after.totals["total"]
         rest = f"; {self.open} of {self.searches} searches were stopped before the rest was ruled out" if self.open else ""
+        less = 100 * (1 - after / before) if before else 0.0
         return (
-            f"the network takes {after:,.1f} us in place of {before:,.1f}: {100 * (1 - after / before):.1f} % less, with other "
-            f"tilings in {len(self.tilings)} layers{rest}"
+            f"the network takes {after:,.1f} us in place of {before:,.1f}: {less:.1f} % less, with other tilings in "
+            f"{len(self.tilings)} layers{rest}"
         )
 
 
@@ -170,7 +171,7 @@ def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
     """Return {layer: {kernel: fields}} from a tilings file, or from the one in a folder; short kernel names become full ones.
 
     A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`. Raises ConfigError for a missing file,
-    and for kernels or fields that are none.
+    for kernels that are none, and for fields that are not whole numbers; names of layers and fields are not checked.
     """
     path = Path(given) / TILINGS_FILE if Path(given).is_dir() else Path(given)
     if not path.is_file():

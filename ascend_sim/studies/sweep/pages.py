@@ -110,7 +110,8 @@ def _slower_with_more(sweep: Sweep) -> Iterator[str]:
     for column in (name for name in sweep.columns if name.endswith("_searched")):
         kernel = column.removesuffix("_searched")
         us = f"{kernel}_us"
-        pairs = [(less, row) for row in sweep.ran for less in sweep.ran if _has_less(less, row, sweep.fields)]
+        ran = [row for row in sweep.ran if us in row]
+        pairs = [(less, row) for row in ran for less in ran if _has_less(less, row, sweep.fields)]
         less, row = max(pairs, key=lambda pair: pair[1][us] - pair[0][us], default=(None, None))
         if less and row and less[us] < row[us]:
             field = next(name for name in sweep.fields if less[name] != row[name])
@@ -128,8 +129,8 @@ def _has_less(less: Row, row: Row, fields: Sequence[str]) -> bool:
 
 
 def value_text(value: Any) -> str:
-    """Return a field's value as the user writes it: a list as [1,2] without spaces, a bool in small letters, a float in
-    short.
+    """Return a field's value as the user writes it: a list as [1,2] without spaces, a bool in small letters, a float with at
+    most six digits.
     """
     if isinstance(value, list | tuple):
         return f"[{','.join(map(str, value))}]"
@@ -247,8 +248,8 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
 
 
 def pareto_plot(sweep: Sweep, path: str | Path, first: str, second: str) -> None:
-    """Write a PNG: every point by its columns `first` and `second`, and the Pareto front (`Sweep.front`) with its settings.
-    Raises SimError as `Sweep.front` and `check_png`.
+    """Write a PNG: every point with numbers in the columns `first` and `second`, and the Pareto front (`Sweep.front`) with its
+    settings. Raises SimError as `Sweep.front` and `check_png`.
     """
     rows = [row for row in sweep.numeric(first) if row in sweep.numeric(second)]
     front = sweep.front(first, second)

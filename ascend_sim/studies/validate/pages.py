@@ -191,11 +191,11 @@ def skipped_lines(groups: Sequence[Group]) -> list[str]:
     line for each chip.
     """
     lines = []
-    strangers: dict[str, dict[str, int]] = {}
+    strangers: dict[str, Counter[str]] = {}
     for group in groups:
         for reason, count in sorted(group.skipped.items()):
             if reason == unknown_operator(group.op_type):
-                strangers.setdefault(group.chip, {})[group.op_type or "(no operator)"] = count
+                strangers.setdefault(group.chip, Counter())[group.op_type or "(no operator)"] += count
             else:
                 lines.append(f"{_rows(count)} of {group.chip} {_name(group)} skipped: {reason}")
     for chip, counts in strangers.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.network import load_network
 from ascend_sim.studies.network.run import run_network
-from ascend_sim.studies.network.tuning import _faster, read_tilings, tune, write_tilings
+from ascend_sim.studies.network.tuning import Tuned, _faster, read_tilings, tune, write_tilings
 from tests.support.studies.small_network import THREE_LAYERS
 
 
@@ -66,6 +67,17 @@ def test_a_slower_tiling_is_not_kept(small: Path) -> None:
     assert after.layers[0].times["grad_input"] > before.layers[0].times["grad_input"]
     assert _faster(before, after, found) == {}
     assert _faster(after, before, found) == found
+
+
+@pytest.mark.fast
+def test_layers_without_gradients_save_nothing(small: Path) -> None:
+    """Their time is 0, so that no share of it can be saved; a network of such layers alone takes none either."""
+    network = load_network(small)
+    frozen = network.layers[0].model_copy(update={"output_mask": (False, False, False)})
+    run, still = (run_network(replace(network, layers=layers)) for layers in ((frozen, network.layers[1]), (frozen,)))
+    assert [name for name, _, _ in Tuned(run, run, {}, 0, 0).ranked] == [network.layers[1].name]
+    assert Tuned(still, still, {}, 0, 0).ranked == []
+    assert "takes 0.0 us in place of 0.0: 0.0 % less" in Tuned(still, still, {}, 0, 0).sentence
 
 
 def test_one_tiling_for_every_layer(small: Path, tmp_path: Path) -> None:

@@ -124,3 +124,11 @@ def test_a_sweep_says_where_a_larger_buffer_is_slower() -> None:
         f"{TRIED} simulations did not reach it"
     )
     assert "whose tiling fits too" in lines((L1, 1, 44.0, True), (2 * L1, 1, 48.0, False))[0]
+
+
+@pytest.mark.fast
+def test_points_without_a_kernel_are_not_compared_by_it() -> None:
+    """Where the output mask is varied, points with other buffers may both lack a kernel that others ran."""
+    lacking = [{"chip.buffers.L1": l1, "mask": 1, "status": 0, "us": 9.0} for l1 in (L1, 2 * L1)]
+    ran = [{**row, "mask": 2, "grad_weight_us": 5.0, "grad_weight_searched": True} for row in lacking]
+    assert len(pages.tilings_words(Sweep("x", ("chip.buffers.L1", "mask"), (*lacking, *ran), 0, True, True))) == 1

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.studies.validate.launch import MeasuredKernel, MeasuredRow
-from ascend_sim.studies.validate.pages import Errors, blind, csv_text, group_by, spearman
-from ascend_sim.studies.validate.rows import read_rows
+from ascend_sim.studies.validate.pages import Errors, blind, csv_text, group_by, skipped_lines, spearman
+from ascend_sim.studies.validate.rows import read_rows, unknown_operator
 from ascend_sim.studies.validate.run import Prediction, RowComparison, compare
 
 
@@ -51,6 +51,17 @@ def test_only_programs_that_set_no_cost_are_blind() -> None:
     assert errors is not None
     assert (errors.rows, errors.bias, errors.worst) == (2, pytest.approx(-5.0), pytest.approx(-20.0))
     assert blind([compared("DataCopy", "fitted", 50.0)]) is None
+
+
+@pytest.mark.fast
+def test_operators_without_a_kernel_are_counted_over_all_series() -> None:
+    reason = unknown_operator("Sort")
+    rows = [
+        MeasuredRow(MeasuredKernel("ascend910b3", "Sort", "fp16", ()), 10.0, None, {}, series, reason, {})
+        for series in ("first", "second", "second")
+    ]
+    (line,) = skipped_lines(group_by([RowComparison(row, Prediction(skipped=reason)) for row in rows]))
+    assert line == "3 rows of ascend910b3 skipped, operators without a kernel here: Sort 3"
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=20, unique=True))
